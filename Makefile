@@ -1,0 +1,47 @@
+# Two commands set everything up on a machine that has Python >= 3.11 and make:
+#   make demo    install into .venv and run the main job on a generated table
+#   make test    install the development tools too and run the whole test suite
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+WORKERS ?= auto
+
+.PHONY: demo test check format bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '2,3p' Makefile | cut -c3-; echo "  make check   formatter, linter, strict type checker"; echo "  make bench   the benchmarks (long)"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("hush needs Python >= 3.11, found " + sys.version.split()[0] + "; set PYTHON=...") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed
+	$(BIN)/hush demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

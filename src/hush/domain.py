@@ -1,0 +1,107 @@
+"""Domain: ordered attributes and their sizes."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from hush.errors import DomainError
+
+Clique: TypeAlias = tuple[str, ...]
+
+
+class Domain:
+    """Ordered attributes with their sizes; codes of an attribute of size n are 0 .. n-1.
+
+    >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
+    >>> domain.size(), domain.size(("sex", "race"))
+    (850, 10)
+    >>> domain.clique(["race", "age"])
+    ('age', 'race')
+    """
+
+    __slots__ = ("_sizes",)
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        checked: dict[str, int] = {}
+        for name, size in sizes.items():
+            if not isinstance(name, str) or not name:
+                raise DomainError(f"attribute {name!r}: expected a non-empty name")
+            if isinstance(size, bool) or not hasattr(size, "__index__"):
+                raise DomainError(f"attribute {name!r} has size {size!r}: expected an integer >= 1")
+            if size.__index__() < 1:
+                raise DomainError(f"attribute {name!r} has size {size!r}: expected an integer >= 1")
+            checked[name] = size.__index__()
+        self._sizes = checked
+
+    @property
+    def attributes(self) -> Clique:
+        """Names, in order."""
+        return tuple(self._sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, in order."""
+        return tuple(self._sizes.values())
+
+    def size(self, clique: Iterable[str] | None = None) -> int:
+        """Cells of the table over `clique`: prod n_i, exact at any magnitude; the whole domain by default."""
+        return math.prod(self.shape if clique is None else self.sizes(clique))
+
+    def sizes(self, clique: Iterable[str]) -> tuple[int, ...]:
+        """Sizes of the attributes of `clique`, in the order given."""
+        return tuple(self[name] for name in self.check(clique))
+
+    def check(self, clique: Iterable[str]) -> Clique:
+        """The clique as a tuple in the order given; refuses unknown and repeated names."""
+        if isinstance(clique, str):
+            raise DomainError(f"clique {clique!r}: expected a tuple of names, such as ({clique!r},)")
+        names = tuple(clique)
+        for name in names:
+            if name not in self._sizes:
+                raise DomainError(self._unknown(name))
+        if len(set(names)) != len(names):
+            raise DomainError(f"clique {names!r} names an attribute twice; give each name once")
+        return names
+
+    def clique(self, names: Iterable[str]) -> Clique:
+        """The clique in domain order: the one spelling of a set of attributes."""
+        wanted = set(self.check(names))
+        return tuple(name for name in self._sizes if name in wanted)
+
+    def project(self, clique: Iterable[str]) -> Domain:
+        """The domain over `clique`, in the order given."""
+        return Domain({name: self._sizes[name] for name in self.check(clique)})
+
+    def _unknown(self, name: object) -> str:
+        near = difflib.get_close_matches(str(name), self._sizes, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(list(self._sizes)[:12])}"
+        if not near and len(self._sizes) > 12:
+            hint += f" and {len(self._sizes) - 12} more"
+        return f"attribute {name!r} is not in the domain; {hint}"
+
+    def __getitem__(self, name: str) -> int:
+        try:
+            return self._sizes[name]
+        except KeyError:
+            raise DomainError(self._unknown(name)) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sizes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sizes)
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Domain) and list(self._sizes.items()) == list(other._sizes.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._sizes.items()))
+
+    def __repr__(self) -> str:
+        return f"Domain({self._sizes!r})"

@@ -1,0 +1,62 @@
+"""What can go wrong, as types; each message names the value, the rule and the next step.
+
+No message holds a private value: a count, a cell, a row number, or how many rows were at fault.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+class HushError(Exception):
+    """Base of every error that hush raises on purpose; the command line turns it into one line and exit code 2."""
+
+
+class DomainError(HushError):
+    """An attribute, a size or a clique that the domain does not know."""
+
+
+class SchemaError(HushError):
+    """A schema that cannot be read or contradicts itself."""
+
+
+class DataError(HushError):
+    """A table that cannot be read, or holds what its schema refuses."""
+
+
+class SizeError(HushError):
+    """Work that would not fit in memory, found before allocating."""
+
+
+class WorkloadError(HushError):
+    """A workload that is empty, malformed or not answerable."""
+
+
+class ConvergenceError(HushError):
+    """A solver that did not reach its tolerance; nothing was released on its word."""
+
+
+class LedgerError(HushError):
+    """A ledger file that is not one, is damaged, or was written by a newer version."""
+
+
+class ReplayError(HushError):
+    """A record-and-replay check that found a difference between neighbouring tables."""
+
+
+class BudgetError(HushError):
+    """A privacy parameter out of range, or a charge beyond what is left.
+
+    `remaining` and `requested` are set where a charge was refused; both are public.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remaining: Fraction | float | None = None,
+        requested: Fraction | float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.remaining = remaining
+        self.requested = requested
