@@ -167,7 +167,7 @@ class Budget:
 def _require_positive(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise BudgetError(f"{name}={value!r}: expected a number > 0")
-    if not (math.isfinite(value) and value > 0) or float(value) == 0.0:
+    if not (math.isfinite(value) and float(value) > 0):
         raise BudgetError(f"{name}={value!r}: expected a finite number > 0; a smaller one means more privacy")
 
 

@@ -133,7 +133,10 @@ class ComposedEvent(Event):
         return sum((event.cost.times(count) for event, count in self.parts), Cost())
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "parts": [{"count": n, "event": event.to_json()} for event, n in self.parts]}
+        return {
+            "kind": self.kind,
+            "parts": [{"count": n, "event": event.to_json()} for event, n in self.parts],
+        }
 
 
 def compose(events: Iterable[Event]) -> Event:

@@ -1,0 +1,200 @@
+"""The gate: the one module through which a noisy value leaves.
+
+Order is fixed: check everything public, charge the account, read the exact counts, add exact noise. A charge that is
+refused means nothing was read; a failure after the charge costs budget and gives nothing away. Test harnesses watch
+the gate through `watch`; whatever passes while it is watched, or with seeded bits, is stamped as not private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+from hush.errors import DataError
+from hush.privacy.account import Account
+from hush.privacy.entropy import Entropy, SystemEntropy
+from hush.privacy.envelope import Integers
+from hush.privacy.events import Event, compose
+from hush.privacy.neighbours import Neighbours
+from hush.privacy.noise import Noise
+from hush.privacy.query import Counts, Query, Scorer
+from hush.privacy.selection import Scores
+from hush.privacy.sensitivity import Sensitivity, sensitivity
+
+Choice = TypeVar("Choice", covariant=True)
+LARGEST_ANSWER = 2**61
+BATCH_CELLS = 1 << 24
+
+
+class Unit(Protocol):
+    """How many rows of one privacy unit the table lets through."""
+
+    @property
+    def max_rows(self) -> int: ...
+
+
+class Source(Protocol):
+    """Where exact counts come from."""
+
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def unit(self) -> Unit: ...
+    def counts(self, cliques: Sequence[Clique]) -> Counts: ...
+
+
+class Selection(Protocol[Choice]):
+    """A law of private selection that prices itself."""
+
+    def event(self) -> Event: ...
+    def choose(self, scores: Scores, entropy: Entropy) -> Choice: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A query and the noise that will protect its answer."""
+
+    query: Query
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """A noisy answer: public from here on. `private` is False where the bits were seeded or the gate was watched."""
+
+    query: Query
+    noise: Noise
+    event: Event
+    values: Integers
+    private: bool
+
+
+class Watcher(Protocol):
+    """A test harness that sees exact inputs and may replace outputs."""
+
+    def charged(self, event: Event) -> None: ...
+    def measured(
+        self, request: Request, bound: Sensitivity, exact: Integers, draw: Callable[[], Integers]
+    ) -> Integers: ...
+    def selected(self, scorer: Scorer, law: Any, scores: Scores, draw: Callable[[], Any]) -> Any: ...
+
+
+_watcher: ContextVar[Watcher | None] = ContextVar("hush_gate_watcher", default=None)
+
+
+@contextmanager
+def watch(watcher: Watcher) -> Iterator[None]:
+    """Let a test harness see and replace what passes every gate of this context; stamps it as not private."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+class Gate:
+    """Noisy answers and private choices about one table, within one account.
+
+    Privacy: the sum of the charged events, under `neighbours`; each event is made by the law that adds the noise.
+    """
+
+    def __init__(
+        self,
+        table: Source,
+        account: Account,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        entropy: Entropy | None = None,
+    ) -> None:
+        self._table = table
+        self._entropy = SystemEntropy() if entropy is None else entropy
+        self.account = account
+        self.neighbours = neighbours
+
+    @property
+    def private(self) -> bool:
+        """Whether what passes now is protected."""
+        return self._entropy.private and _watcher.get() is None
+
+    def event(self, request: Request) -> Event:
+        """What a request costs on this table; public."""
+        return request.noise.event(self._bound(request.query))
+
+    def measure(self, requests: Sequence[Request], *, note: str = "") -> Iterator[Noisy]:
+        """Charge for all requests at once, then answer them in order, a batch of counts at a time.
+
+        The charge is made by this call, before the first answer is asked for; answers already taken stay valid
+        whatever happens to the rest.
+        """
+        requests = tuple(requests)
+        events = [self.event(request) for request in requests]
+        if requests:
+            self._charge(compose(events), note)
+        return self._answers(requests, events)
+
+    def select(self, scorer: Scorer, law: Selection[Choice], *, note: str = "") -> Choice:
+        """Charge for one choice, score the candidates, choose."""
+        for clique in scorer.cliques:
+            self._table.domain.check(clique)
+        self._charge(law.event(), note)
+        counts = self._table.counts(scorer.cliques)
+        scores = scorer.scores(counts, max_rows=self._table.unit.max_rows, neighbours=self.neighbours)
+        if len(scores.values) != scorer.candidates:
+            raise DataError(f"a scorer of {scorer.candidates} candidates gave another number of scores")
+
+        def draw() -> Choice:
+            return law.choose(scores, self._entropy)
+
+        watcher = _watcher.get()
+        return draw() if watcher is None else watcher.selected(scorer, law, scores, draw)
+
+    def _bound(self, query: Query) -> Sensitivity:
+        for clique in query.cliques:
+            self._table.domain.check(clique)
+        return sensitivity(query.row_norms, max_rows=self._table.unit.max_rows, neighbours=self.neighbours)
+
+    def _charge(self, event: Event, note: str) -> None:
+        self.account.charge(event, note=note)
+        watcher = _watcher.get()
+        if watcher is not None:
+            watcher.charged(event)
+
+    def _answers(self, requests: tuple[Request, ...], events: list[Event]) -> Iterator[Noisy]:
+        for start, stop in self._batches(requests):
+            batch = requests[start:stop]
+            counts = self._table.counts(list(dict.fromkeys(c for request in batch for c in request.query.cliques)))
+            for request, event in zip(batch, events[start:stop], strict=True):
+                yield Noisy(request.query, request.noise, event, self._noisy(request, counts), self.private)
+
+    def _noisy(self, request: Request, counts: Counts) -> Integers:
+        exact = request.query.answer(counts)
+        if exact.dtype != np.int64:
+            raise DataError(f"a query answered in {exact.dtype}; only exact int64 answers may pass")
+        if exact.size and max(int(exact.max()), -int(exact.min())) > LARGEST_ANSWER:
+            raise DataError("a query's answer is too large to add noise to without overflow")
+
+        def draw() -> Integers:
+            noise = request.noise.sample(exact.shape, self._entropy)
+            noise += exact
+            return noise
+
+        watcher = _watcher.get()
+        return draw() if watcher is None else watcher.measured(request, self._bound(request.query), exact, draw)
+
+    def _batches(self, requests: tuple[Request, ...]) -> Iterator[tuple[int, int]]:
+        """Runs of requests whose counts fit in about BATCH_CELLS cells."""
+        start, cells = 0, 0
+        for index, request in enumerate(requests):
+            own = sum(self._table.domain.size(clique) for clique in request.query.cliques)
+            if index > start and cells + own > BATCH_CELLS:
+                yield start, index
+                start, cells = index, 0
+            cells += own
+        if start < len(requests):
+            yield start, len(requests)

@@ -1,0 +1,168 @@
+"""Noise laws: exact discrete Gaussian and discrete Laplace, which price themselves.
+
+A law is public configuration. `event(sensitivity)` is what using it costs; `sample` draws it; only the gate adds it to
+private numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Any, Protocol
+
+import numpy as np
+
+from hush.errors import BudgetError
+from hush.privacy.entropy import Entropy
+from hush.privacy.envelope import Integers, envelope
+from hush.privacy.events import Event, GaussianEvent, LaplaceEvent
+from hush.privacy.sensitivity import Sensitivity
+
+LARGEST_SCALE = 2**44  # keeps every sample far inside int64
+SMALLEST_SCALE = Fraction(1, 64)
+
+
+class Noise(Protocol):
+    """A law of integer noise that knows its cost and its spread."""
+
+    @property
+    def stddev(self) -> float: ...
+    def event(self, sensitivity: Sensitivity) -> Event: ...
+    def sample(self, shape: int | tuple[int, ...], entropy: Entropy) -> Integers: ...
+    def pmf(self, values: Any) -> np.ndarray[Any, np.dtype[np.float64]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian:
+    """P(y) proportional to exp(-y^2 / (2 sigma^2)) on the integers, with sigma^2 = `variance_parameter` rational.
+
+    Privacy: on integers of L2 sensitivity Delta it is Delta^2 / (2 sigma^2)-zCDP.
+    Reference: [CKS20, Def. 1 and Thm 4].
+    """
+
+    variance_parameter: Fraction
+
+    def __post_init__(self) -> None:
+        _require_scale(self.variance_parameter, SMALLEST_SCALE**2, LARGEST_SCALE**2, "variance")
+
+    @classmethod
+    def of_scale(cls, sigma: Real | Decimal) -> DiscreteGaussian:
+        """The law at sigma: a float, integer or rational is taken exactly."""
+        scale = _rational("sigma", sigma)
+        return cls(scale * scale)
+
+    @classmethod
+    def for_rho(cls, rho: float | Fraction, sensitivity: Sensitivity) -> DiscreteGaussian:
+        """The least noise, up to 2^-40, whose cost on this sensitivity is at most rho."""
+        if not rho > 0:
+            raise BudgetError(f"rho={rho!r}: expected a number > 0")
+        return cls(_round_up(sensitivity.l2_squared / (2 * Fraction(rho))))
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of a draw; below sigma for small sigma."""
+        if self.variance_parameter >= 16:  # the difference is below 1e-100
+            return math.sqrt(self.variance_parameter)
+        y = np.arange(-64, 65)
+        return float(np.sqrt(np.sum(self.pmf(y) * y**2)))
+
+    def event(self, sensitivity: Sensitivity) -> Event:
+        """What adding this noise to numbers of that sensitivity costs."""
+        return GaussianEvent(self.variance_parameter, sensitivity.l2_squared, sensitivity.single_cell)
+
+    def sample(self, shape: int | tuple[int, ...], entropy: Entropy) -> Integers:
+        """Independent draws."""
+        return envelope(1 / (2 * self.variance_parameter), True).sample(_count(shape), entropy).reshape(shape)
+
+    def pmf(self, values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Probabilities, for tests and error bars."""
+        s2 = float(self.variance_parameter)
+        reach = math.ceil(40 * math.sqrt(s2)) + 2
+        total = (
+            math.sqrt(2 * math.pi * s2)
+            if s2 >= 16
+            else float(np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * s2)).sum())
+        )
+        return np.asarray(np.exp(-(np.asarray(values, dtype=np.float64) ** 2) / (2 * s2)) / total)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """P(y) = tanh(1/(2 scale)) exp(-|y| / scale) on the integers, with a rational scale.
+
+    Privacy: on integers of L1 sensitivity Delta it is (Delta / scale)-DP.
+    Reference: [GRS09]; [CKS20, sec. 5.2].
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        _require_scale(self.scale, SMALLEST_SCALE, LARGEST_SCALE // 64, "scale")
+
+    @classmethod
+    def of_scale(cls, scale: Real | Decimal) -> DiscreteLaplace:
+        """The law at this scale: a float, integer or rational is taken exactly."""
+        return cls(_rational("scale", scale))
+
+    @classmethod
+    def for_epsilon(cls, epsilon: float | Fraction, sensitivity: Sensitivity) -> DiscreteLaplace:
+        """The least noise, up to 2^-40, whose cost on this sensitivity is at most epsilon."""
+        if not epsilon > 0:
+            raise BudgetError(f"epsilon={epsilon!r}: expected a number > 0")
+        return cls(_round_up(sensitivity.l1 / Fraction(epsilon)))
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of a draw: sqrt(2 a) / (1 - a) with a = exp(-1/scale)."""
+        rate = 1 / float(self.scale)
+        return math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate)
+
+    def event(self, sensitivity: Sensitivity) -> Event:
+        """What adding this noise to numbers of that sensitivity costs."""
+        return LaplaceEvent(self.scale, sensitivity.l1)
+
+    def sample(self, shape: int | tuple[int, ...], entropy: Entropy) -> Integers:
+        """Independent draws."""
+        return envelope(1 / self.scale, False).sample(_count(shape), entropy).reshape(shape)
+
+    def pmf(self, values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Probabilities, for tests and error bars."""
+        rate = 1 / float(self.scale)
+        return np.asarray(math.tanh(rate / 2) * np.exp(-rate * np.abs(np.asarray(values, dtype=np.float64))))
+
+
+def _count(shape: int | tuple[int, ...]) -> int:
+    return shape if isinstance(shape, int) else math.prod(shape)
+
+
+def _rational(name: str, value: Real | Decimal) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        raise BudgetError(f"{name}={value!r}: expected a number > 0")
+    if not isinstance(value, Rational) and not math.isfinite(value):
+        raise BudgetError(f"{name}={value!r}: expected a finite number > 0")
+    return Fraction(value) if isinstance(value, Rational | Decimal) else Fraction(float(value))
+
+
+def _round_up(value: Fraction) -> Fraction:
+    """A rational with a short denominator, at or above the value by at most 2^-40 of it."""
+    shift = 41 - (value.numerator.bit_length() - value.denominator.bit_length())
+    scaled = value * Fraction(2) ** shift
+    return Fraction(math.ceil(scaled)) / Fraction(2) ** shift
+
+
+def _require_scale(value: Fraction, least: Fraction, most: Fraction | int, name: str) -> None:
+    if not isinstance(value, Fraction):
+        raise BudgetError(f"{name}={value!r}: expected a Fraction; use of_scale for other numbers")
+    if value <= 0:
+        raise BudgetError(f"noise {name}={float(value):g}: expected a positive number; no noise means no privacy")
+    if value < least:
+        raise BudgetError(
+            f"noise {name}={float(value):g} is below {float(least):g}: the budget is too large to mean anything"
+        )
+    if value > most:
+        raise BudgetError(
+            f"noise {name}={float(value):g} is above {float(most):g}: the budget is too small to be of use"
+        )

@@ -1,0 +1,61 @@
+"""Sensitivity: how far one privacy unit can move integer answers; defined once, here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hush.errors import BudgetError
+from hush.privacy.neighbours import Neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The largest L1 distance, and squared L2 distance, between the answers on neighbouring tables, exactly.
+
+    `single_cell`: neighbours differ by one, in one coordinate.
+    """
+
+    l1: Fraction
+    l2_squared: Fraction
+    single_cell: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.l1 > 0 and self.l2_squared > 0):
+            raise BudgetError(f"sensitivity {self.l1}, {self.l2_squared}: expected positive values")
+
+
+@dataclass(frozen=True, slots=True)
+class RowNorms:
+    """What one row adds to integer answers, over all rows the domain allows.
+
+    `l1` and `l2_squared` are the largest norms of a row's own contribution; `gap_l1` and `gap_l2_squared` those of the
+    difference of two rows' contributions. `one_cell` says that a row adds one to a single coordinate.
+    """
+
+    l1: Fraction
+    l2_squared: Fraction
+    gap_l1: Fraction
+    gap_l2_squared: Fraction
+    one_cell: bool = False
+
+
+ONE_CELL = RowNorms(Fraction(1), Fraction(1), Fraction(2), Fraction(2), one_cell=True)
+
+
+def sensitivity(row: RowNorms, *, max_rows: int, neighbours: Neighbours) -> Sensitivity:
+    """The sensitivity of answers that add up over rows.
+
+    A unit has at most m rows, so adding or removing it moves the answers by at most m times the largest row: m l1 and
+    m^2 l2^2. Replacing a unit of m rows by another of at most m rows moves them by at most
+    m max(gap, own norm), since the numbers of rows may differ.
+
+    Privacy: an upper bound for every pair of neighbours, attained when a unit repeats one row.
+    """
+    m = Fraction(max_rows)
+    if neighbours is Neighbours.ADD_REMOVE:
+        single = row.one_cell and max_rows == 1
+        return Sensitivity(m * row.l1, m**2 * row.l2_squared, single)
+    if neighbours is Neighbours.REPLACE:
+        return Sensitivity(m * max(row.gap_l1, row.l1), m**2 * max(row.gap_l2_squared, row.l2_squared))
+    raise BudgetError(f"neighbours={neighbours!r}: expected a member of Neighbours")
