@@ -5,7 +5,12 @@ No message holds a private value: a count, a cell, a row number, or how many row
 
 from __future__ import annotations
 
+import reprlib
 from fractions import Fraction
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 4
 
 
 class HushError(Exception):
@@ -60,3 +65,14 @@ class BudgetError(HushError):
         super().__init__(message)
         self.remaining = remaining
         self.requested = requested
+
+
+def shown(value: object) -> str:
+    """A public value as a short piece of one line, whatever its size; private values do not go into messages.
+
+    >>> shown([1] * 99)
+    '[1, 1, 1, 1, ...]'
+    """
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"
+    return " ".join(_SHORT.repr(value).split())

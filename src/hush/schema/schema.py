@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from hush.domain import Domain
-from hush.errors import SchemaError
-from hush.schema.columns import Column, Integer
+from hush.errors import SchemaError, shown
+from hush.schema.columns import Column, Integer, Value, canonical
 from hush.schema.unit import ROW, Unit
 
 
@@ -19,7 +19,8 @@ class Schema:
     """Columns in order, each with its levels, and the privacy unit; public, and made without looking at rows.
 
     >>> from hush.schema.columns import Categorical, Integer
-    >>> schema = Schema([Integer(name="age", low=0, high=99), Categorical(name="sex", values=("f", "m"), missing=True)])
+    >>> age = Integer(name="age", low=0, high=99)
+    >>> schema = Schema([age, Categorical(name="sex", values=("f", "m"), missing=True)])
     >>> schema.domain
     Domain({'age': 100, 'sex': 3})
     """
@@ -30,6 +31,8 @@ class Schema:
         self._columns: dict[str, Column] = {}
         self.unit = unit
         for column in columns:
+            if not isinstance(column, Column):
+                raise SchemaError(f"{shown(column)}: expected a column, such as Integer(name=..., low=..., high=...)")
             if column.name in self._columns:
                 raise SchemaError(f"column {column.name!r} is declared twice; keep one")
             self._columns[column.name] = column
@@ -51,12 +54,14 @@ class Schema:
         return read_schema(Path(path))
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as TOML."""
-        Path(path).write_text(self.to_toml(), encoding="utf-8")
+        """Write the schema as TOML, to a file whose name ends in .toml."""
+        from hush.schema.files import save_schema
+
+        save_schema(self, Path(path))
 
     def to_toml(self) -> str:
         """The schema as the text of its TOML file."""
-        from hush.schema.files import write_toml
+        from hush.schema.toml_writer import write_toml
 
         return write_toml(self)
 
@@ -71,17 +76,13 @@ class Schema:
         return tuple(self._columns.values())
 
     def decode(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> pa.Table:
-        """Codes of some columns as a table of real values; missing becomes null, a bin its middle."""
-        arrays = {}
-        for name, values in codes.items():
-            column = self[name]
-            levels = column.level_values()
-            kinds = {type(level) for level in levels if level is not None}
-            if len(kinds) > 1:  # such as numbers beside the text "other"
-                levels = [None if level is None else str(level) for level in levels]
-            if len(values) and (values.min() < 0 or values.max() >= column.size):
-                raise SchemaError(f"column {name!r}: codes must lie in 0 .. {column.size - 1}")
-            arrays[name] = pa.array(levels).take(pa.array(values, type=pa.int64()))
+        """Codes of some columns as a table of real values; missing becomes null, a bin its middle.
+
+        Encoding the result gives the codes again.
+        """
+        arrays = {name: decode_column(self[name], np.asarray(values)) for name, values in codes.items()}
+        if len({len(array) for array in arrays.values()}) > 1:
+            raise SchemaError("the columns to decode differ in length; give one code per row for each")
         return pa.table(arrays)
 
     def __getitem__(self, name: str) -> Column:
@@ -104,3 +105,23 @@ class Schema:
         kinds = ", ".join(f"{column.name}: {column.kind}[{column.size}]" for column in self)
         unit = "row" if self.unit.column is None else f"{self.unit.column} (at most {self.unit.max_rows} rows)"
         return f"Schema({kinds}; unit: {unit})"
+
+
+def decode_column(column: Column, codes: np.ndarray[Any, Any]) -> pa.Array:
+    """Codes of one column as real values."""
+    if codes.ndim != 1 or (codes.dtype.kind not in "iu" and len(codes)):
+        raise SchemaError(f"column {column.name!r}: expected a one-dimensional array of integer codes")
+    if len(codes) and (codes.min() < 0 or codes.max() >= column.size):
+        raise SchemaError(f"column {column.name!r}: codes must lie in 0 .. {column.size - 1}")
+    codes = codes.astype(np.int64)
+    if isinstance(column, Integer):  # its levels may be too many to list
+        return pa.array(codes + column.low, mask=codes == column.levels)
+    return pa.array(_alike(column.level_values())).take(pa.array(codes))
+
+
+def _alike(levels: list[Value]) -> list[Value]:
+    """Levels of one type, as a column needs: text where they differ, such as numbers beside the text "other"."""
+    kinds = {type(level) for level in levels if level is not None}
+    if len(kinds) == 1:
+        return levels
+    return [None if level is None else canonical(level) for level in levels]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hush.errors import SchemaError
+from hush.errors import SchemaError, shown
+from hush.schema.column import check_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +20,15 @@ class Unit:
 
     def __post_init__(self) -> None:
         if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
-            raise SchemaError(f"max_rows_per_unit = {self.max_rows!r}: expected an integer >= 1")
+            raise SchemaError(f"unit: max_rows = {shown(self.max_rows)}: expected an integer >= 1")
         if self.column is None and self.max_rows != 1:
             raise SchemaError(
-                f"max_rows_per_unit = {self.max_rows} without an id column cannot be enforced; name the unit's column"
+                f"unit: max_rows = {shown(self.max_rows)} cannot be enforced without an id column; name the column"
             )
-        if self.column is not None and not self.column:
-            raise SchemaError("unit column '': expected the name of the id column")
+        if self.column is not None:
+            if not isinstance(self.column, str) or not self.column.strip():
+                raise SchemaError(f"unit: column = {shown(self.column)}: expected the name of the id column")
+            check_text(f"unit: column = {shown(self.column)}", self.column)
 
 
 ROW = Unit()

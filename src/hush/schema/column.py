@@ -1,0 +1,152 @@
+"""Column: what every kind of column shares.
+
+Codes of a column run 0 .. size-1: its ordinary levels first, then `other` where the column has one, then
+missing where it allows it. A value outside the declared levels goes to `other`, is clamped to the nearer
+bound, or is refused, as the column says; it is never dropped.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+
+from hush.errors import SchemaError, shown
+
+Value = str | int | float | bool | dt.date | None
+LARGEST_INTEGER = 2**53  # integers up to here are exact as float64, so that every source compares them alike
+LARGEST_SIZE = 2**31
+OTHER = "other"  # what the level `other` is decoded to
+OTHER_LABEL = "(other)"
+MISSING_LABEL = "(missing)"
+
+
+class Outside(StrEnum):
+    """What happens to a value outside the declared bounds of an ordered column."""
+
+    REFUSE = "refuse"
+    CLAMP = "clamp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """What every kind shares: a name and whether missing has a level of its own.
+
+    `missing_values` are texts (such as "?") that mean missing; null, NaN and empty text always do.
+    """
+
+    name: str
+    missing: bool = False
+    missing_values: tuple[str, ...] = ()
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise SchemaError(f"column name {self.name!r}: expected non-empty text")
+        check_text(f"column name {self.name!r}", self.name)
+        check_flag(self.name, "missing", self.missing)
+        if isinstance(self.missing_values, str):
+            raise SchemaError(
+                f"column {self.name!r}: missing_values = {shown(self.missing_values)}: expected a list of texts"
+            )
+        texts = tuple(dict.fromkeys(canonical(text) for text in self.missing_values))
+        object.__setattr__(self, "missing_values", texts)
+        for text in texts:
+            check_text(f"column {self.name!r}: missing value {shown(text)}", text)
+        if self.missing_values and not self.missing:
+            raise SchemaError(
+                f"column {self.name!r} lists missing_values but does not allow missing; set missing = true"
+            )
+        self._check()
+        if self.size > LARGEST_SIZE:
+            raise SchemaError(
+                f"column {self.name!r} has {shown(self.size)} levels: at most {LARGEST_SIZE} are possible; "
+                "use narrower bounds or a numeric column with bins"
+            )
+
+    def _check(self) -> None:
+        """Normalise and check what is particular to a kind."""
+
+    @property
+    def levels(self) -> int:
+        """Ordinary levels, without `other` and missing."""
+        raise NotImplementedError
+
+    @property
+    def other_code(self) -> int | None:
+        """Code of `other`, where there is one."""
+        return None
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of missing, where it is allowed: the last one."""
+        return self.size - 1 if self.missing else None
+
+    @property
+    def size(self) -> int:
+        """All codes of the column."""
+        return self.levels + (self.other_code is not None) + self.missing
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        """The smallest unsigned type that holds the codes."""
+        return np.dtype(np.uint8 if self.size <= 2**8 else np.uint16 if self.size <= 2**16 else np.uint32)
+
+    def value(self, code: int) -> Value:
+        """The real value that stands for an ordinary level."""
+        raise NotImplementedError
+
+    def label(self, code: int) -> str:
+        """What a person reads for a code."""
+        if code == self.missing_code:
+            return MISSING_LABEL
+        if code == self.other_code:
+            return OTHER_LABEL
+        return str(self.value(code))
+
+    def level_values(self) -> list[Value]:
+        """The real value of every code; null for missing, the text "other" for `other`."""
+        ordinary = [self.value(code) for code in range(self.levels)]
+        return ordinary + ([OTHER] if self.other_code is not None else []) + ([None] if self.missing else [])
+
+
+def canonical(value: Value) -> str:
+    """The text by which a categorical value is compared, the same whatever type a source stores it in.
+
+    >>> [canonical(value) for value in (" a ", 3, 3.0, -0.0, True, 0.5)]
+    ['a', '3', '3', '0', 'true', '0.5']
+    """
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating):
+        if math.isfinite(value) and value == int(value) and abs(value) <= LARGEST_INTEGER:
+            return str(int(value))
+        return repr(float(value))
+    return str(value).strip()
+
+
+def check_outside(name: str, policy: str) -> Outside:
+    """The policy by its name."""
+    try:
+        return Outside(policy)
+    except ValueError:
+        raise SchemaError(f"column {name!r}: outside = {shown(policy)}: expected refuse or clamp") from None
+
+
+def check_flag(name: str, key: str, value: object) -> None:
+    """Refuse what is not true or false."""
+    if not isinstance(value, bool):
+        raise SchemaError(f"column {name!r}: {key} = {shown(value)}: expected true or false")
+
+
+def check_text(what: str, text: str) -> None:
+    """Refuse what no UTF-8 file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SchemaError(f"{what} is not valid Unicode text; remove the lone surrogate") from None

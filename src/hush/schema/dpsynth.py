@@ -1,0 +1,187 @@
+"""dpsynth's `domain.yaml` -> Schema.
+
+A column of that file is told by its keys (older files) or by `type:` (newer ones):
+
+- `possible_values`: categorical. There, a value that is not listed is counted as the one at
+  `out_of_domain_index`. Here such values have the level `other`. If that index is not 0, or the value there is a
+  stand-in such as "Unknown", it was put there for this purpose and becomes `other` itself; nulls, which dpsynth
+  counts with it, become missing. An ordinary value at index 0 is only dpsynth's default: it stays a value and
+  `other` is added. A listed null becomes missing. [false, true] is a boolean column.
+- `min_value`, `max_value`: numeric with equal-width bins, 32 unless `num_bins` or `bin_edges` says otherwise;
+  dpsynth itself cuts at private quantiles. With `dtype: int` and at most as many integers as bins each integer is
+  a level. `clip_to_range` (true by default) clamps; false refuses what is outside. Missing has a level of its own;
+  a `sentinel` outside the bounds is read as missing.
+- an open set (`{}`, null, `default_value`): its values are not known; refused unless `public_possible_values`
+  lists some, and then everything else is `other`.
+- free text, several `tables:` and constraints are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+from hush.errors import SchemaError, shown
+from hush.schema.columns import OTHER, Boolean, Categorical, Column, Integer, Numeric, Outside, Value, canonical
+from hush.schema.schema import Schema
+from hush.schema.section import Section
+
+DEFAULT_BINS = 32
+_STAND_INS = frozenset(
+    ("other", "others", "unknown", "unspecified", "missing", "none", "null", "nan", "na", "n/a", "?")
+    + ("ood", "<ood>", "unk", "<unk>")
+)
+_CATEGORICAL, _NUMERICAL = "CategoricalAttribute", "NumericalAttribute"
+_OPEN, _FREE = "OpenSetCategoricalAttribute", "FreeFormTextAttribute"
+_KEYS = {
+    _CATEGORICAL: ("possible_values", "out_of_domain_index"),
+    _NUMERICAL: (
+        "min_value",
+        "max_value",
+        "dtype",
+        "clip_to_range",
+        "interval_handling",
+        "sentinel",
+        "num_bins",
+        "bin_edges",
+    ),
+    _OPEN: ("default_value", "public_possible_values"),
+    _FREE: ("max_tokens", "formatting", "exemplar"),
+}
+
+
+def read_dpsynth(text: str) -> Schema:
+    """The schema in the text of a `domain.yaml`; the module says how its columns are translated."""
+    loader = _Loader(text)
+    try:
+        document = loader.get_single_data()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise SchemaError(f"not valid YAML: {getattr(error, 'problem', None) or 'unreadable'}{place}") from None
+    except RecursionError:
+        raise SchemaError("nested too deeply to be a domain") from None
+    except ValueError:  # such as the date 2020-02-31, or an integer of too many digits
+        raise SchemaError("not valid YAML: it holds an impossible date or number") from None
+    finally:
+        loader.dispose()
+    columns = _columns(document)
+    return Schema(_column(_name(key), entries) for key, entries in columns.items())
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which also refuses a key given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
+                raise SchemaError(f"{shown(key)} is given twice; keep one")
+            seen.add(key if isinstance(key, Hashable) else None)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _columns(document: Any) -> dict[Any, Any]:
+    if not isinstance(document, dict) or not document:
+        raise SchemaError("expected a column name and its attribute on each entry, as dpsynth writes them")
+    tables = document.get("tables")
+    if isinstance(tables, dict) and all(isinstance(table, dict) for table in tables.values()):
+        raise SchemaError(
+            "describes several tables; hush reads one: put the columns of that table at the top of a file"
+        )
+    if not isinstance(document.get("type"), str):
+        return document
+    if document["type"] != "Schema" or not isinstance(document.get("attributes"), dict):
+        raise SchemaError(
+            f"holds a dpsynth {shown(document['type'])}, not a domain; save the domain or its Schema instead"
+        )
+    if document.get("constraints"):
+        raise SchemaError("has constraints, which a hush schema does not hold; remove them")
+    return dict(document["attributes"])
+
+
+def _name(key: Any) -> str:
+    if isinstance(key, bool) or not isinstance(key, str | int):
+        raise SchemaError(f"column name {shown(key)}: expected a text; put it in quotes")
+    return str(key)
+
+
+def _column(name: str, entries: Any) -> Column:
+    section = Section(f"column {name!r}", {} if entries is None else entries)
+    kind = _kind(section)
+    section.only((*_KEYS[kind], "type", "description"))
+    if kind == _CATEGORICAL:
+        return _categorical(name, section)
+    if kind == _NUMERICAL:
+        return _numerical(name, section)
+    if kind == _OPEN and section.get("public_possible_values"):
+        values = section.items("public_possible_values", "")
+        return _with_other(name, [value for value in values if canonical(value) != OTHER], missing=True)
+    what = "an open set of values" if kind == _OPEN else "free text"
+    raise SchemaError(
+        f"column {name!r} is {what}, which cannot be counted; list its possible_values, or remove the column"
+    )
+
+
+def _kind(section: Section) -> str:
+    if section.get("type") is not None:
+        kind = section.text("type", "")
+        if kind not in _KEYS:
+            section.refuse("type", f"expected one of {', '.join(_KEYS)}")
+        return kind
+    told_by = {"possible_values": _CATEGORICAL, "min_value": _NUMERICAL, "max_value": _NUMERICAL, "max_tokens": _FREE}
+    return next((kind for key, kind in told_by.items() if key in section), _OPEN)
+
+
+def _categorical(name: str, section: Section) -> Column:
+    values = section.items("possible_values", "list every value that may occur")
+    index = section.integer("out_of_domain_index", "") if "out_of_domain_index" in section else 0
+    if not values:
+        section.refuse("possible_values", "expected at least one value")
+    if not 0 <= index < len(values):
+        section.refuse("out_of_domain_index", f"expected the index of a possible value, 0 .. {len(values) - 1}")
+    kept = [value for value in values if value is not None and value != ""]
+    missing = len(kept) < len(values)
+    kinds = {type(value) for value in kept}
+    if len(kinds) > 1:
+        section.refuse("possible_values", "the values differ in type; put texts such as no or 1 in quotes")
+    if kinds == {bool} and len(kept) == 2:
+        return Boolean(name=name, missing=missing)
+    stand_in = str(values[index]).strip().lower() in _STAND_INS
+    if values[index] in kept and (index > 0 or stand_in):
+        kept.remove(values[index])
+        missing = missing or stand_in
+    return _with_other(name, kept, missing=missing)
+
+
+def _with_other(name: str, values: list[Value], *, missing: bool) -> Categorical:
+    if not values:
+        raise SchemaError(f"column {name!r} lists no value besides the one for everything else; list the values")
+    return Categorical(name=name, values=tuple(values), other=True, missing=missing)
+
+
+def _numerical(name: str, section: Section) -> Column:
+    low = section.number("min_value", "write the smallest possible value")
+    high = section.number("max_value", "write the largest possible value")
+    bins = section.integer("num_bins", "") if section.get("num_bins") is not None else DEFAULT_BINS
+    whole = section.text("dtype", "float")
+    if whole not in ("int", "float"):
+        section.refuse("dtype", "expected int or float")
+    shared: dict[str, Any] = {
+        "name": name,
+        "missing": True,
+        "outside": Outside.CLAMP if section.flag("clip_to_range", default=True) else Outside.REFUSE,
+    }
+    sentinel = section.get("sentinel")
+    if isinstance(sentinel, str) or (isinstance(sentinel, int | float) and not low <= sentinel <= high):
+        shared["missing_values"] = (canonical(sentinel),)
+    if section.get("bin_edges") is not None:
+        return Numeric(edges=tuple(section.items("bin_edges", "")), **shared)
+    if whole == "int" and not (float(low).is_integer() and float(high).is_integer()):
+        section.refuse("min_value", "with dtype int, min_value and max_value are expected to be integers")
+    if whole == "int" and 0 <= high - low < bins:
+        return Integer(low=int(low), high=int(high), **shared)
+    return Numeric.equal_width(low=low, high=high, bins=bins, **shared)

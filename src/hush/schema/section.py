@@ -1,0 +1,125 @@
+"""Section: one table of a schema file, read key by key with errors that name place, key, value and rule."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from hush.errors import SchemaError, shown
+
+LARGEST_FLOAT = sys.float_info.max
+_NAMES: dict[type, str] = {
+    bool: "a boolean",
+    str: "a text",
+    int: "an integer",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+    dt.date: "a date",
+    dt.datetime: "a date with a time",
+    dt.time: "a time",
+    type(None): "nothing",
+}
+
+
+class Section:
+    """The entries of one table; messages begin with `where`, the place in the file."""
+
+    __slots__ = ("_entries", "_start")
+
+    def __init__(self, where: str, entries: object) -> None:
+        self._start = f"{where}: " if where else ""
+        if not isinstance(entries, Mapping):
+            raise SchemaError(f"{self._start}found {_described(entries)}, expected a table of keys and values")
+        self._entries: Mapping[str, Any] = entries
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
+
+    def get(self, key: str) -> Any:
+        """The value of a key, or None."""
+        return self._entries.get(key)
+
+    def pairs(self) -> list[tuple[str, Any]]:
+        """Keys and values, in the order of the file."""
+        return list(self._entries.items())
+
+    def only(self, known: Iterable[str]) -> None:
+        """Refuse keys that are not known, with the nearest known one."""
+        known = list(known)
+        for key in self._entries:
+            if key not in known:
+                near = difflib.get_close_matches(str(key).lower(), known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
+                raise SchemaError(f"{self._start}unknown key {shown(key)}; {hint}")
+
+    def require(self, key: str, advice: str) -> Any:
+        """The value of a key that must be there."""
+        if key not in self._entries:
+            raise SchemaError(f"{self._start}{key} is missing; {advice}")
+        return self._entries[key]
+
+    def refuse(self, key: str, rule: str) -> NoReturn:
+        """Say that the value of a key breaks a rule."""
+        raise SchemaError(f"{self._start}{key} = {_described(self._entries[key])}: {rule}")
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """True or false."""
+        value = self._entries.get(key, default)
+        if not isinstance(value, bool):
+            self.refuse(key, "expected true or false, without quotes")
+        return value
+
+    def text(self, key: str, default: str) -> str:
+        """A text."""
+        value = self._entries.get(key, default)
+        if not isinstance(value, str):
+            self.refuse(key, "expected a text in quotes")
+        return value
+
+    def integer(self, key: str, advice: str) -> int:
+        """An integer, which must be there."""
+        value = self.require(key, advice)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.refuse(key, "expected an integer")
+        return value
+
+    def number(self, key: str, advice: str) -> float:
+        """An integer or a float, which must be there."""
+        value = self.require(key, advice)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.refuse(key, "expected a number")
+        if not abs(value) <= LARGEST_FLOAT:
+            self.refuse(key, "expected a finite number")
+        return value
+
+    def day(self, key: str, advice: str) -> dt.date:
+        """A date, which must be there."""
+        value = self.require(key, advice)
+        if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+            self.refuse(key, "expected a date without quotes, such as 2020-01-31")
+        return value
+
+    def items(self, key: str, advice: str) -> list[Any]:
+        """A list, which must be there."""
+        value = self.require(key, advice)
+        if not isinstance(value, list):
+            self.refuse(key, 'expected a list, such as ["a", "b"]')
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts, empty if it is not there."""
+        values = self.items(key, "") if key in self._entries else []
+        if not all(isinstance(value, str) for value in values):
+            self.refuse(key, 'expected a list of texts in quotes, such as ["?"]')
+        return tuple(values)
+
+
+def _described(value: object) -> str:
+    """The value and, where its spelling does not show it, its type."""
+    if isinstance(value, list | dict | dt.date | dt.time | None):
+        return _NAMES.get(type(value), type(value).__name__)
+    return f"{shown(value)} ({_NAMES.get(type(value), type(value).__name__)})"
