@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -27,6 +28,19 @@ class Cost:
             None if self.rho is None else self.rho * count,
             None if self.epsilon is None else self.epsilon * count,
         )
+
+    @staticmethod
+    def total(costs: Iterable[Cost]) -> Cost:
+        """The sum of many costs, added in pairs: denominators grow, and adding one by one would be quadratic.
+
+        >>> Cost.total([Cost(Fraction(1, 2), None), Cost(Fraction(1, 3), Fraction(1))])
+        Cost(rho=Fraction(5, 6), epsilon=None)
+        """
+        level = list(costs) or [Cost()]
+        while len(level) > 1:
+            paired = [a + b for a, b in zip(level[::2], level[1::2], strict=False)]
+            level = paired + level[len(paired) * 2 :]
+        return level[0]
 
 
 def _sum(a: Fraction | None, b: Fraction | None) -> Fraction | None:

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from numbers import Rational
 from typing import Any, ClassVar
 
 from hush.errors import BudgetError
 from hush.privacy.cost import Cost
+from hush.privacy.rational import parse_rational, rational_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,11 @@ class GaussianEvent(Event):
     kind: ClassVar[str] = "discrete gaussian"
 
     def __post_init__(self) -> None:
-        _require(self.variance > 0, "variance", self.variance)
-        _require(self.sensitivity_l2_squared > 0, "sensitivity_l2_squared", self.sensitivity_l2_squared)
-        if self.single_cell:
-            _require(self.sensitivity_l2_squared == 1, "sensitivity_l2_squared", self.sensitivity_l2_squared)
+        _require_positive(self, "variance", "sensitivity_l2_squared")
+        if not isinstance(self.single_cell, bool):
+            raise BudgetError(f"event field single_cell={self.single_cell!r}: expected True or False")
+        if self.single_cell and self.sensitivity_l2_squared != 1:
+            raise BudgetError(f"event of a single cell: sensitivity {self.sensitivity_l2_squared} must be 1")
 
     @property
     def cost(self) -> Cost:
@@ -75,8 +78,7 @@ class LaplaceEvent(Event):
     kind: ClassVar[str] = "discrete laplace"
 
     def __post_init__(self) -> None:
-        _require(self.scale > 0, "scale", self.scale)
-        _require(self.sensitivity_l1 > 0, "sensitivity_l1", self.sensitivity_l1)
+        _require_positive(self, "scale", "sensitivity_l1")
 
     @property
     def cost(self) -> Cost:
@@ -96,7 +98,7 @@ class SelectionEvent(Event):
     kind: ClassVar[str] = "exponential mechanism"
 
     def __post_init__(self) -> None:
-        _require(self.epsilon > 0, "epsilon", self.epsilon)
+        _require_positive(self, "epsilon")
 
     @property
     def cost(self) -> Cost:
@@ -118,19 +120,28 @@ class NonPrivateEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class ComposedEvent(Event):
-    """Several events, adaptively chosen or not, each with how often it happened."""
+    """Several events, adaptively chosen or not, each with how often it happened.
+
+    Parts that are compositions are flattened and equal parts are counted together, in the order of first appearance.
+    """
 
     parts: tuple[tuple[Event, int], ...]
 
     kind: ClassVar[str] = "composition"
 
     def __post_init__(self) -> None:
-        for _, count in self.parts:
-            _require(count >= 1, "count", count)
+        counts: Counter[Event] = Counter()
+        for event, count in self.parts:
+            if not isinstance(event, Event):
+                raise BudgetError(f"composition of {type(event).__name__}: expected events")
+            inner = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
+            for part, times in inner:
+                counts[part] += times * _count(count)
+        object.__setattr__(self, "parts", tuple(counts.items()))
 
     @property
     def cost(self) -> Cost:
-        return sum((event.cost.times(count) for event, count in self.parts), Cost())
+        return Cost.total(event.cost.times(count) for event, count in self.parts)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -141,14 +152,10 @@ class ComposedEvent(Event):
 
 def compose(events: Iterable[Event]) -> Event:
     """One event for many: equal ones are counted, nested compositions are flattened."""
-    counts: Counter[Event] = Counter()
-    for event in events:
-        parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
-        for part, count in parts:
-            counts[part] += count
-    if len(counts) == 1 and counts.total() == 1:
-        return next(iter(counts))
-    return ComposedEvent(tuple(counts.items()))
+    composed = ComposedEvent(tuple((event, 1) for event in events))
+    if len(composed.parts) == 1 and composed.parts[0][1] == 1:
+        return composed.parts[0][0]
+    return composed
 
 
 _KINDS: dict[str, type[Event]] = {
@@ -156,48 +163,68 @@ _KINDS: dict[str, type[Event]] = {
 }
 
 
-def event_from_json(body: Mapping[str, Any]) -> Event:
+def price(event: Event) -> Cost:
+    """What an event spends, recomputed from its stored form; refuses any type of event that is not defined here.
+
+    A subclass may say anything about its own cost, so only the exact types of this module have a price.
+    """
+    parts = event.parts if type(event) is ComposedEvent else ((event, 1),)
+    for part, _ in parts:
+        if type(part) not in _KINDS.values():
+            raise BudgetError(f"event {type(part).__name__} is unknown to hush and has no price; it cannot be charged")
+    return event_from_json(event.to_json()).cost
+
+
+def event_from_json(body: Any) -> Event:
     """The event that `Event.to_json` wrote; refuses kinds and fields it does not know."""
     if not isinstance(body, Mapping) or not isinstance(body.get("kind"), str):
         raise BudgetError("event: expected an object with a kind")
-    if body["kind"] == ComposedEvent.kind:
-        parts = body.get("parts")
-        if not isinstance(parts, list):
-            raise BudgetError("event 'composition': expected a list of parts")
-        return ComposedEvent(tuple((event_from_json(part["event"]), _count(part.get("count"))) for part in parts))
-    event_type = _KINDS.get(body["kind"])
+    if body["kind"] != ComposedEvent.kind:
+        return _simple_event(body)
+    parts = body.get("parts")
+    if set(body) != {"kind", "parts"} or not isinstance(parts, list):
+        raise BudgetError(f"event {ComposedEvent.kind!r}: expected the fields ['parts']")
+    for part in parts:
+        if not isinstance(part, Mapping) or set(part) != {"count", "event"}:
+            raise BudgetError(f"event {ComposedEvent.kind!r}: expected parts of the fields ['count', 'event']")
+    return ComposedEvent(tuple((_simple_event(part["event"]), part["count"]) for part in parts))
+
+
+def _simple_event(body: Any) -> Event:
+    kind = body.get("kind") if isinstance(body, Mapping) else None
+    event_type = _KINDS.get(kind) if isinstance(kind, str) else None
     if event_type is None:
-        raise BudgetError(f"event kind {body['kind']!r} is unknown to this version of hush and has no price; upgrade")
-    names = {field.name for field in fields(event_type)}
-    if set(body) - {"kind"} != names:
-        raise BudgetError(f"event {body['kind']!r}: expected the fields {sorted(names)}")
-    return event_type(**{name: _decode(event_type, name, body[name]) for name in names})
+        raise BudgetError(f"event kind {kind!r} is unknown to this version of hush and has no price; upgrade")
+    wanted = {field.name: str(field.type) for field in fields(event_type)}
+    if set(body) - {"kind"} != set(wanted):
+        raise BudgetError(f"event {kind!r}: expected the fields {sorted(wanted)}")
+    return event_type(**{name: _decode(name, of_type, body[name]) for name, of_type in wanted.items()})
 
 
 def _encode(value: Any) -> Any:
-    return f"{value.numerator}/{value.denominator}" if isinstance(value, Fraction) else value
+    return rational_text(value) if isinstance(value, Fraction) else value
 
 
-def _decode(event_type: type[Event], name: str, value: Any) -> Any:
-    wanted = {field.name: str(field.type) for field in fields(event_type)}[name]
-    if wanted == "Fraction":
-        if not isinstance(value, str) or len(value) > 10_000:
-            raise BudgetError(f"event field {name}: expected a rational such as '1/3'")
-        try:
-            return Fraction(value)
-        except (ValueError, ZeroDivisionError):
-            raise BudgetError(f"event field {name}: expected a rational such as '1/3'") from None
-    if type(value).__name__ != wanted:
-        raise BudgetError(f"event field {name}: expected {wanted}")
+def _decode(name: str, of_type: str, value: Any) -> Any:
+    if of_type == "Fraction":
+        return parse_rational(value, f"event field {name}")
+    if type(value).__name__ != of_type:
+        raise BudgetError(f"event field {name}: expected {of_type}")
     return value
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BudgetError("event 'composition': count must be an integer >= 1")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise BudgetError("composition: count must be an integer >= 1")
     return value
 
 
-def _require(holds: bool, name: str, value: object) -> None:
-    if not holds:
-        raise BudgetError(f"event {name}={value!s}: expected a positive value")
+def _require_positive(event: Event, *names: str) -> None:
+    """Make the named fields exact fractions > 0; a float is refused, for it may be rounded, infinite or nan."""
+    for name in names:
+        value = getattr(event, name)
+        if isinstance(value, bool) or not isinstance(value, Rational):
+            raise BudgetError(f"event field {name}={value!r}: expected an exact rational, such as Fraction(1, 3)")
+        if value <= 0:
+            raise BudgetError(f"event field {name}={value}: expected a positive value")
+        object.__setattr__(event, name, Fraction(int(value.numerator), int(value.denominator)))

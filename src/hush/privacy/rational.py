@@ -1,0 +1,93 @@
+"""Rational text: exact fractions as "numerator/denominator", of any length, and read back with care.
+
+Sums of costs have thousands of digits, more than Python turns into decimal text in one step, so long integers are
+written and read in halves.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from fractions import Fraction
+
+from hush.errors import BudgetError
+
+_LONGEST = 1_000_000  # characters; a longer text is a mistake or an attack
+_STEP = 512  # digits; below the lowest limit that Python can be set to
+_FORM = re.compile(r"(?:0|[1-9][0-9]*)/[1-9][0-9]*", re.ASCII)
+
+
+def rational_text(value: Fraction) -> str:
+    """A fraction >= 0 in lowest terms as text.
+
+    >>> rational_text(Fraction(2, 6)), rational_text(Fraction(7))
+    ('1/3', '7/1')
+    """
+    return f"{_digits(value.numerator)}/{_digits(value.denominator)}"
+
+
+def parse_rational(text: object, name: str) -> Fraction:
+    """The fraction that `rational_text` wrote; refuses any other text, such as '2/6', '0.5' or '1e9'.
+
+    >>> parse_rational("1/3", "rho")
+    Fraction(1, 3)
+    """
+    if isinstance(text, str) and len(text) <= _LONGEST and _FORM.fullmatch(text):
+        above, below = (_integer(part) for part in text.split("/"))
+        if math.gcd(above, below) == 1:
+            return Fraction(above, below)
+    raise BudgetError(f"{name}: expected a rational >= 0 in lowest terms such as '1/3'")
+
+
+def float_up(value: Fraction) -> float:
+    """The smallest float not below an exact value; infinite beyond the largest.
+
+    >>> float_up(Fraction(1, 10)) >= Fraction(1, 10), float_up(Fraction(1, 4))
+    (True, 0.25)
+    """
+    if abs(value) > sys.float_info.max:
+        return math.inf if value > 0 else -sys.float_info.max
+    near = float(value)
+    return near if near >= value else math.nextafter(near, math.inf)
+
+
+def float_down(value: Fraction) -> float:
+    """The largest float not above an exact value.
+
+    >>> float_down(Fraction(1, 10)) <= Fraction(1, 10), float_down(Fraction(1, 4))
+    (True, 0.25)
+    """
+    return -float_up(-value)
+
+
+def root_down(value: Fraction) -> float:
+    """The largest float whose square is not above an exact value > 0.
+
+    >>> root_down(Fraction(2)) ** 2 <= 2, root_down(Fraction(9))
+    (True, 3.0)
+    """
+    doublings = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
+    scaled = value / Fraction(4) ** doublings  # within [1/4, 4], so that its float neither overflows nor vanishes
+    near = float_down(Fraction(math.sqrt(scaled)) * Fraction(2) ** doublings)
+    while Fraction(near) ** 2 > value:
+        near = math.nextafter(near, 0.0)
+    while (above := math.nextafter(near, math.inf)) < math.inf and Fraction(above) ** 2 <= value:
+        near = above
+    return near
+
+
+def _digits(value: int) -> str:
+    if value < 10**_STEP:
+        return str(value)
+    half = int(value.bit_length() * 0.30103) // 2
+    above, below = divmod(value, 10**half)
+    return _digits(above) + _digits(below).zfill(half)
+
+
+def _integer(text: str) -> int:
+    if len(text) <= _STEP:
+        return int(text)
+    half = len(text) // 2
+    power: int = 10**half
+    return _integer(text[:-half]) * power + _integer(text[-half:])
