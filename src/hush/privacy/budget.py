@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
+from numbers import Integral, Real
+from typing import TypeGuard, cast
 
 from hush.errors import BudgetError
 from hush.privacy import conversions
 from hush.privacy.cost import Cost
+from hush.privacy.rational import float_down, root_down
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +55,11 @@ class Budget:
             if value is not None:
                 _require_positive(name, value)
         if delta is not None:
-            if not isinstance(delta, Real) or isinstance(delta, bool) or not 0 <= float(delta) < 1:
-                raise BudgetError(
-                    f"delta={delta!r}: expected a number in [0, 1), far below one over the number of people, such as 1e-9"
-                )
-        object.__setattr__(self, "epsilon", None if epsilon is None else float(epsilon))
-        object.__setattr__(self, "delta", None if epsilon is None else float(delta or 0.0))
-        object.__setattr__(self, "_rho", None if rho is None else float(rho))
-        object.__setattr__(self, "_mu", None if mu is None else float(mu))
+            _require_delta(delta)
+        object.__setattr__(self, "epsilon", _no_more_than(epsilon))
+        object.__setattr__(self, "delta", None if epsilon is None else _no_more_than(delta or 0.0))
+        object.__setattr__(self, "_rho", _no_more_than(rho))
+        object.__setattr__(self, "_mu", _no_more_than(mu))
 
     @property
     def pure(self) -> bool:
@@ -75,12 +74,13 @@ class Budget:
         """
         if self._rho is not None:
             return self._rho
-        if self._mu is not None:
-            return _down_to_float(Fraction(self._mu) ** 2 / 2)
         self._refuse_pure()
-        rho = conversions.zcdp_rho(self.epsilon or 0.0, self.delta or 0.0)
+        if self._mu is not None:
+            rho = float_down(Fraction(self._mu) ** 2 / 2)
+        else:
+            rho = conversions.zcdp_rho(self.epsilon or 0.0, self.delta or 0.0)
         if rho <= 0:
-            raise BudgetError(f"{self}: too small to spend; raise epsilon or delta")
+            raise BudgetError(f"{self}: too small to spend; raise it")
         return rho
 
     @property
@@ -89,14 +89,13 @@ class Budget:
         if self._mu is not None:
             return self._mu
         if self._rho is not None:
-            return _root_down(2 * Fraction(self._rho))
+            return root_down(2 * Fraction(self._rho))
         self._refuse_pure()
         return conversions.gaussian_mu(self.epsilon or 0.0, self.delta or 0.0)
 
     def epsilon_at(self, delta: float) -> float:
-        """The epsilon that holds at this delta for whatever is spent within the budget."""
-        if not 0 <= delta < 1:
-            raise BudgetError(f"delta={delta!r}: expected a number in [0, 1)")
+        """The epsilon that this budget's notion implies at this delta; under `mu`, see the class."""
+        _require_delta(delta)
         if self.pure:
             return float(self.epsilon or 0.0)
         if self._mu is not None:
@@ -107,12 +106,11 @@ class Budget:
         return epsilon
 
     def delta_at(self, epsilon: float) -> float:
-        """The delta that holds at this epsilon for whatever is spent within the budget."""
-        if not epsilon >= 0:
+        """The delta that this budget's notion implies at this epsilon; under `mu`, see the class."""
+        if not (_is_number(epsilon) and epsilon >= 0):
             raise BudgetError(f"epsilon={epsilon!r}: expected a number >= 0")
         if self.pure:
-            bound = (math.expm1(self.epsilon or 0.0) + 1 - math.exp(epsilon)) / (1 + math.exp(self.epsilon or 0.0))
-            return max(0.0, math.nextafter(bound, math.inf)) if epsilon < (self.epsilon or 0.0) else 0.0
+            return conversions.pure_delta(self.epsilon or 0.0, epsilon)
         if self._mu is not None:
             return conversions.gaussian_delta(self._mu, epsilon)
         delta = conversions.zcdp_delta(self.rho, epsilon)
@@ -136,11 +134,9 @@ class Budget:
         >>> sum(Fraction(part.rho) for part in Budget(rho=0.1).split(7)) <= Fraction(0.1)
         True
         """
-        weights = [Fraction(1)] * parts if isinstance(parts, int) else [Fraction(part) for part in parts]
-        if not weights or any(weight <= 0 for weight in weights):
-            raise BudgetError(f"parts={parts!r}: expected an integer >= 1 or positive proportions")
-        total = sum(weights)
-        shares = [_down_to_float(self.limit * weight / total) for weight in weights]
+        weights = _proportions(parts)
+        limit, total = self.limit, sum(weights)
+        shares = [float_down(limit * weight / total) for weight in weights]
         if min(shares) <= 0:
             raise BudgetError(f"{self} cannot be split {len(shares)} ways: a share would be zero")
         return [Budget(epsilon=share) if self.pure else Budget(rho=share) for share in shares]
@@ -164,24 +160,44 @@ class Budget:
         return f"Budget({', '.join(f'{name}={value!r}' for name, value in values.items() if value is not None)})"
 
 
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _require_positive(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if not _is_number(value):
         raise BudgetError(f"{name}={value!r}: expected a number > 0")
-    if not (math.isfinite(value) and float(value) > 0):
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:
+        finite = False
+    if not (finite and value > 0 and _no_more_than(value)):
         raise BudgetError(f"{name}={value!r}: expected a finite number > 0; a smaller one means more privacy")
 
 
-def _down_to_float(value: Fraction) -> float:
-    """The largest float not above an exact value."""
+def _require_delta(value: object) -> None:
+    if not (_is_number(value) and 0 <= value < 1):
+        raise BudgetError(
+            f"delta={value!r}: expected a number in [0, 1), far below one over the number of people, such as 1e-9"
+        )
+
+
+def _no_more_than(value: float | None) -> float | None:
+    """The largest float not above a number of any type; a fraction such as 1/3 must not become a larger budget."""
+    if value is None:
+        return None
     near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+    return near if near <= value else math.nextafter(near, -math.inf)
 
 
-def _root_down(value: Fraction) -> float:
-    """The largest float whose square is not above an exact value."""
-    near = math.sqrt(value)
-    while Fraction(near) ** 2 > value:
-        near = math.nextafter(near, 0.0)
-    while Fraction(math.nextafter(near, math.inf)) ** 2 <= value:
-        near = math.nextafter(near, math.inf)
-    return near
+def _proportions(parts: int | Sequence[float]) -> list[Fraction]:
+    try:
+        if isinstance(parts, Integral) and not isinstance(parts, bool):
+            weights = [Fraction(1)] * int(parts)
+        else:
+            weights = [Fraction(part) for part in cast("Sequence[float]", parts)]
+    except (TypeError, ValueError, OverflowError):
+        weights = []
+    if not weights or min(weights) <= 0:
+        raise BudgetError(f"parts={parts!r}: expected an integer >= 1 or positive finite proportions")
+    return weights

@@ -8,6 +8,7 @@ are evaluated at 240 bits or more and rounded outward once, so that rounding err
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from scipy.optimize import minimize_scalar
 
 _BITS = 240
 _LOWEST, _HIGHEST = -45.0, 75.0  # range of log(alpha - 1); any alpha > 1 gives a valid bound
+_FAR = 1e5  # beyond this many standard deviations a normal tail is below the smallest float
+_TINY = math.ulp(0.0)
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
@@ -25,16 +28,15 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
     Reference: [CKS20, Cor. 13]; [AIM, Prop. 4].
     """
-    if rho == 0:
+    if rho == 0 or epsilon == math.inf:
         return 0.0
 
-    def log_delta(alpha: Any, m: Any) -> Any:
-        return (alpha - 1) * (alpha * rho - epsilon) + _entropy_term(alpha, m)
+    def log_delta(t: Any, m: Any) -> Any:
+        return t * ((1 + t) * rho - epsilon) + _entropy_term(t, m)
 
-    alpha = _best_alpha(lambda a: log_delta(a, math))
+    t = _best_order(lambda t: log_delta(t, math))
     with mpmath.workprec(_BITS):
-        bound = mpmath.exp(log_delta(mpmath.mpf(alpha), mpmath))
-        return min(1.0, _up(bound))
+        return min(1.0, _up(mpmath.exp(log_delta(mpmath.mpf(t), mpmath))))
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -44,12 +46,12 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if delta == 0:
         return math.inf
 
-    def epsilon_of(alpha: Any, m: Any) -> Any:
-        return alpha * rho + (_entropy_term(alpha, m) - m.log(delta)) / (alpha - 1)
+    def epsilon_of(t: Any, m: Any) -> Any:
+        return (1 + t) * rho + (_entropy_term(t, m) - m.log(delta)) / t
 
-    alpha = _best_alpha(lambda a: epsilon_of(a, math))
+    t = _best_order(lambda t: epsilon_of(t, math))
     with mpmath.workprec(_BITS):
-        return max(0.0, _up(epsilon_of(mpmath.mpf(alpha), mpmath)))
+        return max(0.0, _up(epsilon_of(mpmath.mpf(t), mpmath)))
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
@@ -60,12 +62,24 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     if delta == 0:
         return 0.0
 
-    def rho_of(alpha: Any, m: Any) -> Any:
-        return (epsilon + (m.log(delta) - _entropy_term(alpha, m)) / (alpha - 1)) / alpha
+    def rho_of(t: Any, m: Any) -> Any:
+        return (epsilon + (m.log(delta) - _entropy_term(t, m)) / t) / (1 + t)
 
-    alpha = _best_alpha(lambda a: -rho_of(a, math))
+    t = _best_order(lambda t: -rho_of(t, math))
     with mpmath.workprec(_BITS):
-        return max(0.0, _down(rho_of(mpmath.mpf(alpha), mpmath)))
+        return max(0.0, _down(rho_of(mpmath.mpf(t), mpmath)))
+
+
+def pure_delta(pure_epsilon: float, epsilon: float) -> float:
+    """The delta of pure DP at a smaller epsilon: (e^pure - e^epsilon) / (e^pure + 1), that of randomised response.
+
+    Reference: [Kairouz, Oh and Viswanath 2015, Thm 3.3] for one mechanism.
+    """
+    if epsilon >= pure_epsilon:
+        return 0.0
+    with mpmath.workprec(_BITS):
+        limit, e = mpmath.mpf(pure_epsilon), mpmath.mpf(epsilon)
+        return min(1.0, _up(-mpmath.expm1(e - limit) / (1 + mpmath.exp(-limit))))
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -73,11 +87,15 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
     Reference: [Balle and Wang 2018, Thm 8]; [ResidualPlanner, sec. 2].
     """
-    if mu == 0:
+    if mu == 0 or epsilon == math.inf:
         return 0.0
-    with mpmath.workprec(_BITS + 160):
+    cancelled = max(0, -2 * math.frexp(mu)[1])  # bits that the difference of two nearly equal tails loses
+    with mpmath.workprec(_BITS + 160 + cancelled):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
-        delta = _normal_cdf(m / 2 - e / m) - mpmath.exp(e) * _normal_cdf(-m / 2 - e / m)
+        reach = m / 2 - e / m
+        if abs(reach) > _FAR:
+            return 1.0 if reach > 0 else _TINY
+        delta = _normal_cdf(reach) - mpmath.exp(e) * _normal_cdf(reach - m)
         return min(1.0, _up(delta))
 
 
@@ -100,20 +118,20 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return 1.0 / _least(lambda scale: gaussian_delta(_quotient_up(scale), epsilon) <= delta)
 
 
-def _entropy_term(alpha: Any, m: Any) -> Any:
-    """(alpha-1) log(alpha-1) - alpha log(alpha), written so that floats do not cancel."""
-    return alpha * m.log1p(-1 / alpha) - m.log(alpha - 1)
+def _entropy_term(t: Any, m: Any) -> Any:
+    """t log t - (1+t) log(1+t) at t = alpha - 1, written so that floats neither cancel nor overflow."""
+    return -t * m.log1p(1 / t) - m.log1p(t)
 
 
-def _best_alpha(objective: Callable[[float], float]) -> float:
-    """The order alpha that minimises a function quasi-convex in alpha, to the accuracy of floats."""
+def _best_order(objective: Callable[[float], float]) -> float:
+    """The t = alpha - 1 that minimises a function quasi-convex in t, to the accuracy of floats."""
     found = minimize_scalar(
-        lambda u: objective(1.0 + math.exp(u)),
+        lambda u: objective(math.exp(u)),
         bounds=(_LOWEST, _HIGHEST),
         method="bounded",
         options={"xatol": 1e-10, "maxiter": 500},
     )
-    return 1.0 + math.exp(float(found.x))
+    return math.exp(float(found.x))
 
 
 def _least(holds: Callable[[float], bool]) -> float:
@@ -144,10 +162,11 @@ def _normal_cdf(x: Any) -> Any:
 
 def _up(value: Any) -> float:
     """The next float above an exact value."""
+    if value > sys.float_info.max:
+        return math.inf
     near = float(value)
     return near if near > value else math.nextafter(near, math.inf)
 
 
 def _down(value: Any) -> float:
-    near = float(value)
-    return near if near < value else math.nextafter(near, -math.inf)
+    return -_up(-value)
