@@ -55,7 +55,7 @@ class Envelope:
         self.shift = _block_shift(rate, quadratic)
         self.per_trial = 2 if self.shift <= _LARGEST_SHIFT_IN_ONE_WORD else 3
         low, high = self._cumulative(table_bits)
-        self.gap = max(h - l for l, h in zip(low, high, strict=True)) << (_WORD - table_bits)
+        self.gap = max(above - below for below, above in zip(low, high, strict=True)) << (_WORD - table_bits)
         self.table = np.array([entry << (_WORD - table_bits) for entry in low], dtype=np.uint64)
         self.guide = np.searchsorted(self.table, np.arange(256, dtype=np.uint64) << np.uint64(56), side="right")
         self.inverse = float(rate)

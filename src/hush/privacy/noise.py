@@ -143,7 +143,10 @@ def _rational(name: str, value: Real | Decimal) -> Fraction:
         raise BudgetError(f"{name}={value!r}: expected a number > 0")
     if not isinstance(value, Rational) and not math.isfinite(value):
         raise BudgetError(f"{name}={value!r}: expected a finite number > 0")
-    return Fraction(value) if isinstance(value, Rational | Decimal) else Fraction(float(value))
+    exact = Fraction(value) if isinstance(value, Rational | Decimal) else Fraction(float(value))
+    if exact <= 0:
+        raise BudgetError(f"{name}={value!r}: expected a number > 0; no noise means no privacy")
+    return exact
 
 
 def _round_up(value: Fraction) -> Fraction:

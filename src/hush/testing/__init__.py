@@ -1,1 +1,17 @@
-"""testing"""
+"""Contract suites that ship with the package: tiny tables, neighbours, record and replay, laws and divergences."""
+
+from hush.testing.divergence import check_selection_privacy, renyi_divergence, selection_law
+from hush.testing.laws import check_law, law_pvalue
+from hush.testing.replay import check_replay
+from hush.testing.tiny import TinyTable, neighbours_of
+
+__all__ = [
+    "TinyTable",
+    "check_law",
+    "check_replay",
+    "check_selection_privacy",
+    "law_pvalue",
+    "neighbours_of",
+    "renyi_divergence",
+    "selection_law",
+]

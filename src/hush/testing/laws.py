@@ -1,0 +1,128 @@
+"""Whether samples have the law they claim: several tests, each able to fail, with a stated false-alarm rate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from hush.errors import HushError
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
+
+Samples = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class LawError(HushError):
+    """Samples that do not have the law they claim."""
+
+
+def check_law(samples: Samples, law: DiscreteGaussian | DiscreteLaplace, *, alpha: float = 1e-9) -> None:
+    """Raise LawError where samples are not of the law; false alarms at a rate of at most `alpha`.
+
+    With 10^5 samples, a scale that is off by a factor 0.8 or 1.25 is missed with probability far below 10^-9: the
+    chi-square statistic's non-centrality is then above 10^3.
+    """
+    p = law_pvalue(samples, law)
+    if p < alpha:
+        raise LawError(f"samples are not of {law}: p = {p:.2g}")
+
+
+def law_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+    """The smallest p-value of five tests, times five.
+
+    Cells of about equal probability against the exact pmf (chi-square); both tails beyond 3 and 4 scales (binomial);
+    symmetry of signs (binomial); low bits uniform, where the scale is large (chi-square); serial repeats (binomial).
+    """
+    samples = np.asarray(samples).ravel()
+    tests = [
+        _cells_pvalue(samples, law),
+        _tails_pvalue(samples, law),
+        _signs_pvalue(samples),
+        _low_bits_pvalue(samples, law),
+        _repeats_pvalue(samples, law),
+    ]
+    return min(1.0, len(tests) * min(tests))
+
+
+def cdf(law: DiscreteGaussian | DiscreteLaplace, values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """P(Y <= y): summed for small scales, by the mid-point rule (error below 1/(24 sigma^2)^2) for large ones."""
+    y = np.floor(np.asarray(values, dtype=np.float64))
+    if isinstance(law, DiscreteLaplace):
+        rate = 1 / float(law.scale)
+        below = np.exp(-rate * np.abs(np.where(y < 0, y, y + 1))) / (1 + math.exp(-rate))
+        return np.asarray(np.where(y < 0, below, 1 - below))
+    sigma = math.sqrt(law.variance_parameter)
+    if sigma > 2000:
+        return np.asarray(stats.norm.cdf((y + 0.5) / sigma))
+    reach = math.ceil(40 * sigma) + 1
+    sums = np.concatenate([[0.0], np.cumsum(law.pmf(np.arange(-reach, reach + 1)))])
+    return np.asarray(sums[np.clip(y + reach + 1, 0, len(sums) - 1).astype(np.int64)])
+
+
+def _scale(law: DiscreteGaussian | DiscreteLaplace) -> float:
+    return float(law.scale) if isinstance(law, DiscreteLaplace) else math.sqrt(law.variance_parameter)
+
+
+def _cells_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+    scale = _scale(law)
+    grid = np.unique(np.floor(np.linspace(-6, 6, 121) * max(scale, 1.0)))
+    probabilities = np.diff(np.concatenate([[0.0], cdf(law, grid), [1.0]]))
+    observed = np.bincount(np.searchsorted(grid, samples, side="left"), minlength=len(grid) + 1)
+    keep_o, keep_p, o, p = [], [], 0, 0.0
+    for count, probability in zip(observed, probabilities, strict=True):
+        o, p = o + int(count), p + float(probability)
+        if p * len(samples) >= 25:
+            keep_o.append(o)
+            keep_p.append(p)
+            o, p = 0, 0.0
+    if len(keep_p) < 2:
+        raise LawError("too few samples for a chi-square test; give more")
+    keep_o[-1] += o
+    keep_p[-1] += p
+    expected = np.array(keep_p) / sum(keep_p) * len(samples)
+    return float(stats.chisquare(np.array(keep_o), expected).pvalue)
+
+
+def _tails_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+    p_values = []
+    for k in (3, 4):
+        edge = math.ceil(k * _scale(law))
+        tail = float(cdf(law, -edge))
+        hits = (np.count_nonzero(samples <= -edge), np.count_nonzero(samples >= edge))
+        p_values += [float(stats.binomtest(int(count), len(samples), tail).pvalue) for count in hits]
+    return min(1.0, len(p_values) * min(p_values))
+
+
+def _signs_pvalue(samples: Samples) -> float:
+    positive, negative = np.count_nonzero(samples > 0), np.count_nonzero(samples < 0)
+    return float(stats.binomtest(int(positive), int(positive + negative), 0.5).pvalue) if positive + negative else 0.0
+
+
+def _low_bits_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+    if _scale(law) < 64:  # residues mod 8 are uniform to 1e-20 for a Gaussian above this, to 1e-3 for Laplace
+        return 1.0
+    residues = np.bincount(samples % 8, minlength=8)
+    if isinstance(law, DiscreteLaplace):
+        rate = 1 / float(law.scale)
+        r = np.arange(8)
+        weights = np.exp(-rate * r) + np.exp(-rate * (8 - r))  # sum over y = r mod 8, up to a common factor
+        expected = weights / weights.sum() * len(samples)
+    else:
+        expected = np.full(8, len(samples) / 8)
+    return float(stats.chisquare(residues, expected).pvalue)
+
+
+def _repeats_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+    """Neighbours in the stream are equal as often as independent draws are: sum of squared probabilities."""
+    reach = math.ceil(45 * min(_scale(law), 2000)) + 1
+    if _scale(law) > 2000:
+        collision = (
+            1 / (2 * math.sqrt(math.pi) * _scale(law)) if isinstance(law, DiscreteGaussian) else 1 / (4 * _scale(law))
+        )
+    else:
+        collision = float(np.sum(law.pmf(np.arange(-reach, reach + 1)) ** 2))
+    pairs = samples[: len(samples) // 2 * 2].reshape(-1, 2)
+    repeats = int(np.count_nonzero(pairs[:, 0] == pairs[:, 1]))
+    return float(stats.binomtest(repeats, len(pairs), collision).pvalue)

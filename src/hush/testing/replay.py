@@ -1,0 +1,201 @@
+"""Record and replay: what depends on private data other than through the gate is a leak.
+
+A computation runs on a table while everything that passes the gate is recorded, then again on a neighbouring table with
+every noisy output frozen to the recorded one. Whatever still differs (a request, a charge, the result, a file, a log
+line, an exception) depends on the data in a way that no noise protects; and the exact inputs at each passage must be
+within the sensitivity that was declared and charged.
+
+Reference: [Cebere et al. 2026].
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hush.errors import ReplayError
+from hush.privacy.envelope import Integers
+from hush.privacy.events import Event
+from hush.privacy.gate import Request, watch
+from hush.privacy.query import Scorer
+from hush.privacy.selection import Scores
+from hush.privacy.sensitivity import Sensitivity
+
+
+@dataclass
+class Passage:
+    """One thing that passed the gate: what was public of it, the exact input, and the output."""
+
+    kind: str
+    public: Any
+    exact: Any
+    output: Any
+
+
+@dataclass
+class Recorder:
+    """Watches a gate and keeps every passage."""
+
+    passages: list[Passage] = field(default_factory=list)
+
+    def charged(self, event: Event) -> None:
+        """Keep the charge."""
+        self.passages.append(Passage("charge", fingerprint(event), None, None))
+
+    def measured(self, request: Request, bound: Sensitivity, exact: Integers, draw: Callable[[], Integers]) -> Integers:
+        """Keep the exact answer and the noisy one."""
+        output = draw()
+        self.passages.append(Passage("measure", fingerprint((request, bound)), exact.copy(), output.copy()))
+        return output
+
+    def selected(self, scorer: Scorer, law: Any, scores: Scores, draw: Callable[[], Any]) -> Any:
+        """Keep the scores and the choice."""
+        output = draw()
+        public = fingerprint((law, scorer.cliques, scorer.candidates, scores.sensitivity, scores.error))
+        self.passages.append(Passage("select", public, np.array(scores.values), output))
+        return output
+
+
+@dataclass
+class Replayer:
+    """Watches a gate on a neighbour: hands out the recorded outputs and compares everything else."""
+
+    passages: list[Passage]
+    position: int = 0
+
+    def charged(self, event: Event) -> None:
+        """The same charge must come at the same point."""
+        self._next("charge", fingerprint(event))
+
+    def measured(self, request: Request, bound: Sensitivity, exact: Integers, draw: Callable[[], Integers]) -> Integers:
+        """The same request must come, with an input no further away than its sensitivity."""
+        recorded = self._next("measure", fingerprint((request, bound)))
+        if exact.shape != recorded.exact.shape:
+            raise ReplayError("the shape of a measured answer depends on the data")
+        gap = (exact - recorded.exact).ravel().astype(object)
+        if sum(abs(value) for value in gap) > bound.l1 or sum(value * value for value in gap) > bound.l2_squared:
+            raise ReplayError("a measured answer moves further between neighbours than its declared sensitivity")
+        return recorded.output.copy()  # type: ignore[no-any-return]
+
+    def selected(self, scorer: Scorer, law: Any, scores: Scores, draw: Callable[[], Any]) -> Any:
+        """The same selection must come, with scores no further away than their sensitivity."""
+        public = fingerprint((law, scorer.cliques, scorer.candidates, scores.sensitivity, scores.error))
+        recorded = self._next("select", public)
+        gap = max(
+            abs(Fraction(float(a)) - Fraction(float(b))) for a, b in zip(scores.values, recorded.exact, strict=True)
+        )
+        if gap > Fraction(scores.sensitivity) + 2 * Fraction(scores.error):
+            raise ReplayError("a score moves further between neighbours than its declared sensitivity")
+        return recorded.output
+
+    def _next(self, kind: str, public: Any) -> Passage:
+        if self.position == len(self.passages):
+            raise ReplayError(f"a {kind} happens on a neighbour that did not happen on the table")
+        recorded = self.passages[self.position]
+        self.position += 1
+        if recorded.kind != kind:
+            raise ReplayError(f"a {kind} happens on a neighbour where the table had a {recorded.kind}")
+        if recorded.public != public:
+            raise ReplayError(f"what is public of a {kind} depends on the data")
+        return recorded
+
+    def finish(self) -> None:
+        """Nothing recorded may be left over."""
+        if self.position != len(self.passages):
+            raise ReplayError(f"a {self.passages[self.position].kind} did not happen on a neighbour")
+
+
+def check_replay(run: Callable[[Any], Any], table: Any, neighbours: Iterable[Any]) -> int:
+    """Run on a table and replay on neighbours; raises ReplayError at the first leak, returns how many were replayed.
+
+    `run(table)` must reach the noise through the gate only; its result, printed and logged text, warnings and
+    exceptions are compared. A path in the result stands for the contents of that file.
+    """
+    recorder = Recorder()
+    expected = _observe(run, table, recorder)
+    if not any(passage.kind != "charge" for passage in recorder.passages):
+        raise ReplayError("nothing passed the gate; there is nothing to replay")
+    replayed = 0
+    for neighbour in neighbours:
+        replayer = Replayer(recorder.passages)
+        seen = _observe(run, neighbour, replayer)
+        replayer.finish()
+        for what, before, after in zip(("result", "text", "log", "warnings"), expected, seen, strict=True):
+            if before != after:
+                raise ReplayError(f"the {what} depends on the data beyond what passed the gate")
+        replayed += 1
+    if replayed == 0:
+        raise ReplayError("no neighbours were given; nothing was checked")
+    return replayed
+
+
+def _observe(run: Callable[[Any], Any], table: Any, watcher: Any) -> tuple[Any, str, list[str], list[str]]:
+    text, lines = io.StringIO(), _Lines()
+    logger = logging.getLogger()
+    logger.addHandler(lines)
+    try:
+        with (
+            watch(watcher),
+            contextlib.redirect_stdout(text),
+            contextlib.redirect_stderr(text),
+            warnings.catch_warnings(record=True) as caught,
+        ):
+            warnings.simplefilter("always")
+            try:
+                result = fingerprint(run(table))
+            except ReplayError:
+                raise
+            except Exception as error:  # noqa: BLE001 - an exception is an output like any other
+                result = ("raised", type(error).__name__, str(error))
+    finally:
+        logger.removeHandler(lines)
+    return result, text.getvalue(), lines.seen, [str(warning.message) for warning in caught]
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.seen: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.seen.append(f"{record.levelname} {record.getMessage()}")
+
+
+def fingerprint(value: Any) -> Any:
+    """A value as nested tuples that compare by content; arrays by dtype, shape and bytes, paths by file contents."""
+    match value:
+        case None | bool() | int() | float() | complex() | str() | bytes() | Fraction():
+            return (type(value).__name__, repr(value))
+        case np.ndarray() | np.generic():
+            array = np.asarray(value)
+            return ("array", str(array.dtype), array.shape, array.tobytes())
+        case pa.Table():
+            return ("table", str(value.schema), tuple(fingerprint(column) for column in value.to_pydict().values()))
+        case Path():
+            return ("file", value.read_bytes())
+        case Mapping():
+            return ("mapping", tuple((fingerprint(key), fingerprint(item)) for key, item in value.items()))
+        case list() | tuple():
+            return ("sequence", tuple(fingerprint(item) for item in value))
+        case set() | frozenset():
+            return ("set", tuple(sorted(repr(fingerprint(item)) for item in value)))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        own = [getattr(value, item.name) for item in dataclasses.fields(value)]
+        return (type(value).__qualname__, tuple(fingerprint(item) for item in own))
+    if hasattr(value, "__dict__"):
+        return (type(value).__qualname__, fingerprint(vars(value)))
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    if slots:
+        return (type(value).__qualname__, tuple(fingerprint(getattr(value, name)) for name in slots))
+    raise ReplayError(f"a result of type {type(value).__qualname__} cannot be compared; return plain values")

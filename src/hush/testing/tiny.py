@@ -1,0 +1,66 @@
+"""TinyTable: rows of codes held in the open, counted the plain way; and all its neighbours."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+from hush.privacy.neighbours import Neighbours
+from hush.schema.unit import ROW, Unit
+
+
+class TinyTable:
+    """A table for tests: the plain twin of the real sources, without any care for privacy or speed.
+
+    `units[i]` is the unit of row i; every row is its own by default. A unit keeps its first rows in code order.
+    """
+
+    def __init__(
+        self, domain: Domain, rows: Sequence[Sequence[int]], *, unit: Unit = ROW, units: Sequence[int] | None = None
+    ) -> None:
+        self.domain = domain
+        self.unit = unit
+        self.rows = [tuple(int(code) for code in row) for row in rows]
+        self.units = list(range(len(self.rows))) if units is None else list(units)
+        self.reads = 0
+
+    def kept(self) -> list[tuple[int, ...]]:
+        """The rows that count, once each unit is cut to `max_rows`."""
+        if self.unit.column is None:
+            return self.rows
+        own: dict[int, list[tuple[int, ...]]] = {}
+        for unit, row in zip(self.units, self.rows, strict=True):
+            own.setdefault(unit, []).append(row)
+        return [row for rows in own.values() for row in sorted(rows)[: self.unit.max_rows]]
+
+    def counts(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray[Any, np.dtype[np.int64]]]:
+        """Exact counts over each clique, in the caller's attribute order."""
+        self.reads += 1
+        answers = {}
+        for clique in cliques:
+            cells = np.zeros(self.domain.sizes(clique), dtype=np.int64)
+            places = [self.domain.attributes.index(name) for name in clique]
+            for row in self.kept():
+                cells[tuple(row[place] for place in places)] += 1
+            answers[tuple(clique)] = cells
+        return answers
+
+    def __repr__(self) -> str:
+        return f"TinyTable({self.domain!r})"
+
+
+def neighbours_of(table: TinyTable, relation: Neighbours = Neighbours.ADD_REMOVE) -> Iterator[TinyTable]:
+    """Every neighbour of a table whose units are rows: each row removed, each possible row added, or each exchanged."""
+    every_row = list(itertools.product(*(range(size) for size in table.domain.shape)))
+    rows = table.rows
+    without = [rows[:i] + rows[i + 1 :] for i in range(len(rows))]
+    if relation is Neighbours.ADD_REMOVE:
+        changed = without + [[*rows, row] for row in every_row]
+    else:
+        changed = [[*rest, row] for rest in without for row in every_row]
+    for other in changed:
+        yield TinyTable(table.domain, other, unit=table.unit)

@@ -1,0 +1,104 @@
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from hush.privacy._kernels import DONE, run_trials
+from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.envelope import Envelope, envelope, numpy_trials
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from hush.testing import check_law
+from hush.testing.laws import LawError
+
+GAUSSIAN_SCALES = [0.3, 1.0, 7.99, 33.7, 1000.5, 2.0**25]
+LAPLACE_SCALES = [0.3, 1.0, 20.0, 1e5]
+
+
+def gaussian(scale: float, **options: float) -> Envelope:
+    return Envelope(1 / (2 * Fraction(scale) ** 2), quadratic=True, **options)  # type: ignore[arg-type]
+
+
+def laplace(scale: float, **options: float) -> Envelope:
+    return Envelope(1 / Fraction(scale), quadratic=False, **options)  # type: ignore[arg-type]
+
+
+ALL = [gaussian(scale) for scale in GAUSSIAN_SCALES] + [laplace(scale) for scale in LAPLACE_SCALES]
+
+
+@pytest.mark.parametrize("table", ALL, ids=lambda table: f"{'g' if table.quadratic else 'l'}{table.inverse:.3g}")
+def test_compiled_trials_equal_their_numpy_twin(table: Envelope) -> None:
+    words = NotPrivateEntropy(1).words(20_000 * table.per_trial)
+    values, verdict = numpy_trials(table, words)
+    out = np.empty(20_000, dtype=np.int64)
+    filled, trial, status = run_trials(
+        words, table.per_trial, 0, table.table, table.guide, table.gap, table.shift,
+        table.quadratic, table.inverse, table.slack, out, 0,
+    )  # fmt: skip
+    assert (trial, status) == (20_000, DONE)
+    assert (verdict >= 0).all()
+    np.testing.assert_array_equal(out[:filled], values[verdict == 1])
+
+
+@pytest.mark.parametrize("table", ALL, ids=lambda table: f"{'g' if table.quadratic else 'l'}{table.inverse:.3g}")
+def test_block_table_holds_the_exact_cumulative_law(table: Envelope) -> None:
+    low, high = table._cumulative(64)
+    with mpmath.workprec(400):
+        rate = mpmath.mpf(table.rate.numerator) / table.rate.denominator
+        width = 1 << table.shift
+        power = 2 if table.quadratic else 1
+        weights = [mpmath.exp(-rate * mpmath.mpf(j * width) ** power) for j in range(len(low) * 8 + 400)]
+        total = mpmath.fsum(weights)
+        sums = [mpmath.fsum(weights[: j + 1]) / total * mpmath.mpf(2) ** 64 for j in range(len(low))]
+        assert all(below <= exact <= above for below, exact, above in zip(low, sums, high, strict=True))
+    assert table.gap <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scale", "bits"), [(0.5, 3), (9.0, 8), (40.0, 8)])
+def test_forced_fallbacks_have_the_same_law(scale: float, bits: int) -> None:
+    """With a table of few bits and a slack of a quarter, many trials are finished by exact arithmetic."""
+    forced = gaussian(scale, table_bits=bits, slack=0.25)
+    words = NotPrivateEntropy(5).words(2000 * forced.per_trial)
+    assert (numpy_trials(forced, words)[1] == -1).mean() > 0.1
+    samples = forced.sample(40_000, NotPrivateEntropy(6))
+    check_law(samples, DiscreteGaussian.of_scale(scale))
+    with pytest.raises(LawError):
+        check_law(samples, DiscreteGaussian.of_scale(1.25 * scale))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [0.7, 25.0])
+def test_forced_fallbacks_of_laplace_have_the_same_law(scale: float) -> None:
+    samples = laplace(scale, table_bits=8, slack=0.25).sample(30_000, NotPrivateEntropy(7))
+    check_law(samples, DiscreteLaplace.of_scale(scale))
+    with pytest.raises(LawError):
+        check_law(samples, DiscreteLaplace.of_scale(0.8 * scale))
+
+
+class Scripted:
+    """Words given in advance, then seeded ones."""
+
+    private = False
+
+    def __init__(self, first: list[int]) -> None:
+        self.first, self.rest = list(first), NotPrivateEntropy(8)
+
+    def words(self, count: int) -> np.ndarray:
+        own = np.array(self.first[:count], dtype=np.uint64)
+        self.first = self.first[count:]
+        return np.concatenate([own, self.rest.words(count - len(own))])
+
+
+def test_a_uniform_number_beyond_the_table_reaches_the_far_tail() -> None:
+    """All ones in the first 128 bits of U lie beyond the first 64-bit table: the block comes from a finer one."""
+    table = gaussian(91.0)
+    ones = 2**64 - 1
+    trials = len(table.table)
+    far = table._finish_block(ones, Scripted([ones - 1]))
+    assert far >= trials - 1
+    assert table._finish_block(int(table.table[3]), Scripted([0])) == 3
+
+
+def test_tables_are_shared() -> None:
+    assert envelope(Fraction(1, 18), True) is envelope(Fraction(1, 18), True)

@@ -1,0 +1,183 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hush.domain import Clique, Domain
+from hush.errors import BudgetError, DataError, DomainError
+from hush.privacy.account import Allowance
+from hush.privacy.budget import Budget
+from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.events import GaussianEvent, SelectionEvent
+from hush.privacy.gate import Gate, Request, watch
+from hush.privacy.neighbours import Neighbours
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from hush.privacy.query import Counts, MarginalQuery
+from hush.privacy.selection import ExponentialMechanism, Scores, TopK
+from hush.privacy.sensitivity import ONE_CELL, RowNorms
+from hush.schema.unit import Unit
+from hush.testing import TinyTable, check_law
+from hush.testing.replay import Recorder
+
+DOMAIN = Domain({"a": 2, "b": 3})
+ROWS = [(0, 0), (1, 2), (1, 1), (0, 2)]
+NOISE = DiscreteGaussian.of_scale(3)
+
+
+@dataclass(frozen=True)
+class Favourite:
+    """Scores each clique by its first cell."""
+
+    cliques: tuple[Clique, ...] = (("a",), ("b",))
+    candidates: int = 2
+
+    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
+        return Scores(np.array([float(counts[clique].flat[0]) for clique in self.cliques]), float(max_rows))
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A query that answers in something else than int64."""
+
+    values: tuple[float, ...]
+    dtype: str
+    cliques: tuple[Clique, ...] = ((),)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        return ONE_CELL
+
+    def answer(self, counts: Counts) -> np.ndarray:
+        return np.array(self.values, dtype=self.dtype)
+
+
+def gate(budget: Budget = Budget(rho=10.0), **options: object) -> tuple[Gate, TinyTable, Allowance]:
+    table, account = TinyTable(DOMAIN, ROWS), Allowance(budget)
+    return Gate(table, account, **options), table, account  # type: ignore[arg-type]
+
+
+def test_a_refused_charge_reads_nothing() -> None:
+    entrance, table, account = gate(Budget(rho=0.01))
+    with pytest.raises(BudgetError) as refused:
+        entrance.measure([Request(MarginalQuery(("a",)), NOISE)])
+    assert table.reads == 0
+    assert account.remaining == Fraction(0.01)
+    assert (refused.value.remaining, refused.value.requested) == (Fraction(0.01), Fraction(1, 18))
+    with pytest.raises(BudgetError):
+        entrance.select(Favourite(), ExponentialMechanism(Fraction(3)))
+    assert table.reads == 0
+
+
+def test_the_charge_comes_before_the_first_read_even_if_no_answer_is_taken() -> None:
+    entrance, table, account = gate()
+    answers = entrance.measure([Request(MarginalQuery(("a",)), NOISE)])
+    assert account.cost.rho == Fraction(1, 18)
+    assert table.reads == 0
+    next(answers)
+    assert table.reads == 1
+
+
+def test_the_charge_is_the_sum_over_what_was_measured() -> None:
+    entrance, _, account = gate()
+    noises = [DiscreteGaussian.of_scale(s) for s in (2, 3, 3)]
+    requests = [Request(MarginalQuery(c), n) for c, n in zip([("a",), ("b",), ("a", "b")], noises, strict=True)]
+    taken = list(entrance.measure(requests))
+    entrance.select(Favourite(), TopK(2, Fraction(1, 2)))
+    by_hand = Fraction(1, 8) + 2 * Fraction(1, 18) + 2 * Fraction(1, 4) / 8
+    assert account.cost.rho == by_hand
+    assert sum((noisy.event.cost.rho for noisy in taken), Fraction(0)) == by_hand - Fraction(1, 16)
+    assert [noisy.event for noisy in taken] == [GaussianEvent(n.variance_parameter, Fraction(1), True) for n in noises]
+
+
+def test_answers_are_exact_counts_plus_integer_noise_of_the_law() -> None:
+    entrance, table, _ = gate(entropy=NotPrivateEntropy(1))
+    noisy = list(entrance.measure([Request(MarginalQuery(("a", "b")), DiscreteGaussian.of_scale(7))] * 5))
+    assert {answer.values.dtype for answer in noisy} == {np.dtype(np.int64)}
+    assert noisy[0].values.shape == (2, 3)
+    entrance, table, _ = gate(Budget(rho=1e9))
+    repeats = entrance.measure([Request(MarginalQuery(()), DiscreteLaplace.of_scale(4))] * 5_000)
+    noise = np.array([int(answer.values) for answer in repeats]) - len(table.rows)
+    check_law(noise, DiscreteLaplace.of_scale(4))
+
+
+def test_order_is_kept_across_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", 4)
+    entrance, table, _ = gate(Budget(rho=1e9), entropy=NotPrivateEntropy(1))
+    cliques = [("a",), ("b",), ("a", "b"), (), ("b",)]
+    tiny = DiscreteGaussian.of_scale(Fraction(1, 20))
+    answers = list(entrance.measure([Request(MarginalQuery(clique), tiny) for clique in cliques]))
+    exact = table.counts(cliques)
+    assert [answer.query.clique for answer in answers] == cliques  # type: ignore[attr-defined]
+    for answer, clique in zip(answers, cliques, strict=True):
+        np.testing.assert_array_equal(answer.values, exact[clique])
+
+
+def test_units_of_several_rows_and_replace_scale_the_charge() -> None:
+    table = TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=3), units=[1, 1, 2, 3])
+    request = Request(MarginalQuery(("a",)), NOISE)
+    plain = Gate(table, Allowance(Budget(rho=9.0))).event(request).cost.rho
+    replaced = Gate(table, Allowance(Budget(rho=9.0)), neighbours=Neighbours.REPLACE).event(request).cost.rho
+    assert plain == 9 * Fraction(1, 18)
+    assert replaced == 2 * 9 * Fraction(1, 18)
+
+
+def test_bad_requests_are_refused_before_the_charge() -> None:
+    entrance, table, account = gate()
+    with pytest.raises(DomainError, match="'c'"):
+        entrance.measure([Request(MarginalQuery(("a",)), NOISE), Request(MarginalQuery(("c",)), NOISE)])
+    with pytest.raises(DomainError, match="'c'"):
+        entrance.select(Favourite(cliques=(("c",),), candidates=1), ExponentialMechanism(Fraction(1)))
+    assert (account.cost.rho, table.reads) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        (Broken((1.5,), "float64"), "float64"),
+        (Broken((1,), "int32"), "int32"),
+        (Broken((2**62,), "int64"), "too large"),
+        (Broken((-(2**63),), "int64"), "too large"),
+    ],
+)
+def test_answers_that_are_not_exact_integers_never_leave(query: Broken, text: str) -> None:
+    entrance, _, _ = gate()
+    with pytest.raises(DataError, match=text):
+        next(entrance.measure([Request(query, NOISE)]))
+
+
+def test_scorers_must_score_the_candidates_they_announced() -> None:
+    entrance, _, _ = gate()
+    with pytest.raises(DataError, match="3 candidates"):
+        entrance.select(Favourite(candidates=3), ExponentialMechanism(Fraction(1)))
+
+
+def test_what_seeded_or_watched_bits_produce_is_stamped() -> None:
+    request = Request(MarginalQuery(("a",)), NOISE)
+    assert next(gate()[0].measure([request])).private
+    seeded = gate(entropy=NotPrivateEntropy(1))[0]
+    assert not seeded.private
+    assert not next(seeded.measure([request])).private
+    with watch(Recorder()):
+        watched = next(gate()[0].measure([request]))
+    assert not watched.private
+
+
+def test_two_runs_by_default_differ() -> None:
+    request = Request(MarginalQuery(("a", "b")), DiscreteGaussian.of_scale(1000))
+    first, second = (next(gate()[0].measure([request])).values for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_selection_is_charged_as_its_law_says() -> None:
+    entrance, _, account = gate()
+    assert entrance.select(Favourite(), ExponentialMechanism(Fraction(1, 2))) in (0, 1)
+    assert account.events == (SelectionEvent(Fraction(1, 2)),)
+
+
+def test_no_requests_cost_nothing() -> None:
+    entrance, table, account = gate()
+    requests: Sequence[Request] = []
+    assert list(entrance.measure(requests)) == []
+    assert (account.cost.rho, table.reads) == (0, 0)

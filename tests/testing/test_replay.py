@@ -1,0 +1,166 @@
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hush.domain import Clique, Domain
+from hush.errors import ReplayError
+from hush.privacy.account import Allowance
+from hush.privacy.budget import Budget
+from hush.privacy.gate import Gate, Request
+from hush.privacy.neighbours import Neighbours
+from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.query import Counts, MarginalQuery
+from hush.privacy.selection import ExponentialMechanism, Scores
+from hush.privacy.sensitivity import ONE_CELL, RowNorms
+from hush.testing import TinyTable, check_replay, neighbours_of
+from hush.testing.replay import fingerprint
+
+DOMAIN = Domain({"a": 2, "b": 2})
+TABLE = TinyTable(DOMAIN, [(0, 0), (1, 1), (1, 0)])
+NOISE = DiscreteGaussian.of_scale(2)
+
+
+@dataclass(frozen=True)
+class First:
+    """Scores cliques by the count of their first cell, claiming a sensitivity."""
+
+    claimed: float = 1.0
+    cliques: tuple[Clique, ...] = (("a",), ("b",))
+    candidates: int = 2
+
+    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
+        return Scores(np.array([float(counts[clique].flat[0]) for clique in self.cliques]), self.claimed)
+
+
+@dataclass(frozen=True)
+class Doubled:
+    """Twice the marginal with the sensitivity of one: a classic mistake."""
+
+    clique: Clique
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return (self.clique,)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        return ONE_CELL
+
+    def answer(self, counts: Counts) -> np.ndarray:
+        return 2 * counts[self.clique]
+
+
+def honest(table: TinyTable) -> Any:
+    gate = Gate(table, Allowance(Budget(rho=5.0)))
+    first = next(gate.measure([Request(MarginalQuery(("a",)), NOISE)]))
+    pick = gate.select(First(), ExponentialMechanism(Fraction(1)))
+    second = list(gate.measure([Request(MarginalQuery((("a",), ("b",))[pick]), NOISE)]))
+    return {"first": first.values, "pick": pick, "rest": [noisy.values for noisy in second]}
+
+
+def leaky(what: Callable[[TinyTable], Any]) -> Callable[[TinyTable], Any]:
+    def run(table: TinyTable) -> Any:
+        return honest(table), what(table)
+
+    return run
+
+
+def measured(request: Callable[[TinyTable], Request]) -> Callable[[TinyTable], Any]:
+    def run(table: TinyTable) -> Any:
+        return [noisy.values for noisy in Gate(table, Allowance(Budget(rho=50.0))).measure([request(table)])]
+
+    return run
+
+
+def test_an_honest_computation_passes_on_every_neighbour() -> None:
+    assert check_replay(honest, TABLE, neighbours_of(TABLE)) == 3 + 4
+
+
+LEAKS: dict[str, Callable[[TinyTable], Any]] = {
+    "row count": leaky(lambda table: len(table.rows)),
+    "exact cell": leaky(lambda table: table.counts([("a",)])[("a",)]),
+    "printed": leaky(lambda table: print(len(table.rows))),
+    "printed to stderr": leaky(lambda table: print(len(table.rows), file=sys.stderr)),
+    "logged": leaky(lambda table: logging.getLogger("x").warning("rows: %d", len(table.rows))),
+    "warned": leaky(lambda table: warnings.warn(f"{len(table.rows)} rows")),
+    "raised": leaky(lambda table: 1 // (3 - len(table.rows)) if len(table.rows) == 3 else 0),
+    "message": leaky(lambda table: table.rows[5 + len(table.rows)] if len(table.rows) > 3 else {}[len(table.rows)]),
+    "noise chosen by data": measured(
+        lambda table: Request(MarginalQuery(("a",)), DiscreteGaussian.of_scale(1 + len(table.rows)))
+    ),
+    "query chosen by data": measured(
+        lambda table: Request(MarginalQuery(("a",) if len(table.rows) > 3 else ("b",)), NOISE)
+    ),
+    "sensitivity too small": measured(lambda table: Request(Doubled(("a",)), NOISE)),
+    "extra passage": lambda table: [honest(table) for _ in table.rows],
+    "score sensitivity too small": lambda table: Gate(table, Allowance(Budget(rho=5.0))).select(
+        First(claimed=0.5), ExponentialMechanism(Fraction(1))
+    ),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_leaks_are_found(leak: str) -> None:
+    with pytest.raises(ReplayError):
+        check_replay(LEAKS[leak], TABLE, neighbours_of(TABLE))
+
+
+def test_files_are_compared_by_content(tmp_path: Path) -> None:
+    def run(table: TinyTable) -> Path:
+        values = honest(table)["first"]
+        (tmp_path / "release.bin").write_bytes(values.tobytes() + bytes(extra(table)))
+        return tmp_path / "release.bin"
+
+    extra: Callable[[TinyTable], list[int]] = lambda table: []  # noqa: E731
+    assert check_replay(run, TABLE, neighbours_of(TABLE)) == 7
+    extra = lambda table: [len(table.rows)]  # noqa: E731
+    with pytest.raises(ReplayError, match="result"):
+        check_replay(run, TABLE, neighbours_of(TABLE))
+
+
+def test_a_check_of_nothing_is_refused() -> None:
+    with pytest.raises(ReplayError, match="nothing passed"):
+        check_replay(lambda table: 1, TABLE, neighbours_of(TABLE))
+    with pytest.raises(ReplayError, match="no neighbours"):
+        check_replay(honest, TABLE, [])
+
+
+def test_neighbours_are_all_of_them() -> None:
+    assert len(list(neighbours_of(TABLE))) == 3 + 4
+    assert len(list(neighbours_of(TABLE, Neighbours.REPLACE))) == 3 * 4
+    assert {len(other.rows) for other in neighbours_of(TABLE, Neighbours.REPLACE)} == {3}
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+    def __init__(self, x: object) -> None:
+        self.x = x
+
+
+class Open:
+    def __init__(self, x: object) -> None:
+        self.x = x
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, Slotted, Open, lambda x: [x], lambda x: {"k": x}, lambda x: {x}])
+def test_fingerprints_tell_values_apart(wrap: Callable[[Any], Any]) -> None:
+    assert fingerprint(wrap(1)) == fingerprint(wrap(1))
+    assert fingerprint(wrap(1)) != fingerprint(wrap(2))
+    assert fingerprint(wrap(0.0)) != fingerprint(wrap(-0.0))
+
+
+def test_fingerprints_of_arrays_and_tables() -> None:
+    assert fingerprint(np.array([1, 2])) != fingerprint(np.array([1.0, 2.0]))
+    assert fingerprint(pa.table({"x": [1]})) != fingerprint(pa.table({"x": [2]}))
+    with pytest.raises(ReplayError, match="cannot be compared"):
+        fingerprint(object())
