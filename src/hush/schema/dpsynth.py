@@ -30,8 +30,7 @@ from hush.schema.section import Section
 
 DEFAULT_BINS = 32
 _STAND_INS = frozenset(
-    ("other", "others", "unknown", "unspecified", "missing", "none", "null", "nan", "na", "n/a", "?")
-    + ("ood", "<ood>", "unk", "<unk>")
+    ("other", "others", "unknown", "unk", "<unk>", "ood", "<ood>", "missing", "none", "null", "nan", "na", "n/a", "?")
 )
 _CATEGORICAL, _NUMERICAL = "CategoricalAttribute", "NumericalAttribute"
 _OPEN, _FREE = "OpenSetCategoricalAttribute", "FreeFormTextAttribute"

@@ -1,0 +1,21 @@
+"""The `hush` command; to add a command, write it in a file of its own and name it in COMMANDS."""
+
+from __future__ import annotations
+
+import click
+
+from hush._version import __version__
+from hush.cli.program import Program
+from hush.cli.schema import schema
+
+COMMANDS: tuple[click.Command, ...] = (schema,)
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="hush")
+def main() -> None:
+    """Differentially private answers, tables and synthetic copies of a sensitive table."""
+
+
+for command in COMMANDS:
+    main.add_command(command)

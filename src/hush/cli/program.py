@@ -1,0 +1,73 @@
+"""Program: the group of all commands, and what a user sees when one of them fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from hush.errors import HushError
+
+BAD_INPUT = 2
+INTERNAL_ERROR = 70
+INTERRUPTED = 130
+_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group without a command; since click 8.2
+
+
+class Program(click.Group):
+    """A group whose failures are one line on stderr: exit code 2 for bad input, 70 for a fault of hush.
+
+    Privacy: an unexpected exception may quote cells of the table, so only its type is shown; HUSH_DEBUG=1 in
+    the environment shows all of it.
+    """
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line; leaves by SystemExit unless `standalone_mode` is false."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, **extra)
+        try:
+            code = super().main(args, prog_name, complete_var, False, **extra)
+        except HushError as error:
+            code = _fail(str(error), BAD_INPUT)
+        except click.ClickException as error:
+            if isinstance(error, _HELP):
+                error.show()
+                code = BAD_INPUT
+            else:
+                code = _fail(_advice(error), BAD_INPUT)
+        except click.Abort:
+            code = _fail("interrupted", INTERRUPTED)
+        except Exception as error:
+            if os.environ.get("HUSH_DEBUG") == "1":
+                raise
+            name = type(error).__name__
+            code = _fail(
+                f"internal error ({name}); set HUSH_DEBUG=1 to see the traceback, which may contain private values",
+                INTERNAL_ERROR,
+            )
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> int:
+    """Print the message as one line, with nothing in it that a terminal would act on."""
+    line = "".join(mark if mark.isprintable() else " " for mark in message)
+    click.echo(f"hush: {' '.join(line.split())}", err=True)
+    return code
+
+
+def _advice(error: click.ClickException) -> str:
+    """The message of a usage error and where to read more."""
+    message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    if context is None:
+        return message
+    return f"{message}{'' if message.endswith('?') else ';'} see `{context.command_path} --help`"
