@@ -1,0 +1,245 @@
+"""Workload: which counts matter, and how much."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+from hush.errors import SizeError, WorkloadError
+from hush.linops import Identity, LinearOperator, Total
+
+LARGEST_TERMS = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One product of query blocks: `blocks[i]` on attribute `clique[i]`, everything else totalled out.
+
+    `weight` multiplies the variance of each of its answers wherever errors are added or compared.
+    """
+
+    clique: Clique
+    blocks: tuple[LinearOperator, ...]
+    weight: float = 1.0
+
+    @property
+    def queries(self) -> int:
+        """How many numbers it asks for."""
+        return math.prod(block.shape[0] for block in self.blocks)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a marginal: every cell of the clique."""
+        return all(isinstance(block, Identity) for block in self.blocks)
+
+
+class Workload:
+    """A weighted union of products of query blocks; marginals are the plain case.
+
+    >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
+    >>> Workload.kway(domain, 2).cliques
+    (('age', 'sex'), ('age', 'race'), ('sex', 'race'))
+    >>> (Workload.marginals(domain, [("age",)]) + 2.0 * Workload.marginals(domain, [("race", "sex")])).weights
+    (1.0, 2.0)
+    """
+
+    __slots__ = ("domain", "terms")
+
+    def __init__(self, domain: Domain, terms: Iterable[Term]) -> None:
+        self.domain = domain
+        self.terms = tuple(terms)
+        if not self.terms:
+            raise WorkloadError("the workload is empty; ask for at least one table of counts")
+        for term in self.terms:
+            _check_term(domain, term)
+
+    @classmethod
+    def kway(cls, domain: Domain, order: int) -> Workload:
+        """Every marginal over `order` attributes."""
+        return cls(domain, _plain(domain, _combinations(domain, order)))
+
+    @classmethod
+    def upto(cls, domain: Domain, order: int) -> Workload:
+        """Every marginal over at most `order` attributes, the total among them."""
+        _check_order(domain, order)
+        orders = range(order + 1)
+        return cls(domain, _plain(domain, itertools.chain.from_iterable(_combinations(domain, k) for k in orders)))
+
+    @classmethod
+    def small(cls, domain: Domain, cells: int) -> Workload:
+        """Every marginal of any order with at most `cells` cells, the total among them."""
+        if cells < 1:
+            raise WorkloadError(f"cells={cells}: expected an integer >= 1")
+        return cls(domain, _plain(domain, _small_cliques(domain, cells)))
+
+    @classmethod
+    def target(cls, domain: Domain, attribute: str, order: int) -> Workload:
+        """Every marginal over `order` attributes that has `attribute` among them."""
+        domain.check((attribute,))
+        return cls(domain, _plain(domain, (c for c in _combinations(domain, order) if attribute in c)))
+
+    @classmethod
+    def skewed(cls, domain: Domain, order: int, draws: int, *, seed: int) -> Workload:
+        """`draws` random marginals over `order` attributes, some attributes asked for far more than others.
+
+        Each attribute gets the square of an exponential variate as its weight; sets are drawn with probability
+        proportional to the product of weights, with replacement, and a set drawn twice counts twice.
+
+        Reference: [AIM, sec. 6.1, SKEWED]; the seed makes a public workload, not noise.
+        """
+        cliques = list(_combinations(domain, order))
+        if draws < 1:
+            raise WorkloadError(f"draws={draws}: expected an integer >= 1")
+        random = np.random.Generator(np.random.PCG64(seed))
+        weights = dict(zip(domain, random.exponential(size=len(domain)) ** 2, strict=True))
+        chances = np.array([math.prod(weights[name] for name in clique) for clique in cliques])
+        times = random.multinomial(draws, chances / chances.sum())
+        return cls(
+            domain,
+            (
+                _plain_term(domain, clique, float(count))
+                for clique, count in zip(cliques, times, strict=True)
+                if count > 0
+            ),
+        )
+
+    @classmethod
+    def marginals(
+        cls, domain: Domain, cliques: Iterable[Iterable[str]], weights: Sequence[float] | None = None
+    ) -> Workload:
+        """The listed marginals, each with its weight (1 by default)."""
+        named = [domain.clique(clique) for clique in cliques]
+        if weights is not None and len(weights) != len(named):
+            raise WorkloadError(f"{len(weights)} weights for {len(named)} marginals; give one each")
+        for clique, times in Counter(named).items():
+            if times > 1:
+                raise WorkloadError(
+                    f"the marginal {clique!r} is listed {times} times; list it once, with a larger weight"
+                )
+        return cls(
+            domain,
+            (
+                _plain_term(domain, clique, weight)
+                for clique, weight in zip(named, [1.0] * len(named) if weights is None else weights, strict=True)
+            ),
+        )
+
+    @classmethod
+    def product(
+        cls, domain: Domain, blocks: Mapping[str, Callable[[int], LinearOperator] | LinearOperator]
+    ) -> Workload:
+        """The product of query blocks on some attributes; the others are totalled out. See `hush.queries`."""
+        clique = domain.clique(blocks)
+        made = []
+        for name in clique:
+            block = blocks[name]
+            made.append((name, block if isinstance(block, LinearOperator) else block(domain[name])))
+        kept = [(name, block) for name, block in made if not isinstance(block, Total)]
+        return cls(domain, [Term(tuple(name for name, _ in kept), tuple(block for _, block in kept))])
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The attribute sets of the terms."""
+        return tuple(term.clique for term in self.terms)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weights of the terms."""
+        return tuple(term.weight for term in self.terms)
+
+    @property
+    def queries(self) -> int:
+        """How many numbers are asked for in all."""
+        return sum(term.queries for term in self.terms)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every term is a marginal."""
+        return all(term.plain for term in self.terms)
+
+    def __add__(self, other: Workload) -> Workload:
+        if not isinstance(other, Workload):
+            return NotImplemented
+        if other.domain != self.domain:
+            raise WorkloadError("workloads over different domains cannot be added; build both over one domain")
+        merged: dict[tuple[Clique, tuple[LinearOperator, ...]], float] = {}
+        for term in (*self.terms, *other.terms):
+            key = (term.clique, term.blocks)
+            merged[key] = merged.get(key, 0.0) + term.weight
+        return Workload(self.domain, (Term(clique, blocks, weight) for (clique, blocks), weight in merged.items()))
+
+    def __mul__(self, factor: float) -> Workload:
+        return Workload(self.domain, (Term(term.clique, term.blocks, term.weight * factor) for term in self.terms))
+
+    __rmul__ = __mul__
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self.terms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Workload) and self.domain == other.domain and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash((self.domain, self.terms))
+
+    def __repr__(self) -> str:
+        kind = "marginals" if self.plain else "products"
+        return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
+
+
+def _check_order(domain: Domain, order: int) -> None:
+    if isinstance(order, bool) or not isinstance(order, int) or not 0 <= order <= len(domain):
+        raise WorkloadError(f"order={order!r}: expected an integer from 0 to {len(domain)}, the number of attributes")
+    count = math.comb(len(domain), order)
+    if count > LARGEST_TERMS:
+        raise SizeError(f"{count} marginals of {order} attributes; lower the order or use fewer attributes")
+
+
+def _combinations(domain: Domain, order: int) -> Iterator[Clique]:
+    _check_order(domain, order)
+    return itertools.combinations(domain.attributes, order)
+
+
+def _small_cliques(domain: Domain, cells: int) -> Iterator[Clique]:
+    """Depth first over attributes in domain order, cutting where the product passes the limit."""
+    found = 0
+    stack: list[tuple[Clique, int, int]] = [((), 0, 1)]
+    while stack:
+        clique, start, size = stack.pop()
+        found += 1
+        if found > LARGEST_TERMS:
+            raise SizeError(f"more than {LARGEST_TERMS} marginals have at most {cells} cells; lower the limit")
+        yield clique
+        for place in range(len(domain) - 1, start - 1, -1):
+            name = domain.attributes[place]
+            if size * domain[name] <= cells:
+                stack.append(((*clique, name), place + 1, size * domain[name]))
+
+
+def _plain_term(domain: Domain, clique: Clique, weight: float = 1.0) -> Term:
+    return Term(clique, tuple(Identity(domain[name]) for name in clique), weight)
+
+
+def _plain(domain: Domain, cliques: Iterable[Clique]) -> Iterator[Term]:
+    blocks = {name: Identity(domain[name]) for name in domain}
+    return (Term(clique, tuple(blocks[name] for name in clique)) for clique in cliques)
+
+
+def _check_term(domain: Domain, term: Term) -> None:
+    if not (math.isfinite(term.weight) and term.weight > 0):
+        raise WorkloadError(f"the marginal {term.clique!r} has weight {term.weight!r}: expected a finite number > 0")
+    for name, block in zip(term.clique, term.blocks, strict=True):
+        size = domain[name]
+        if block.shape[1] != size:
+            raise WorkloadError(f"attribute {name!r} has {size} levels, its query block {block.shape[1]} columns")
+        if size == 1:
+            raise WorkloadError(f"attribute {name!r} has a single level, so it says nothing; leave it out")
