@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 from hush.errors import BudgetError
 from hush.privacy import conversions
@@ -141,6 +141,22 @@ class Budget:
             raise BudgetError(f"{self} cannot be split {len(shares)} ways: a share would be zero")
         return [Budget(epsilon=share) if self.pure else Budget(rho=share) for share in shares]
 
+    def to_json(self) -> dict[str, float]:
+        """The budget as it was stated; floats keep every bit as JSON.
+
+        >>> Budget.from_json(Budget(epsilon=1.0).to_json())
+        Budget(epsilon=1.0)
+        """
+        values = {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self._rho, "mu": self._mu}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, body: Any) -> Budget:
+        """The budget that `to_json` wrote; refuses names and values it does not know."""
+        if not isinstance(body, Mapping) or not set(body) <= {"epsilon", "delta", "rho", "mu"}:
+            raise BudgetError("budget: expected an object with epsilon (and delta), rho or mu")
+        return cls(**body)
+
     def _refuse_pure(self) -> None:
         if self.pure:
             raise BudgetError(
@@ -156,8 +172,7 @@ class Budget:
         return f"epsilon={self.epsilon:g}" + ("" if self.pure else f", delta={self.delta:g}")
 
     def __repr__(self) -> str:
-        values = {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self._rho, "mu": self._mu}
-        return f"Budget({', '.join(f'{name}={value!r}' for name, value in values.items() if value is not None)})"
+        return f"Budget({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
 
 
 def _is_number(value: object) -> TypeGuard[float]:

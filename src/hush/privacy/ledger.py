@@ -1,0 +1,236 @@
+"""Ledger: what was ever spent on a dataset, in a file that outlives the process and cannot quietly forget."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+
+from hush.errors import LedgerError
+from hush.privacy.account import Account, check_affordable
+from hush.privacy.budget import Budget
+from hush.privacy.chain import (
+    CHARGE,
+    FINGERPRINT,
+    NOTE_LENGTH,
+    Book,
+    Chain,
+    Entry,
+    cap_fields,
+    charge_fields,
+    printable,
+)
+from hush.privacy.cost import Cost
+from hush.privacy.events import Event, price
+from hush.privacy.ledger_file import LedgerFile, append
+
+
+class Ledger:
+    """The record of every charge to one dataset, and its cap; several datasets may share a file and its chain.
+
+    The first opening of a dataset states its cap; later ones need not. All totals are exact fractions, recomputed
+    from the entries. Whatever is stored is public: events, times, notes and names, never a value from the data.
+
+    Privacy: the sum of all charges, made by any number of processes in any order, stays within the cap, since a charge
+    is on disk before `charge` returns and the data is read only then. A crash in between costs budget and gives
+    nothing away.
+
+    >>> import tempfile, pathlib
+    >>> from hush.privacy.events import SelectionEvent
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "budget.db")
+    >>> ledger = Ledger(path, dataset="census", cap=Budget(rho=0.5))
+    >>> ledger.charge(SelectionEvent(Fraction(1)), note="pick a marginal", release="2020")
+    >>> Ledger.open(path, dataset="census").remaining
+    Fraction(3, 8)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, dataset: str = "default", cap: Budget | None = None) -> None:
+        self._dataset = _name("dataset", dataset)
+        self._chain: Chain | None = None
+        if not os.path.lexists(path):
+            if cap is None:
+                raise LedgerError(f"{os.fspath(path)} does not exist; create it by stating a cap: cap=Budget(...)")
+            note = "cap of a new dataset"
+            LedgerFile.create(path, Chain().next_entry(dataset=dataset, time=_now(), note=note, **cap_fields(cap)))
+        self._file = LedgerFile(path)
+        self._join(cap)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, dataset: str = "default") -> Ledger:
+        """The ledger of a dataset that exists already; changes nothing."""
+        return cls(path, dataset=dataset)
+
+    @classmethod
+    def open_all(cls, path: str | os.PathLike[str]) -> list[Ledger]:
+        """A ledger for each dataset of a file, in the order of their first entries; changes nothing."""
+        file = LedgerFile(path)
+        chain = Chain()
+        with file.reading() as connection:
+            file.check_pages(connection)
+            chain.extend(file.entries(connection))
+        return [cls(path, dataset=dataset) for dataset in chain.books]
+
+    @property
+    def dataset(self) -> str:
+        """The name of the dataset."""
+        return self._dataset
+
+    @property
+    def budget(self) -> Budget:
+        """The cap in force."""
+        return self._book().cap
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left, in the unit of the cap: epsilon for a pure cap, rho for any other."""
+        return self._book().remaining
+
+    @property
+    def total(self) -> Cost:
+        """The exact sum of what was charged."""
+        return self._book().spent
+
+    @property
+    def head(self) -> str:
+        """A fingerprint of all entries so far, to be kept with a release and given back to `verify`."""
+        with self._file.reading() as connection:
+            return self._replayed(connection).head[:FINGERPRINT]
+
+    def entries(self) -> list[Entry]:
+        """Every entry of this dataset, in order: caps and charges."""
+        with self._file.reading() as connection:
+            self._replayed(connection)
+            return [entry for entry in self._file.entries(connection) if entry.dataset == self._dataset]
+
+    def events(self) -> list[Event]:
+        """Every event charged to this dataset, in order."""
+        return [entry.event for entry in self.entries() if entry.action == CHARGE]
+
+    def charge(self, event: Event, *, note: str = "", release: str = "") -> None:
+        """Record an event on disk, or raise BudgetError and leave the file as it was."""
+        cost = price(event)
+        fields = charge_fields(event, cost)
+        _name("release", release, empty=True)
+        with self._file.writing() as connection:
+            chain = self._replayed(connection)
+            book = chain.books[self._dataset]
+            what = f"{self._file.path}, dataset {self._dataset!r}"
+            check_affordable(book.cap, book.limit, book.spent, cost, what=what)
+            append(
+                connection,
+                chain.next_entry(dataset=self._dataset, time=_now(), note=note, release=release, **fields),
+            )
+
+    def for_release(self, release: str) -> Account:
+        """This ledger as an account whose charges carry the name of a release."""
+        return _ReleaseAccount(self, _name("release", release))
+
+    def raise_cap(self, budget: Budget, *, reason: str) -> None:
+        """Replace the cap by a larger one of the same kind; an entry of its own, with the reason, that stays."""
+        if not (isinstance(reason, str) and reason.strip()):
+            raise LedgerError("raising a cap needs a reason; it is recorded for good")
+        with self._file.writing() as connection:
+            chain = self._replayed(connection)
+            book = chain.books[self._dataset]
+            if budget.pure != book.cap.pure or budget.limit <= book.limit:
+                raise LedgerError(
+                    f"{self._file.path}, dataset {self._dataset!r}: the cap {book.cap} can only be raised, "
+                    f"in its own kind; {budget} is no raise"
+                )
+            append(connection, chain.next_entry(dataset=self._dataset, time=_now(), note=reason, **cap_fields(budget)))
+
+    def verify(self, expected_head: str | None = None) -> None:
+        """Recompute every hash, cost and total from the file; raise LedgerError at the first that does not hold.
+
+        A file put back to an older state is consistent in itself; it is found out by a head it no longer contains.
+        """
+        wanted = "" if expected_head is None else str(expected_head).strip().lower()
+        if expected_head is not None and not re.fullmatch(rf"[0-9a-f]{{{FINGERPRINT},64}}", wanted):
+            raise LedgerError(f"expected head {wanted[:80]!r}: expected the {FINGERPRINT} hex digits of a head")
+        with self._file.reading() as connection:
+            self._chain = None
+            self._replayed(connection)
+            hashes = [entry.hash for entry in self._file.entries(connection)]
+        if not any(found.startswith(wanted) for found in hashes):
+            raise LedgerError(
+                f"{self._file.path} lacks the head {wanted}: "
+                "it is an older copy or another ledger; entries made since are not in it"
+            )
+
+    def _join(self, cap: Budget | None) -> None:
+        """Check the stated cap against the stored one, or record it for a dataset that is new to the file."""
+        if cap is not None and self._dataset not in self._known():
+            with self._file.writing() as connection:
+                chain = self._replayed(connection)
+                if self._dataset not in chain.books:
+                    note = "cap of a new dataset"
+                    entry = chain.next_entry(dataset=self._dataset, time=_now(), note=note, **cap_fields(cap))
+                    append(connection, entry)
+        stored = self._book().cap
+        if cap is not None and cap != stored:
+            raise LedgerError(
+                f"{self._file.path}, dataset {self._dataset!r} has the cap {stored}, not {cap}; "
+                "open it without a cap, or raise it with raise_cap(budget, reason=...)"
+            )
+
+    def _known(self) -> tuple[str, ...]:
+        with self._file.reading() as connection:
+            return tuple(self._replayed(connection).books)
+
+    def _book(self) -> Book:
+        with self._file.reading() as connection:
+            books = self._replayed(connection).books
+        if self._dataset not in books:
+            raise LedgerError(
+                f"{self._file.path} has no dataset {self._dataset!r}, only {', '.join(map(repr, books))}; "
+                "state a cap to add it: cap=Budget(...)"
+            )
+        return books[self._dataset]
+
+    def _replayed(self, connection: sqlite3.Connection) -> Chain:
+        """The chain up to the file's last entry; what was verified before is not verified again, but must be there."""
+        chain, self._chain = self._chain, None
+        if chain is None:
+            chain = Chain()
+            self._file.check_pages(connection)
+        entries = self._file.entries(connection, after=max(0, chain.length - 1))
+        try:
+            if chain.length and entries.pop(0).hash != chain.head:
+                raise LedgerError(f"entry {chain.length} is not what it was before")
+            chain.extend(entries)
+        except LedgerError as error:
+            raise LedgerError(f"{self._file.path} is damaged or was edited: {error}; restore it from a copy") from None
+        self._chain = chain
+        return chain
+
+
+@dataclass(frozen=True, slots=True)
+class _ReleaseAccount:
+    """A ledger seen by one release."""
+
+    ledger: Ledger
+    release: str
+
+    @property
+    def budget(self) -> Budget:
+        return self.ledger.budget
+
+    @property
+    def remaining(self) -> Fraction:
+        return self.ledger.remaining
+
+    def charge(self, event: Event, *, note: str = "") -> None:
+        self.ledger.charge(event, note=note, release=self.release)
+
+
+def _name(what: str, text: str, *, empty: bool = False) -> str:
+    if isinstance(text, str) and (text or empty) and printable(text, NOTE_LENGTH) == text:
+        return text
+    raise LedgerError(f"{what}={text!r}: expected printable text of at most {NOTE_LENGTH} characters")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

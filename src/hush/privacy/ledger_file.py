@@ -1,0 +1,191 @@
+"""The ledger's file: SQLite, append-only, committed to disk before a charge returns.
+
+Each operation opens its own connection and closes it, so that nothing is carried across a fork or between threads.
+SQLite's rollback journal makes a commit whole or absent after `kill -9` or a power cut.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import astuple, fields
+from pathlib import Path
+
+from hush.errors import LedgerError
+from hush.privacy.chain import Entry
+
+PATIENCE = 30.0  # seconds to wait for another process
+_MARK = 0x48555348  # "HUSH", SQLite's application id
+_VERSION = 1
+_COLUMNS = tuple(field.name for field in fields(Entry))
+_SCHEMA = {
+    "entries": "CREATE TABLE entries (sequence INTEGER PRIMARY KEY AUTOINCREMENT, "
+    + ", ".join(f"{name} TEXT NOT NULL" for name in _COLUMNS[1:])
+    + ")",
+    "entries_stay_as_they_are": "CREATE TRIGGER entries_stay_as_they_are BEFORE UPDATE ON entries "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
+    "entries_stay": "CREATE TRIGGER entries_stay BEFORE DELETE ON entries "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END",
+}
+_IMPLIED = {"sqlite_sequence": "CREATE TABLE sqlite_sequence(name,seq)"}  # made by AUTOINCREMENT
+
+# A fork waits until no thread is inside SQLite: its locks and bookkeeping do not survive being copied half-way.
+_busy = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_busy.acquire, after_in_parent=_busy.release, after_in_child=_busy.release)
+
+
+class LedgerFile:
+    """A ledger's file, which must exist and be one; opening it changes nothing."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        with self._explained():
+            if not stat.S_ISREG(os.stat(self.path).st_mode):
+                raise LedgerError(f"{self.path} is not a regular file; name the ledger's file")
+            # `immutable` keeps SQLite from touching the file, or a journal beside it, before it is known to be ours.
+            with _busy, closing(self._connect("mode=ro&immutable=1")) as connection:
+                self._check_identity(connection)
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], first: Entry) -> None:
+        """Make a ledger that starts with an entry, whole or not at all; one that exists already is left alone."""
+        self = cls.__new__(cls)
+        self.path = Path(path)
+        if not self.path.parent.is_dir():
+            raise LedgerError(f"{self.path}: the folder {self.path.parent} does not exist; create it first")
+        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+        with self._explained():
+            try:
+                with _busy, closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                    connection.execute("PRAGMA synchronous=EXTRA")
+                    connection.execute(f"PRAGMA application_id={_MARK}")
+                    connection.execute(f"PRAGMA user_version={_VERSION}")
+                    connection.execute("BEGIN IMMEDIATE")
+                    for statement in _SCHEMA.values():
+                        connection.execute(statement)
+                    append(connection, first)
+                    connection.execute("COMMIT")
+                with suppress(FileExistsError):
+                    os.link(draft, self.path)
+                _sync_folder(self.path.parent)
+            finally:
+                draft.unlink(missing_ok=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees one state of the file, and writes nothing."""
+        with self._explained(), _busy, closing(self._connect("mode=rw")) as connection:
+            connection.execute("PRAGMA query_only=ON")
+            connection.execute("BEGIN")
+            self._check_schema(connection)
+            yield connection
+            connection.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A connection that alone may write; commits to disk at the end, or leaves the file as it was."""
+        with self._explained(), _busy, closing(self._connect("mode=rw")) as connection:
+            connection.execute("PRAGMA synchronous=EXTRA")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._check_schema(connection)
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def check_pages(self, connection: sqlite3.Connection) -> None:
+        """Let SQLite check the structure of the file."""
+        if connection.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
+            raise self._damaged("its pages contradict each other")
+
+    def entries(self, connection: sqlite3.Connection, after: int = 0) -> list[Entry]:
+        """The entries beyond a sequence number, in order; there must be one, for a ledger never shrinks."""
+        listed = f"SELECT {', '.join(_COLUMNS)} FROM entries WHERE sequence > ? ORDER BY sequence"
+        rows = connection.execute(listed, (after,)).fetchall()
+        for row in rows:
+            if type(row[0]) is not int or any(type(value) is not str for value in row[1:]):
+                raise self._damaged("an entry holds a value of the wrong type")
+        counted = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchall()
+        if not rows or counted != [(rows[-1][0],)]:
+            raise self._damaged("entries that it once had are gone")
+        return [Entry(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+
+    def _connect(self, options: str) -> sqlite3.Connection:
+        address = f"{self.path.absolute().as_uri()}?{options}"
+        connection = sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None)
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.execute("PRAGMA cell_size_check=ON")
+        return connection
+
+    def _check_identity(self, connection: sqlite3.Connection) -> None:
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if mark != _MARK:
+            raise LedgerError(f"{self.path} is not a hush ledger; name another file")
+        if version != _VERSION:
+            raise LedgerError(
+                f"{self.path} has ledger format {version}; this hush reads format {_VERSION}: upgrade hush"
+            )
+
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        self._check_identity(connection)
+        found = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
+        if dict(found) != _SCHEMA | _IMPLIED or len(found) != len(_SCHEMA | _IMPLIED):
+            raise self._damaged("its tables or triggers were changed")
+
+    def _damaged(self, how: str) -> LedgerError:
+        return LedgerError(f"{self.path} is damaged or was edited: {how}; restore it from a copy")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn whatever SQLite or the system reports into one line that says what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._explanation(error) from None
+        except ValueError as error:  # a name that no file can have
+            raise LedgerError(f"{str(self.path)!r} cannot be a file's name: {error}") from None
+        except FileNotFoundError:
+            raise LedgerError(f"{self.path} does not exist; create a ledger by stating its cap") from None
+        except OSError as error:
+            raise LedgerError(f"{self.path} cannot be used as a ledger: {error.strerror}") from None
+
+    def _explanation(self, error: sqlite3.Error) -> LedgerError:
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return LedgerError(f"{self.path} was locked by another process for {PATIENCE:.0f} seconds; try again")
+        if name.startswith("SQLITE_READONLY"):
+            return LedgerError(f"{self.path} is read-only; make it writable to charge it")
+        if name.startswith(("SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+            return LedgerError(f"{self.path} cannot be opened or written; check its folder and permissions")
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+            return LedgerError(
+                f"{self.path} cannot be read or written: {error}; a charge is recorded or not, and no data was read"
+            )
+        if name.startswith("SQLITE_NOTADB"):
+            return LedgerError(f"{self.path} is not a hush ledger; name another file")
+        return self._damaged(str(error))
+
+
+def append(connection: sqlite3.Connection, entry: Entry) -> None:
+    """Add an entry within an open transaction."""
+    marks = ", ".join("?" * len(_COLUMNS))
+    connection.execute(f"INSERT INTO entries ({', '.join(_COLUMNS)}) VALUES ({marks})", astuple(entry))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder survive a power cut."""
+    with suppress(PermissionError):  # some systems do not let folders be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
