@@ -20,6 +20,8 @@ def run_trials(
     guide: Any,  # (256,) int64
     gap: int,
     shift: int,
+    drop: int,
+    unit: float,
     quadratic: bool,
     inverse: float,
     slack: float,
@@ -33,20 +35,26 @@ def run_trials(
     trials = words.size // per_trial
     width = np.int64(1) << shift
     mask = np.uint64(width - 1)
-    drop = np.uint64(11) if per_trial == 3 else np.uint64(max(1 + shift, 11))
-    unit = 2.0 ** -(64.0 - float(drop))
+    tail = np.uint64(drop)
+    low_half = np.uint64(0xFFFFFFFF)
     last = table.size
     for trial in range(first, trials):
         if filled == out.size:
             return filled, trial, DONE
         base = trial * per_trial
         u = words[base]
+        if per_trial == 1:
+            v = u & low_half
+            u -= v
+            w = v
+        else:
+            v = words[base + 1]
+            w = words[base + per_trial - 1]
         j = guide[u >> np.uint64(56)]
         while j < last and u >= table[j]:
             j += 1
         if j == last or (j > 0 and u - table[j - 1] < np.uint64(gap)):
             return filled, trial, UNDECIDED_BLOCK
-        v = words[base + 1]
         offset = np.int64((v >> np.uint64(1)) & mask)
         start = j * width
         if shift > 0:
@@ -54,7 +62,7 @@ def run_trials(
             if quadratic:
                 x *= 2.0 * float(start) + float(offset)
             p = math.exp(-x)
-            a = float(words[base + per_trial - 1] >> drop)
+            a = float(w >> tail)
             if not (a + 1.0) * unit <= p * (1.0 - slack):
                 if a * unit >= p * (1.0 + slack):
                     continue

@@ -10,13 +10,14 @@ The law is P(y) proportional to exp(-f(|y|)) with f increasing: f(y) = y^2/(2 si
 An accepted y has exactly the law. Step 2 is exact bits. Steps 1 and 3 compare a uniform number, of which the first
 words are drawn, with a real number held between bounds:
 
-- block bounds come from integer arithmetic (`_cumulative`): floor(2^64 C_j) is known up to `gap`, so that only a U
-  within `gap` 2^-64 of a C_j, or beyond the last tabulated block, is undecided;
+- block bounds come from integer arithmetic (`_cumulative`): floor(2^t C_j) is known up to `gap` for a table of t = 32 or
+  64 bits, so that only a U within `gap` 2^-t of a C_j, or beyond the last tabulated block, is undecided;
 - acceptance uses x computed in at most 4 roundings (relative error below 2^-50) and exp of a libm or numpy with error
   below 16 ulp; for x <= 745 both stay below 2^-40 relative in exp(-x), and SLACK = 2^-38 bounds their sum.
 
-An undecided comparison is finished exactly (`_finish_block`, `below_exp`) by drawing more bits of the same U. The
-result has the exact law whichever path was taken.
+A trial takes one word where the scale allows (32 bits choose the block; a sign, an offset of b <= 8 bits, and at least
+23 bits decide acceptance), else two or three. An undecided comparison is finished exactly (`_finish_block`, `below_exp`)
+by drawing more bits of the same U. The result has the exact law whichever path was taken.
 
 Reference: the law is that of [CKS20, sec. 5]; the block scheme is our own, see docs/noise.md.
 """
@@ -36,7 +37,8 @@ from hush.privacy.exact import below_exp, exp_bounds
 SLACK = 2.0**-38
 _CHUNK = 1 << 15
 _WORD = 64
-_LARGEST_SHIFT_IN_ONE_WORD = 20
+_HALF = 32
+_SHIFTS = (8, 20)  # the largest b for which one word, or two, leave enough bits to decide acceptance
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -45,15 +47,18 @@ class Envelope:
     """The block table of one law at one scale; immutable and free of data, so it may be cached.
 
     `rate` is 1/(2 sigma^2) for the quadratic law and 1/scale for the linear one: f(y) = rate y^2 or rate y.
-    `table_bits` and `slack` are below their defaults only in tests, to force undecided comparisons.
+    `table_bits` and `slack` differ from their defaults only in tests, to force undecided comparisons.
     """
 
-    def __init__(self, rate: Fraction, *, quadratic: bool, table_bits: int = 64, slack: float = SLACK) -> None:
+    def __init__(self, rate: Fraction, *, quadratic: bool, table_bits: int | None = None, slack: float = SLACK) -> None:
         self.rate = rate
         self.quadratic = quadratic
         self.slack = slack
         self.shift = _block_shift(rate, quadratic)
-        self.per_trial = 2 if self.shift <= _LARGEST_SHIFT_IN_ONE_WORD else 3
+        self.per_trial = 1 + sum(self.shift > limit for limit in _SHIFTS)
+        self.block_bits = _HALF if self.per_trial == 1 else _WORD
+        self.drop, self.accept_bits = self._acceptance_bits()
+        table_bits = self.block_bits if table_bits is None else table_bits
         low, high = self._cumulative(table_bits)
         self.gap = max(above - below for below, above in zip(low, high, strict=True)) << (_WORD - table_bits)
         self.table = np.array([entry << (_WORD - table_bits) for entry in low], dtype=np.uint64)
@@ -65,7 +70,7 @@ class Envelope:
         return self.rate * offset * ((2 * (block << self.shift) + offset) if self.quadratic else 1)
 
     def sample(self, count: int, entropy: Entropy) -> Integers:
-        """`count` independent draws. About 1.1 trials of 16 bytes each (24 for scales above 2^22) per draw."""
+        """`count` independent draws; about 1.1 trials each, of 8 bytes (16 for scales above 2^10, 24 above 2^22)."""
         out = np.empty(count, dtype=np.int64)
         filled = 0
         while filled < count:
@@ -79,7 +84,7 @@ class Envelope:
         while True:
             filled, trial, status = run_trials(
                 words, self.per_trial, trial, self.table, self.guide, self.gap, self.shift,
-                self.quadratic, self.inverse, self.slack, out, filled,
+                self.drop, 2.0**-self.accept_bits, self.quadratic, self.inverse, self.slack, out, filled,
             )  # fmt: skip
             if status == DONE:
                 return int(filled)
@@ -92,22 +97,31 @@ class Envelope:
 
     def _finish(self, words: list[int], block_undecided: bool, entropy: Entropy) -> int | None:
         """One trial from its words with exact comparisons; None where it is refused."""
-        block = self._finish_block(words[0], entropy) if block_undecided else self._block(words[0])
-        offset = (words[1] >> 1) & ((1 << self.shift) - 1)
-        drop = 11 if self.per_trial == 3 else max(1 + self.shift, 11)
-        accepted = below_exp(words[-1] >> drop, _WORD - drop, self.exponent(block, offset), entropy)
+        u, v, w = (
+            (words[0] >> _HALF, *[words[0] & (2**_HALF - 1)] * 2) if self.per_trial == 1 else (*words[:2], words[-1])
+        )
+        block = self._finish_block(u, entropy) if block_undecided else self._block(u)
+        offset = (v >> 1) & ((1 << self.shift) - 1)
+        accepted = below_exp(w >> self.drop, self.accept_bits, self.exponent(block, offset), entropy)
         y = (block << self.shift) + offset
-        negative = bool(words[1] & 1)
+        negative = bool(v & 1)
         if not accepted or (negative and y == 0):
             return None
         return -y if negative else y
 
+    def _acceptance_bits(self) -> tuple[int, int]:
+        """How far the last word is shifted for the acceptance test, and how many bits are left (at most 53)."""
+        if self.per_trial == 1:
+            return 1 + self.shift, _HALF - 1 - self.shift
+        drop = max(1 + self.shift, 11) if self.per_trial == 2 else 11
+        return drop, _WORD - drop
+
     def _block(self, u: int) -> int:
-        return int(np.searchsorted(self.table, np.uint64(u), side="right"))
+        return int(np.searchsorted(self.table, np.uint64(u << (_WORD - self.block_bits)), side="right"))
 
     def _finish_block(self, u: int, entropy: Entropy) -> int:
-        """The block of a uniform number whose first word is u, by more words and a finer table."""
-        bits = _WORD
+        """The block of a uniform number whose first `block_bits` bits are u, by more words and a finer table."""
+        bits = self.block_bits
         while True:
             u = (u << _WORD) | one_word(entropy)
             bits += _WORD
@@ -158,19 +172,22 @@ def envelope(rate: Fraction, quadratic: bool) -> Envelope:
 def numpy_trials(table: Envelope, words: Words) -> tuple[Integers, Integers]:
     """The compiled loop's twin: the value of every trial, and 1 where accepted, 0 refused, -1 undecided."""
     parts = words.reshape(-1, table.per_trial)
-    u, v = parts[:, 0], parts[:, 1]
+    if table.per_trial == 1:
+        u = parts[:, 0] & ~np.uint64(0xFFFFFFFF)
+        v = w = parts[:, 0] & np.uint64(0xFFFFFFFF)
+    else:
+        u, v, w = parts[:, 0], parts[:, 1], parts[:, -1]
     block = np.searchsorted(table.table, u, side="right").astype(np.int64)
     below = np.where(block > 0, u - table.table[np.maximum(block - 1, 0)], np.uint64(2**64 - 1))
     lost = (block == len(table.table)) | ((block > 0) & (below < np.uint64(table.gap)))
     offset = ((v >> np.uint64(1)) & np.uint64((1 << table.shift) - 1)).astype(np.int64)
-    drop = 11 if table.per_trial == 3 else max(1 + table.shift, 11)
-    a = (parts[:, -1] >> np.uint64(drop)).astype(np.float64)
+    a = (w >> np.uint64(table.drop)).astype(np.float64)
     start = block << table.shift
     x = offset.astype(np.float64) * table.inverse
     if table.quadratic:
         x = x * (2.0 * start.astype(np.float64) + offset.astype(np.float64))
     p = np.exp(-x)
-    unit = 2.0 ** (drop - 64)
+    unit = 2.0**-table.accept_bits
     take = (a + 1.0) * unit <= p * (1.0 - table.slack) if table.shift else np.ones(len(u), dtype=bool)
     leave = ~take & (a * unit >= p * (1.0 + table.slack))
     y = start + offset
