@@ -53,9 +53,17 @@ _KEYS = {
 
 def read_dpsynth(text: str) -> Schema:
     """The schema in the text of a `domain.yaml`; the module says how its columns are translated."""
-    loader = _Loader(text)
+    columns = _columns(_parse(text))
+    return Schema(_column(_name(key), entries) for key, entries in columns.items())
+
+
+def _parse(text: str) -> Any:
     try:
-        document = loader.get_single_data()
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -64,22 +72,20 @@ def read_dpsynth(text: str) -> Schema:
         raise SchemaError("nested too deeply to be a domain") from None
     except ValueError:  # such as the date 2020-02-31, or an integer of too many digits
         raise SchemaError("not valid YAML: it holds an impossible date or number") from None
-    finally:
-        loader.dispose()
-    columns = _columns(document)
-    return Schema(_column(_name(key), entries) for key, entries in columns.items())
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which also refuses a key given twice."""
+    """PyYAML's safe loader, which also refuses a key given twice and a mapping merged into another."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
+            if not isinstance(key, Hashable):
+                raise SchemaError(f"the key {shown(key)} is not a text; put it in quotes")
+            if key in seen:
                 raise SchemaError(f"{shown(key)} is given twice; keep one")
-            seen.add(key if isinstance(key, Hashable) else None)
+            seen.add(key)
         return super().construct_mapping(node, deep=deep)
 
 

@@ -1,0 +1,216 @@
+"""Kinds of column: codes partition the values, labels tell them apart, contradictions are refused."""
+
+import datetime as dt
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from hush.errors import SchemaError
+from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
+from hush.schema.columns import LARGEST_INTEGER, LARGEST_SIZE, bin_of, canonical
+from hush.testing.schemas import columns, days, values
+
+CODES_CHECKED = 64
+
+
+def some_codes(column: Column) -> list[int]:
+    ends = [*range(min(column.size, CODES_CHECKED)), *range(max(0, column.size - CODES_CHECKED), column.size)]
+    return sorted(set(ends))
+
+
+@given(columns())
+def test_codes_are_levels_then_other_then_missing(column: Column) -> None:
+    special = [code for code in (column.other_code, column.missing_code) if code is not None]
+    assert special == list(range(column.levels, column.size))
+    assert column.levels >= 1
+    assert np.iinfo(column.dtype).max >= column.size - 1
+
+
+@given(columns())
+def test_labels_are_unique(column: Column) -> None:
+    labels = [column.label(code) for code in some_codes(column)]
+    assert len(set(labels)) == len(labels)
+
+
+@given(columns())
+def test_the_value_of_a_level_belongs_to_that_level(column: Column) -> None:
+    codes = [code for code in some_codes(column) if code < column.levels]
+    match column:
+        case Categorical():
+            found = [column.texts.index(canonical(column.value(code))) for code in codes]
+        case Integer():
+            found = [column.value(code) - column.low for code in codes]
+        case Numeric():
+            found = [bin_of(column, column.value(code)) for code in codes]
+        case Date():
+            found = [column.ordinal(column.value(code)) for code in codes]
+        case _:
+            found = [int(column.value(code)) for code in codes]
+    assert found == codes
+
+
+@given(columns())
+def test_level_values_lists_every_code(column: Column) -> None:
+    assume(column.size < 1000)
+    listed = column.level_values()
+    assert len(listed) == column.size
+    assert (listed[-1] is None) == column.missing
+    assert all(value is not None for value in listed[: column.levels])
+
+
+@given(st.lists(values(), min_size=1, unique_by=canonical), st.data())
+def test_a_declared_value_has_one_code_in_every_spelling(listed: list, data: st.DataObject) -> None:
+    column = Categorical(name="x", values=tuple(listed))
+    value = data.draw(st.sampled_from(listed))
+    spellings = {canonical(value), canonical(f" {canonical(value)}\t")}
+    assert [column.texts.count(text) for text in spellings] == [1]
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=2, unique=True), st.floats(-1e300, 1e300))
+def test_bins_partition_the_numbers_between_the_bounds(edges: list[float], number: float) -> None:
+    column = Numeric(name="x", edges=tuple(sorted(edges)))
+    number = min(max(number, column.edges[0]), column.edges[-1])
+    bins = list(zip(column.edges, column.edges[1:], strict=False))
+    inside = [k for k, (low, high) in enumerate(bins) if low <= number < high]
+    expected = inside or [len(bins) - 1]  # the last bin is closed
+    assert [bin_of(column, number)] == expected
+
+
+@given(columns(kinds=(Date,)), st.data())
+def test_days_fall_into_levels_in_order(column: Date, data: st.DataObject) -> None:
+    first, second = sorted((data.draw(days(column)), data.draw(days(column))))
+    one, two = column.ordinal(first), column.ordinal(second)
+    assert 0 <= one <= two < column.levels
+    assert column.value(one) <= first
+    assert one + 1 == column.levels or column.value(one + 1) > first
+
+
+@pytest.mark.parametrize(
+    ("granularity", "levels", "label"),
+    [
+        ("day", 1827, "2020-01-15"),
+        ("week", 261, "2020-01-15"),
+        ("month", 61, "2020-01"),
+        ("quarter", 21, "2020-Q1"),
+        ("year", 6, "2020"),
+    ],
+)
+def test_date_levels_and_labels(granularity: str, levels: int, label: str) -> None:
+    column = Date(name="d", start=dt.date(2020, 1, 15), end=dt.date(2025, 1, 14), granularity=granularity)
+    assert (column.levels, column.label(0)) == (levels, label)
+    assert column.value(0) == dt.date(2020, 1, 15)
+    assert isinstance(column.granularity, Granularity)
+
+
+def test_canonical_text_does_not_depend_on_the_type() -> None:
+    spellings = [3, 3.0, np.int32(3), np.float64(3), " 3 ", "3"]
+    assert {canonical(value) for value in spellings} == {"3"}
+    assert canonical(True) == canonical(np.bool_(True)) == "true"
+    assert canonical(-0.0) == "0"
+    assert canonical(1e300) == "1e+300"
+    assert canonical(dt.date(2020, 1, 2)) == "2020-01-02"
+
+
+def test_numpy_values_become_python_values() -> None:
+    column = Categorical(name="x", values=(np.int64(1), np.str_("a"), np.float32(0.5)))
+    assert [type(value) for value in column.values] == [int, str, float]
+    assert type(Integer(name="x", low=np.int8(1), high=np.int64(2)).low) is int
+
+
+def test_numeric_labels_use_the_digits_they_need() -> None:
+    assert Numeric(name="x", edges=(0, 1 / 3, 1)).label(0) == "[0, 0.333333)"
+    assert Numeric(name="x", edges=(0, 1 / 3, 1)).label(1) == "[0.333333, 1]"
+    assert Numeric(name="x", edges=(1e9, 1e9 + 1, 1e9 + 2)).label(0) == "[1000000000, 1000000001)"
+
+
+def test_middles_of_the_widest_and_the_narrowest_bins() -> None:
+    widest = Numeric(name="x", edges=(-1.7e308, 1.7e308))
+    assert widest.value(0) == 0.0
+    narrow = Numeric(name="x", edges=(1.0, math.nextafter(1.0, 2), math.nextafter(math.nextafter(1.0, 2), 2)))
+    assert [bin_of(narrow, narrow.value(code)) for code in (0, 1)] == [0, 1]
+
+
+def test_equal_width_edges() -> None:
+    column = Numeric.equal_width(name="x", low=0, high=1, bins=4)
+    assert column.edges == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert Numeric.equal_width(name="x", low=-0.0, high=1, bins=1) == Numeric(name="x", edges=(0, 1))
+
+
+def test_the_last_code_is_missing_and_the_one_before_other() -> None:
+    column = Categorical(name="x", values=("a", "b"), other=True, missing=True)
+    assert [column.label(code) for code in range(4)] == ["a", "b", "(other)", "(missing)"]
+    assert column.level_values() == ["a", "b", "other", None]
+
+
+def test_dtype_is_the_smallest_that_fits() -> None:
+    sizes = {256: np.uint8, 257: np.uint16, 2**16: np.uint16, 2**16 + 1: np.uint32, LARGEST_SIZE: np.uint32}
+    assert {n: Integer(name="x", low=0, high=n - 1).dtype.type for n in sizes} == sizes
+
+
+BAD = [
+    (lambda: Boolean(name=" "), "column name ' ': expected non-empty text"),
+    (lambda: Boolean(name=3), "column name 3: expected non-empty text"),
+    (lambda: Boolean(name="\ud800"), "not valid Unicode text"),
+    (lambda: Boolean(name="x", missing="yes"), "missing = 'yes': expected true or false"),
+    (lambda: Boolean(name="x", missing_values=("?",)), "lists missing_values .* set missing = true"),
+    (lambda: Boolean(name="x", missing=True, missing_values="NA"), "expected a list of texts"),
+    (lambda: Boolean(name="x", missing=True, missing_values=("\udc00",)), "not valid Unicode text"),
+    (lambda: Categorical(name="x", values=()), "declares no values; list every value"),
+    (lambda: Categorical(name="x", values="ab"), "expected a list of values"),
+    (lambda: Categorical(name="x", values=("a", "b", " a")), "declares the value 'a' twice"),
+    (lambda: Categorical(name="x", values=(1, "1.0", 1.0)), "declares the value '1' twice"),
+    (lambda: Categorical(name="x", values=("a", None)), "lists None as a value, which means missing"),
+    (lambda: Categorical(name="x", values=("None", None)), "lists None as a value, which means missing"),
+    (lambda: Categorical(name="x", values=(math.nan,)), "lists nan as a value, which means missing"),
+    (lambda: Categorical(name="x", values=(" ",)), "which means missing; set missing = true"),
+    (lambda: Categorical(name="x", values=(math.inf,)), "expected a finite number"),
+    (lambda: Categorical(name="x", values=(2**63,)), "more than 64 bits; write it as text"),
+    (lambda: Categorical(name="x", values=(["a"],)), "expected text, a number, a boolean or a date"),
+    (lambda: Categorical(name="x", values=(dt.datetime(2020, 1, 1),)), "expected text, a number"),
+    (lambda: Categorical(name="x", values=("\ud800",)), "not valid Unicode text"),
+    (lambda: Categorical(name="x", values=("a",), other=1), "other = 1: expected true or false"),
+    (lambda: Categorical(name="x", values=("other",), other=True), "remove 'other' or set other = false"),
+    (lambda: Categorical(name="x", values=("(missing)",), missing=True), "is also a level's label"),
+    (
+        lambda: Categorical(name="x", values=("?",), missing=True, missing_values=("?",)),
+        "both as a value and as missing",
+    ),
+    (lambda: Integer(name="x", low=2, high=1), "low = 2 is above high = 1; swap them"),
+    (lambda: Integer(name="x", low=0.5, high=1), "low = 0.5: expected an integer"),
+    (lambda: Integer(name="x", low=True, high=1), "low = True: expected an integer"),
+    (lambda: Integer(name="x", low=0, high=LARGEST_INTEGER + 1), "expected an integer within"),
+    (lambda: Integer(name="x", low=0, high=LARGEST_SIZE), "levels: at most 2147483648"),
+    (lambda: Integer(name="x", low=0, high=1, outside="drop"), "outside = 'drop': expected refuse or clamp"),
+    (lambda: Numeric(name="x", edges=(1,)), "expected at least two edges, found 1"),
+    (lambda: Numeric(name="x", edges=3.0), "expected a list of numbers"),
+    (lambda: Numeric(name="x", edges=(0, math.nan)), "edges = nan: expected a finite number"),
+    (lambda: Numeric(name="x", edges=(0, "1")), "edges = '1': expected a finite number"),
+    (lambda: Numeric(name="x", edges=(0, 10**400)), "an integer of 1329 bits: expected a finite number"),
+    (lambda: Numeric(name="x", edges=(0, 1, 1)), "edges must increase"),
+    (lambda: Numeric.equal_width(name="x", low=1, high=1, bins=2), "low = 1 is not below high = 1"),
+    (lambda: Numeric.equal_width(name="x", low=0, high=math.inf, bins=2), "high = inf: expected a finite number"),
+    (lambda: Numeric.equal_width(name="x", low=0, high=1, bins=0), "bins = 0: expected an integer >= 1"),
+    (lambda: Numeric.equal_width(name="x", low=0, high=1, bins=True), "bins = True: expected an integer >= 1"),
+    (lambda: Numeric.equal_width(name="x", low=0, high=1, bins=10**9), "at most 1048576 are possible"),
+    (lambda: Date(name="x", start="2020-01-01", end=dt.date(2021, 1, 1)), "expected a date such as 2020-01-31"),
+    (lambda: Date(name="x", start=dt.datetime(2020, 1, 1), end=dt.date(2021, 1, 1)), "expected a date such as"),
+    (lambda: Date(name="x", start=dt.date(2021, 1, 1), end=dt.date(2020, 1, 1)), "is after end = 2020-01-01; swap"),
+    (
+        lambda: Date(name="x", start=dt.date(2020, 1, 1), end=dt.date(2020, 1, 1), granularity="decade"),
+        "granularity = 'decade': expected one of day, week, month, quarter, year",
+    ),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), BAD)
+def test_contradictions_are_refused(build, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        build()
+
+
+def test_refuse_is_the_default_outside() -> None:
+    assert Integer(name="x", low=0, high=1).outside is Outside.REFUSE
+    assert Numeric(name="x", edges=(0, 1), outside="clamp").outside is Outside.CLAMP

@@ -1,0 +1,56 @@
+"""Errors: one family, with values shown in short."""
+
+import inspect
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hush import errors
+from hush.errors import BudgetError, HushError, shown
+
+TYPES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_error_is_a_hush_error_with_its_message(kind: type[HushError]) -> None:
+    assert issubclass(kind, HushError)
+    assert str(kind("epsilon = 0: expected a number above 0")) == "epsilon = 0: expected a number above 0"
+
+
+def test_budget_errors_carry_what_is_public() -> None:
+    error = BudgetError("too much", remaining=Fraction(1, 3), requested=0.5)
+    assert (error.remaining, error.requested) == (Fraction(1, 3), 0.5)
+    assert BudgetError("negative").remaining is None
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(json_like)
+def test_shown_values_are_one_short_line(value: object) -> None:
+    text = shown(value)
+    assert "\n" not in text
+    assert len(text) < 2000
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a\nb", r"'a\nb'"),
+        ([1] * 99, "[1, 1, 1, 1, ...]"),
+        (None, "None"),
+        (0.1, "0.1"),
+    ],
+)
+def test_shown_examples(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_shown_values_of_any_size_are_short() -> None:
+    assert len(shown("x" * 10**6)) < 80
+    assert shown(-(10**5000)) == "an integer of 16610 bits"
