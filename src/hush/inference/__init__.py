@@ -1,0 +1,1 @@
+"""Noisy measurements -> estimates."""

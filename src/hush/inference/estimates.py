@@ -1,0 +1,39 @@
+"""Estimates: what a release can be asked for, whatever mechanism made it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Estimates(Protocol):
+    """Unbiased or model-based estimates of tables of counts, with their errors; pure post-processing.
+
+    Cliques come and go in the caller's attribute order.
+    """
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The largest cliques that can be estimated; any subset of one can be too."""
+
+    def covers(self, clique: Clique) -> bool:
+        """Whether the table over a clique can be estimated."""
+
+    def counts(self, clique: Clique) -> Array:
+        """Estimated counts, of shape `domain.sizes(clique)`."""
+
+    def covariance(self, clique: Clique, first: Array, second: Array, groups: int) -> Array:
+        """The covariance of two sums over cells, for every combination of levels of the first `groups` attributes.
+
+        `first` and `second` are coefficients of shape `domain.sizes(clique)`. For each cell g of the first `groups` axes
+        the sums are f_g = sum_x first[g, x] count[g, x], and likewise for `second`; returns cov(f_g, s_g) with the shape
+        of those axes. With first = second = 1 and all axes grouped it is the variance of every cell.
+        """

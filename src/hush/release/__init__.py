@@ -1,0 +1,1 @@
+"""Release and Answers: estimates, intervals, queries, save and load."""
