@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from hush._version import __version__
+from hush.cli.budget import budget
 from hush.cli.program import Program
 from hush.cli.schema import schema
 
-COMMANDS: tuple[click.Command, ...] = (schema,)
+COMMANDS: tuple[click.Command, ...] = (budget, schema)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

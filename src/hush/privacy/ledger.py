@@ -52,8 +52,11 @@ class Ledger:
         self._chain: Chain | None = None
         if not os.path.lexists(path):
             if cap is None:
-                raise LedgerError(f"{os.fspath(path)} does not exist; create it by stating a cap: cap=Budget(...)")
-            note = "cap of a new dataset"
+                raise LedgerError(
+                    f"{os.fspath(path)} does not exist; "
+                    "create it by stating a cap, cap=Budget(...), or with `hush budget --create`"
+                )
+            note = "new dataset"
             LedgerFile.create(path, Chain().next_entry(dataset=dataset, time=_now(), note=note, **cap_fields(cap)))
         self._file = LedgerFile(path)
         self._join(cap)
@@ -166,7 +169,7 @@ class Ledger:
             with self._file.writing() as connection:
                 chain = self._replayed(connection)
                 if self._dataset not in chain.books:
-                    note = "cap of a new dataset"
+                    note = "new dataset"
                     entry = chain.next_entry(dataset=self._dataset, time=_now(), note=note, **cap_fields(cap))
                     append(connection, entry)
         stored = self._book().cap
@@ -186,7 +189,7 @@ class Ledger:
         if self._dataset not in books:
             raise LedgerError(
                 f"{self._file.path} has no dataset {self._dataset!r}, only {', '.join(map(repr, books))}; "
-                "state a cap to add it: cap=Budget(...)"
+                "to add it, state a cap, cap=Budget(...), or use `hush budget --create`"
             )
         return books[self._dataset]
 

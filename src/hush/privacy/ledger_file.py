@@ -154,7 +154,9 @@ class LedgerFile:
         except ValueError as error:  # a name that no file can have
             raise LedgerError(f"{str(self.path)!r} cannot be a file's name: {error}") from None
         except FileNotFoundError:
-            raise LedgerError(f"{self.path} does not exist; create a ledger by stating its cap") from None
+            raise LedgerError(
+                f"{self.path} does not exist; create it with `hush budget --create`, stating a cap"
+            ) from None
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be used as a ledger: {error.strerror}") from None
 
