@@ -68,8 +68,10 @@ def _check_names(path: Path, names: tuple[str, ...]) -> None:
 
 
 def _text_header(path: Path) -> Header:
-    records = {delimiter: _first_record(path, delimiter) for delimiter in _DELIMITERS}
-    delimiter = max(_DELIMITERS, key=lambda mark: len(records[mark]))  # the first of the best, so a comma if none
+    records = {mark: record for mark in _DELIMITERS if (record := _first_record(path, mark)) is not None}
+    if not records:
+        raise DataError(f"{path}: the first line is not a header of comma-separated names")
+    delimiter = max(records, key=lambda mark: len(records[mark]))  # the first of the best, so a comma if none
     names = tuple(records[delimiter])
     columns = ", ".join(f"'c{k}': 'VARCHAR'" for k in range(len(names)))
     source = (
@@ -79,7 +81,8 @@ def _text_header(path: Path) -> Header:
     return Header(names=names, kinds=(UNKNOWN,) * len(names), source=source)
 
 
-def _first_record(path: Path, delimiter: str) -> list[str]:
+def _first_record(path: Path, delimiter: str) -> list[str] | None:
+    """The first line cut at a delimiter; None where its quotes do not fit that delimiter."""
     opener = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         with opener(path, "rb") as file:
@@ -87,7 +90,7 @@ def _first_record(path: Path, delimiter: str) -> list[str]:
     except UnicodeDecodeError:
         raise DataError(f"{path}: the header is not UTF-8 text; save the file as UTF-8") from None
     except csv.Error:
-        raise DataError(f"{path}: the first line is not a header of comma-separated names") from None
+        return None
     except EOFError:
         raise DataError(f"{path}: the compressed file is cut short or damaged") from None
     if record is None:

@@ -88,7 +88,7 @@ def _questions(x: str) -> dict[str, str]:
     always, among = _texts(_ALWAYS_MISSING), _texts(_ALWAYS_MISSING + _MISSING_AMONG_NUMBERS)
     cast = f"TRY_CAST({x} AS DOUBLE)"
     number = f"(CASE WHEN regexp_full_match({x}, '{_NUMBER}') AND isfinite({cast}) THEN {cast} END)"
-    day = f"(CASE WHEN regexp_full_match({x}, '{_DAY}') THEN TRY_CAST({x}[:10] AS DATE) END)"
+    day = f"(CASE WHEN regexp_full_match({x}, '{_DAY}') THEN CAST(TRY_CAST({x} AS TIMESTAMP) AS DATE) END)"
     return {
         "total": "count(*)",
         "present": f"count({x})",

@@ -1,0 +1,109 @@
+"""The program: version, help, and how failures look; an unexpected one shows no private value."""
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import hush
+from hush.cli.main import COMMANDS, main
+from hush.cli.program import Program
+from hush.errors import DataError
+
+CANARY = "canary-7261"
+
+
+@click.group(cls=Program)
+def program() -> None:
+    """A program whose commands fail."""
+
+
+@program.command()
+@click.argument("how")
+def fail(how: str) -> None:
+    """Fail in some way."""
+    match how:
+        case "hush":
+            raise DataError("column 'x' holds\nvalues \x1b[31m it must not")
+        case "click":
+            raise click.ClickException("no good")
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "exit":
+            raise SystemExit(3)
+        case "bug":
+            raise ValueError(f"could not convert {CANARY}") from KeyError(CANARY)
+
+
+def run(*args: str, **environment: str) -> Result:
+    return CliRunner(env=environment).invoke(program, args)
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(main, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"hush, version {hush.__version__}\n")
+
+
+@pytest.mark.parametrize("args", [["--help"], ["-h"], ["schema", "--help"], ["schema", "draft", "-h"]])
+def test_help(args: list[str]) -> None:
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_registered_and_says_what_it_does(command: click.Command) -> None:
+    assert main.commands[command.name] is command
+    assert command.help
+    inner = getattr(command, "commands", {})
+    assert all(sub.help for sub in inner.values())
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    result = CliRunner().invoke(main, ["schema"])
+    assert "Commands:" in result.output
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (("fail", "hush"), "hush: column 'x' holds values [31m it must not"),
+        (("fail", "click"), "hush: no good"),
+        (("fail",), "hush: Missing argument 'HOW'; see `program fail --help`"),
+        (("fail", "a", "b"), "hush: Got unexpected extra argument (b); see `program fail --help`"),
+        (("fial", "a"), "hush: No such command 'fial'"),
+        (("--frob",), "hush: No such option"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(args: tuple[str, ...], line: str) -> None:
+    result = run(*args)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith(line)
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_unexpected_failure_shows_only_its_type() -> None:
+    result = run("fail", "bug")
+    assert result.exit_code == 70
+    assert result.output == (
+        "hush: internal error (ValueError); set HUSH_DEBUG=1 to see the traceback, which may contain private values\n"
+    )
+
+
+def test_debugging_shows_the_failure() -> None:
+    result = run("fail", "bug", HUSH_DEBUG="1")
+    assert isinstance(result.exception, ValueError)
+    assert CANARY in str(result.exception)
+
+
+def test_interruption_and_exit_codes_of_commands() -> None:
+    interrupted = run("fail", "interrupt")
+    assert interrupted.exit_code == 130
+    assert interrupted.stderr.strip() == "hush: interrupted"
+    assert run("fail", "exit").exit_code == 3
+    assert run("fail", "not at all").exit_code == 0
+
+
+def test_errors_reach_a_caller_who_asks_for_them() -> None:
+    with pytest.raises(DataError, match="it must not"):
+        program.main(["fail", "hush"], standalone_mode=False)

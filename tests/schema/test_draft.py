@@ -1,0 +1,318 @@
+"""Drafts: from names and types alone by default; from the rows only with a notice that this is not private."""
+
+import datetime as dt
+import gzip
+import random
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hush.errors import DataError, SchemaError
+from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
+from hush.schema.draft import draft_schema
+from hush.schema.guess import wider_bounds
+from hush.schema.toml_reader import read_toml
+
+CANARY = "canary-7261"
+
+
+def csv(folder: Path, text: str, name: str = "data.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode())
+    return path
+
+
+def parquet(folder: Path, **columns: pa.Array) -> Path:
+    path = folder / "data.parquet"
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def learnt(path: Path) -> dict:
+    """The columns of a draft from the rows, by name."""
+    return {column.name: column for column in read_toml(draft_schema(path, from_data=True))}
+
+
+def test_a_csv_header_gives_kinds_by_name_and_leaves_values_open(tmp_path: Path) -> None:
+    path = csv(tmp_path, f"age,sex,income,is_smoker,birth_date,person_id\n{','.join([CANARY] * 6)}\n")
+    text = draft_schema(path)
+    assert CANARY not in text
+    assert "no row was read" in text
+    assert [line for line in text.splitlines() if line.startswith("kind")] == [
+        'kind = "integer"          # a guess; or "categorical", "boolean", "numeric", "date"',
+        'kind = "categorical"      # a guess; or "boolean", "integer", "numeric", "date"',
+        'kind = "numeric"          # a guess; or "categorical", "boolean", "integer", "date"',
+        'kind = "boolean"          # a guess; or "categorical", "integer", "numeric", "date"',
+        'kind = "date"             # a guess; or "categorical", "boolean", "integer", "numeric"',
+    ]
+    assert '# column = "person_id"' in text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("age", "column 'age': low is missing; write the smallest possible integer"),
+        ("sex", "column 'sex' declares no values; list every value"),
+        ("income", "column 'income': low is missing; write the lower bound"),
+        ("birth_date", "column 'birth_date': start is missing; write the first possible day"),
+    ],
+)
+def test_a_draft_is_refused_before_it_is_filled_in(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        read_toml(draft_schema(csv(tmp_path, f"{name}\n")))
+
+
+def test_declared_types_of_parquet_decide_and_its_statistics_are_not_used(tmp_path: Path) -> None:
+    path = parquet(
+        tmp_path,
+        flag=pa.array([True, False]),
+        size=pa.array([7261, 7262]),
+        share=pa.array([7261.5, 0.0]),
+        price=pa.array([Decimal("7261.25"), None]),
+        day=pa.array([dt.date(1987, 6, 5), None]),
+        stamp=pa.array([dt.datetime(1987, 6, 5), None]),
+        word=pa.array([CANARY, "b"]),
+        code=pa.array([CANARY, "b"]).dictionary_encode(),
+        tags=pa.array([[CANARY], []]),
+    )
+    text = draft_schema(path)
+    assert not any(private in text for private in (CANARY, "726", "1987"))
+    kinds = [line.split('"')[1] for line in text.splitlines() if line.startswith("kind")]
+    assert kinds == ["boolean", "integer", "numeric", "numeric", "date", "date", "categorical", "categorical"]
+    assert "# [columns.tags]\n# left out: its type is not one that hush can count" in text
+
+
+def test_a_draft_of_boolean_columns_is_complete(tmp_path: Path) -> None:
+    path = parquet(tmp_path, a=pa.array([True]), b=pa.array([None], type=pa.bool_()))
+    assert read_toml(draft_schema(path)) == Schema([Boolean(name="a"), Boolean(name="b")])
+
+
+def test_names_that_look_like_values_come_with_a_warning(tmp_path: Path) -> None:
+    assert "# CHECK: some names are numbers" in draft_schema(csv(tmp_path, "39,Male\n40,Female\n"))
+    assert "# CHECK" not in draft_schema(csv(tmp_path, "age,sex\n"))
+
+
+@pytest.mark.parametrize("content", [b"a;b,c\n", b"a\tb,c\n", b"a|b,c\n"])
+def test_the_delimiter_is_found_in_the_header(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "data.tsv"
+    path.write_bytes(b'"x;x,x|x\tx"' + content[1:2] + content)
+    assert draft_schema(path).count("[columns.") == 3
+
+
+def test_odd_names_survive(tmp_path: Path) -> None:
+    path = csv(tmp_path, '\ufeffAge,age,"a ""b""\nc",été 😀,"x.y"\ntrue,true,true,true,true\n')
+    names = ["Age", "age", 'a "b"\nc', "été 😀", "x.y"]
+    assert list(learnt(path)) == names
+    assert draft_schema(path).count("\n[columns.") == 5
+
+
+def people(rows: int = 2500) -> str:
+    rng = random.Random(7)
+    lines = ["person_id,age,sex,income,smoker,admitted,zip,notes,empty,wide,token,year\n"]
+    for k in range(rows):
+        cells = [
+            k,
+            rng.choice(["?", *range(17, 91)]),
+            rng.choice(["Male", "Female", ""]),
+            f"{rng.uniform(1, 99999):.2f}",
+            rng.choice(["True", "false"]),
+            dt.date(2020, 1, 1) + dt.timedelta(days=rng.randrange(1800)),
+            f"0{rng.randrange(1000, 1010)}",
+            f"note {k}",
+            "",
+            rng.randrange(10**6),
+            rng.choice(["NA", "1.5", "2", "inf"]),
+            f"{rng.randrange(1990, 2020)}.0",
+        ]
+        lines.append(",".join(map(str, cells)) + "\n")
+    return "".join(lines)
+
+
+def test_rows_give_values_bounds_bins_and_missing(tmp_path: Path) -> None:
+    path = csv(tmp_path, people())
+    text = draft_schema(path, from_data=True)
+    assert text.startswith("# ====")
+    assert "NOT PRIVATE: this schema was derived from the data." in text.splitlines()[1]
+    assert "# [columns.person_id]\n# left out: it looks like an id" in text
+    assert "# [columns.notes]\n# left out: it has more than 1000 different texts" in text
+    assert "# [columns.empty]\n# left out: no cell holds a value" in text
+    assert learnt(path) == {
+        "age": Integer(name="age", low=17, high=90, missing=True, missing_values=("?",)),
+        "sex": Categorical(name="sex", values=("Female", "Male"), missing=True),
+        "income": Numeric.equal_width(name="income", low=0, high=100000, bins=32),
+        "smoker": Boolean(name="smoker"),
+        "admitted": Date(name="admitted", start=dt.date(2020, 1, 1), end=dt.date(2024, 12, 31), granularity="month"),
+        "zip": Categorical(name="zip", values=tuple(f"0{k}" for k in range(1000, 1010))),
+        "wide": Numeric.equal_width(name="wide", low=0, high=1000000, bins=32),
+        "token": Numeric.equal_width(
+            name="token", low=1.5, high=2, bins=32, outside="clamp", missing=True, missing_values=("NA",)
+        ),
+        "year": Integer(name="year", low=1990, high=2019),
+    }
+
+
+def test_rows_of_parquet_follow_the_same_rules(tmp_path: Path) -> None:
+    path = parquet(
+        tmp_path,
+        flag=pa.array([True, False, None]),
+        size=pa.array([3, 5, None]),
+        share=pa.array([0.25, float("nan"), 0.75]),
+        whole=pa.array([1.0, None, 4.0]),
+        price=pa.array([Decimal("1.25"), Decimal("2.50"), None]),
+        day=pa.array([dt.date(2020, 1, 5), dt.date(2020, 2, 1), None]),
+        stamp=pa.array([dt.datetime(1950, 6, 5, 23), dt.datetime(2020, 1, 1), None]),
+        word=pa.array(["b", " a ", "NA"]),
+        nothing=pa.array([None, None, None], type=pa.string()),
+        tags=pa.array([["x"], [], None]),
+    )
+    assert learnt(path) == {
+        "flag": Boolean(name="flag", missing=True),
+        "size": Integer(name="size", low=3, high=5, missing=True),
+        "share": Numeric.equal_width(name="share", low=0.25, high=0.75, bins=32, missing=True, missing_values=("nan",)),
+        "whole": Integer(name="whole", low=1, high=4, missing=True),
+        "price": Numeric.equal_width(name="price", low=1.2, high=2.5, bins=32, missing=True),
+        "day": Date(name="day", start=dt.date(2020, 1, 5), end=dt.date(2020, 2, 1), missing=True),
+        "stamp": Date(
+            name="stamp", start=dt.date(1950, 1, 1), end=dt.date(2020, 12, 31), granularity="quarter", missing=True
+        ),
+        "word": Categorical(name="word", values=("NA", "a", "b")),  # in a column of texts NA may be a country
+    }
+
+
+@pytest.mark.parametrize(
+    ("days", "granularity"),
+    [(1, "day"), (100, "day"), (101, "week"), (731, "month"), (9126, "quarter"), (30000, "year")],
+)
+def test_date_levels_are_a_handful_to_hundreds(tmp_path: Path, days: int, granularity: str) -> None:
+    last = dt.date(1920, 3, 1) + dt.timedelta(days=days - 1)
+    column = learnt(csv(tmp_path, f"d\n1920-03-01\n{last}\n"))["d"]
+    assert column.granularity == granularity
+    assert column.levels <= 400
+
+
+@pytest.mark.parametrize(
+    "cells", [["1", "x"], ["2020-01-01", "2020-02-31"], ["1e999", "a"], ["true", "maybe"], ["007", "8"], ["1_000", "2"]]
+)
+def test_mixed_cells_are_texts(tmp_path: Path, cells: list[str]) -> None:
+    column = learnt(csv(tmp_path, "\n".join(["c", *cells, ""])))["c"]
+    assert column == Categorical(name="c", values=tuple(sorted(cells)))
+
+
+def test_a_thousand_values_are_listed_and_more_are_not(tmp_path: Path) -> None:
+    listed = csv(tmp_path, "c\n" + "".join(f"v{k}\n" for k in range(1000)), "listed.csv")
+    assert learnt(listed)["c"].levels == 1000
+    more = csv(tmp_path, "c\n" + "".join(f"v{k}\n" for k in range(1001)), "more.csv")
+    assert "# [columns.c]\n# left out: it has more than 1000 different texts" in draft_schema(more, from_data=True)
+    long = csv(tmp_path, f"c\n{'x' * 201}\n", "long.csv")
+    assert "or some of more than 200 characters" in draft_schema(long, from_data=True)
+
+
+def test_values_that_no_column_can_hold_are_left_out(tmp_path: Path) -> None:
+    path = csv(tmp_path, 'c,d\n(missing),"a"\n,"b"\n')
+    text = draft_schema(path, from_data=True)
+    assert "# [columns.c]\n# left out: no kind of column holds its values" in text
+    assert list(learnt(path)) == ["d"]
+
+
+def test_more_columns_than_one_pass_asks_about(tmp_path: Path) -> None:
+    names = [f"c{k}" for k in range(95)]
+    path = csv(tmp_path, f"{','.join(names)}\n{','.join(str(k) for k in range(95))}\n")
+    assert [column.low for column in learnt(path).values()] == list(range(95))
+
+
+def test_compressed_files_and_names_with_wildcards(tmp_path: Path) -> None:
+    (tmp_path / "data.csv.gz").write_bytes(gzip.compress(b"a\n1\n3\n"))
+    assert learnt(tmp_path / "data.csv.gz")["a"] == Integer(name="a", low=1, high=3)
+    csv(tmp_path, "b\n9\n", "d1.csv")
+    path = csv(tmp_path, "a\n1\n3\n", "it's [d]?*1.csv")
+    assert learnt(path)["a"] == Integer(name="a", low=1, high=3)
+
+
+BAD_HEADERS = {
+    "empty": (b"", "the file is empty; expected a first line of column names"),
+    "a blank line": (b"\nx\n", "there are no columns"),
+    "an empty name": (b"a,,b\n", "column 2 has no name; give every column a name"),
+    "a blank name": (b'a," ",b\n', "column 2 has no name"),
+    "a name given twice": (b"canary-7261,b,canary-7261\n", "columns 1 and 3 have the same name; rename one"),
+    "not UTF-8": (b"caf\xe9,b\n", "the header is not UTF-8 text"),
+    "UTF-16": ("a,b\n".encode("utf-16"), "the header is not UTF-8 text"),
+    "an open quote": (b'"a,b\n1,2\n', "the first line is not a header"),
+    "no line end": (b"x" * (2**20 + 2), "the first line is longer than"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_HEADERS)
+@pytest.mark.parametrize("from_data", [False, True])
+def test_headers_that_cannot_be_used(tmp_path: Path, case: str, from_data: bool) -> None:
+    content, message = BAD_HEADERS[case]
+    path = tmp_path / "data.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        draft_schema(path, from_data=from_data)
+    assert CANARY not in str(caught.value)
+
+
+def test_parquet_files_that_cannot_be_used(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    path.write_bytes(b"PAR1 canary-7261")
+    with pytest.raises(DataError, match="not a Parquet file, or a damaged one"):
+        draft_schema(path)
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
+    with pytest.raises(DataError, match="columns 1 and 2 have the same name"):
+        draft_schema(path)
+    pq.write_table(pa.Table.from_arrays([pa.array([1])], names=[""]), path)
+    with pytest.raises(DataError, match="column 1 has no name"):
+        draft_schema(path)
+
+
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no such file"):
+        draft_schema(tmp_path / "none.csv")
+    with pytest.raises(DataError, match="there is no such file"):
+        draft_schema(tmp_path / "none.parquet")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+        draft_schema(tmp_path / "folder.csv")
+    with pytest.raises(DataError, match="expected .csv, .tsv or .parquet"):
+        draft_schema(tmp_path / "data.xlsx")
+    (tmp_path / "data.csv.gz").write_bytes(gzip.compress(b"a\n1\n3\n" * 9999)[:-20])
+    with pytest.raises(DataError):
+        draft_schema(tmp_path / "data.csv.gz", from_data=True)
+    (tmp_path / "data.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(DataError, match="cannot be read"):
+        draft_schema(tmp_path / "data.csv.gz")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        b"canary-7261,1\ncanary-7261,2,3\n",
+        b"canary-7261,1\ncanary-7261\n",
+        b"canary-7261,\xff\xfe\n",
+        b'canary-7261,"open\n',
+    ],
+)
+def test_errors_about_rows_hold_no_cell(tmp_path: Path, rows: bytes) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"a,b\n" + rows)
+    with pytest.raises(DataError, match="the rows cannot be read") as caught:
+        draft_schema(path, from_data=True)
+    assert CANARY not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_no_rows_are_nothing_to_look_at(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there are no rows to look at; draft from the header alone"):
+        draft_schema(csv(tmp_path, "a,b\n"), from_data=True)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_wider_bounds_hold_the_bounds(one: float, two: float) -> None:
+    low, high = wider_bounds(min(one, two), max(one, two))
+    assert low <= min(one, two) <= max(one, two) <= high
+    assert low < high
