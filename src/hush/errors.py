@@ -76,3 +76,7 @@ def shown(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
     return " ".join(_SHORT.repr(value).split())
+
+
+class ArchiveError(HushError):
+    """A plan or release file that is not one, is damaged, or was written by a newer version."""
