@@ -1,3 +1,4 @@
+import hashlib
 import json
 import zipfile
 from pathlib import Path
@@ -27,6 +28,7 @@ def read_all(path: Path) -> dict:
 
 def test_round_trip(tmp_path: Path) -> None:
     contents = read_all(written(tmp_path))
+    assert contents["manifest"].pop("digests").keys() == ARRAYS.keys()
     assert contents["manifest"] == {"hush": "release", "version": 1, "note": "<é>"}
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(contents[name], array)
@@ -82,7 +84,12 @@ def zip_with(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
-GOOD = json.dumps({"hush": "release", "version": 1}).encode()
+def manifest(*bodies: bytes) -> bytes:
+    digests = dict.fromkeys(["x"][: len(bodies)], hashlib.sha256(b"".join(bodies)).hexdigest())
+    return json.dumps({"hush": "release", "version": 1, "digests": digests}).encode()
+
+
+GOOD = manifest()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +101,9 @@ GOOD = json.dumps({"hush": "release", "version": 1}).encode()
         ({"manifest.json": b"[" * 100_000}, "manifest cannot be read"),
         ({"manifest.json": b"[]"}, "not a hush release"),
         ({"arrays/x.npy": b""}, "no manifest"),
-        ({"manifest.json": GOOD, "arrays/x.npy": b"junk"}, "cannot be read"),
+        ({"manifest.json": manifest(b"junk"), "arrays/x.npy": b"junk"}, "cannot be read"),
+        ({"manifest.json": GOOD, "arrays/x.npy": b"junk"}, "not the one"),
+        ({"manifest.json": b'{"hush": "release", "version": 1}'}, "no digests"),
     ],
 )
 def test_hostile_members_are_refused(tmp_path: Path, members: dict, text: str) -> None:
@@ -104,7 +113,8 @@ def test_hostile_members_are_refused(tmp_path: Path, members: dict, text: str) -
 
 def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([print], dtype=object), allow_pickle=True)
-    path = zip_with(tmp_path / "x.hush", {"manifest.json": GOOD, "arrays/x.npy": (tmp_path / "x.npy").read_bytes()})
+    body = (tmp_path / "x.npy").read_bytes()
+    path = zip_with(tmp_path / "x.hush", {"manifest.json": manifest(body), "arrays/x.npy": body})
     with pytest.raises(ArchiveError, match="plain array|cannot be read"):
         read_all(path)
 

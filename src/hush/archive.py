@@ -5,6 +5,7 @@ Nothing in it is executed: the manifest is JSON, arrays are .npy of numbers, and
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -34,7 +35,10 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 def write_archive(path: str | Path, *, kind: str, version: int, manifest: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a file whole or not at all: to a temporary name beside it, then renamed."""
     target = Path(path)
-    body = json.dumps({"hush": kind, "version": version, **manifest}, indent=1, ensure_ascii=True, allow_nan=False)
+    members = {name: _npy(array) for name, array in arrays.items()}
+    digests = {name: hashlib.sha256(body).hexdigest() for name, body in members.items()}
+    whole = {"hush": kind, "version": version, **manifest, "digests": digests}
+    text = json.dumps(whole, indent=1, ensure_ascii=True, allow_nan=False)
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
@@ -44,12 +48,9 @@ def write_archive(path: str | Path, *, kind: str, version: int, manifest: Mappin
             os.fdopen(handle, "wb") as file,
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive,
         ):
-            archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), body, zipfile.ZIP_DEFLATED)
-            for member, array in arrays.items():
-                buffer = io.BytesIO()
-                np.lib.format.write_array(buffer, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
-                entry = zipfile.ZipInfo(f"arrays/{member}.npy", _EPOCH)
-                archive.writestr(entry, buffer.getbuffer(), zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), text, zipfile.ZIP_DEFLATED)
+            for member, body in members.items():
+                archive.writestr(zipfile.ZipInfo(f"arrays/{member}.npy", _EPOCH), body, zipfile.ZIP_DEFLATED)
         os.replace(name, target)
     except OSError as error:
         raise ArchiveError(
@@ -57,6 +58,12 @@ def write_archive(path: str | Path, *, kind: str, version: int, manifest: Mappin
         ) from None
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def _npy(array: np.ndarray[Any, Any]) -> memoryview:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False)
+    return buffer.getbuffer()
 
 
 class ArchiveReader:
@@ -76,26 +83,20 @@ class ArchiveReader:
         self.manifest = self._read_manifest(kind, version)
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """One array, checked against the size that the file states for it."""
-        member = f"arrays/{name}.npy"
+        """One array, checked against the digest that the manifest states for it."""
+        body = self._member(f"arrays/{name}.npy", f"array {name!r}")
+        if self.manifest["digests"].get(name) != hashlib.sha256(body).hexdigest():
+            raise self._damaged(f"array {name!r} is not the one that was written")
+        file = io.BytesIO(body)
         try:
-            size = self._zip.getinfo(member).file_size
-            with self._zip.open(member) as file:
-                np_version = np.lib.format.read_magic(file)
-                if np_version != (1, 0):
-                    raise self._damaged(f"array {name!r} has an unknown layout")
-                shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-                needed = math.prod(shape) * dtype.itemsize
-                if dtype.kind not in _KINDS or fortran or not 0 <= needed <= size:
-                    raise self._damaged(f"array {name!r} is not a plain array of numbers")
-                data = file.read(needed + 1)
-        except KeyError:
-            raise self._damaged(f"array {name!r} is missing") from None
-        except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error):
+            if np.lib.format.read_magic(file) != (1, 0):
+                raise self._damaged(f"array {name!r} has an unknown layout")
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        except (ValueError, EOFError):
             raise self._damaged(f"array {name!r} cannot be read") from None
-        if len(data) != needed:
-            raise self._damaged(f"array {name!r} is cut short or too long")
-        return np.frombuffer(data, dtype=dtype).reshape(shape)
+        if dtype.kind not in _KINDS or fortran or math.prod(shape) * dtype.itemsize != len(body) - file.tell():
+            raise self._damaged(f"array {name!r} is not a plain array of numbers")
+        return np.frombuffer(body, dtype=dtype, offset=file.tell()).reshape(shape)
 
     def names(self) -> Iterator[str]:
         """The arrays of the file."""
@@ -120,13 +121,13 @@ class ArchiveReader:
         self.close()
 
     def _read_manifest(self, kind: str, version: int) -> dict[str, Any]:
+        if MANIFEST not in self._zip.namelist():
+            raise ArchiveError(f"{self._path} is not a hush {kind}: it has no manifest")
+        if self._zip.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
+            raise self._damaged("its manifest is too large")
         try:
-            if self._zip.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
-                raise self._damaged("its manifest is too large")
-            manifest = json.loads(self._zip.read(MANIFEST).decode("utf-8"))
-        except KeyError:
-            raise ArchiveError(f"{self._path} is not a hush {kind}: it has no manifest") from None
-        except (ValueError, RecursionError, zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError):
+            manifest = json.loads(self._member(MANIFEST, "its manifest").decode("utf-8"))
+        except (ValueError, RecursionError):
             raise self._damaged("its manifest cannot be read") from None
         if not isinstance(manifest, dict) or manifest.get("hush") != kind:
             raise ArchiveError(f"{self._path} is not a hush {kind}")
@@ -137,7 +138,18 @@ class ArchiveReader:
             raise ArchiveError(
                 f"{self._path} was written by a newer hush (format {stated}, this one reads {version}); upgrade hush"
             )
+        if not isinstance(manifest.get("digests"), dict):
+            raise self._damaged("it states no digests")
         return manifest
+
+    def _member(self, member: str, what: str) -> bytes:
+        """The bytes of a member; zipfile raises all sorts for damaged ones, and RuntimeError for encrypted ones."""
+        try:
+            return self._zip.read(member)
+        except KeyError:
+            raise self._damaged(f"{what} is missing") from None
+        except (OSError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, struct.error):
+            raise self._damaged(f"{what} cannot be read") from None
 
     def _damaged(self, what: str) -> ArchiveError:
         return ArchiveError(f"{self._path} is damaged: {what}; copy it again or make it anew")
