@@ -76,6 +76,15 @@ def test_unknown_and_repeated_names() -> None:
         Domain({f"a{k:02}": 2 for k in range(15)}).check(("zzz",))
 
 
+def test_what_is_no_domain_or_clique() -> None:
+    with pytest.raises(DomainError, match="expected names and sizes"):
+        Domain([("age", 3)])
+    with pytest.raises(DomainError, match=r"attribute \['age'\] is not in the domain"):
+        Domain({"age": 3}).check((["age"],))
+    with pytest.raises(DomainError, match="an integer of 16610 bits"):
+        Domain({"age": -(10**5000)})
+
+
 def test_membership() -> None:
     domain = Domain({"age": 3})
     assert "age" in domain

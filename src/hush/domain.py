@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from hush.errors import DomainError
+from hush.errors import DomainError, shown
 
 Clique: TypeAlias = tuple[str, ...]
 
@@ -25,14 +25,16 @@ class Domain:
     __slots__ = ("_sizes",)
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
+        if not isinstance(sizes, Mapping):
+            raise DomainError(f'sizes = {shown(sizes)}: expected names and sizes, such as {{"age": 85, "sex": 2}}')
         checked: dict[str, int] = {}
         for name, size in sizes.items():
             if not isinstance(name, str) or not name:
                 raise DomainError(f"attribute {name!r}: expected a non-empty name")
             if isinstance(size, bool) or not hasattr(size, "__index__"):
-                raise DomainError(f"attribute {name!r} has size {size!r}: expected an integer >= 1")
+                raise DomainError(f"attribute {name!r} has size {shown(size)}: expected an integer >= 1")
             if size.__index__() < 1:
-                raise DomainError(f"attribute {name!r} has size {size!r}: expected an integer >= 1")
+                raise DomainError(f"attribute {name!r} has size {shown(size)}: expected an integer >= 1")
             checked[name] = size.__index__()
         self._sizes = checked
 
@@ -60,7 +62,7 @@ class Domain:
             raise DomainError(f"clique {clique!r}: expected a tuple of names, such as ({clique!r},)")
         names = tuple(clique)
         for name in names:
-            if name not in self._sizes:
+            if not isinstance(name, str) or name not in self._sizes:
                 raise DomainError(self._unknown(name))
         if len(set(names)) != len(names):
             raise DomainError(f"clique {names!r} names an attribute twice; give each name once")

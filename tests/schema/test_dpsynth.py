@@ -49,6 +49,7 @@ def test_a_new_file_with_types() -> None:
         ("[M, F]", ("M", "F"), False),  # an ordinary value at index 0 stays
         ("[Unknown, M, F]", ("M", "F"), True),  # a stand-in becomes other, with missing beside it
         ("[Other, M]", ("M",), True),
+        ("[M, F, other]", ("M", "F"), False),
         ("[null, M, F]", ("M", "F"), True),  # null becomes missing
         ("['', M, F]", ("M", "F"), True),
         ("[1, 2, 3]", (1, 2, 3), False),

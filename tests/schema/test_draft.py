@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.errors import DataError, SchemaError
-from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
+from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema, profile
 from hush.schema.draft import draft_schema
 from hush.schema.guess import wider_bounds
 from hush.schema.toml_reader import read_toml
@@ -163,6 +163,7 @@ def test_rows_of_parquet_follow_the_same_rules(tmp_path: Path) -> None:
         size=pa.array([3, 5, None]),
         share=pa.array([0.25, float("nan"), 0.75]),
         whole=pa.array([1.0, None, 4.0]),
+        short=pa.array([0.1, 0.1, 0.7], type=pa.float32()),
         price=pa.array([Decimal("1.25"), Decimal("2.50"), None]),
         day=pa.array([dt.date(2020, 1, 5), dt.date(2020, 2, 1), None]),
         stamp=pa.array([dt.datetime(1950, 6, 5, 23), dt.datetime(2020, 1, 1), None]),
@@ -175,6 +176,7 @@ def test_rows_of_parquet_follow_the_same_rules(tmp_path: Path) -> None:
         "size": Integer(name="size", low=3, high=5, missing=True),
         "share": Numeric.equal_width(name="share", low=0.25, high=0.75, bins=32, missing=True, missing_values=("nan",)),
         "whole": Integer(name="whole", low=1, high=4, missing=True),
+        "short": Numeric.equal_width(name="short", low=0.1, high=0.7, bins=32),
         "price": Numeric.equal_width(name="price", low=1.2, high=2.5, bins=32, missing=True),
         "day": Date(name="day", start=dt.date(2020, 1, 5), end=dt.date(2020, 2, 1), missing=True),
         "stamp": Date(
@@ -203,6 +205,16 @@ def test_mixed_cells_are_texts(tmp_path: Path, cells: list[str]) -> None:
     assert column == Categorical(name="c", values=tuple(sorted(cells)))
 
 
+def test_float32_bounds_hold_the_doubles_they_become(tmp_path: Path) -> None:
+    column = learnt(parquet(tmp_path, x=pa.array([0.0, 0.1], type=pa.float32())))["x"]
+    assert column.edges[-1] >= pa.scalar(0.1, pa.float32()).as_py() > 0.1
+
+
+def test_blank_texts_of_any_kind_are_missing(tmp_path: Path) -> None:
+    column = learnt(csv(tmp_path, 'c\na\n" \t "\n\u00a0b\u3000\n'))["c"]
+    assert column == Categorical(name="c", values=("a", "b"), missing=True)
+
+
 def test_a_thousand_values_are_listed_and_more_are_not(tmp_path: Path) -> None:
     listed = csv(tmp_path, "c\n" + "".join(f"v{k}\n" for k in range(1000)), "listed.csv")
     assert learnt(listed)["c"].levels == 1000
@@ -210,6 +222,12 @@ def test_a_thousand_values_are_listed_and_more_are_not(tmp_path: Path) -> None:
     assert "# [columns.c]\n# left out: it has more than 1000 different texts" in draft_schema(more, from_data=True)
     long = csv(tmp_path, f"c\n{'x' * 201}\n", "long.csv")
     assert "or some of more than 200 characters" in draft_schema(long, from_data=True)
+
+
+def test_a_file_larger_than_memory_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = parquet(tmp_path, c=pa.array([f"{k:040}x" for k in range(300_000)]))
+    monkeypatch.setitem(profile.SETTINGS, "memory_limit", "32MB")  # the texts alone take half of it
+    assert "left out: it has more than 1000 different texts" in draft_schema(path, from_data=True)
 
 
 def test_values_that_no_column_can_hold_are_left_out(tmp_path: Path) -> None:

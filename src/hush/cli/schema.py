@@ -38,7 +38,8 @@ def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None
     """
     if output is not None:
         _check_free(output, force)
-    text = draft_schema(file, from_data=from_data)
+    with Console(stderr=True).status("reading the rows" if from_data else "reading the names"):
+        text = draft_schema(file, from_data=from_data)
     if from_data:
         click.echo(f"hush: {NOT_PRIVATE}", err=True)
     _deliver(text, output)

@@ -123,8 +123,7 @@ def _column(name: str, entries: Any) -> Column:
     if kind == _NUMERICAL:
         return _numerical(name, section)
     if kind == _OPEN and section.get("public_possible_values"):
-        values = section.items("public_possible_values", "")
-        return _with_other(name, [value for value in values if canonical(value) != OTHER], missing=True)
+        return _with_other(name, section.items("public_possible_values", ""), missing=True)
     what = "an open set of values" if kind == _OPEN else "free text"
     raise SchemaError(
         f"column {name!r} is {what}, which cannot be counted; list its possible_values, or remove the column"
@@ -163,9 +162,10 @@ def _categorical(name: str, section: Section) -> Column:
 
 
 def _with_other(name: str, values: list[Value], *, missing: bool) -> Categorical:
-    if not values:
+    listed = tuple(value for value in values if canonical(value) != OTHER)
+    if not listed:
         raise SchemaError(f"column {name!r} lists no value besides the one for everything else; list the values")
-    return Categorical(name=name, values=tuple(values), other=True, missing=missing)
+    return Categorical(name=name, values=listed, other=True, missing=missing)
 
 
 def _numerical(name: str, section: Section) -> Column:

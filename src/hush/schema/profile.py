@@ -19,7 +19,7 @@ from hush.schema.header import UNSUPPORTED, Header
 
 MOST_VALUES = 1000
 LONGEST_VALUE = 200
-_SETTINGS = {
+SETTINGS = {
     "memory_limit": "1GB",
     "temp_directory": "",  # private rows are not spilled to disk
     "autoinstall_known_extensions": "false",
@@ -28,6 +28,8 @@ _OUR_FAULT = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserExce
 _BATCH = 40  # columns per pass over the file
 _ALWAYS_MISSING = ("?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A", "<NA>")
 _MISSING_AMONG_NUMBERS = ("NA", "na", "None", "none", "-", ".")
+_MARKS = (*_ALWAYS_MISSING, *_MISSING_AMONG_NUMBERS)
+_WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
 _INTEGER = r"[+-]?(0|[1-9][0-9]{0,14})([.]0+)?"
 _NUMBER = r"[+-]?(0|[1-9][0-9]*|)([.][0-9]*)?([eE][+-]?[0-9]+)?"
 _INFINITE = r"[+-]?inf(inity)?"
@@ -58,13 +60,15 @@ def read_profiles(path: Path, header: Header) -> list[Profile | None]:
     columns = [k for k, kind in enumerate(header.kinds) if kind != UNSUPPORTED]
     facts: dict[int, dict[str, Any]] = {}
     try:
-        with duckdb.connect(config=_SETTINGS) as connection:
+        with duckdb.connect(config=SETTINGS) as connection:
             for start in range(0, len(columns), _BATCH):
                 facts |= _facts(connection, header, columns[start : start + _BATCH])
             listed = [k for k in columns if _kind_of(facts[k]) == "categorical" and _listable(facts[k])]
             values = _distinct(connection, header, listed)
     except duckdb.OutOfMemoryException:
-        raise DataError(f"{path}: too large to look at in 1 GB of memory; draft without the data") from None
+        raise DataError(
+            f"{path}: too large to look at in {SETTINGS['memory_limit']} of memory; draft without the data"
+        ) from None
     except _OUR_FAULT:
         raise
     except duckdb.Error:
@@ -85,7 +89,8 @@ def _facts(connection: duckdb.DuckDBPyConnection, header: Header, columns: Seque
 
 def _questions(x: str) -> dict[str, str]:
     """What is asked of a column of texts, as SQL aggregates."""
-    always, among = _texts(_ALWAYS_MISSING), _texts(_ALWAYS_MISSING + _MISSING_AMONG_NUMBERS)
+    always, among = _texts(_ALWAYS_MISSING), _texts(_MARKS)
+    marks = " ".join(f"WHEN {_texts([mark])} THEN {1 << bit}" for bit, mark in enumerate(_MARKS))
     cast = f"TRY_CAST({x} AS DOUBLE)"
     number = f"(CASE WHEN regexp_full_match({x}, '{_NUMBER}') AND isfinite({cast}) THEN {cast} END)"
     day = f"(CASE WHEN regexp_full_match({x}, '{_DAY}') THEN CAST(TRY_CAST({x} AS TIMESTAMP) AS DATE) END)"
@@ -94,7 +99,7 @@ def _questions(x: str) -> dict[str, str]:
         "present": f"count({x})",
         "texts": f"count(*) FILTER ({x} NOT IN ({always}))",
         "solid": f"count(*) FILTER ({x} NOT IN ({among}))",
-        "marks": f"list(DISTINCT {x}) FILTER ({x} IN ({among}))",
+        "marks": f"bit_or(CASE {x} {marks} END)",  # a set as bits, since DISTINCT would hold every text
         "booleans": f"count(*) FILTER (lower({x}) IN ('true', 'false'))",
         "integers": f"count(*) FILTER (regexp_full_match({x}, '{_INTEGER}'))",
         "numbers": f"count({number})",
@@ -117,16 +122,17 @@ def _distinct(
     always = _texts(_ALWAYS_MISSING)
     wanted = ", ".join(f"list(DISTINCT c{k}) FILTER (c{k} NOT IN ({always}))" for k in columns)
     row = connection.execute(f"SELECT {wanted} FROM ({_as_text(header, columns)})").fetchone() or ()
-    found = {
-        k: tuple(sorted({text.strip() for text in texts or ()} - {""})) for k, texts in zip(columns, row, strict=True)
-    }
-    return {k: texts for k, texts in found.items() if len(texts) <= MOST_VALUES}
+    return {k: tuple(sorted(texts)) for k, texts in zip(columns, row, strict=True) if len(texts) <= MOST_VALUES}
 
 
 def _as_text(header: Header, columns: Sequence[int]) -> str:
     """Every column as trimmed text, blank as null, so that one set of rules serves all types."""
-    texts = ", ".join(f"nullif(trim(CAST(c{k} AS VARCHAR)), '') AS c{k}" for k in columns)
-    return f"SELECT {texts} FROM {header.source}"
+    texts = []
+    for k in columns:
+        # a float32 is compared as the double it becomes, not by its shorter text
+        stored = f"CAST(c{k} AS DOUBLE)" if header.kinds[k] == "numeric" else f"c{k}"
+        texts.append(f"nullif(trim(CAST({stored} AS VARCHAR), '{_WHITESPACE}'), '') AS c{k}")
+    return f"SELECT {', '.join(texts)} FROM {header.source}"
 
 
 def _texts(texts: Sequence[str]) -> str:
@@ -154,7 +160,8 @@ def _listable(facts: dict[str, Any]) -> bool:
 
 def _profile(facts: dict[str, Any], values: tuple[str, ...] | None) -> Profile:
     kind = _kind_of(facts)
-    marks = [mark for mark in facts["marks"] or () if kind != "categorical" or mark in _ALWAYS_MISSING]
+    found = [mark for bit, mark in enumerate(_MARKS) if (facts["marks"] or 0) >> bit & 1]
+    marks = [mark for mark in found if kind != "categorical" or mark in _ALWAYS_MISSING]
     return Profile(
         kind=kind,
         missing=facts["present"] < facts["total"] or bool(marks),
