@@ -1,0 +1,117 @@
+"""Workloads as text, for the command line and configuration files.
+
+    3-way                   every marginal over three attributes
+    <=3-way                 every marginal over at most three, the total among them
+    small 5000              every marginal with at most 5000 cells
+    target income 3-way     every marginal over three attributes, income among them
+    age,sex; race           these marginals
+    age:prefix,sex          ages up to each one, by sex; also :range, :width10
+    <=2-way + 4*age,sex     a weighted union
+
+Names with other marks than letters, digits, `_`, `-`, `>` and `.` are written in double quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hush import queries
+from hush.domain import Domain
+from hush.errors import WorkloadError
+from hush.linops import Identity, LinearOperator
+from hush.workloads.workload import Term, Workload
+
+_NAME = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",:;*+]+))\s*(?::\s*([a-z]+)(\d*)\s*)?(,|$)')
+_EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way` or `age,sex; race`"
+
+
+def parse_workload(domain: Domain, text: str) -> Workload:
+    """The workload that a text describes.
+
+    >>> domain = Domain({"age": 100, "sex": 2, "race": 5})
+    >>> parse_workload(domain, "<=1-way + 2*age,sex").weights
+    (1.0, 1.0, 1.0, 1.0, 2.0)
+    """
+    parts = [part.strip() for part in _split(text, "+")]
+    if not any(parts):
+        raise WorkloadError(f"the workload is empty; {_EXAMPLES}")
+    workload: Workload | None = None
+    for part in parts:
+        one = _parse_part(domain, part)
+        workload = one if workload is None else workload + one
+    if workload is None:
+        raise WorkloadError(f"the workload is empty; {_EXAMPLES}")
+    return workload
+
+
+def _parse_part(domain: Domain, part: str) -> Workload:
+    weighted = re.fullmatch(r"(?s)\s*([0-9][0-9.eE+-]*)\s*\*\s*(.+)", part)
+    if weighted:
+        try:
+            return float(weighted[1]) * _parse_part(domain, weighted[2])
+        except ValueError:
+            raise WorkloadError(f"weight {weighted[1]!r} in the workload: expected a number such as 2.5") from None
+    if match := re.fullmatch(r"(<=|up ?to )?\s*(\d+)\s*-?\s*way", part):
+        order = int(match[2])
+        return Workload.upto(domain, order) if match[1] else Workload.kway(domain, order)
+    if match := re.fullmatch(r"small\s+(\d+)", part):
+        return Workload.small(domain, int(match[1]))
+    if match := re.fullmatch(r'target\s+(?:"((?:[^"\\]|\\.)*)"|(\S+))\s+(\d+)\s*-?\s*way', part):
+        name = match[2] if match[1] is None else _unquote(match[1])
+        return Workload.target(domain, name, int(match[3]))
+    terms = [_parse_term(domain, piece) for piece in _split(part, ";") if piece.strip()]
+    if not terms:
+        raise WorkloadError(f"cannot read the workload {part!r}; {_EXAMPLES}")
+    seen = set()
+    for term in terms:
+        if (term.clique, term.blocks) in seen:
+            raise WorkloadError(
+                f"the marginal {term.clique!r} is listed twice; list it once, with a weight such as 2*a,b"
+            )
+        seen.add((term.clique, term.blocks))
+    return Workload(domain, terms)
+
+
+def _parse_term(domain: Domain, piece: str) -> Term:
+    blocks: dict[str, LinearOperator] = {}
+    position = 0
+    while position < len(piece):
+        match = _NAME.match(piece, position)
+        if match is None:
+            raise WorkloadError(f"cannot read {piece.strip()!r} in the workload; {_EXAMPLES}")
+        position = match.end()
+        name = match[2] if match[1] is None else _unquote(match[1])
+        size = domain[name]
+        if name in blocks:
+            raise WorkloadError(f"{piece.strip()!r} in the workload names {name!r} twice; name it once")
+        blocks[name] = _block(match[3], match[4], size)
+    clique = domain.clique(blocks)
+    return Term(clique, tuple(blocks[name] for name in clique))
+
+
+def _block(kind: str | None, number: str | None, size: int) -> LinearOperator:
+    if kind is None:
+        return Identity(size)
+    if kind == "width" and number:
+        return queries.width(int(number))(size)
+    makers = {"identity": queries.identity, "prefix": queries.prefix, "range": queries.ranges, "ranges": queries.ranges}
+    if kind not in makers or number:
+        raise WorkloadError(f"query kind {kind + (number or '')!r}: expected prefix, range, width<levels> or identity")
+    return makers[kind](size)
+
+
+def _split(text: str, mark: str) -> Iterator[str]:
+    """Parts between marks, where marks in quotes do not count."""
+    piece = ""
+    for token in re.findall(r'"(?:[^"\\]|\\.)*"|.', text, flags=re.DOTALL):
+        if token == mark:
+            yield piece
+            piece = ""
+        else:
+            piece += token
+    yield piece
+
+
+def _unquote(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
