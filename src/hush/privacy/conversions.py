@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import mpmath
-from scipy.optimize import minimize_scalar
 
 _BITS = 240
 _LOWEST, _HIGHEST = -45.0, 75.0  # range of log(alpha - 1); any alpha > 1 gives a valid bound
@@ -124,14 +123,20 @@ def _entropy_term(t: Any, m: Any) -> Any:
 
 
 def _best_order(objective: Callable[[float], float]) -> float:
-    """The t = alpha - 1 that minimises a function quasi-convex in t, to the accuracy of floats."""
-    found = minimize_scalar(
-        lambda u: objective(math.exp(u)),
-        bounds=(_LOWEST, _HIGHEST),
-        method="bounded",
-        options={"xatol": 1e-10, "maxiter": 500},
-    )
-    return math.exp(float(found.x))
+    """The t = alpha - 1 that minimises a function quasi-convex in t, by golden section over log t."""
+    low, high, ratio = _LOWEST, _HIGHEST, (math.sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = objective(math.exp(left)), objective(math.exp(right))
+    while high - low > 1e-10:
+        if at_left <= at_right:  # a tie is one of overflows, far to the right
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = objective(math.exp(left))
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = objective(math.exp(right))
+    return math.exp((low + high) / 2)
 
 
 def _least(holds: Callable[[float], bool]) -> float:
