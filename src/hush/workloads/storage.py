@@ -1,0 +1,129 @@
+"""Workloads in files: a table of distinct blocks in the manifest, everything else in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hush.archive import ArchiveReader
+from hush.domain import Clique, Domain
+from hush.errors import ArchiveError, HushError
+from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
+from hush.workloads.workload import Term, Workload
+
+_SIZED: dict[str, Callable[[int], LinearOperator]] = {"identity": Identity, "total": Total, "prefix": Prefix, "range": AllRange}
+
+
+def pack_cliques(domain: Domain, cliques: Iterable[Clique], prefix: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Cliques as two arrays: places of attributes, one after the other, and how many each clique has."""
+    place = {name: index for index, name in enumerate(domain)}
+    lengths: list[int] = []
+    members: list[int] = []
+    for clique in cliques:
+        lengths.append(len(clique))
+        members.extend(place[name] for name in clique)
+    return {
+        f"{prefix}_members": np.array(members, dtype=np.int32),
+        f"{prefix}_lengths": np.array(lengths, dtype=np.int32),
+    }
+
+
+def unpack_cliques(domain: Domain, archive: ArchiveReader, prefix: str) -> list[Clique]:
+    """The cliques that `pack_cliques` stored."""
+    members, lengths = archive.array(f"{prefix}_members"), archive.array(f"{prefix}_lengths")
+    plain = members.ndim == lengths.ndim == 1 and members.dtype.kind == lengths.dtype.kind == "i"
+    if not plain or lengths.sum() != len(members) or (lengths < 0).any():
+        raise ArchiveError(f"the cliques {prefix!r} of the file do not fit together; make it anew")
+    if len(members) and (members.min() < 0 or members.max() >= len(domain)):
+        raise ArchiveError(f"the cliques {prefix!r} of the file name attributes it does not have; make it anew")
+    names = np.array(domain.attributes, dtype=object)[members].tolist()
+    ends = np.cumsum(lengths).tolist()
+    return [tuple(names[end - length : end]) for end, length in zip(ends, lengths.tolist(), strict=True)]
+
+
+def pack_workload(workload: Workload) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    """The manifest entry and the arrays of a workload."""
+    blocks: dict[LinearOperator, int] = {}
+    used = [blocks.setdefault(block, len(blocks)) for term in workload for block in term.blocks]
+    arrays = pack_cliques(workload.domain, workload.cliques, "workload")
+    arrays["workload_blocks"] = np.array(used, dtype=np.int32)
+    arrays["workload_weights"] = np.array(workload.weights, dtype=np.float64)
+    described = []
+    for block, index in blocks.items():
+        entry, matrix = _describe(block)
+        described.append(entry)
+        if matrix is not None:
+            arrays[f"block_{index}"] = matrix
+    return {"blocks": described}, arrays
+
+
+def unpack_workload(domain: Domain, entry: Any, archive: ArchiveReader) -> Workload:
+    """The workload that `pack_workload` stored."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("blocks"), list):
+        raise ArchiveError("the file states no workload; make it anew")
+    try:
+        blocks = [_block(item, archive, index) for index, item in enumerate(entry["blocks"])]
+        cliques = unpack_cliques(domain, archive, "workload")
+        used, weights = archive.array("workload_blocks").tolist(), archive.array("workload_weights").tolist()
+        terms, position = [], 0
+        for clique, weight in zip(cliques, weights, strict=True):
+            own = _take(blocks, used[position : position + len(clique)], len(clique))
+            position += len(clique)
+            terms.append(Term(clique, own, float(weight)))
+        return Workload(domain, terms)
+    except ArchiveError:
+        raise
+    except (HushError, ValueError, TypeError, KeyError):
+        raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
+
+
+def pack_domain(domain: Domain) -> list[list[Any]]:
+    """Names and sizes, in order."""
+    return [[name, domain[name]] for name in domain]
+
+
+def unpack_domain(entry: Any) -> Domain:
+    """The domain that `pack_domain` stored."""
+    if not isinstance(entry, list):
+        raise ArchiveError("the domain of the file cannot be read; make it anew")
+    try:
+        pairs = dict(entry)
+        if len(pairs) != len(entry):
+            raise ArchiveError("the domain of the file names an attribute twice; make it anew")
+        return Domain(pairs)
+    except (HushError, ValueError, TypeError):
+        raise ArchiveError("the domain of the file cannot be read; make it anew") from None
+
+
+def _take(blocks: Sequence[LinearOperator], places: Sequence[int], expected: int) -> tuple[LinearOperator, ...]:
+    if len(places) != expected or any(not 0 <= place < len(blocks) for place in places):
+        raise ArchiveError("the workload of the file names blocks it does not have; make it anew")
+    return tuple(blocks[place] for place in places)
+
+
+def _describe(block: LinearOperator) -> tuple[dict[str, Any], np.ndarray[Any, Any] | None]:
+    for kind, made in _SIZED.items():
+        if block == made(block.shape[1]):
+            return {"kind": kind, "size": block.shape[1]}, None
+    if isinstance(block, WidthRange):
+        return {"kind": "width", "size": block.size, "width": block.width}, None
+    return {"kind": "matrix"}, block.dense()
+
+
+def _block(entry: Any, archive: ArchiveReader, index: int) -> LinearOperator:
+    kind = entry["kind"]
+    if kind in _SIZED:
+        return _SIZED[kind](_whole(entry["size"]))
+    if kind == "width":
+        return WidthRange(_whole(entry["size"]), _whole(entry["width"]))
+    if kind == "matrix":
+        return Dense(archive.array(f"block_{index}"))
+    raise ArchiveError(f"the file has a query block of the unknown kind {kind!r}; upgrade hush")
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**31:
+        raise ArchiveError("a query block of the file states no proper size; make it anew")
+    return value
