@@ -229,3 +229,18 @@ def test_many_candidates_and_one_candidate() -> None:
     values = np.zeros(3000)
     values[1234] = 100.0
     assert all(law.choose(Scores(values, 1.0), entropy) == 1234 for _ in itertools.repeat(None, 20))
+
+
+class AllZero:
+    """Random bits that are all zero: the uniform number below every probability."""
+
+    private = False
+
+    def words(self, count: int) -> np.ndarray:
+        return np.zeros(count, dtype=np.uint64)
+
+
+def test_the_least_uniform_number_reaches_the_worst_candidate() -> None:
+    """Candidate 0 has weight exp(-2000), which a float cannot hold; it must be reachable all the same."""
+    scores = Scores(np.array([0.0, 1000.0]), 1.0)
+    assert ExponentialMechanism(Fraction(4)).choose(scores, AllZero()) == 0

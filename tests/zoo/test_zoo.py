@@ -1,0 +1,272 @@
+"""The bug zoo: historical faults of differential privacy code, planted one at a time; the suite must catch each.
+
+A bug is a monkeypatch; a guard is a test of the suite, run in place. Every guard must pass without the bug and fail
+with it, so that a guard which cannot fail, or a bug which does nothing, fails here.
+"""
+
+import dataclasses
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hush.privacy import account, budget, conversions, entropy, gate, noise, selection, sensitivity
+from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.neighbours import Neighbours
+from hush.privacy.sensitivity import RowNorms, Sensitivity
+
+HERE = Path(__file__).parent.parent
+Patch = pytest.MonkeyPatch
+CAUGHT = (Exception, pytest.fail.Exception)
+
+
+def suite(path: str) -> ModuleType:
+    """A module of the test suite, loaded by itself."""
+    name = "zoo_" + path.replace("/", "_").removesuffix(".py")
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, HERE / path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A fault, and the test that must notice it."""
+
+    plant: Callable[[Patch], None]
+    guard: str  # module::function
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def run_guard(self, patch: Patch, folder: Path) -> None:
+        """Run the guarding test with the fixtures it asks for."""
+        path, function = self.guard.split("::")
+        test = getattr(suite(path), function)
+        fixtures = {"monkeypatch": patch, "tmp_path": folder}
+        wanted = {name: value for name, value in fixtures.items() if name in inspect.signature(test).parameters}
+        test(**wanted, **self.arguments)
+
+
+def fixed_seed(patch: Patch) -> None:
+    """Noise from a generator seeded with zero (HDMM, dpsynth's command line, RAP)."""
+    patch.setattr(entropy.SystemEntropy, "words", lambda self, count: NotPrivateEntropy(0).words(count))
+
+
+def shared_state(patch: Patch) -> None:
+    """One generator seeded once in the parent: forked workers repeat each other's noise."""
+    shared = NotPrivateEntropy(int.from_bytes(b"seed", "big"))
+    patch.setattr(entropy.SystemEntropy, "words", lambda self, count: shared.words(count))
+
+
+def float_noise(patch: Patch) -> None:
+    """Floating-point noise added to counts: the low bits tell the count (Mironov 2012, Haney et al. 2022)."""
+    random = np.random.default_rng(1)
+    patch.setattr(
+        noise.DiscreteGaussian,
+        "sample",
+        lambda self, shape, entropy: random.normal(0, float(self.variance_parameter) ** 0.5, shape),
+    )
+
+
+def small_noise(patch: Patch) -> None:
+    """Eight tenths of the noise that is charged for."""
+    drawn = noise.DiscreteLaplace.sample
+    patch.setattr(
+        noise.DiscreteLaplace,
+        "sample",
+        lambda self, shape, entropy: drawn(noise.DiscreteLaplace(self.scale * 4 / 5), shape, entropy),
+    )
+
+
+def no_noise_on_totals(patch: Patch) -> None:
+    """The exact number of rows leaves without noise."""
+    patch.setattr(noise.DiscreteLaplace, "sample", lambda self, shape, entropy: np.zeros(shape, dtype=np.int64))
+
+
+def replace_counts_once(patch: Patch) -> None:
+    """The sensitivity of adding a unit used for replacing one: a factor two in L1, root two in L2."""
+    true = sensitivity.sensitivity
+    wrong = lambda row, *, max_rows, neighbours: true(  # noqa: E731
+        row, max_rows=max_rows, neighbours=Neighbours.ADD_REMOVE
+    )
+    patch.setattr(suite("privacy/test_sensitivity.py"), "sensitivity", wrong)
+
+
+def unit_counts_once(patch: Patch) -> None:
+    """Units of several rows charged as single rows."""
+    true = sensitivity.sensitivity
+    patch.setattr(
+        gate, "sensitivity", lambda row, *, max_rows, neighbours: true(row, max_rows=1, neighbours=neighbours)
+    )
+
+
+def unit_grows_like_root(patch: Patch) -> None:
+    """m rows of a unit taken to move answers by root m, as if they always fell in different cells."""
+
+    def wrong(row: RowNorms, *, max_rows: int, neighbours: Neighbours) -> Sensitivity:
+        return Sensitivity(max_rows * row.l1, max_rows * row.l2_squared)
+
+    patch.setattr(suite("privacy/test_sensitivity.py"), "sensitivity", wrong)
+
+
+def monotone_flag(patch: Patch) -> None:
+    """Weights exp(epsilon q / Delta), allowed only for monotone scores, charged as epsilon^2/8 (dpsynth's AIM)."""
+    true = selection.ExponentialMechanism.weights
+
+    def wrong(self: Any, scores: Any) -> Any:
+        steps, rate = true(self, scores)
+        return steps, 2 * rate
+
+    patch.setattr(selection.ExponentialMechanism, "weights", wrong)
+
+
+def float_softmax(patch: Patch) -> None:
+    """Selection by a floating-point softmax, in which hopeless candidates have probability zero (Ilvento 2020)."""
+
+    def wrong(steps: Any, rate: Fraction, entropy: Any, slack: float = 0.0) -> int:
+        p = np.exp(float(rate) * (steps - steps.max()).astype(float))
+        return int(np.searchsorted(np.cumsum(p / p.sum()), int(entropy.words(1)[0]) / 2**64, side="right"))
+
+    patch.setattr(selection, "choose_by_weights", wrong)
+
+
+def rounding_unpaid(patch: Patch) -> None:
+    """Scores rounded to a grid without adding the rounding to the sensitivity."""
+    true = selection.Scores.steps
+    patch.setattr(selection.Scores, "steps", lambda self: (true(self)[0], 2**selection.GRID_BITS))
+
+
+def charge_first_only(patch: Patch) -> None:
+    """A different list charged than measured (mbi's AIM script)."""
+    true = gate.compose
+    patch.setattr(gate, "compose", lambda events: true(list(events)[:1]))
+
+
+def read_then_charge(patch: Patch) -> None:
+    """The table is read before the charge can be refused."""
+    true = gate.Gate._charge
+
+    def wrong(self: Any, event: Any, note: str) -> None:
+        self._table.counts([()])
+        true(self, event, note)
+
+    patch.setattr(gate.Gate, "_charge", wrong)
+
+
+def stamp_everything(patch: Patch) -> None:
+    """Seeded output passed off as private."""
+    patch.setattr(gate.Gate, "private", property(lambda self: True))
+
+
+def overflow(patch: Patch) -> None:
+    """No check before int64 wraps around (Casacuberta et al. 2022)."""
+    patch.setattr(gate, "LARGEST_ANSWER", 2**63)
+
+
+def budget_in_floats(patch: Patch) -> None:
+    """A budget kept in floating point, with a tolerance against drift: a little more than the budget fits."""
+    true = account.check_affordable
+    patch.setattr(
+        account,
+        "check_affordable",
+        lambda budget, limit, spent, cost, *, what: true(
+            budget, limit * (1 + Fraction(1, 10**9)), spent, cost, what=what
+        ),
+    )
+
+
+def epsilon_zero(patch: Patch) -> None:
+    """A falsy epsilon taken for "no privacy wanted" (dpmm)."""
+    patch.setattr(budget, "_require_positive", lambda name, value: None)
+
+
+def nearest_rounding(patch: Patch) -> None:
+    """Conversions rounded to nearest, half of them in the spender's favour."""
+    patch.setattr(conversions, "_up", float)
+    patch.setattr(conversions, "_down", float)
+
+
+ZOO = {
+    "fixed seed": Bug(fixed_seed, "privacy/test_gate.py::test_two_runs_by_default_differ"),
+    "fixed seed, seen in the words": Bug(
+        fixed_seed, "privacy/test_entropy.py::test_numpy_global_state_has_no_influence"
+    ),
+    "noise shared by forks": Bug(shared_state, "privacy/test_entropy.py::test_forked_children_draw_different_noise"),
+    "floating-point noise": Bug(
+        float_noise, "privacy/test_gate.py::test_answers_are_exact_counts_plus_integer_noise_of_the_law"
+    ),
+    "too little noise": Bug(
+        small_noise, "privacy/test_gate.py::test_answers_are_exact_counts_plus_integer_noise_of_the_law"
+    ),
+    "exact total": Bug(
+        no_noise_on_totals, "privacy/test_gate.py::test_answers_are_exact_counts_plus_integer_noise_of_the_law"
+    ),
+    "wrong neighbour factor": Bug(
+        replace_counts_once,
+        "privacy/test_sensitivity.py::test_counts_move_exactly_as_far_as_declared",
+        {"relation": Neighbours.REPLACE, "l1": 2, "l2_squared": 2},
+    ),
+    "unit bound not charged": Bug(
+        unit_counts_once, "privacy/test_gate.py::test_units_of_several_rows_and_replace_scale_the_charge"
+    ),
+    "unit grows like a root": Bug(
+        unit_grows_like_root,
+        "privacy/test_sensitivity.py::test_units_of_several_rows_are_bounded_and_the_bound_is_attained",
+        {"relation": Neighbours.ADD_REMOVE, "max_rows": 3},
+    ),
+    "monotone flag": Bug(
+        monotone_flag,
+        "privacy/test_selection.py::test_divergence_over_all_neighbours_is_within_the_charge",
+        {"epsilon": Fraction(1)},
+    ),
+    "float softmax": Bug(
+        float_softmax, "privacy/test_selection.py::test_the_least_uniform_number_reaches_the_worst_candidate"
+    ),
+    "rounding unpaid": Bug(
+        rounding_unpaid, "privacy/test_selection.py::test_rounding_and_numerical_error_are_paid_for"
+    ),
+    "other list charged": Bug(
+        charge_first_only, "privacy/test_gate.py::test_the_charge_is_the_sum_over_what_was_measured"
+    ),
+    "read before charge": Bug(read_then_charge, "privacy/test_gate.py::test_a_refused_charge_reads_nothing"),
+    "seeded output unstamped": Bug(
+        stamp_everything, "privacy/test_gate.py::test_what_seeded_or_watched_bits_produce_is_stamped"
+    ),
+    "budget kept in floats": Bug(
+        budget_in_floats, "privacy/test_budget.py::test_charging_every_share_fits_and_one_ulp_more_does_not"
+    ),
+    "epsilon zero means no privacy": Bug(
+        epsilon_zero,
+        "privacy/test_budget.py::test_refuses_what_is_not_a_positive_number",
+        {"name": "epsilon", "value": 0.0},
+    ),
+    "conversions rounded to nearest": Bug(
+        nearest_rounding, "privacy/test_conversions.py::test_gaussian_delta_is_never_below_the_exact_curve"
+    ),
+    "overflow": Bug(
+        overflow,
+        "privacy/test_gate.py::test_answers_that_are_not_exact_integers_never_leave",
+        {"query": suite("privacy/test_gate.py").Broken((2**62,), "int64"), "text": "too large"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_suite_catches(name: str, monkeypatch: Patch, tmp_path: Path) -> None:
+    bug = ZOO[name]
+    (tmp_path / "healthy").mkdir()
+    bug.run_guard(monkeypatch, tmp_path / "healthy")
+    with monkeypatch.context() as planted:
+        bug.plant(planted)
+        with pytest.raises(CAUGHT):
+            bug.run_guard(planted, tmp_path)
