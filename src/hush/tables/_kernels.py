@@ -1,0 +1,229 @@
+"""Kernels of counting: arrays in, arrays out, without the interpreter's lock; `hush.tables.counting` calls them.
+
+Codes lie in three matrices, one row per attribute: uint8, uint16 and uint32. `width[a]` says which matrix holds
+attribute a, `line[a]` which of its rows. Cells are numbered in C order over the attributes of a scan.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+BLOCK = 8192  # rows between which prefixes are shared: they stay in the second-level cache
+LANES = 4  # scans counted side by side: an addition need not wait for the one before to the same cell of its scan
+NEAR = 4096  # cells of the scans side by side, which should stay in the first-level cache
+
+
+@njit(nogil=True, cache=True)
+def _start(cells, codes):  # type: ignore[no-untyped-def]
+    for i in range(codes.shape[0]):
+        cells[i] = np.uint32(codes[i])
+
+
+@njit(nogil=True, cache=True)
+def _extend(cells, prefix, codes, size):  # type: ignore[no-untyped-def]
+    n = np.uint32(size)
+    for i in range(codes.shape[0]):
+        cells[i] = prefix[i] * n + np.uint32(codes[i])
+
+
+@njit(nogil=True, cache=True)
+def _append(cells, prefix, depth, matrices, width, line, size, first, last):  # type: ignore[no-untyped-def]
+    """cells = prefix * size + code; at depth 0 there is no prefix."""
+    narrow, middle, wide = matrices
+    if depth == 0:
+        if width == 0:
+            _start(cells, narrow[line, first:last])
+        elif width == 1:
+            _start(cells, middle[line, first:last])
+        else:
+            _start(cells, wide[line, first:last])
+    elif width == 0:
+        _extend(cells, prefix, narrow[line, first:last], size)
+    elif width == 1:
+        _extend(cells, prefix, middle[line, first:last], size)
+    else:
+        _extend(cells, prefix, wide[line, first:last], size)
+
+
+@njit(nogil=True, cache=True)
+def _count(counters, base, cells, lanes, rows):  # type: ignore[no-untyped-def]
+    """One addition per row to each of the scans side by side."""
+    one = np.uint32(1)
+    c0, c1, c2, c3 = cells[0], cells[1], cells[2], cells[3]
+    h0, h1, h2, h3 = counters[base[0] :], counters[base[1] :], counters[base[2] :], counters[base[3] :]
+    if lanes == 4:
+        for i in range(rows):
+            h0[c0[i]] += one
+            h1[c1[i]] += one
+            h2[c2[i]] += one
+            h3[c3[i]] += one
+    elif lanes == 3:
+        for i in range(rows):
+            h0[c0[i]] += one
+            h1[c1[i]] += one
+            h2[c2[i]] += one
+    elif lanes == 2:
+        for i in range(rows):
+            h0[c0[i]] += one
+            h1[c1[i]] += one
+    elif lanes == 1:
+        for i in range(rows):
+            h0[c0[i]] += one
+
+
+@njit(nogil=True, cache=True)
+def scan(matrices, places, sizes, scans, shared, counters, first, last):  # type: ignore[no-untyped-def]
+    """Add rows first .. last-1 to the uint32 counters of every scan: O(rows x scans).
+
+    `scans` are attributes (padded), lengths, cells and offsets into the counters. They are sorted by their attributes;
+    scan s has the first `shared[s]` in common with the one before it, whose combined codes are still in `prefixes`.
+    """
+    width, line = places
+    attributes, lengths, extents, offsets = scans
+    prefixes = np.empty((max(1, attributes.shape[1]), BLOCK), np.uint32)
+    cells = np.empty((LANES, BLOCK), np.uint32)
+    base = np.zeros(LANES, np.int64)
+    for start in range(first, last, BLOCK):
+        rows = min(BLOCK, last - start)
+        lane = 0
+        used = 0
+        for s in range(lengths.shape[0]):
+            length = lengths[s]
+            if length == 0:
+                counters[offsets[s]] += np.uint32(rows)
+                continue
+            if lane == LANES or (lane > 0 and used + extents[s] > NEAR):
+                _count(counters, base, cells, lane, rows)
+                lane = 0
+                used = 0
+            for depth in range(min(shared[s], length - 1), length):
+                a = attributes[s, depth]
+                written = prefixes[depth] if depth < length - 1 else cells[lane]
+                prefix = prefixes[max(0, depth - 1)]
+                _append(written, prefix, depth, matrices, width[a], line[a], sizes[a], start, start + rows)
+            base[lane] = offsets[s]
+            used += extents[s]
+            lane += 1
+        _count(counters, base, cells, lane, rows)
+
+
+@njit(nogil=True, cache=True)
+def fold(source, sizes, outer, outer_length, inner, inner_length, target):  # type: ignore[no-untyped-def]
+    """Add the cells of a clique onto those of a clique within it: O(cells of the larger).
+
+    Neighbouring axes with the same fate are one axis here; the innermost one is a plain loop.
+    """
+    extent = np.ones(outer_length + 1, np.int64)
+    step = np.zeros(outer_length + 1, np.int64)
+    axes = 0
+    stride = 1
+    i = inner_length - 1
+    previous = -1
+    for o in range(outer_length - 1, -1, -1):
+        kept = i >= 0 and inner[i] == outer[o]
+        fate = 1 if kept else 0
+        n = sizes[outer[o]]
+        if fate == previous:
+            extent[axes - 1] *= n
+        else:
+            extent[axes] = n
+            step[axes] = stride if kept else 0
+            axes += 1
+            previous = fate
+        if kept:
+            stride *= n
+            i -= 1
+    width = extent[0]
+    counter = np.zeros(outer_length + 1, np.int64)
+    at = 0
+    for begin in range(0, source.shape[0], width):
+        line = source[begin : begin + width]
+        if step[0] == 1:
+            sums = target[at : at + width]
+            for j in range(width):
+                sums[j] += np.int64(line[j])
+        else:
+            total = np.int64(0)
+            for j in range(width):
+                total += np.int64(line[j])
+            target[at] += total
+        for axis in range(1, axes):
+            counter[axis] += 1
+            at += step[axis]
+            if counter[axis] < extent[axis]:
+                break
+            at -= step[axis] * extent[axis]
+            counter[axis] = 0
+
+
+@njit(nogil=True, cache=True)
+def drain(first, last, fresh, counters, sizes, scans, chosen, cliques, results):  # type: ignore[no-untyped-def]
+    """Fold cliques first .. last-1 from the scans chosen for them, into int64 results that start at zero if fresh.
+
+    `scans` and `cliques` are attributes (padded), lengths, cells and offsets into counters and results.
+    """
+    outer, outer_lengths, outer_cells, outer_offsets = scans
+    inner, inner_lengths, inner_cells, inner_offsets = cliques
+    for k in range(first, last):
+        s = chosen[k]
+        source = counters[outer_offsets[s] : outer_offsets[s] + outer_cells[s]]
+        target = results[inner_offsets[k] : inner_offsets[k] + inner_cells[k]]
+        if fresh:
+            target[:] = 0
+        fold(source, sizes, outer[s], outer_lengths[s], inner[k], inner_lengths[k], target)
+
+
+@njit(nogil=True, cache=True)
+def nanoseconds(cells, rows, costs):  # type: ignore[no-untyped-def]
+    """Predicted time of one scan: dearer per row once its counters leave the cache."""
+    scan_cost, miss_cost, near, cell_cost = costs
+    misses = max(0.0, math.log2(cells / near))
+    return rows * (scan_cost + miss_cost * misses) + cell_cost * cells
+
+
+@njit(nogil=True, cache=True)
+def merge(cliques, lengths, cells, sizes, rows, window, largest, spare, costs):  # type: ignore[no-untyped-def]
+    """Put each clique, largest first, into the scan where it adds least predicted time, or into a new one.
+
+    Returns the attribute sets of the scans as a boolean matrix and the scan of each clique. O(cliques x window).
+    A scan may grow to `largest` cells, and all growth together to `spare` cells.
+    """
+    cell_cost = costs[3]
+    count, attributes = lengths.shape[0], sizes.shape[0]
+    member = np.zeros((count, attributes), np.bool_)
+    scan_cells = np.zeros(count)
+    folds = np.zeros(count)
+    chosen = np.zeros(count, np.int64)
+    scans = 0
+    for k in range(count):
+        cost = nanoseconds(cells[k], rows, costs)
+        best = -1
+        grown = 0.0
+        for s in range(scans - 1, max(-1, scans - 1 - window), -1):
+            union = scan_cells[s]
+            for d in range(lengths[k]):
+                if not member[s, cliques[k, d]]:
+                    union *= sizes[cliques[k, d]]
+            if union > scan_cells[s] and (union > largest or union - scan_cells[s] > spare):
+                continue
+            added = cell_cost * union
+            if union > scan_cells[s]:
+                added += nanoseconds(union, rows, costs)
+                added -= nanoseconds(scan_cells[s], rows, costs)
+                added += cell_cost * (union - scan_cells[s]) * folds[s]
+            if added < cost:
+                cost, best, grown = added, s, union
+        if best < 0:
+            best, grown = scans, cells[k]
+            scans += 1
+        elif grown > scan_cells[best]:
+            spare -= grown - scan_cells[best]
+        for d in range(lengths[k]):
+            member[best, cliques[k, d]] = True
+        scan_cells[best] = grown
+        folds[best] += 1
+        chosen[k] = best
+    return member[:scans], chosen

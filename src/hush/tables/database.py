@@ -1,0 +1,100 @@
+"""SqlTable: counts answered by the database that holds the rows, with GROUPING SETS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hush.domain import Clique
+from hush.errors import DataError
+from hush.schema import Schema
+from hush.tables import engine
+from hush.tables.counting import fold_cliques, split_results
+from hush.tables.merging import GROUPING_SETS, ScanPlan, plan_scans
+from hush.tables.selection import Selection
+from hush.tables.source import Source
+from hush.tables.stream import MANY_ROWS
+from hush.tables.table import Counts, Progress, Table
+
+BATCH_ROWS = 2**17
+REFUSED = -1  # the key of a row with a refused value
+
+
+class SqlTable(Table):
+    """One query per call of `counts`; only counts leave the database.
+
+    Each scan of the plan is one grouping set over one key, the number of the cell. The rest is as for `StreamTable`.
+
+    Privacy: see `Table`.
+    """
+
+    def __init__(self, source: Source, schema: Schema, *, memory_limit: int, progress: Progress | None = None) -> None:
+        super().__init__(schema, memory_limit=memory_limit, progress=progress)
+        self._source = source
+        Selection(source, schema, schema.columns)  # every column is there and of a type that can be read
+
+    def check(self) -> None:
+        selection = Selection(self._source, self._schema, self._schema.columns)
+        with selection.session() as session:
+            selection.check_all(session)
+
+    def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
+        used = {name for clique in cliques for name in clique} or {self._domain.attributes[0]}
+        selection = Selection(self._source, self._schema, [column for column in self._schema if column.name in used])
+        names = [column.name for column in selection.columns]
+        rows = MANY_ROWS if self._source.rows is None else self._source.rows
+        plan = plan_scans(
+            self._domain.sizes(names),
+            [[names.index(name) for name in clique] for clique in cliques],
+            rows=rows,
+            costs=GROUPING_SETS,
+        )
+        counters = np.zeros(int(plan.scan_cells.sum()), np.int64)
+        query = grouping_sets(plan, selection.sql, selection.refused)
+        with selection.session() as session:
+            for batch in engine.stream(session, query, BATCH_ROWS, self._source.failure):
+                if not _add(plan, batch, counters):
+                    selection.check_all(session)
+                    raise DataError(f"{self._source.name} changed while it was read; count again when it is at rest")
+                if progress is not None:
+                    progress(engine.fraction_done(session))
+        if progress is not None:
+            progress(1.0)
+        results = np.empty(int(plan.cells.sum()), np.int64)
+        fold_cliques(plan, counters, results)
+        return dict(zip(cliques, split_results(plan, results), strict=True))
+
+
+def grouping_sets(plan: ScanPlan, encoded: str, refused: str) -> str:
+    """The query: columns s0, s1, ... of which one is not null, the cell of that scan; and how many rows it has."""
+    keys = []
+    for number, (scan, length) in enumerate(zip(plan.scans.tolist(), plan.scan_lengths.tolist(), strict=True)):
+        key = "CAST(0 AS BIGINT)"
+        for attribute in scan[:length]:
+            key = f"({key} * {plan.sizes[attribute]} + k{attribute})"
+        keys.append(f"CASE WHEN {refused} THEN {REFUSED} ELSE {key} END AS s{number}")
+    names = [f"s{number}" for number in range(len(plan.scans))]
+    sets = ", ".join(f"({name})" for name in names)
+    return (
+        f"SELECT {', '.join(names)}, count(*) AS n FROM (SELECT {', '.join(keys)} FROM ({encoded})) "
+        f"GROUP BY GROUPING SETS ({sets})"
+    )
+
+
+def _add(plan: ScanPlan, batch: pa.RecordBatch, counters: Counts) -> bool:
+    """Add the counts of a batch; False where one belongs to refused rows."""
+    found: Any = batch.column(len(plan.scans))
+    for number, offset in enumerate(plan.scan_offsets.tolist()):
+        column = batch.column(number)
+        chosen = pc.is_valid(column)
+        cells = column.filter(chosen).to_numpy(zero_copy_only=False)
+        if not len(cells):
+            continue
+        if cells.min() < 0:
+            return False
+        counters[offset + cells] += found.filter(chosen).to_numpy(zero_copy_only=False)
+    return True

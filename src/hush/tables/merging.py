@@ -1,0 +1,141 @@
+"""Which tables to count from the rows, and which of the wanted ones to sum from them.
+
+A wanted clique that lies within another costs a sum over that one's cells instead of a pass over the rows. Going
+further, cliques are merged into larger ones that nobody asked for wherever one pass plus the sums is predicted to
+take less time than the passes it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.tables import _kernels
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Predicted nanoseconds of a way to count, measured by `benchmarks.counting`; they affect speed only.
+
+    A scan costs `per_row`, plus `per_miss` for each doubling of its cells beyond `near`; `per_cell` is paid for each
+    cell of a scan and again for each table summed from it.
+    """
+
+    per_row: float
+    per_miss: float
+    near: float  # cells
+    per_cell: float
+    largest: int  # cells of a merged scan
+
+
+KERNEL = Costs(per_row=0.5, per_miss=0.08, near=4096, per_cell=0.7, largest=2**17)
+GROUPING_SETS = Costs(per_row=15.0, per_miss=2.0, near=2048, per_cell=60.0, largest=2**17)
+WINDOW = 512  # how many of the latest scans a clique is compared with
+SPARE_CELLS = 2**24  # by how much all merged scans together may exceed what was asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """Scans sorted by their attributes, and the scan each wanted clique is summed from.
+
+    Cliques and scans are rows of attribute positions in increasing order, padded with -1.
+    """
+
+    sizes: Integers  # (attributes,)
+    cliques: Integers  # (wanted, longest)
+    lengths: Integers  # (wanted,)
+    cells: Integers  # (wanted,)
+    scans: Integers  # (scans, longest)
+    scan_lengths: Integers  # (scans,)
+    scan_cells: Integers  # (scans,)
+    shared: Integers  # (scans,) leading attributes in common with the scan before
+    chosen: Integers  # (wanted,) scan of each clique
+
+    @property
+    def offsets(self) -> Integers:
+        """Where the cells of each clique start when all lie one after the other."""
+        return np.cumsum(self.cells) - self.cells
+
+    @property
+    def scan_offsets(self) -> Integers:
+        """Where the cells of each scan start when all lie one after the other."""
+        return np.cumsum(self.scan_cells) - self.scan_cells
+
+    @property
+    def clique_arrays(self) -> tuple[Integers, Integers, Integers, Integers]:
+        """What the kernels are told about the cliques."""
+        return self.cliques, self.lengths, self.cells, self.offsets
+
+    @property
+    def scan_arrays(self) -> tuple[Integers, Integers, Integers, Integers]:
+        """What the kernels are told about the scans."""
+        return self.scans, self.scan_lengths, self.scan_cells, self.scan_offsets
+
+
+def plan_scans(
+    sizes: Sequence[int], cliques: Sequence[Sequence[int]], *, rows: float, costs: Costs = KERNEL
+) -> ScanPlan:
+    """Merge distinct cliques, given as increasing positions, for a table of about `rows` rows."""
+    extents = np.array(sizes, dtype=np.int64)
+    lengths = np.array([len(clique) for clique in cliques], dtype=np.int64)
+    longest = max(1, int(lengths.max(initial=0)))
+    padded = np.full((len(cliques), longest), -1, dtype=np.int64)
+    for length in np.unique(lengths):
+        same = [clique for clique in cliques if len(clique) == length]
+        padded[lengths == length, :length] = np.array(same, dtype=np.int64).reshape(len(same), length)
+    cells = np.where(padded >= 0, extents[padded], 1).prod(axis=1)
+    order = np.lexsort((-lengths, -cells))
+    member, scan_of = _kernels.merge(
+        padded[order],
+        lengths[order],
+        cells[order].astype(np.float64),
+        extents,
+        float(rows),
+        WINDOW,
+        float(costs.largest),
+        float(SPARE_CELLS),
+        (costs.per_row, costs.per_miss, costs.near, costs.per_cell),
+    )
+    chosen_scan = np.empty(len(cliques), dtype=np.int64)
+    chosen_scan[order] = scan_of
+    return _sorted_plan(extents, padded, lengths, cells, member, chosen_scan)
+
+
+def _sorted_plan(
+    sizes: Integers,
+    cliques: Integers,
+    lengths: Integers,
+    cells: Integers,
+    member: npt.NDArray[np.bool_],
+    chosen: Integers,
+) -> ScanPlan:
+    """Sort the scans so that those with the same leading attributes follow each other."""
+    scan_lengths = member.sum(axis=1)
+    longest = max(1, int(scan_lengths.max(initial=0)))
+    scan, attribute = np.nonzero(member)
+    place = np.arange(len(scan)) - np.repeat(np.cumsum(scan_lengths) - scan_lengths, scan_lengths)
+    scans = np.full((len(member), longest), -1, dtype=np.int64)
+    scans[scan, place] = attribute
+    order = np.lexsort(scans.T[::-1])
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    scans, scan_lengths = scans[order], scan_lengths[order]
+    equal = (scans[1:] == scans[:-1]) & (scans[1:] >= 0)
+    shared = np.zeros(len(scans), dtype=np.int64)
+    shared[1:] = np.logical_and.accumulate(equal, axis=1).sum(axis=1)
+    return ScanPlan(
+        sizes=sizes,
+        cliques=cliques,
+        lengths=lengths,
+        cells=cells,
+        scans=scans,
+        scan_lengths=scan_lengths,
+        scan_cells=np.where(scans >= 0, sizes[scans], 1).prod(axis=1),
+        shared=shared,
+        chosen=rank[chosen],
+    )

@@ -1,0 +1,143 @@
+"""Selection: the codes of some columns of a source, with at most so many rows of each privacy unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from hush.errors import DataError
+from hush.schema import Column, Schema, Unit
+from hush.tables import engine
+from hush.tables.encoding import Encoding, Names, encode, refusal
+from hush.tables.physical import Family, as_text, family, trimmed, type_name
+from hush.tables.source import Source
+
+ORPHAN = "orphan"  # the column that says whether a row has no unit
+
+
+class Selection:
+    """SQL whose rows are codes: NULL where a value is refused, columns `k0, k1, ...` in the order of `columns`.
+
+    Which rows of a unit are kept depends on the multiset of its own encoded rows and on its id, on nothing else:
+    sorted by their codes they are numbered r = 1 .. n, and r is kept where (r m + h) mod n < m, with m the most rows
+    of a unit and h a hash of the id. That keeps exactly min(n, m) rows, each with the same probability over h. A row
+    with a refused value is always kept, so that it is refused and not overlooked.
+
+    Privacy: hence adding or removing a unit changes the selected rows by at most m, and no row of another unit.
+    """
+
+    def __init__(self, source: Source, schema: Schema, columns: Sequence[Column]) -> None:
+        unit = schema.unit
+        # rows of a unit are told apart by all of their codes, whichever columns are wanted
+        self.columns = tuple(columns) if unit.column is None else schema.columns
+        self.source = source
+        self._unit = unit
+        self._encodings: list[tuple[Names, Encoding]] = []
+        for place, column in enumerate(self.columns):
+            at = source.position(column.name)
+            names = Names.numbered(place, f"c{at}")
+            self._encodings.append((names, encode(column, source.types[at], names)))
+        self._encoded_sql = self._encoded()
+        self.sql = self._kept(self._encoded_sql)
+
+    @contextmanager
+    def session(self) -> Iterator[Any]:
+        """A session in which the SQL can run."""
+        with self.source.session() as session:
+            for names, encoding in self._encodings:
+                if encoding.texts:
+                    engine.create_enum(session, names.enum, encoding.texts)
+            yield session
+
+    def batches(self, session: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The selected rows; DataError as soon as one holds what the schema refuses."""
+        for batch in engine.stream(session, self.sql, batch_rows, self.source.failure):
+            self.check([column.null_count > 0 for column in batch.columns[: len(self.columns)]])
+            if self._unit.column is not None:
+                self.check_units(batch.column(len(self.columns)).true_count > 0)
+            yield batch
+
+    def check_all(self, session: Any) -> None:
+        """Raise if any row of the source holds what the schema refuses; reads every row once."""
+        questions = [f"k{place} IS NULL" for place in range(len(self.columns))]
+        if self._unit.column is not None:
+            questions.append("unit IS NULL")
+        asked = ", ".join(f"coalesce(bool_or({question}), false)" for question in questions)
+        found = engine.attempt(
+            lambda: session.execute(f"SELECT {asked} FROM ({self._encoded_sql})").fetchall()[0], self.source.failure
+        )
+        self.check(found[: len(self.columns)])
+        self.check_units(any(found[len(self.columns) :]))
+
+    @property
+    def refused(self) -> str:
+        """The condition, over the columns of the SQL, that a row is refused.
+
+        It looks at all columns: a row that is kept because it is refused is not within its unit's share.
+        """
+        conditions = [f"k{place} IS NULL" for place in range(len(self.columns))]
+        return " OR ".join(conditions if self._unit.column is None else [ORPHAN, *conditions])
+
+    def check(self, refused: Sequence[bool]) -> None:
+        """Raise for the first column that holds a refused value."""
+        for column, bad in zip(self.columns, refused, strict=True):
+            if bad:
+                raise DataError(refusal(column))
+
+    def check_units(self, orphans: bool) -> None:
+        """Raise if some row belongs to no unit."""
+        if orphans:
+            raise DataError(
+                f"the unit column {self._unit.column!r} is missing in some rows (how many is private); "
+                "fill it in or leave these rows out of the source"
+            )
+
+    def _encoded(self) -> str:
+        """SELECT of the codes, and of the unit's id as text where there is one."""
+        aliases = ", ".join(f"c{place}" for place in range(len(self.source.columns)))
+        prepared = [f"{encoding.prepare} AS {names.prepared}" for names, encoding in self._encodings]
+        codes = [f"{encoding.code} AS k{place}" for place, (_, encoding) in enumerate(self._encodings)]
+        if self._unit.column is not None:
+            prepared.append(f"{self._unit_text(self._unit)} AS unit")
+            codes.append("unit")
+        sql = f"SELECT {', '.join(prepared)} FROM ({self.source.select}) AS source({aliases})"
+        steps = max((len(encoding.refine) for _, encoding in self._encodings), default=0)
+        for step in range(steps):
+            refined = [
+                f"{encoding.refine[step]} AS {names.step(step)}"
+                for names, encoding in self._encodings
+                if step < len(encoding.refine)
+            ]
+            sql = f"SELECT *, {', '.join(refined)} FROM ({sql})"
+        return f"SELECT {', '.join(codes)} FROM ({sql})"
+
+    def _kept(self, encoded: str) -> str:
+        """The rows that count towards their unit's share."""
+        if self._unit.column is None:
+            return encoded
+        codes = ", ".join(f"k{place}" for place in range(len(self.columns)))
+        refused = " OR ".join(f"k{place} IS NULL" for place in range(len(self.columns)))
+        most = self._unit.max_rows
+        return (
+            f"SELECT {codes}, unit IS NULL AS {ORPHAN} FROM ("
+            f"SELECT *, CAST(row_number() OVER (PARTITION BY unit ORDER BY {codes}) AS HUGEINT) AS place, "
+            f"CAST(count(*) OVER (PARTITION BY unit) AS HUGEINT) AS owned FROM ({encoded})) "
+            f"WHERE unit IS NULL OR {refused} OR (place * {most} + CAST(hash(unit) AS HUGEINT)) % owned < {most}"
+        )
+
+    def _unit_text(self, unit: Unit) -> str:
+        """The id as text, the same however a source stores it; NULL where it is missing or blank."""
+        at = self.source.position(str(unit.column))
+        stored = family(self.source.types[at])
+        if stored is Family.UNSUPPORTED:
+            raise DataError(
+                f"the unit column {unit.column!r} is stored as {type_name(self.source.types[at])}, which cannot be an "
+                "id; convert it to text or an integer"
+            )
+        if stored is Family.NOTHING:
+            return "CAST(NULL AS VARCHAR)"
+        text = as_text(f"c{at}", stored)
+        return f"nullif({trimmed(text) if stored is Family.TEXT else text}, '')"

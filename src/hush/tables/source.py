@@ -1,0 +1,63 @@
+"""Source: rows that DuckDB can read, wherever they lie."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from hush.errors import DataError
+from hush.tables import engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A SELECT over a connection, and what messages call it.
+
+    `rows` is about how many rows there are, where that is known without reading them; private. A source that is read
+    `once` is used up by it.
+    """
+
+    name: str
+    connection: Any
+    select: str
+    columns: tuple[str, ...]  # names as the source has them, possibly repeated
+    types: tuple[str, ...]  # of DuckDB
+    frames: Mapping[str, pa.Table | pa.RecordBatchReader] = field(default_factory=dict)
+    explain: engine.Explain | None = None
+    rows: float | None = None
+    once: bool = False
+
+    @contextmanager
+    def session(self) -> Iterator[Any]:
+        """A session on the connection in which the source can be read."""
+        session = engine.attempt(lambda: engine.open_session(self.connection, dict(self.frames)), self.failure)
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def failure(self, trouble: str) -> str:
+        """What to say when the engine could not read the source, without quoting the engine."""
+        return self.explain(trouble) if self.explain else f"{self.name} cannot be read; check it and its types"
+
+    def position(self, name: str) -> int:
+        """Where the column of this name is; refuses a name that is not there or there twice."""
+        return find_column(name, self.columns, self.name)
+
+
+def find_column(name: str, columns: Sequence[str], where: str, advice: str = "") -> int:
+    """The position of a name among the columns of `where`; DataError with the likeliest cause otherwise."""
+    found = [place for place, column in enumerate(columns) if column == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise DataError(f"{where} has several columns named {name!r}; rename all but one")
+    folded = [column for column in columns if column.strip().lower() == name.strip().lower()]
+    near = folded or difflib.get_close_matches(name, columns, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "none of its columns is spelled alike"
+    raise DataError(f"{where} has no column {name!r}; {advice or hint}")

@@ -1,0 +1,99 @@
+"""Table: where exact counts come from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hush.domain import Clique, Domain
+from hush.errors import DomainError
+from hush.schema import Schema, Unit
+from hush.tables.limits import check_counts
+
+Counts = npt.NDArray[np.int64]
+Progress = Callable[[float], None]
+
+
+class Table(ABC):
+    """Something that returns exact counts for a list of cliques: the one thing mechanisms ask of data.
+
+    A source becomes a table by defining `_count`. Its rows are counted as its schema encodes them, and at most
+    `unit.max_rows` rows of a privacy unit are used, chosen by that unit's own rows only.
+
+    Privacy: the table is the private side. What it returns is exact and goes nowhere but into a mechanism; the number
+    of rows is private too, so a table has no length and does not show it.
+    """
+
+    def __init__(self, schema: Schema, *, memory_limit: int, progress: Progress | None = None) -> None:
+        self._schema = schema
+        self._domain = schema.domain
+        self._memory_limit = memory_limit
+        self._progress = progress
+
+    @property
+    def schema(self) -> Schema:
+        """The columns and their levels."""
+        return self._schema
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the columns."""
+        return self._domain
+
+    @property
+    def unit(self) -> Unit:
+        """Whose presence is hidden."""
+        return self._schema.unit
+
+    def counts(self, cliques: Iterable[Sequence[str]], *, progress: Progress | None = None) -> dict[Clique, Counts]:
+        """Exact counts of each clique, int64, with one axis per attribute in the order given.
+
+        `()` gives the total. Unknown names and requests too large for memory are refused before any row is read.
+        `progress` is called with the fraction done, from 0 to 1.
+
+        Privacy: exact, hence private. One unit changes the counts of a clique by at most `unit.max_rows` in L1.
+        """
+        wanted = self._wanted(cliques)
+        distinct = list(dict.fromkeys(wanted.values()))
+        check_counts(self._domain, distinct, self._memory_limit)
+        if not distinct:
+            return {}
+        exact = self._count(distinct, progress or self._progress)
+        return {clique: _ordered(exact[ordered], ordered, clique) for clique, ordered in wanted.items()}
+
+    def check(self) -> None:
+        """Read every row and raise DataError where one holds what the schema refuses, before a budget is charged.
+
+        A table that was checked when it was read has nothing left to do here.
+
+        Privacy: whether the table is refused depends on private data, and is for the data owner only.
+        """
+        return
+
+    @abstractmethod
+    def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
+        """Exact counts of distinct cliques, each with its attributes in domain order."""
+
+    def _wanted(self, cliques: Iterable[Sequence[str]]) -> dict[Clique, Clique]:
+        """Each clique as given, with its attributes in domain order."""
+        if isinstance(cliques, str):
+            raise DomainError(f"cliques = {cliques!r}: expected a list of tuples, such as [({cliques!r},)]")
+        place = {name: number for number, name in enumerate(self._domain)}
+        wanted = {}
+        for names in cliques:
+            clique = self._domain.check(names)
+            wanted[clique] = tuple(sorted(clique, key=place.__getitem__))
+        return wanted
+
+    def __repr__(self) -> str:
+        unit = "row" if self.unit.column is None else f"{self.unit.column} (at most {self.unit.max_rows} rows)"
+        return f"{type(self).__name__}({', '.join(self._domain)}; unit: {unit})"
+
+
+def _ordered(counts: Counts, ordered: Clique, clique: Clique) -> Counts:
+    if clique == ordered:
+        return counts
+    return np.ascontiguousarray(counts.transpose([ordered.index(name) for name in clique]))
