@@ -6,6 +6,7 @@ from hush.domain import Domain
 from hush.errors import HushError
 from hush.privacy.budget import Budget
 from hush.schema import Schema
+from hush.tables import read
 from hush.workloads import Workload
 
-__all__ = ["Budget", "Domain", "HushError", "Schema", "Workload", "__version__", "queries"]
+__all__ = ["Budget", "Domain", "HushError", "Schema", "Workload", "__version__", "queries", "read"]
