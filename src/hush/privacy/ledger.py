@@ -70,11 +70,9 @@ class Ledger:
     def open_all(cls, path: str | os.PathLike[str]) -> list[Ledger]:
         """A ledger for each dataset of a file, in the order of their first entries; changes nothing."""
         file = LedgerFile(path)
-        chain = Chain()
         with file.reading() as connection:
-            file.check_pages(connection)
-            chain.extend(file.entries(connection))
-        return [cls(path, dataset=dataset) for dataset in chain.books]
+            books = _replay(file, connection, None).books
+        return [cls(path, dataset=dataset) for dataset in books]
 
     @property
     def dataset(self) -> str:
@@ -195,19 +193,9 @@ class Ledger:
 
     def _replayed(self, connection: sqlite3.Connection) -> Chain:
         """The chain up to the file's last entry; what was verified before is not verified again, but must be there."""
-        chain, self._chain = self._chain, None
-        if chain is None:
-            chain = Chain()
-            self._file.check_pages(connection)
-        entries = self._file.entries(connection, after=max(0, chain.length - 1))
-        try:
-            if chain.length and entries.pop(0).hash != chain.head:
-                raise LedgerError(f"entry {chain.length} is not what it was before")
-            chain.extend(entries)
-        except LedgerError as error:
-            raise LedgerError(f"{self._file.path} is damaged or was edited: {error}; restore it from a copy") from None
-        self._chain = chain
-        return chain
+        known, self._chain = self._chain, None
+        self._chain = _replay(self._file, connection, known)
+        return self._chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +215,21 @@ class _ReleaseAccount:
 
     def charge(self, event: Event, *, note: str = "") -> None:
         self.ledger.charge(event, note=note, release=self.release)
+
+
+def _replay(file: LedgerFile, connection: sqlite3.Connection, known: Chain | None) -> Chain:
+    """Verify what the file holds beyond a chain known already; extends that chain."""
+    if known is None:
+        file.check_pages(connection)
+    chain = known or Chain()
+    entries = file.entries(connection, after=max(0, chain.length - 1))
+    try:
+        if chain.length and entries.pop(0).hash != chain.head:
+            raise LedgerError(f"entry {chain.length} is not what it was before")
+        chain.extend(entries)
+    except LedgerError as error:
+        raise LedgerError(f"{file.path} is damaged or was edited: {error}; restore it from a copy") from None
+    return chain
 
 
 def _name(what: str, text: str, *, empty: bool = False) -> str:

@@ -44,7 +44,7 @@ class LedgerFile:
     """A ledger's file, which must exist and be one; opening it changes nothing."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = _path(path)
         with self._explained():
             if not stat.S_ISREG(os.stat(self.path).st_mode):
                 raise LedgerError(f"{self.path} is not a regular file; name the ledger's file")
@@ -56,7 +56,7 @@ class LedgerFile:
     def create(cls, path: str | os.PathLike[str], first: Entry) -> None:
         """Make a ledger that starts with an entry, whole or not at all; one that exists already is left alone."""
         self = cls.__new__(cls)
-        self.path = Path(path)
+        self.path = _path(path)
         if not self.path.parent.is_dir():
             raise LedgerError(f"{self.path}: the folder {self.path.parent} does not exist; create it first")
         draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
@@ -151,8 +151,8 @@ class LedgerFile:
             yield
         except sqlite3.Error as error:
             raise self._explanation(error) from None
-        except ValueError as error:  # a name that no file can have
-            raise LedgerError(f"{str(self.path)!r} cannot be a file's name: {error}") from None
+        except UnicodeError:
+            raise self._damaged("its text cannot be decoded") from None
         except FileNotFoundError:
             raise LedgerError(
                 f"{self.path} does not exist; create it with `hush budget --create`, stating a cap"
@@ -165,7 +165,7 @@ class LedgerFile:
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return LedgerError(f"{self.path} was locked by another process for {PATIENCE:.0f} seconds; try again")
         if name.startswith("SQLITE_READONLY"):
-            return LedgerError(f"{self.path} is read-only; make it writable to charge it")
+            return LedgerError(f"{self.path} or its folder is read-only; make both writable to charge it")
         if name.startswith(("SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
             return LedgerError(f"{self.path} cannot be opened or written; check its folder and permissions")
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
@@ -175,6 +175,12 @@ class LedgerFile:
         if name.startswith("SQLITE_NOTADB"):
             return LedgerError(f"{self.path} is not a hush ledger; name another file")
         return self._damaged(str(error))
+
+
+def _path(path: str | os.PathLike[str]) -> Path:
+    if "\0" in os.fspath(path):
+        raise LedgerError(f"{os.fspath(path)!r} cannot be a file's name; name the ledger's file")
+    return Path(path)
 
 
 def append(connection: sqlite3.Connection, entry: Entry) -> None:

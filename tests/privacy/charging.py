@@ -1,0 +1,161 @@
+"""Processes that charge one ledger and are killed, crowded or forked; run as a program, prints what happened as JSON.
+
+A program of its own, so that it forks from a small process with one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from fractions import Fraction
+
+from hush.errors import BudgetError
+from hush.privacy.budget import Budget
+from hush.privacy.events import SelectionEvent
+from hush.privacy.ledger import Ledger
+
+EVENT = SelectionEvent(Fraction(1))  # rho 1/8
+HUGE = Budget(rho=2.0**40)
+
+
+def child(act: Callable[[], None]) -> int:
+    """Fork a process that acts and ends without cleaning up; returns its id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        act()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def wait_for(pids: list[int]) -> list[int]:
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+
+def kill(path: str, kills: int, order: str) -> dict[str, int]:
+    """Kill a process that charges and then releases (or, wrongly, the other way round), many times over."""
+    chance = random.Random(20)
+    ledger, released_path = Ledger(path, cap=HUGE), path + ".released"
+    ready, tell = os.pipe()
+    start = time.monotonic()
+    for turn in range(5):
+        ledger.charge(EVENT, release=f"warm-up-{turn}")
+        with open(released_path, "a") as file:
+            file.write(f"warm-up-{turn}\n")
+    turn_time = (time.monotonic() - start) / 5  # kills are spread over a few turns, however slow the disk
+    fewer = lost = journals = charged = 0
+    for round_ in range(kills):
+
+        def act(round_: int = round_) -> None:
+            handle = os.open(released_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            own = Ledger.open(path)
+            os.write(tell, b".")
+            for turn in range(10**6):
+                name = f"{round_}-{turn}"
+                steps = [
+                    lambda name=name: own.charge(EVENT, release=name),
+                    lambda name=name: (os.write(handle, f"{name}\n".encode()), os.fsync(handle)),
+                ]
+                for step in steps if order == "charge first" else reversed(steps):
+                    step()
+
+        pid = child(act)
+        os.read(ready, 1)
+        time.sleep(chance.uniform(0, 3 * turn_time))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        journals += os.path.exists(path + "-journal")
+        now = int(ledger.total.rho / EVENT.cost.rho)
+        lost += now < charged
+        charged = now
+        with open(released_path, "a+") as file:
+            file.seek(0)
+            fewer += charged < len(file.read().split())
+    with open(released_path) as file:
+        released = file.read().split()
+    names = {entry.release for entry in ledger.entries()}
+    ledger.verify()
+    return {
+        "kills": kills,
+        "charged": charged,
+        "released": len(released),
+        "released without a charge": len(set(released) - names),
+        "times charged less than released": fewer,
+        "times a charge was lost": lost,
+        "kills inside a transaction": journals,
+    }
+
+
+def crowd(path: str, processes: int, each: int, fits: int) -> dict[str, object]:
+    """Let many processes create the ledger at once and charge it beyond its cap."""
+    cap = Budget(rho=fits / 8)
+
+    def act() -> None:
+        own, taken = Ledger(path, cap=cap), 0
+        for turn in range(each):
+            with suppress(BudgetError):
+                own.charge(EVENT, release=f"{os.getpid()}-{turn}")
+                taken += 1
+        with open(f"{path}.{os.getpid()}", "w") as file:
+            file.write(str(taken))
+
+    pids = [child(act) for _ in range(processes)]
+    codes = wait_for(pids)
+    taken = []
+    for pid in pids:
+        with open(f"{path}.{pid}") as file:
+            taken.append(int(file.read()))
+    ledger = Ledger.open(path)
+    ledger.verify()
+    names = [entry.release for entry in ledger.entries() if entry.release]
+    return {
+        "codes": codes,
+        "taken": sum(taken),
+        "entries": len(names),
+        "distinct": len(set(names)),
+        "left": str(ledger.remaining),
+        "caps": sum(entry.action == "cap" for entry in ledger.entries()),
+    }
+
+
+def fork_amid_threads(path: str, forks: int) -> dict[str, object]:
+    """Fork while threads of the parent are inside the ledger; parent, threads and children all charge."""
+    ledger, stop = Ledger(path, cap=HUGE), threading.Event()
+    counts: list[int] = []
+
+    def busy() -> None:
+        done = 0
+        while not stop.is_set():
+            ledger.charge(EVENT)
+            done += 1
+            time.sleep(0.01)
+        counts.append(done)
+
+    threads = [threading.Thread(target=busy) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    codes = []
+    for _ in range(forks):
+        codes += wait_for([child(lambda: ledger.charge(EVENT))])
+        ledger.charge(EVENT)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    ledger.verify()
+    charged = int(ledger.total.rho / EVENT.cost.rho)
+    return {"codes": codes, "charged": charged, "expected": sum(counts) + 2 * forks}
+
+
+if __name__ == "__main__":
+    what, arguments = {"kill": kill, "crowd": crowd, "fork": fork_amid_threads}[sys.argv[1]], sys.argv[2:]
+    print(json.dumps(what(arguments[0], *(int(a) if a.isdigit() else a for a in arguments[1:]))))
