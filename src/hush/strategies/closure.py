@@ -1,0 +1,176 @@
+"""Closure: every subset of the cliques of a workload, as arrays."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+from hush.errors import SizeError, WorkloadError
+
+LARGEST_CLOSURE = 20_000_000
+
+Places = np.ndarray[Any, np.dtype[np.int32]]
+Indices = np.ndarray[Any, np.dtype[np.int64]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Closure:
+    """All subsets of some cliques, the empty one among them: by size, then in domain order.
+
+    `levels[k]` holds the sets of k attributes as rows of attribute places, ascending within a row and over the rows.
+    Each level is found from the one above by leaving out one attribute, so the work is O(sum_A |A|) rows sorted once,
+    and nothing of the size of the domain is ever made.
+
+    Reference: [ResidualPlanner, sec. 4.2, closure(Wkload)].
+
+    >>> closure = Closure.of(Domain({"a": 2, "b": 3, "c": 2}), [("a", "b"), ("c",)])
+    >>> closure.cliques
+    ((), ('a',), ('b',), ('c',), ('a', 'b'))
+    >>> closure.index(("a", "b")), len(closure)
+    (4, 5)
+    """
+
+    def __init__(self, domain: Domain, levels: Sequence[Places]) -> None:
+        self.domain = domain
+        self.levels = tuple(levels)
+        self.offsets = np.concatenate([[0], np.cumsum([len(level) for level in self.levels])])
+
+    @classmethod
+    def of(cls, domain: Domain, cliques: Iterable[Iterable[str]]) -> Closure:
+        """The closure of cliques given by name."""
+        place = {name: index for index, name in enumerate(domain)}
+        groups: dict[int, list[list[int]]] = {}
+        for clique in cliques:
+            groups.setdefault(len(domain.check(clique)), []).append(sorted(place[name] for name in clique))
+        return cls.of_places(
+            domain, [np.array(rows, dtype=np.int32).reshape(len(rows), k) for k, rows in groups.items()]
+        )
+
+    @classmethod
+    def of_places(cls, domain: Domain, groups: Sequence[Places]) -> Closure:
+        """The closure of cliques given as arrays of ascending places, each array of one size of clique."""
+        predicted = sum(len(rows) * 2 ** rows.shape[1] for rows in groups)
+        highest = max((rows.shape[1] for rows in groups), default=0)
+        if predicted > LARGEST_CLOSURE and _subsets_upto(len(domain), highest) > LARGEST_CLOSURE:
+            raise SizeError(
+                f"the workload's sets have up to {predicted} subsets, above the limit of {LARGEST_CLOSURE}; "
+                f"lower the order of its largest sets ({highest}) or use fewer attributes"
+            )
+        levels: list[Places] = []
+        above = np.empty((0, highest + 1), dtype=np.int32)
+        for k in range(highest, -1, -1):
+            own = [rows for rows in groups if rows.shape[1] == k]
+            below = [np.delete(above, column, axis=1) for column in range(k + 1)] if len(above) else []
+            above = _unique_rows(np.concatenate([*own, *below]).astype(np.int32, copy=False), len(domain))
+            levels.append(above)
+        return cls(domain, levels[::-1])
+
+    @cached_property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The sets by name; about 100 bytes each, made when first asked for."""
+        names = np.array(self.domain.attributes, dtype=object)
+        return tuple(itertools.chain.from_iterable(map(tuple, names[level].tolist()) for level in self.levels))
+
+    @cached_property
+    def _keys(self) -> tuple[np.ndarray[Any, Any], ...]:
+        return tuple(_keys(level, len(self.domain)) for level in self.levels)
+
+    def places(self, clique: Iterable[str]) -> tuple[int, ...]:
+        """The ascending places of a clique's attributes in the domain."""
+        wanted = set(self.domain.check(clique))
+        return tuple(index for index, name in enumerate(self.domain) if name in wanted)
+
+    def index(self, clique: Iterable[str]) -> int:
+        """The position of a clique, whatever the order of its names; WorkloadError outside the closure."""
+        clique = tuple(clique)
+        places = self.places(clique)
+        found = self.lookup(np.array([places], dtype=np.int32))[0]
+        if found < 0:
+            raise WorkloadError(
+                f"{clique!r} is not a subset of any set of the workload, so nothing about it was measured; "
+                "add it to the workload"
+            )
+        return int(found)
+
+    def lookup(self, rows: Places) -> Indices:  # rows: (n, k) ascending places
+        """Positions of many sets of one size; -1 where a set is outside the closure. O(n log N)."""
+        k = rows.shape[1]
+        if k >= len(self.levels):
+            return np.full(len(rows), -1, dtype=np.int64)
+        keys, level = self._keys[k], self.levels[k]
+        wanted = _keys(rows, len(self.domain))
+        at = np.minimum(np.searchsorted(keys, wanted), len(level) - 1)
+        return np.where(keys[at] == wanted, at + self.offsets[k], -1).astype(np.int64)
+
+    def subsets(self, clique: Iterable[str]) -> Indices:
+        """Positions of the subsets of a clique: entry m is the subset of the ascending places at the bits of m."""
+        places = self.places(clique)
+        self.index(clique)
+        found = np.empty(2 ** len(places), dtype=np.int64)
+        for mask in range(len(found)):
+            found[mask] = self.lookup(np.array([chosen(places, mask)], dtype=np.int32).reshape(1, -1))[0]
+        return found
+
+    def products(self, values: Floats) -> Floats:  # values: (attributes,)
+        """The product of one value per attribute over every set: (len(self),)."""
+        return np.concatenate([np.prod(values[level], axis=1) for level in self.levels])
+
+    def largest(self, values: Floats) -> Floats:  # values: (attributes,)
+        """The largest of one value per attribute over every set, 0 for the empty one: (len(self),)."""
+        return np.concatenate([np.max(values[level], axis=1, initial=0.0) for level in self.levels])
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    def __iter__(self) -> Iterator[Clique]:
+        return iter(self.cliques)
+
+    def __contains__(self, clique: Iterable[str]) -> bool:
+        return bool(self.lookup(np.array([self.places(clique)], dtype=np.int32))[0] >= 0)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Closure)
+            and self.domain == other.domain
+            and len(self.levels) == len(other.levels)
+            and all(np.array_equal(a, b) for a, b in zip(self.levels, other.levels, strict=True))
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.domain, len(self)))
+
+    def __repr__(self) -> str:
+        return f"Closure({len(self)} sets of up to {len(self.levels) - 1} of {len(self.domain)} attributes)"
+
+
+def chosen(places: Sequence[int], mask: int) -> tuple[int, ...]:
+    """The places at the bits of a mask; bit i stands for places[i]."""
+    return tuple(place for bit, place in enumerate(places) if mask >> bit & 1)
+
+
+def _subsets_upto(attributes: int, order: int) -> int:
+    return sum(math.comb(attributes, k) for k in range(order + 1))
+
+
+def _keys(rows: Places, attributes: int) -> np.ndarray[Any, Any]:
+    """One sortable key per row, in the order of the rows: a number in base `attributes`, or bytes where too long."""
+    k = rows.shape[1]
+    if attributes**k < 2**62:
+        key = np.zeros(len(rows), dtype=np.int64)
+        for column in range(k):
+            key = key * attributes + rows[:, column]
+        return key
+    # big-endian, so that bytes compare as the numbers do; keys of one level have one length, so that numpy's
+    # disregard of trailing zero bytes does no harm
+    return np.ascontiguousarray(rows.astype(">u4")).view(f"S{4 * k}")[:, 0]
+
+
+def _unique_rows(rows: Places, attributes: int) -> Places:
+    _, first = np.unique(_keys(rows, attributes), return_index=True)
+    return rows[first]
