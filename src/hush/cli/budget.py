@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from hush.privacy.chain import CAP, Entry, printable
 from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
-from hush.privacy.rational import float_up, root_down
+from hush.privacy.rational import float_up, root_down, shown_down, shown_up
 
 USUAL_DELTA = 1e-6
 ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds however they were chosen."
@@ -79,9 +77,9 @@ def _show(console: Console, ledger: Ledger, delta: float | None) -> None:
     at = delta if delta is not None else USUAL_DELTA if cap.delta is None else cap.delta
     console.print(Text(f"dataset {printable(ledger.dataset, 200)}", style="bold"))
     summary = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    summary.add_row("cap", f"{unit} {_low(spent + left)}", _stated(cap, spent + left, delta, at))
-    summary.add_row("spent", f"{unit} {_high(spent)}", str(total_epsilon(ledger.events(), at)) if spent else "")
-    summary.add_row("left", f"{unit} {_low(left)}", "" if cap.pure else f"alone, {_worth(left, at)}")
+    summary.add_row("cap", f"{unit} {shown_down(spent + left)}", _stated(cap, spent + left, delta, at))
+    summary.add_row("spent", f"{unit} {shown_up(spent)}", str(total_epsilon(ledger.events(), at)) if spent else "")
+    summary.add_row("left", f"{unit} {shown_down(left)}", "" if cap.pure else f"alone, {_worth(left, at)}")
     console.print(summary)
     console.print(_listing(ledger.entries(), cap, unit))
     console.print()
@@ -101,7 +99,7 @@ def _listing(entries: list[Entry], cap: Budget, unit: str) -> Table:
         if entry.action != CAP:
             cost = Fraction(cap.spent(entry.cost))
             running += cost
-            costs = [_high(cost), _high(running)]
+            costs = [shown_up(cost), shown_up(running)]
         time, what = entry.time[:16].replace("T", " "), "\n".join(filter(None, (_what(entry), entry.note)))
         cells = [str(entry.sequence), time, printable(entry.release, 200), what, *costs]
         table.add_row(*(Text(cell) for cell in cells))
@@ -117,7 +115,7 @@ def _stated(cap: Budget, limit: Fraction, delta: float | None, at: float) -> str
 def _worth(rho: Fraction, delta: float) -> str:
     """An amount of zCDP as (epsilon, delta)."""
     epsilon = zcdp_epsilon(float_up(rho), delta)
-    return f"epsilon={_high(Fraction(epsilon)) if math.isfinite(epsilon) else epsilon} at delta={delta:g}"
+    return f"epsilon={shown_up(epsilon)} at delta={delta:g}"
 
 
 def _what(entry: Entry) -> str:
@@ -138,25 +136,10 @@ def _what(entry: Entry) -> str:
 def _described(event: Event) -> str:
     match event:
         case GaussianEvent():
-            return f"{event.kind}, sigma {_low(Fraction(root_down(event.variance)))}"
+            return f"{event.kind}, sigma {shown_down(root_down(event.variance))}"
         case LaplaceEvent():
-            return f"{event.kind}, scale {_low(event.scale)}"
+            return f"{event.kind}, scale {shown_down(event.scale)}"
         case SelectionEvent():
-            return f"{event.kind}, epsilon {_high(event.epsilon)}"
+            return f"{event.kind}, epsilon {shown_up(event.epsilon)}"
         case _:
             return event.kind
-
-
-def _high(value: Fraction) -> str:
-    """A number in five digits, rounded up."""
-    return _digits(value, ROUND_CEILING)
-
-
-def _low(value: Fraction) -> str:
-    """A number in five digits, rounded down."""
-    return _digits(value, ROUND_FLOOR)
-
-
-def _digits(value: Fraction, rounding: str) -> str:
-    context = Context(prec=5, rounding=rounding)
-    return f"{context.divide(Decimal(value.numerator), Decimal(value.denominator)):g}"

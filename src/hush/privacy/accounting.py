@@ -12,7 +12,7 @@ import numpy as np
 from hush.errors import BudgetError
 from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, compose, price
-from hush.privacy.rational import float_up, root_down
+from hush.privacy.rational import float_up, root_down, shown_up
 
 _MOST_KINDS = 64  # distinct events; each costs a convolution
 _MOST_TIMES = 100_000  # events in all; beyond, rounding losses to a grid costs more than the route gains
@@ -33,7 +33,7 @@ class TotalEpsilon:
     basis: Literal["zCDP", "PLD", "pure"]
 
     def __str__(self) -> str:
-        return f"epsilon={self.epsilon:.4g} at delta={self.delta:g} ({self.basis})"
+        return f"epsilon={shown_up(self.epsilon)} at delta={self.delta:g} ({self.basis})"
 
 
 def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon:

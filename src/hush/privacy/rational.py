@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from hush.errors import BudgetError
@@ -75,6 +76,32 @@ def root_down(value: Fraction) -> float:
     while (above := math.nextafter(near, math.inf)) < math.inf and Fraction(above) ** 2 <= value:
         near = above
     return near
+
+
+def shown_up(value: Fraction | float) -> str:
+    """A number in five digits for people to read, rounded up.
+
+    >>> shown_up(Fraction(1, 10)), shown_up(Fraction(1, 3)), shown_up(math.inf)
+    ('0.1', '0.33334', 'inf')
+    """
+    return _shown(value, ROUND_CEILING)
+
+
+def shown_down(value: Fraction | float) -> str:
+    """A number in five digits for people to read, rounded down.
+
+    >>> shown_down(Fraction(2, 3)), shown_down(12345678.0)
+    ('0.66666', '1.2345e+7')
+    """
+    return _shown(value, ROUND_FLOOR)
+
+
+def _shown(value: Fraction | float, rounding: str) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    exact = Fraction(repr(value)) if isinstance(value, float) else value  # 0.1 is meant as 1/10
+    context = Context(prec=5, rounding=rounding)
+    return f"{context.divide(Decimal(exact.numerator), Decimal(exact.denominator)):g}"
 
 
 def _digits(value: int) -> str:

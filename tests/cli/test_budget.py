@@ -1,0 +1,161 @@
+"""`hush budget`: what it shows at 80 columns, what it creates, and what it refuses in one line."""
+
+import os
+from fractions import Fraction
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hush.cli.main import main
+from hush.privacy.budget import Budget
+from hush.privacy.events import GaussianEvent, LaplaceEvent, SelectionEvent, compose
+from hush.privacy.ledger import Ledger
+
+GAUSS = GaussianEvent(Fraction(400), Fraction(1), True)  # rho 1/800
+SELECT = SelectionEvent(Fraction(1, 10))  # rho 1/800
+
+
+def hush(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["budget", *map(str, arguments)], env={"COLUMNS": "80"})
+
+
+def words(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "budget.db"
+    ledger = Ledger(path, dataset="census", cap=Budget(epsilon=3.0, delta=1e-6))
+    ledger.charge(GAUSS, note="one-way marginals", release="2026-01")
+    ledger.charge(compose([GAUSS] * 12 + [SELECT] * 3), note="round 1 \x1b[2J", release="2026-01")
+    ledger.charge(compose([SELECT] * 2))
+    Ledger(path, dataset="clinic", cap=Budget(epsilon=2.0)).charge(LaplaceEvent(Fraction(10), Fraction(1)))
+    ledger.raise_cap(Budget(epsilon=4.0, delta=1e-6), reason="decided by the board")
+    return path
+
+
+def test_shows_caps_charges_and_what_is_left(path):
+    found = hush(path)
+    shown = words(found)
+    assert found.exit_code == 0
+    assert "dataset census cap rho 0.31106 epsilon=4, delta=1e-06 spent rho 0.0225 epsilon=" in shown
+    assert "left rho 0.28856 alone, epsilon=" in shown
+    assert "discrete gaussian, sigma 20" in shown
+    assert "12 x discrete gaussian" in shown
+    assert "2 x exponential mechanism" in shown
+    assert "one-way marginals" in shown
+    assert "decided by the board" in shown
+    assert "2026-01" in shown
+    assert "dataset clinic cap epsilon 2 epsilon=2 spent epsilon 0.1 epsilon=0.1 at delta=0 (pure)" in shown
+    assert "left epsilon 1.9" in shown
+    assert "chain whole" in shown
+    assert f"head: {Ledger.open(path, dataset='census').head}" in shown
+
+
+def test_running_totals(path):
+    lines = [line.split() for line in hush(path, "--dataset", "census").output.splitlines()]
+    costs = [line[-2:] for line in lines if line[:1] and line[0] in {"2", "3", "4"}]
+    assert costs == [["0.00125", "0.00125"], ["0.01875", "0.02"], ["0.0025", "0.0225"]]
+
+
+def test_fits_in_80_columns_and_sends_nothing_that_steers_a_terminal(path):
+    output = hush(path).output
+    assert max(map(len, output.splitlines())) <= 80
+    assert "\x1b" not in output
+    assert "\\x1b[2J" in words(hush(path))
+
+
+def test_showing_changes_nothing(path):
+    before = path.read_bytes()
+    hush(path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == ["budget.db"]
+
+
+def test_one_dataset_at_another_delta(path):
+    found = hush(path, "--dataset", "census", "--delta", "1e-9")
+    assert "clinic" not in found.output
+    assert "at delta=1e-09" in found.output
+    assert "epsilon=4, delta=1e-06: epsilon=" in found.output
+
+
+def test_delta_zero_shows_that_zcdp_gives_no_epsilon(path):
+    assert "epsilon=inf at delta=0" in words(hush(path, "--dataset", "census", "--delta", "0"))
+
+
+def test_an_expected_head_is_looked_for(path):
+    head = Ledger.open(path, dataset="census").head
+    found = hush(path, "--expect-head", head)
+    assert found.exit_code == 0
+    assert "the expected head is in it" in words(found)
+    missing = hush(path, "--expect-head", "0" * 32)
+    assert missing.exit_code == 2
+    assert "lacks the head" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "cap"),
+    [
+        (["--epsilon", "3", "--delta", "1e-6"], Budget(epsilon=3.0, delta=1e-6)),
+        (["--epsilon", "3"], Budget(epsilon=3.0)),
+        (["--rho", "0.5"], Budget(rho=0.5)),
+        (["--mu", "1"], Budget(mu=1.0)),
+    ],
+)
+def test_creates_a_ledger(tmp_path, options, cap):
+    path = tmp_path / "new.db"
+    found = hush(path, "--create", "--dataset", "census", *options)
+    assert found.exit_code == 0
+    assert "dataset census" in found.output
+    assert Ledger.open(path, dataset="census").budget == cap
+
+
+def test_creates_a_dataset_in_a_ledger_and_its_name_has_a_default(path):
+    assert hush(path, "--create", "--rho", "1").exit_code == 0
+    assert Ledger.open(path).budget == Budget(rho=1.0)
+    assert [ledger.dataset for ledger in Ledger.open_all(path)] == ["census", "clinic", "default"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--create", "--dataset", "census", "--rho", "1"], "has a dataset 'census' already"),
+        (["--create"], "got nothing"),
+        (["--create", "--epsilon", "-1"], "epsilon=-1.0: expected a finite number > 0"),
+        (["--create", "--epsilon", "nan"], "epsilon=nan: expected a finite number > 0"),
+        (["--create", "--epsilon", "1", "--delta", "1"], "delta=1.0: expected a number in [0, 1)"),
+        (["--create", "--rho", "1", "--mu", "1"], "got rho and mu"),
+        (["--epsilon", "1"], "add --create"),
+        (["--delta", "2"], "delta=2.0: expected a number in [0, 1)"),
+        (["--delta", "nan"], "delta=nan: expected a number in [0, 1)"),
+        (["--dataset", "other"], "has no dataset 'other', only 'census', 'clinic'"),
+        (["--expect-head", "xyz"], "expected the 32 hex digits"),
+        (["--delta", "x"], "not a valid float"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(path, arguments, message):
+    before = path.read_bytes()
+    found = hush(path, *arguments)
+    assert found.exit_code == 2
+    assert found.stdout == ""
+    assert len(found.stderr.splitlines()) == 1
+    assert message in found.stderr
+    assert path.read_bytes() == before
+
+
+def test_files_that_are_no_ledger_are_refused_in_one_line(tmp_path):
+    (tmp_path / "text").write_text("hello")
+    for name, message in (("text", "is not a hush ledger"), ("none", "does not exist"), ("", "not a regular file")):
+        found = hush(f"{tmp_path}/{name}")
+        assert found.exit_code == 2
+        assert message in found.stderr
+        assert len(found.stderr.splitlines()) == 1
+
+
+def test_a_broken_chain_is_refused(path):
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"one-way", b"two-way"))
+    found = hush(path)
+    assert found.exit_code == 2
+    assert "entry 2: it does not match its hash: it was edited" in found.stderr
