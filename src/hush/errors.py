@@ -37,6 +37,10 @@ class WorkloadError(HushError):
     """A workload that is empty, malformed or not answerable."""
 
 
+class QueryError(HushError):
+    """A query outside the supported part of SQL, or one that the release does not hold the tables for."""
+
+
 class ConvergenceError(HushError):
     """A solver that did not reach its tolerance; nothing was released on its word."""
 
