@@ -1,0 +1,136 @@
+"""The columns of answers: what a row is about, and what is estimated for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hush.errors import QueryError
+from hush.inference.estimates import Array
+from hush.schema import Column, Date, Granularity, Integer, Numeric, Outside
+from hush.schema.schema import decode_column
+
+Codes = np.ndarray[Any, np.dtype[np.integer[Any]]]
+
+
+class Basis(StrEnum):
+    """What a standard error rests on."""
+
+    EXACT = "exact"  # the variance follows from the noise alone
+    APPROXIMATE = "approximate"  # the delta method, for ratios
+    BOUND = "bound"  # the true variance is at most this
+    NONE = "none"  # no standard error is known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """The level of one column of the schema in every row."""
+
+    name: str
+    column: Column
+    codes: Codes  # (rows,)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", frozen(self.codes.astype(self.column.dtype)))
+
+    def values(self) -> pa.Array:
+        """Real values: null for missing, "other" for other, the first day of a date level, the label of a bin."""
+        if not isinstance(self.column, Numeric):
+            return decode_column(self.column, self.codes)
+        labels = [self.column.label(code) for code in range(self.column.levels)]
+        return pa.array([*labels, *[None] * self.column.missing], pa.string()).take(pa.array(self.codes))
+
+    def label(self, row: int) -> str:
+        """What a person reads in a row."""
+        return self.column.label(int(self.codes[row]))
+
+    def take(self, rows: Codes) -> Group:
+        """Some of the rows, in the order given."""
+        return Group(self.name, self.column, self.codes[rows])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Group)
+            and (self.name, self.column) == (other.name, other.column)
+            and np.array_equal(self.codes, other.codes)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """One estimate per row with its standard error; NaN where there is none."""
+
+    name: str
+    estimate: Array  # (rows,)
+    std_error: Array  # (rows,)
+    basis: Basis = Basis.EXACT
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "basis", check_basis(self.basis))
+        for field in ("estimate", "std_error"):
+            object.__setattr__(self, field, frozen(np.array(getattr(self, field), dtype=np.float64)))
+        if self.estimate.ndim != 1 or self.estimate.shape != self.std_error.shape:
+            raise QueryError(f"value {self.name!r}: expected one estimate and one standard error for each row")
+
+    def row_basis(self) -> np.ndarray[Any, Any]:
+        """The basis in every row: `none` where there is no standard error."""
+        return np.where(np.isnan(self.std_error), Basis.NONE.value, self.basis.value)
+
+    def take(self, rows: Codes) -> Quantity:
+        """Some of the rows, in the order given."""
+        return Quantity(self.name, self.estimate[rows], self.std_error[rows], self.basis)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Quantity)
+            and (self.name, self.basis) == (other.name, other.basis)
+            and np.array_equal(self.estimate, other.estimate, equal_nan=True)
+            and np.array_equal(self.std_error, other.std_error, equal_nan=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def check_basis(basis: str) -> Basis:
+    """The basis by its name."""
+    try:
+        return Basis(basis)
+    except ValueError:
+        raise QueryError(f"basis = {basis!r}: expected one of {', '.join(Basis)}") from None
+
+
+def group_notes(columns: Iterable[Column]) -> list[str]:
+    """What a reader of group labels must know about the levels of the columns."""
+    notes = []
+    for column in columns:
+        if isinstance(column, Date) and column.granularity is not Granularity.DAY:
+            notes.append(f"{column.name}: a level is a {column.granularity} and its value is the first day in it.")
+        if clamps(column):
+            notes.append(clamp_note(column))
+    return notes
+
+
+def clamps(column: Column) -> bool:
+    """Whether values beyond the bounds of a column were moved to them."""
+    return isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP
+
+
+def clamp_note(column: Column) -> str:
+    """That the first and the last level hold clamped values."""
+    return (
+        f"{column.name}: values beyond its bounds were clamped, so the levels {column.label(0)} and "
+        f"{column.label(column.levels - 1)} hold them too."
+    )
+
+
+def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, not to be written to any more."""
+    array.setflags(write=False)
+    return array

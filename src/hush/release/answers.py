@@ -1,0 +1,227 @@
+"""Answers: estimates with their standard errors and intervals, one row per group."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from hush.domain import Clique
+from hush.errors import DomainError, HushError, QueryError, shown
+from hush.inference.estimates import Array
+from hush.release.answer_columns import Basis, Codes, Group, Quantity, check_basis, group_notes
+from hush.release.html_table import html_table
+from hush.release.text_table import text_table
+from hush.schema import Schema
+from hush.schema.column import Value
+
+PARTS = ("estimate", "std_error", "lower", "upper", "basis")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Answers:
+    """Rows of group labels, each with one or more estimates.
+
+    An interval is two-sided and normal: estimate ± z std_error with z the (1 + level) / 2 quantile. It is not cut off
+    at zero, because an estimate with noise may be negative and is unbiased only as it stands.
+
+    With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, each of
+    these carries the name of its value: `n_estimate, n_std_error, ...`; `answers["n"]` is that value alone.
+
+    >>> from hush.schema import Categorical
+    >>> schema = Schema([Categorical(name="sex", values=("f", "m"))])
+    >>> Answers.of_marginal(schema, ("sex",), [1234.5, 987.0], 151.3)
+    sex           count       95 % interval
+    f    1,234.5 ± 12.3  1,210.4 to 1,258.6
+    m      987.0 ± 12.3    962.9 to 1,011.1
+    ± one standard error, exact
+    """
+
+    groups: tuple[Group, ...]
+    quantities: tuple[Quantity, ...]
+    level: float = 0.95
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level", check_level(self.level))
+        for field in ("groups", "quantities", "notes"):
+            object.__setattr__(self, field, tuple(getattr(self, field)))
+        if not self.quantities:
+            raise QueryError("answers without a value; give at least one quantity")
+        names = [*(group.name for group in self.groups), *self.names]
+        if len(set(names)) != len(names):
+            raise QueryError(f"two columns of the answers have one name among {shown(names)}; rename one")
+        lengths = {len(quantity.estimate) for quantity in self.quantities} | {len(group.codes) for group in self.groups}
+        if len(lengths) > 1:
+            raise QueryError("the columns of the answers differ in length; give one entry per row for each")
+
+    @classmethod
+    def of_marginal(
+        cls,
+        schema: Schema,
+        clique: Clique,
+        counts: ArrayLike,
+        variances: ArrayLike | None,
+        level: float = 0.95,
+        *,
+        basis: str = Basis.EXACT,
+        notes: Iterable[str] = (),
+    ) -> Answers:
+        """Every cell of a table of counts; `variances` may be one number for all cells, or None where unknown."""
+        shape = schema.domain.sizes(clique)
+        estimates = np.asarray(counts, dtype=np.float64)
+        if estimates.shape != shape:
+            raise DomainError(f"counts of shape {estimates.shape} for the table {clique!r}: expected {shape}")
+        spread = np.full((), np.nan) if variances is None else np.asarray(variances, dtype=np.float64)
+        if spread.shape not in {(), shape}:
+            raise DomainError(
+                f"variances of shape {spread.shape} for the table {clique!r}: expected {shape} or one number"
+            )
+        errors = np.broadcast_to(np.sqrt(np.maximum(spread, 0.0)), shape)
+        columns = [schema[name] for name in clique]
+        codes = np.unravel_index(np.arange(estimates.size), shape) if shape else ()
+        return cls(
+            groups=tuple(Group(column.name, column, code) for column, code in zip(columns, codes, strict=True)),
+            quantities=(Quantity(_spare("count", clique), estimates.ravel(), errors.ravel(), check_basis(basis)),),
+            level=level,
+            notes=(*group_notes(columns), *notes),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the values."""
+        return tuple(quantity.name for quantity in self.quantities)
+
+    @property
+    def labels(self) -> dict[str, list[Value]]:
+        """Each group column as real values: null for missing, "other" for other, bins by their label."""
+        return {group.name: group.values().to_pylist() for group in self.groups}
+
+    @property
+    def codes(self) -> dict[str, Codes]:
+        """Each group column as codes of the schema."""
+        return {group.name: group.codes for group in self.groups}
+
+    @property
+    def estimate(self) -> Array:
+        """The estimates."""
+        return self._single().estimate
+
+    @property
+    def std_error(self) -> Array:
+        """The standard errors."""
+        return self._single().std_error
+
+    @property
+    def lower(self) -> Array:
+        """The lower ends of the intervals."""
+        return self.interval(self._single())[0]
+
+    @property
+    def upper(self) -> Array:
+        """The upper ends of the intervals."""
+        return self.interval(self._single())[1]
+
+    @property
+    def basis(self) -> np.ndarray[Any, Any]:
+        """What each standard error rests on: exact, approximate, bound or none."""
+        return self._single().row_basis()
+
+    def interval(self, quantity: Quantity) -> tuple[Array, Array]:
+        """Both ends of the interval of every row: estimate ± z std_error."""
+        margin = float(ndtri((1 + self.level) / 2)) * quantity.std_error
+        return quantity.estimate - margin, quantity.estimate + margin
+
+    def at_level(self, level: float) -> Answers:
+        """The same answers with intervals at another level."""
+        return replace(self, level=level)
+
+    def take(self, rows: Codes) -> Answers:
+        """Some of the rows, in the order given."""
+        return replace(
+            self,
+            groups=tuple(group.take(rows) for group in self.groups),
+            quantities=tuple(quantity.take(rows) for quantity in self.quantities),
+        )
+
+    def __getitem__(self, name: str) -> Answers:
+        for quantity in self.quantities:
+            if quantity.name == name:
+                return replace(self, quantities=(quantity,))
+        raise QueryError(f"no value is called {shown(name)}; the answers have {', '.join(self.names)}")
+
+    def to_arrow(self) -> pa.Table:
+        """All columns as an Arrow table."""
+        columns: dict[str, Any] = {group.name: group.values() for group in self.groups}
+        for quantity in self.quantities:
+            lower, upper = self.interval(quantity)
+            parts = (quantity.estimate, quantity.std_error, lower, upper, quantity.row_basis())
+            for part, values in zip(PARTS, parts, strict=True):
+                name = part if len(self.quantities) == 1 else f"{quantity.name}_{part}"
+                columns[_spare(name, columns)] = pa.array(values)
+        return pa.table(columns)
+
+    def to_pandas(self) -> Any:
+        """All columns as a pandas DataFrame; integer labels stay integers beside missing."""
+        pandas = _extra("pandas")
+        return self.to_arrow().to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get)
+
+    def to_polars(self) -> Any:
+        """All columns as a polars DataFrame."""
+        return _extra("polars").from_arrow(self.to_arrow())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        estimates = [quantity.estimate for quantity in self.quantities]
+        array = estimates[0] if len(estimates) == 1 else np.stack(estimates, axis=1)
+        wanted = array.dtype if dtype is None else np.dtype(dtype)
+        if copy is False and wanted != array.dtype:
+            raise ValueError(f"estimates as {wanted} need a copy; leave out copy=False")
+        return array.astype(wanted, copy=bool(copy))
+
+    def __len__(self) -> int:
+        return len(self.quantities[0].estimate)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.to_arrow().to_batches(max_chunksize=1024):
+            yield from batch.to_pylist()
+
+    def __repr__(self) -> str:
+        return text_table(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self)
+
+    def _single(self) -> Quantity:
+        if len(self.quantities) > 1:
+            names = ", ".join(self.names)
+            raise QueryError(f"the answers have several values ({names}); take one, such as answers[{self.names[0]!r}]")
+        return self.quantities[0]
+
+
+def check_level(level: float) -> float:
+    """A level of confidence, strictly between 0 and 1."""
+    if isinstance(level, bool) or not isinstance(level, int | float | np.floating) or not 0 < level < 1:
+        raise QueryError(f"level = {shown(level)}: expected a number between 0 and 1, such as 0.95")
+    return float(level)
+
+
+def _spare(name: str, taken: Iterable[str]) -> str:
+    """The name, with a number behind it where it is taken."""
+    others, number = set(taken), 1
+    while (fresh := name if number == 1 else f"{name}_{number}") in others:
+        number += 1
+    return fresh
+
+
+def _extra(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise HushError(f"to_{name}() needs {name}, which is not installed; run pip install 'hush[{name}]'") from None

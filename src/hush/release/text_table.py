@@ -1,0 +1,162 @@
+"""Answers as an aligned table of plain text, at most 80 cells wide."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+
+from hush.inference.estimates import Array
+from hush.release.answer_columns import Basis, Quantity
+
+if TYPE_CHECKING:
+    from hush.release.answers import Answers
+
+WIDTH = 80
+ROWS = 20
+GAP = 2  # between columns
+SHORTEST_LABEL = 8
+LONGEST_VALUE = 60
+NO_NUMBER = "n/a"
+SAID = {
+    Basis.EXACT: "exact",
+    Basis.APPROXIMATE: "approximate (delta method)",
+    Basis.BOUND: "an upper bound",
+    Basis.NONE: "not known",
+}
+Cells = list[str]  # a column: its heading, then one text per row
+
+
+def text_table(answers: Answers, width: int = WIDTH, rows: int = ROWS) -> str:
+    """The first rows, what the errors are, and the notes."""
+    shown = min(len(answers), rows)
+    labels = [label_cells(answers, place, shown) for place in range(len(answers.groups))]
+    values = [_value_cells(quantity, shown) for quantity in answers.quantities]
+    intervals = [interval_cells(answers, quantity, shown) for quantity in answers.quantities]
+    names = [printable(name) for name in (*(group.name for group in answers.groups), *answers.names)]
+    columns, left_out = _fit(labels, values, intervals, names, width)
+    lines = [(" " * GAP).join(line).rstrip() for line in zip(*columns, strict=True)]
+    if len(answers) > shown:
+        lines.append(f"... {len(answers) - shown:,} more rows")
+    if not len(answers):
+        lines.append("(no rows)")
+    footer = [f"not shown: {', '.join(left_out)}"] if left_out else []
+    footer += [error_line(answers), *(f"note: {printable(note)}" for note in answers.notes)]
+    wrapped = [line for text in footer for line in textwrap.wrap(text, width, subsequent_indent="  ")]
+    return "\n".join([*lines, *wrapped])
+
+
+def error_line(answers: Answers) -> str:
+    """What stands behind the ± sign."""
+    kinds = dict.fromkeys(SAID[quantity.basis] for quantity in answers.quantities)
+    return f"± one standard error, {' or '.join(kinds)}"
+
+
+def label_cells(answers: Answers, place: int, shown: int) -> Cells:
+    """A group column: its name, then its labels."""
+    group = answers.groups[place]
+    return [printable(group.name), *(printable(group.label(row)) for row in range(shown))]
+
+
+def _value_cells(quantity: Quantity, shown: int) -> Cells:
+    """`estimate ± std_error`, aligned at the sign."""
+    left, right = value_texts(quantity, shown)
+    wide, narrow = max(map(cell_len, left), default=0), max(map(cell_len, right), default=0)
+    return [printable(quantity.name), *(f"{a:>{wide}} ± {b:>{narrow}}" for a, b in zip(left, right, strict=True))]
+
+
+def value_texts(quantity: Quantity, shown: int) -> tuple[Cells, Cells]:
+    """The estimates and standard errors of the first rows as texts."""
+    digits = decimals(quantity.estimate[:shown], quantity.std_error[:shown])
+    return (
+        [number_text(number, digits) for number in quantity.estimate[:shown]],
+        [number_text(number, digits) for number in quantity.std_error[:shown]],
+    )
+
+
+def interval_cells(answers: Answers, quantity: Quantity, shown: int) -> Cells:
+    """`lower to upper`, aligned at the word."""
+    digits = decimals(quantity.estimate[:shown], quantity.std_error[:shown])
+    lower, upper = ([number_text(x, digits) for x in end[:shown]] for end in answers.interval(quantity))
+    wide, narrow = max(map(len, lower), default=0), max(map(len, upper), default=0)
+    heading = f"{100 * answers.level:.6g} % interval"
+    return [heading, *(f"{a:>{wide}} to {b:<{narrow}}" for a, b in zip(lower, upper, strict=True))]
+
+
+def decimals(estimates: Array, std_errors: Array) -> int:
+    """Decimals that show three digits of the typical standard error, or of the estimates where it is zero."""
+    known = std_errors[np.isfinite(std_errors) & (std_errors > 0)]
+    if not len(known):
+        finite = np.abs(estimates[np.isfinite(estimates)])
+        if not len(finite) or np.all(finite == np.round(finite)):
+            return 0
+        known = finite[finite > 0]
+    return min(max(2 - math.floor(math.log10(float(np.median(known)))), 0), 12)
+
+
+def number_text(number: float, digits: int) -> str:
+    """A number with thousands separators; with an exponent where it would be too long.
+
+    >>> number_text(1234.56, 1), number_text(-0.001, 1), number_text(3.2e17, 0), number_text(float("nan"), 1)
+    ('1,234.6', '0.0', '3.2e+17', 'n/a')
+    """
+    if not math.isfinite(number):
+        return NO_NUMBER if math.isnan(number) else f"{number}"
+    if abs(number) >= 1e15 or digits > 9:
+        return f"{number:.4g}"
+    return f"{round(float(number), digits) + 0.0:,.{digits}f}"
+
+
+def printable(text: str) -> str:
+    """The text on one line, with nothing in it that a terminal would act on."""
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
+
+
+def _fit(
+    labels: Sequence[Cells], values: Sequence[Cells], intervals: Sequence[Cells], names: Sequence[str], width: int
+) -> tuple[list[Cells], list[str]]:
+    """Padded columns that fit the width, and the names of those left out.
+
+    Intervals go first, then labels are shortened, then the last values and at last the last labels are left out.
+    """
+    both = [cells for pair in zip(values, intervals, strict=True) for cells in pair]
+    if _total([*labels, *both]) <= width:
+        return _padded(labels, both), []
+    heads, tails = list(labels), [_shortened([cells], LONGEST_VALUE)[0] for cells in values]
+    while _total([*(_shortened([cells], SHORTEST_LABEL)[0] for cells in heads), *tails]) > width:
+        if len(tails) > 1:
+            tails.pop()
+        else:
+            heads.pop()
+    left_out = [*names[len(heads) : len(labels)], *names[len(labels) + len(tails) :]]
+    return _padded(_shortened(heads, width - GAP - _total(tails)), tails), left_out
+
+
+def _shortened(columns: Sequence[Cells], room: int) -> list[Cells]:
+    """The columns with their widest texts cut until all fit the room."""
+    widths = [_width(cells) for cells in columns]
+    while widths and sum(widths) + GAP * (len(widths) - 1) > room:
+        widths[widths.index(max(widths))] -= 1
+    return [[_clip(cell, width) for cell in cells] for cells, width in zip(columns, widths, strict=True)]
+
+
+def _clip(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def _padded(labels: Sequence[Cells], values: Sequence[Cells]) -> list[Cells]:
+    left = [[set_cell_size(cell, _width(cells)) for cell in cells] for cells in labels]
+    right = [[" " * (_width(cells) - cell_len(cell)) + cell for cell in cells] for cells in values]
+    return left + right
+
+
+def _width(cells: Cells) -> int:
+    return max(map(cell_len, cells))
+
+
+def _total(columns: Sequence[Cells]) -> int:
+    return sum(map(_width, columns)) + GAP * (len(columns) - 1)
