@@ -1,0 +1,173 @@
+"""Aggregates: COUNT, SUM and AVG as formulas of counts, and the row values that they add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from sqlglot import exp
+
+from hush.errors import QueryError
+from hush.release.answer_columns import clamp_note, clamps
+from hush.release.cells import Cells, Numbers, combine
+from hush.release.comparison import TRUE, UNKNOWN
+from hush.release.formula import Formula
+from hush.release.literal import constant_number, is_literal, literal_value
+from hush.release.predicate import conjunction, truth
+from hush.release.scope import Scope, refusal
+from hush.schema import Boolean, Column, Integer, Numeric
+
+FLOATS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
+INTEGERS = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
+SUPPORTED = "COUNT, SUM and AVG are supported"
+ARITHMETIC: dict[type[exp.Expr], Callable[..., Numbers]] = {
+    exp.Add: np.add,
+    exp.Sub: np.subtract,
+    exp.Mul: np.multiply,
+}
+CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
+
+
+def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
+    """The formula of one aggregate over the rows that satisfy `where`."""
+    if isinstance(node, exp.Filter):
+        return aggregate(node.this, conjunction(where, truth(node.expression.this, scope)), scope)
+    if isinstance(node, exp.CountIf):
+        return _total(conjunction(where, truth(node.this, scope)), _one(scope))
+    if not isinstance(node, exp.Count | exp.Sum | exp.Avg):
+        raise refusal(node, SUPPORTED)
+    _check_argument(node)
+    inner = node.this
+    if isinstance(node, exp.Count):
+        everything = inner is None or isinstance(inner, exp.Star)
+        value = _one(scope) if everything else row_value(inner, scope, numeric=False)
+        return _total(where, combine(_presence, value))
+    value = row_value(inner, scope, numeric=True)
+    total = _total(where, value)
+    return total if isinstance(node, exp.Sum) else total.over(_total(where, combine(_presence, value)))
+
+
+def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> Cells:
+    """The number that one row adds, NaN for null; where only its presence counts, any number that is not NaN."""
+    match node:
+        case exp.Paren():
+            return row_value(node.this, scope, numeric=numeric)
+        case exp.Column():
+            return _column_value(scope.column(node), scope, numeric)
+        case exp.Null():
+            return Cells.constant(scope.domain, np.nan)
+        case exp.Case():
+            return _case(node, scope, numeric)
+        case exp.If():
+            return _choose(node.this, node.args["true"], node.args.get("false"), scope, numeric)
+        case exp.Cast() if _harmless(node, scope):
+            return row_value(node.this, scope, numeric=numeric)
+    if isinstance(node, CONDITIONS):
+        return combine(_as_number, truth(node, scope))
+    if is_literal(node):
+        if not numeric and literal_value(node) is not None:
+            return _one(scope)
+        return Cells.constant(scope.domain, float(constant_number(node)))
+    return _arithmetic(node, scope)
+
+
+def _arithmetic(node: exp.Expr, scope: Scope) -> Cells:
+    if isinstance(node, exp.Neg):
+        return combine(np.negative, row_value(node.this, scope, numeric=True))
+    function = ARITHMETIC.get(type(node))
+    if function is not None:
+        sides = (row_value(side, scope, numeric=True) for side in (node.this, node.expression))
+        return combine(function, *sides)
+    if isinstance(node, exp.Div) and is_literal(node.expression):
+        divisor = constant_number(node.expression)
+        if divisor == 0:
+            raise QueryError("division by zero; divide by a number other than 0")
+        return combine(lambda values: values / divisor, row_value(node.this, scope, numeric=True))
+    if isinstance(node, exp.AggFunc):
+        raise refusal(node, "an aggregate cannot stand inside another one")
+    raise refusal(node, "add up columns, numbers, CASE WHEN ... THEN ... ELSE ... END, and their sums and products")
+
+
+def _column_value(column: Column, scope: Scope, numeric: bool) -> Cells:
+    values = np.ones(column.size)
+    if numeric:
+        match column:
+            case Integer():
+                values = np.arange(column.size, dtype=np.float64) + column.low
+            case Boolean():
+                values = np.arange(column.size, dtype=np.float64)
+            case Numeric():
+                values[: column.levels] = np.array([column.value(code) for code in range(column.levels)], dtype=float)
+                scope.note(
+                    f"{column.name}: every value counts as the middle of its bin, such as {values[0]:g} in "
+                    f"{column.label(0)}; what this adds to the error is not in the standard error."
+                )
+            case _:
+                raise QueryError(f"column {column.name!r} is {column.kind} and cannot be added up; COUNT it instead")
+        if clamps(column):
+            scope.note(clamp_note(column))
+    if column.missing_code is not None:
+        values[column.missing_code] = np.nan
+    return scope.cells(column, values)
+
+
+def _harmless(node: exp.Cast, scope: Scope) -> bool:
+    """Whether a cast changes no value: to a float, or of a condition or whole number to an integer."""
+    inner = node.this.unnest()
+    if is_literal(node) or node.to.is_type(*FLOATS):
+        return not is_literal(node)
+    whole = isinstance(inner, CONDITIONS)
+    if isinstance(inner, exp.Column):
+        whole = isinstance(scope.column(inner), Boolean | Integer)
+    return whole and node.to.is_type(*INTEGERS)
+
+
+def _case(node: exp.Case, scope: Scope, numeric: bool) -> Cells:
+    subject, otherwise = node.this, node.args.get("default")
+    result = Cells.constant(scope.domain, np.nan)
+    if otherwise is not None:
+        result = row_value(otherwise, scope, numeric=numeric)
+    for branch in reversed(node.args["ifs"]):
+        when = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
+        result = combine(_where, truth(when, scope), row_value(branch.args["true"], scope, numeric=numeric), result)
+    return result
+
+
+def _choose(condition: exp.Expr, yes: exp.Expr, no: exp.Expr | None, scope: Scope, numeric: bool) -> Cells:
+    otherwise = Cells.constant(scope.domain, np.nan) if no is None else row_value(no, scope, numeric=numeric)
+    return combine(_where, truth(condition, scope), row_value(yes, scope, numeric=numeric), otherwise)
+
+
+def _check_argument(node: exp.Expr) -> None:
+    inner = node.this
+    if isinstance(inner, exp.Distinct):
+        raise refusal(node, "count rows, or group by the column and look at its levels")
+    if node.expressions or isinstance(inner, exp.Order | exp.HavingMax):
+        raise refusal(node, "give the aggregate one argument and nothing else")
+    if isinstance(inner, exp.Star) and (not isinstance(node, exp.Count) or any(inner.args.values())):
+        raise refusal(node, "write COUNT(*), or name a column")
+    if inner is None and not isinstance(node, exp.Count):
+        raise refusal(node, "name a column")
+
+
+def _total(where: Cells, value: Cells) -> Formula:
+    """The sum over rows where the condition is true and the value is not null."""
+    return Formula(
+        combine(lambda kept, values: np.where((kept == TRUE) & ~np.isnan(values), values, 0.0), where, value)
+    )
+
+
+def _one(scope: Scope) -> Cells:
+    return Cells.constant(scope.domain, 1.0)
+
+
+def _presence(values: Numbers) -> Numbers:
+    return np.where(np.isnan(values), np.nan, 1.0)
+
+
+def _as_number(truths: Numbers) -> Numbers:
+    return np.where(truths == UNKNOWN, np.nan, (truths == TRUE).astype(np.float64))
+
+
+def _where(condition: Numbers, yes: Numbers, no: Numbers) -> Numbers:
+    return np.where(condition == TRUE, yes, no)

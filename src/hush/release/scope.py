@@ -1,0 +1,90 @@
+"""Scope: what the names in a query mean, and what must be said about its answers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from sqlglot import ErrorLevel, exp
+
+from hush.domain import Domain
+from hush.errors import QueryError
+from hush.release.cells import Cells, check_size
+from hush.schema import Column, Schema
+
+LONGEST_QUOTE = 60
+
+
+class Scope:
+    """The columns of the schema by their SQL names, and the notes collected while a query is read."""
+
+    __slots__ = ("_columns", "domain", "notes", "tables")
+
+    def __init__(self, schema: Schema, tables: Iterable[str]) -> None:
+        self.domain: Domain = schema.domain
+        self.tables = {table.casefold() for table in tables}
+        self.notes: list[str] = []
+        self._columns = {column.name: column for column in schema}
+
+    def note(self, sentence: str) -> None:
+        """Keep a sentence for the reader of the answers, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def column(self, node: exp.Column) -> Column:
+        """The column that a reference names; case does not matter unless two columns differ by case only."""
+        if isinstance(node.this, exp.Star):
+            raise refusal(node, "name the columns")
+        self._check_qualifier(node)
+        found = self.find(node.name)
+        if found is None:
+            raise QueryError(f"column {node.name!r} is not in the schema; {nearest(node.name, self._columns)}")
+        check_size(self.domain, (found.name,))
+        return found
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name, if there is one."""
+        if name in self._columns:
+            return self._columns[name]
+        alike = [known for known in self._columns if known.casefold() == name.casefold()]
+        if len(alike) > 1:
+            raise QueryError(f"column {name!r} may be any of {', '.join(alike)}; write it in the right case")
+        return self._columns[alike[0]] if alike else None
+
+    def cells(self, column: Column, values: Any) -> Cells:
+        """Numbers over the codes of a column."""
+        return Cells.over(self.domain, column.name, values)
+
+    def _check_qualifier(self, node: exp.Column) -> None:
+        parts = [part.name for part in node.parts]
+        if len(parts) == 1 or parts[-2].casefold() in self.tables:
+            return
+        whole = self.find(".".join(parts))
+        if whole is not None:
+            raise QueryError(f'column {whole.name!r} has a dot in its name; write it in double quotes: "{whole.name}"')
+        raise QueryError(
+            f"{quote(node)} names the table {parts[-2]!r}, which is not the one in FROM; a release holds one table"
+        )
+
+
+def quote(node: exp.Expr) -> str:
+    """A piece of the query as one short line."""
+    text = " ".join(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split())
+    return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 3] + "..."
+
+
+def refusal(node: exp.Expr, advice: str) -> QueryError:
+    """That a piece of the query is outside the supported part of SQL, and what to write instead."""
+    return QueryError(f"{quote(node)} is not supported in a query on a release; {advice}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The closest of the known names, or the first few of them."""
+    names = list(known)
+    folded = {each.casefold(): each for each in reversed(names)}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1)
+    if near:
+        return f"did you mean {folded[near[0]]!r}?"
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return f"known: {', '.join(names[:12])}{more}"
