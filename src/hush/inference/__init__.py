@@ -1,1 +1,1 @@
-"""Noisy measurements -> estimates."""
+"""From noisy answers to estimates, with their variances; nothing here reads private data."""

@@ -81,10 +81,13 @@ class Closure:
     def _keys(self) -> tuple[np.ndarray[Any, Any], ...]:
         return tuple(_keys(level, len(self.domain)) for level in self.levels)
 
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.domain)}
+
     def places(self, clique: Iterable[str]) -> tuple[int, ...]:
         """The ascending places of a clique's attributes in the domain."""
-        wanted = set(self.domain.check(clique))
-        return tuple(index for index, name in enumerate(self.domain) if name in wanted)
+        return tuple(sorted(self._place[name] for name in self.domain.check(clique)))
 
     def index(self, clique: Iterable[str]) -> int:
         """The position of a clique, whatever the order of its names; WorkloadError outside the closure."""

@@ -85,7 +85,7 @@ class _Search:
             x = self._extrapolate(x, first, second, height)
 
     def _extrapolate(self, x: Floats, first: Floats, second: Floats, height: float) -> Floats:
-        """x + 2 t r + t^2 v, with r the first step and v the change of step; t = |r| / |v|, or less if that lowers T."""
+        """x + 2 t r + t^2 v, r being the first step and v its change; t = |r| / |v|, or less if that lowers T."""
         r = first - x
         v = second - first - r
         w = np.exp(first)

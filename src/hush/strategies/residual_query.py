@@ -84,7 +84,7 @@ class ResidualQuery:
             raise DataError(f"the table has more than {LARGEST_ROWS} rows, too many for exact residual answers")
         for axis, basis in enumerate(self.bases):
             values = basis.measure(values, axis)
-        return np.ascontiguousarray(values)
+        return np.asarray(values, order="C")
 
 
 def requests(strategy: ResidualStrategy) -> list[Request]:

@@ -1,0 +1,168 @@
+"""Reconstruction: marginals and query answers from residual answers, one pass per axis.
+
+Every marginal A of the closure is estimated from its subsets' answers alone,
+
+    v_A = sum_{A' subset A} kron_{i in A} ( (M_i / L_i)^+ if i in A' else 1 / l_i )  y_{A'} / L_{A'}.
+
+It is unbiased, is the generalised least squares estimate from everything that was measured, and agrees with every
+other marginal on what they share, up to rounding of floats.
+
+Reference: [ResidualPlanner, Alg. 2 and Thm 4.7].
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hush.domain import Clique
+from hush.errors import DataError, SizeError, WorkloadError
+from hush.inference._kernels import expand_plain
+from hush.inference.answers import ResidualAnswers
+from hush.inference.transform import expand, parts
+from hush.linops import LinearOperator
+from hush.strategies.basis import PlainBasis
+from hush.strategies.residual import ResidualStrategy
+from hush.tables.limits import available_memory, readable
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Batch = list[Clique]
+
+BATCH_CELLS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reconstruction:
+    """Estimates from residual answers; every marginal on demand, or all of them in a stream."""
+
+    answers: ResidualAnswers
+
+    @classmethod
+    def of(cls, strategy: ResidualStrategy, answers: Mapping[Clique, Any]) -> Reconstruction:
+        """From a mapping of sets to their noisy integers."""
+        return cls(ResidualAnswers.of(strategy, answers))
+
+    @property
+    def strategy(self) -> ResidualStrategy:
+        """The strategy that was measured."""
+        return self.answers.strategy
+
+    def marginal(self, clique: Iterable[str]) -> Floats:
+        """The estimated counts over a clique of the closure: one axis per attribute, in the order given."""
+        names = self.strategy.domain.check(clique)
+        ordered = self.strategy.domain.clique(names)
+        found = self._compute([ordered])[0]
+        return np.transpose(found, [ordered.index(name) for name in names])
+
+    def query(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
+        """The estimated answers to a product of query blocks on a clique, one axis per block."""
+        values = self.marginal(clique)
+        if len(blocks) != values.ndim:
+            raise WorkloadError(f"{len(blocks)} query blocks for {values.ndim} attributes; give one each")
+        for axis, block in enumerate(blocks):
+            moved = np.moveaxis(values, axis, 0)
+            rest = moved.shape[1:]
+            answered = block.matmat(moved.reshape(moved.shape[0], -1))
+            values = np.moveaxis(answered.reshape((-1, *rest)), 0, axis)
+        return values
+
+    def estimate_of(self, combination: Sequence[tuple[Iterable[str], Any]]) -> float:
+        """The estimate of a linear combination of cells; see `covariance.variance_of` for its variance."""
+        return float(sum(np.sum(self.marginal(clique) * np.asarray(own)) for clique, own in combination))
+
+    def marginals(
+        self, cliques: Iterable[Iterable[str]] | None = None, *, threads: int | None = None
+    ) -> Iterator[tuple[Clique, Floats]]:
+        """Each clique, in domain order of its names, with its estimated counts; the whole closure by default.
+
+        A stream: about `threads` batches of `BATCH_CELLS` cells are in memory at a time. An array is a view into its
+        batch; copy the few that are to be kept.
+        """
+        domain = self.strategy.domain
+        wanted = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
+        workers = threads or len(os.sched_getaffinity(0))
+        with ThreadPoolExecutor(workers) as pool:
+            pending: deque[tuple[Batch, Future[list[Floats]]]] = deque()
+            for batch in self._batches(wanted):
+                pending.append((batch, pool.submit(self._compute, batch)))
+                if len(pending) > 2 * workers:
+                    done, future = pending.popleft()
+                    yield from zip(done, future.result(), strict=True)
+            for done, future in pending:
+                yield from zip(done, future.result(), strict=True)
+
+    def tables(self, cliques: Iterable[Iterable[str]] | None = None) -> dict[Clique, Floats]:
+        """All marginals at once, in memory; SizeError where `marginals` should be used instead."""
+        domain = self.strategy.domain
+        wanted = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
+        needed, free = 8 * sum(domain.size(clique) for clique in wanted), available_memory()
+        if needed > 0.8 * free:
+            raise SizeError(
+                f"{len(wanted)} tables take {readable(needed)}, more than the {readable(0.8 * free)} that can be had; "
+                "ask for fewer, or take them one by one from marginals()"
+            )
+        return dict(self.marginals(wanted))
+
+    def _batches(self, cliques: Iterable[Clique]) -> Iterator[Batch]:
+        """Runs of cliques of one length, of about `BATCH_CELLS` cells each."""
+        domain = self.strategy.domain
+        for _, run in itertools.groupby(cliques, key=len):
+            batch: Batch = []
+            cells = 0
+            for clique in run:
+                own = domain.size(clique)
+                if batch and cells + own > BATCH_CELLS:
+                    yield batch
+                    batch, cells = [], 0
+                batch.append(clique)
+                cells += own
+            yield batch
+
+    def _compute(self, batch: Batch) -> list[Floats]:
+        """The marginals of cliques of one length, each in domain order."""
+        closure, flat = self.strategy.closure, self.answers.flat
+        k = len(batch[0])
+        rows = np.array([closure.places(clique) for clique in batch], dtype=np.int32).reshape(len(batch), k)
+        subsets = np.empty((len(batch), 1 << k), dtype=np.int64)
+        for mask in range(1 << k):
+            subsets[:, mask] = closure.lookup(rows[:, [bit for bit in range(k) if mask >> bit & 1]])
+        if subsets.min() < 0:
+            for clique in batch:
+                closure.index(clique)
+        self._require(subsets)
+        if not all(isinstance(self.strategy.bases[p], PlainBasis) for p in np.unique(rows).tolist()):
+            return [self._general(clique, subsets[i]) for i, clique in enumerate(batch)]
+        sizes = np.array(self.strategy.domain.shape, dtype=np.int64)[rows].reshape(len(batch), k)
+        cells = np.prod(sizes, axis=1)
+        ends = np.cumsum(cells)
+        out = np.empty(int(ends[-1]))
+        expand_plain(flat, self.answers.starts[subsets], sizes, out, ends - cells)
+        spans = zip((ends - cells).tolist(), ends.tolist(), sizes.tolist(), strict=True)
+        return [out[start:end].reshape(shape) for start, end, shape in spans]
+
+    def _general(self, clique: Clique, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> Floats:
+        """One marginal on any bases: the extended tensor, then one step per axis."""
+        bases = self.strategy.clique_bases(clique)
+        extended = np.empty(tuple(basis.rows + 1 for basis in bases))
+        starts, flat = self.answers.starts, self.answers.flat
+        for mask, part in parts(len(bases)):
+            own = [basis for axis, basis in enumerate(bases) if mask >> axis & 1]
+            values = flat[starts[subsets[mask]] : starts[subsets[mask] + 1]].reshape([basis.rows for basis in own])
+            scale = 1.0
+            for basis in own:
+                scale *= basis.scale
+            extended[part] = values / scale
+        return expand(extended, bases)
+
+    def _require(self, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        found = self.answers.filled[subsets]
+        if not found.all():
+            clique = self.strategy.closure.cliques[int(subsets[~found][0])]
+            raise DataError(f"the residual answers of {clique!r} are missing; measure them, or load the whole release")
