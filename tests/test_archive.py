@@ -22,7 +22,7 @@ def written(folder: Path, **changes: object) -> Path:
 
 
 def read_all(path: Path) -> dict:
-    with ArchiveReader(path, kind="release", version=1) as archive:
+    with ArchiveReader(path, versions={"release": 1}) as archive:
         return {"manifest": archive.manifest} | {name: archive.array(name) for name in archive.names()}
 
 
@@ -134,7 +134,7 @@ def test_damage_is_found_or_harmless(tmp_path: Path, place: int, flip: int, cut:
 
 def _outcome(path: Path) -> str:
     try:
-        with ArchiveReader(path, kind="release", version=1) as archive:
+        with ArchiveReader(path, versions={"release": 1}) as archive:
             same = all(np.array_equal(archive.array(name), array) for name, array in ARRAYS.items())
     except ArchiveError:
         return "refused"

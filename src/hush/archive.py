@@ -67,20 +67,25 @@ def _npy(array: np.ndarray[Any, Any]) -> memoryview:
 
 
 class ArchiveReader:
-    """An open file: its manifest, and its arrays one at a time."""
+    """An open file: its manifest, and its arrays one at a time.
 
-    def __init__(self, path: str | Path, *, kind: str, version: int) -> None:
+    `versions` says which kinds are expected, and the newest version of each that can be read.
+    """
+
+    def __init__(self, path: str | Path, *, versions: Mapping[str, int]) -> None:
         self._path = Path(path)
         try:
             self._zip = zipfile.ZipFile(self._path)
         except OSError as error:
             raise ArchiveError(f"cannot read {self._path}: {error.strerror}") from None
         except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error):
-            raise ArchiveError(f"{self._path} is not a hush {kind}, or it is cut short; copy it again") from None
+            kinds = " or ".join(versions)
+            raise ArchiveError(f"{self._path} is not a hush {kinds}, or it is cut short; copy it again") from None
         names = self._zip.namelist()
         if len(set(names)) != len(names) or not all(name == MANIFEST or _NAME.fullmatch(name) for name in names):
             raise self._damaged("it holds members that do not belong there")
-        self.manifest = self._read_manifest(kind, version)
+        self.manifest = self._read_manifest(versions)
+        self.kind = str(self.manifest["hush"])
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """One array, checked against the digest that the manifest states for it."""
@@ -120,23 +125,25 @@ class ArchiveReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read_manifest(self, kind: str, version: int) -> dict[str, Any]:
+    def _read_manifest(self, versions: Mapping[str, int]) -> dict[str, Any]:
+        kinds = " or ".join(versions)
         if MANIFEST not in self._zip.namelist():
-            raise ArchiveError(f"{self._path} is not a hush {kind}: it has no manifest")
+            raise ArchiveError(f"{self._path} is not a hush {kinds}: it has no manifest")
         if self._zip.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
             raise self._damaged("its manifest is too large")
         try:
             manifest = json.loads(self._member(MANIFEST, "its manifest").decode("utf-8"))
         except (ValueError, RecursionError):
             raise self._damaged("its manifest cannot be read") from None
-        if not isinstance(manifest, dict) or manifest.get("hush") != kind:
-            raise ArchiveError(f"{self._path} is not a hush {kind}")
+        if not isinstance(manifest, dict) or manifest.get("hush") not in list(versions):
+            raise ArchiveError(f"{self._path} is not a hush {kinds}")
+        newest = versions[manifest["hush"]]
         stated = manifest.get("version")
         if isinstance(stated, bool) or not isinstance(stated, int) or stated < 1:
             raise self._damaged("it states no version")
-        if stated > version:
+        if stated > newest:
             raise ArchiveError(
-                f"{self._path} was written by a newer hush (format {stated}, this one reads {version}); upgrade hush"
+                f"{self._path} was written by a newer hush (format {stated}, this one reads {newest}); upgrade hush"
             )
         if not isinstance(manifest.get("digests"), dict):
             raise self._damaged("it states no digests")

@@ -84,3 +84,11 @@ def shown(value: object) -> str:
 
 class ArchiveError(HushError):
     """A plan or release file that is not one, is damaged, or was written by a newer version."""
+
+
+class InterruptedRelease(HushError):
+    """A release that was stopped after its charge; `release` holds what was measured until then, and it is paid for."""
+
+    def __init__(self, message: str, *, release: object) -> None:
+        super().__init__(message)
+        self.release = release

@@ -25,7 +25,7 @@ def stored(folder: Path, workload: Workload, **changes: object) -> Path:
 
 
 def restored(path: Path) -> Workload:
-    with ArchiveReader(path, kind="plan", version=1) as archive:
+    with ArchiveReader(path, versions={"plan": 1}) as archive:
         return unpack_workload(unpack_domain(archive.manifest["domain"]), archive.manifest["workload"], archive)
 
 

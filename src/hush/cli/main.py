@@ -6,10 +6,14 @@ import click
 
 from hush._version import __version__
 from hush.cli.budget import budget
+from hush.cli.demo import demo
+from hush.cli.plan import plan
 from hush.cli.program import Program
+from hush.cli.query import query
+from hush.cli.release import release
 from hush.cli.schema import schema
 
-COMMANDS: tuple[click.Command, ...] = (budget, schema)
+COMMANDS: tuple[click.Command, ...] = (demo, schema, plan, release, query, budget)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,0 +1,53 @@
+"""Options that several commands share: how a budget, a workload and a table are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from hush.errors import BudgetError
+from hush.privacy.budget import Budget
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+WORKLOAD_HELP = "What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'age,sex; race', 'age:prefix'."
+
+
+def budget_options(command: Command) -> Command:
+    """--epsilon, --delta, --rho, --mu."""
+    for option in (
+        click.option("--mu", type=float, help="Budget in Gaussian DP."),
+        click.option("--rho", type=float, help="Budget in zCDP."),
+        click.option("--delta", type=float, help="Delta of the budget, far below one over the number of people."),
+        click.option("--epsilon", type=float, help="Epsilon of the budget."),
+    ):
+        command = option(command)
+    return command
+
+
+def stated_budget(epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> Budget:
+    """The budget of the options; says how to give one where there is none."""
+    if epsilon is None and rho is None and mu is None:
+        raise BudgetError("no budget was given; add --epsilon 1 --delta 1e-9, or --rho 0.01")
+    return Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
+    """A bar on the terminal's stderr, fed with fractions; nothing where stderr is no terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(label, total=1.0)
+        yield lambda fraction: progress.update(task, completed=fraction)

@@ -1,0 +1,68 @@
+"""`hush plan`: how accurate the answers will be, before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from hush.cli.options import PATH, WORKLOAD_HELP, budget_options, stated_budget
+from hush.errors import BudgetError
+from hush.mechanisms.plan import Plan
+from hush.mechanisms.plan_table import print_plan
+from hush.planning import plan as make_plan
+from hush.planning import plan_for_error
+from hush.privacy.budget import Budget
+from hush.schema import Schema
+from hush.workloads.text import parse_workload
+
+
+@click.command()
+@click.argument("schema", type=PATH)
+@click.option("--workload", required=True, help=WORKLOAD_HELP)
+@budget_options
+@click.option("--mechanism", default="auto", show_default=True, help="auto or residual.")
+@click.option(
+    "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to make small."
+)
+@click.option(
+    "--target-error", type=float, help="Find the smallest budget that reaches this RMSE (or, with maxvar, error)."
+)
+@click.option("--rows", type=int, help="Expected number of rows: shows errors relative to a uniform table.")
+@click.option("-o", "--output", type=PATH, help="Save the plan to this file.")
+def plan(
+    schema: Path,
+    workload: str,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    mu: float | None,
+    mechanism: str,
+    loss: str,
+    target_error: float | None,
+    rows: int | None,
+    output: Path | None,
+) -> None:
+    """Show what a release of a table with SCHEMA would measure and how accurate it would be. Reads no data."""
+    found = Schema.load(schema)
+    asked = parse_workload(found.domain, workload)
+    if rows is not None and rows < 1:
+        raise BudgetError(f"rows={rows}: expected the number of rows you expect, at least 1")
+    made: Plan
+    if target_error is None:
+        budget = stated_budget(epsilon, delta, rho, mu)
+        made = make_plan(asked, budget, mechanism, loss, max_rows_per_unit=found.unit.max_rows)
+    else:
+        if (epsilon, rho, mu) != (None, None, None):
+            raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
+        made = plan_for_error(asked, target_error, loss, max_rows_per_unit=found.unit.max_rows)
+    console = Console()
+    print_plan(console, made, rows=rows)
+    if target_error is not None:
+        at = 1e-9 if delta is None else delta
+        worth = Budget(rho=float(made.budget.rho)).epsilon_at(at)
+        console.print(f"Needs --rho {made.budget.rho:.6g}, or --epsilon {worth:.4g} --delta {at:g}", highlight=False)
+    if output is not None:
+        made.save(output)
+        console.print(f"Plan saved to {output}", highlight=False)

@@ -1,0 +1,103 @@
+"""`hush release`: spend a budget on a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from hush.cli.options import PATH, WORKLOAD_HELP, budget_options, progress_bar, stated_budget
+from hush.errors import ArchiveError, InterruptedRelease
+from hush.loading import load
+from hush.mechanisms.plan import Plan
+from hush.planning import plan as make_plan
+from hush.release.release import Release
+from hush.schema import Schema, Unit
+from hush.tables import read
+from hush.workloads.text import parse_workload
+
+
+@click.command()
+@click.argument("data", type=str)
+@click.option("--schema", type=PATH, required=True, help="The schema file of the table.")
+@click.option("--workload", help=WORKLOAD_HELP)
+@budget_options
+@click.option(
+    "--plan", "plan_file", type=PATH, help="A plan saved by `hush plan -o`, in place of a workload and a budget."
+)
+@click.option("--mechanism", default="auto", show_default=True, help="auto or residual.")
+@click.option(
+    "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to make small."
+)
+@click.option("--unit", help="Id column whose presence is hidden.  [default: as the schema says]")
+@click.option("--max-rows-per-unit", type=int, help="Rows of a unit that are used at most.")
+@click.option("--ledger", type=PATH, help="File that records the charge; made with this budget as its cap if absent.")
+@click.option("--dataset", default="default", show_default=True, help="Name of the table in the ledger.")
+@click.option("-o", "--output", type=PATH, required=True, help="File to write the release to.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+def release(
+    data: str,
+    schema: Path,
+    workload: str | None,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    mu: float | None,
+    plan_file: Path | None,
+    mechanism: str,
+    loss: str,
+    unit: str | None,
+    max_rows_per_unit: int | None,
+    ledger: Path | None,
+    dataset: str,
+    output: Path,
+    force: bool,
+) -> None:
+    """Measure DATA (CSV or Parquet file, or a pattern of them) with noise and write a release. Spends the budget."""
+    _check_output(output, force)
+    declared = Schema.load(schema)
+    own = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
+    if plan_file is not None:
+        if workload is not None or (epsilon, rho, mu) != (None, None, None):
+            raise click.UsageError("--plan holds the workload and the budget; leave those options out")
+        made = load(plan_file)
+        if not isinstance(made, Plan):
+            raise ArchiveError(f"{plan_file} is a release, not a plan")
+    elif workload is None:
+        raise click.UsageError("say what to measure with --workload, or give a saved plan with --plan")
+    else:
+        asked = parse_workload(declared.domain, workload)
+        made = make_plan(asked, stated_budget(epsilon, delta, rho, mu), mechanism, loss, max_rows_per_unit=own.max_rows)
+    with progress_bar("reading") as progress:
+        table = read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
+    with progress_bar("measuring") as progress:
+        try:
+            done = made.release(table, ledger=ledger, dataset=dataset, name=output.name, progress=progress)
+        except InterruptedRelease as stopped:
+            if isinstance(stopped.release, Release):
+                stopped.release.save(output)
+            raise
+    done.save(output)
+    _say(done, output)
+
+
+def _check_output(output: Path, force: bool) -> None:
+    """Find out before spending whether the release can be written."""
+    if output.exists() and not force:
+        raise ArchiveError(f"{output} exists already; choose another name or add --force")
+    if not output.absolute().parent.is_dir():
+        raise ArchiveError(f"{output.parent} is no folder; make it first")
+
+
+def _say(done: Release, output: Path) -> None:
+    console = Console()
+    grid = Grid(box=None, pad_edge=False, show_header=False)
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in done.statement.lines():
+        grid.add_row(name, Text(value))
+    grid.add_row("Written", Text(f'{output}: ask it with `hush query {output} "SELECT ..."`'))
+    console.print(grid)

@@ -1,0 +1,62 @@
+"""load: a release or a plan from its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hush.archive import ArchiveReader
+from hush.errors import ArchiveError, SchemaError
+from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
+from hush.mechanisms.registry import PLANS, RELEASES
+from hush.release.release import KIND, VERSION, Release
+from hush.release.statement import Statement
+from hush.schema import Schema
+from hush.schema.toml_reader import read_toml
+from hush.workloads.storage import unpack_domain, unpack_workload
+
+
+def load(path: str | Path) -> Release | Plan:
+    """The release or plan that `save` wrote; reads no private data and runs nothing that the file holds."""
+    with ArchiveReader(path, versions={KIND: VERSION, PLAN_KIND: PLAN_VERSION}) as archive:
+        return _release(path, archive) if archive.kind == KIND else _plan(path, archive)
+
+
+def load_release(path: str | Path) -> Release:
+    """The release in a file; a plan is refused."""
+    with ArchiveReader(path, versions={KIND: VERSION}) as archive:
+        return _release(path, archive)
+
+
+def _release(path: str | Path, archive: ArchiveReader) -> Release:
+    maker = RELEASES[_mechanism(path, archive)]
+    domain = unpack_domain(archive.manifest.get("domain"))
+    schema = _schema(path, archive)
+    if schema.domain != domain:
+        raise ArchiveError(f"{path} is damaged: its schema and its domain differ; get the release again")
+    made: Release = maker.unpack(
+        archive,
+        schema=schema,
+        workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
+        statement=Statement.from_json(archive.manifest.get("privacy")),
+        complete=archive.field("complete", bool),
+    )
+    return made
+
+
+def _plan(path: str | Path, archive: ArchiveReader) -> Plan:
+    made: Plan = PLANS[_mechanism(path, archive)].unpack(archive)
+    return made
+
+
+def _mechanism(path: str | Path, archive: ArchiveReader) -> str:
+    mechanism: str = archive.field("mechanism", str)
+    if mechanism not in RELEASES:
+        raise ArchiveError(f"{path} was made by the mechanism {mechanism!r}, unknown to this hush; upgrade hush")
+    return mechanism
+
+
+def _schema(path: str | Path, archive: ArchiveReader) -> Schema:
+    try:
+        return read_toml(archive.field("schema", str))
+    except SchemaError:
+        raise ArchiveError(f"{path} is damaged: its schema cannot be read; get the release again") from None

@@ -1,0 +1,5 @@
+"""Compositions of select, measure and reconstruct, by name."""
+
+from hush.mechanisms.residual import Residual
+
+__all__ = ["Residual"]

@@ -1,0 +1,194 @@
+"""Plan: what will be measured and how accurate it will be, before any data is read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from hush.domain import Domain
+from hush.errors import DataError, InterruptedRelease
+from hush.mechanisms.plan_table import plan_text
+from hush.privacy.budget import Budget
+from hush.privacy.entropy import Entropy
+from hush.privacy.gate import Gate, Noisy, Request
+from hush.privacy.ledger import Ledger
+from hush.privacy.neighbours import Neighbours
+from hush.privacy.query import Counts
+from hush.privacy.spending import open_account, open_ledger
+from hush.release.release import Release
+from hush.release.statement import Statement
+from hush.schema import Schema, Unit
+from hush.workloads import Workload
+
+Progress = Callable[[float], None]
+PLAN_KIND = "plan"
+PLAN_VERSION = 1
+
+
+class Table(Protocol):
+    """A private table: its schema, its unit, and exact counts."""
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def unit(self) -> Unit: ...
+    def counts(self, cliques: Any) -> Counts: ...
+
+
+class Plan(ABC):
+    """A workload, a budget, and the noise that fits both; holds no data and may be published.
+
+    `max_rows_per_unit` is the number of rows that one privacy unit may have; the table must state the same.
+    """
+
+    mechanism: str
+
+    def __init__(
+        self, *, workload: Workload, budget: Budget, neighbours: Neighbours, max_rows_per_unit: int, loss: str
+    ) -> None:
+        self.workload = workload
+        self.budget = budget
+        self.neighbours = neighbours
+        self.max_rows_per_unit = max_rows_per_unit
+        self.loss = loss
+
+    @property
+    @abstractmethod
+    def rmse(self) -> float | None:
+        """Root mean squared error over all queries of the workload."""
+
+    @property
+    @abstractmethod
+    def max_variance(self) -> float | None:
+        """The largest variance of a query of the workload."""
+
+    @abstractmethod
+    def variance(self, clique: Iterable[str]) -> float | None:
+        """The variance of each cell of a marginal."""
+
+    @property
+    @abstractmethod
+    def term_variances(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The mean variance over the queries of each term of the workload."""
+
+    @property
+    @abstractmethod
+    def rho(self) -> Fraction:
+        """The zCDP that releasing costs at most."""
+
+    @property
+    @abstractmethod
+    def optimality(self) -> str:
+        """What is claimed of the error, in words."""
+
+    @property
+    @abstractmethod
+    def work(self) -> str:
+        """Memory and time that releasing will take, roughly, in words."""
+
+    @abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file that `hush.load` reads; it holds no data."""
+
+    @abstractmethod
+    def requests(self) -> list[Request]:
+        """What will be asked of the gate."""
+
+    @abstractmethod
+    def _released(self, schema: Schema, statement: Statement, noisy: list[Noisy], complete: bool) -> Release:
+        """The release made of the noisy answers, in the order of the requests."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes and their sizes."""
+        return self.workload.domain
+
+    def __str__(self) -> str:
+        return plan_text(self)
+
+    def __repr__(self) -> str:
+        return f"Plan({self.mechanism}, {len(self.workload)} tables, {self.budget})"
+
+    def release(
+        self,
+        table: Table,
+        *,
+        ledger: str | Path | Ledger | None = None,
+        dataset: str = "default",
+        name: str = "",
+        progress: Progress | None = None,
+        entropy: Entropy | None = None,
+    ) -> Release:
+        """Spend the budget: check, charge, count, add noise.
+
+        `ledger` is a file that records the charge for good; one that does not exist is created with this plan's
+        budget as its cap. `name` is what the ledger calls this release. `entropy` is for tests.
+
+        Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows.
+        """
+        self._check(table)
+        requests = self.requests()
+        book = None if ledger is None else open_ledger(ledger, self.budget, dataset=dataset)
+        account = open_account(self.budget, book, name)
+        gate = Gate(table, account, neighbours=self.neighbours, entropy=entropy)
+        answers = gate.measure(requests, note=f"{self.mechanism}: {len(requests)} noisy tables")
+        statement = Statement(
+            budget=self.budget,
+            neighbours=self.neighbours,
+            unit=table.unit,
+            event=account.events[-1],
+            private=gate.private,
+            ledger_head=None if book is None else book.head,
+        )
+        noisy: list[Noisy] = []
+        try:
+            for answer in _watched(answers, requests, progress):
+                noisy.append(answer)  # noqa: PERF402 - what was taken must survive an interrupt
+        except KeyboardInterrupt:
+            partial = self._released(table.schema, statement, noisy, complete=False)
+            raise InterruptedRelease(
+                f"interrupted after {len(noisy)} of {len(requests)} noisy tables; those are paid for and kept",
+                release=partial,
+            ) from None
+        return self._released(table.schema, statement, noisy, complete=True)
+
+    def _check(self, table: Table) -> None:
+        if table.domain != self.domain:
+            raise DataError(_difference(self.domain, table.domain))
+        if table.unit.max_rows != self.max_rows_per_unit:
+            raise DataError(
+                f"the plan is for units of at most {self.max_rows_per_unit} rows, the table has {table.unit.max_rows}; "
+                f"plan again with max_rows_per_unit={table.unit.max_rows}"
+            )
+
+
+def _watched(answers: Iterator[Noisy], requests: list[Request], progress: Progress | None) -> Iterator[Noisy]:
+    """The answers, with the share of them told to `progress` a hundred times at most."""
+    step = max(1, len(requests) // 100)
+    for index, answer in enumerate(answers):
+        if progress is not None and index % step == 0:
+            progress(index / len(requests))
+        yield answer
+    if progress is not None:
+        progress(1.0)
+
+
+def _difference(planned: Domain, found: Domain) -> str:
+    """What a plan's domain has and a table's has not, or the other way round."""
+    advice = "use the schema that the plan was made with, or plan again"
+    for name in planned:
+        if name not in found:
+            return f"the plan has the attribute {name!r}, the table's schema has not; {advice}"
+        if planned[name] != found[name]:
+            return f"attribute {name!r} has {planned[name]} levels in the plan, {found[name]} in the table; {advice}"
+    for name in found:
+        if name not in planned:
+            return f"the table's schema has the attribute {name!r}, the plan has not; {advice}"
+    return f"the plan and the table list their attributes in different orders; {advice}"

@@ -1,0 +1,112 @@
+"""The plan as a person reads it: what will be measured, how accurate it will be, what it costs."""
+
+from __future__ import annotations
+
+import math
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hush.privacy.budget import Budget
+
+if TYPE_CHECKING:
+    from hush.mechanisms.plan import Plan
+
+MOST_ROWS = 24
+SHARE = 0.1  # of an average cell
+
+
+def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
+    """The whole description as plain text."""
+    buffer = StringIO()
+    console = Console(file=buffer, width=width, color_system=None, legacy_windows=False)
+    print_plan(console, plan, rows=rows)
+    return buffer.getvalue().rstrip()
+
+
+def print_plan(console: Console, plan: Plan, *, rows: int | None = None) -> None:
+    """Print the tables, the totals, the privacy and the resources of a plan.
+
+    With `rows`, the expected number of rows, errors are shown relative to the cells of a uniform table of that many
+    rows; without it, the table says how many rows make the error a tenth of such a cell.
+    """
+    console.print(_tables(plan, rows))
+    console.print(_facts(plan))
+
+
+def _tables(plan: Plan, rows: int | None) -> Table:
+    table = Table(box=None, pad_edge=False, title=_title(plan), title_justify="left", title_style="bold")
+    table.add_column("table", overflow="fold")
+    for name in ("tables", "cells", "std error", "error / uniform cell" if rows else "rows for 10% error"):
+        table.add_column(name, justify="right", no_wrap=True)
+    errors = np.sqrt(plan.term_variances)
+    terms = plan.workload.terms
+    if len(terms) <= MOST_ROWS:
+        for term, error in zip(terms, errors, strict=True):
+            relative = _relative(error, term.queries, rows)
+            table.add_row(_name(term.clique), "1", f"{term.queries:,}", _short(error), relative)
+        return table
+    orders = np.array([len(term.clique) for term in terms])
+    cells = np.array([float(term.queries) for term in terms])
+    for order in np.unique(orders):
+        own = orders == order
+        places = np.flatnonzero(own)
+        extremes = {"best": places[np.argmin(errors[own])], "worst": places[np.argmax(errors[own])]}
+        for label, place in extremes.items() if own.sum() > 1 else [("only", places[0])]:
+            name = f"{order}-way, {label}: {_name(terms[place].clique)}"
+            count = "" if label == "worst" else f"{own.sum():,}"
+            relative = _relative(errors[place], cells[place], rows)
+            table.add_row(name, count, f"{cells[place]:,.0f}", _short(errors[place]), relative)
+    return table
+
+
+def _facts(plan: Plan) -> Table:
+    facts = Table(box=None, pad_edge=False, show_header=False)
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column(overflow="fold")
+    lines = [
+        ("Error", f"RMSE {_short(plan.rmse)}, largest standard error {_short(_root(plan.max_variance))}"),
+        ("Optimal", plan.optimality),
+        ("Privacy", _privacy(plan)),
+        ("Unit", f"{plan.max_rows_per_unit} row(s) per unit; neighbours: {plan.neighbours.value}"),
+        ("Work", plan.work),
+    ]
+    for name, value in lines:
+        facts.add_row(name, Text(value))
+    return facts
+
+
+def _privacy(plan: Plan) -> str:
+    budget, delta = plan.budget, plan.budget.delta or 1e-9
+    zcdp = Budget(rho=float(plan.rho))
+    return (
+        f"{budget}; noise for rho={float(plan.rho):.6g} zCDP (as mu={zcdp.mu:.4g} of Gaussian DP), "
+        f"epsilon={zcdp.epsilon_at(delta):.4g} at delta={delta:g}"
+    )
+
+
+def _title(plan: Plan) -> str:
+    count = len(plan.workload)
+    return f"{plan.mechanism}: {count:,} table{'s' if count > 1 else ''}, {plan.workload.queries:,} numbers"
+
+
+def _name(clique: tuple[str, ...]) -> str:
+    return " x ".join(clique) if clique else "(total)"
+
+
+def _relative(error: float, cells: float, rows: int | None) -> str:
+    return f"{error * cells / rows:.2%}" if rows else f"{_short(error * cells / SHARE)}"
+
+
+def _root(variance: float | None) -> float | None:
+    return None if variance is None else math.sqrt(variance)
+
+
+def _short(value: float | None) -> str:
+    if value is None:
+        return "not predictable"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,290 @@
+"""residual: optimal noisy marginals by ResidualPlanner, with prefix sums and ranges as an extension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hush.archive import ArchiveReader, write_archive
+from hush.domain import Domain
+from hush.errors import ArchiveError, BudgetError, HushError, WorkloadError
+from hush.inference.answers import ResidualAnswers
+from hush.inference.residual_estimates import ResidualEstimates
+from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
+from hush.privacy.budget import Budget
+from hush.privacy.gate import Noisy, Request
+from hush.privacy.neighbours import Neighbours
+from hush.release.release import Release
+from hush.release.statement import Statement
+from hush.schema import Schema
+from hush.strategies.basis import Basis, MatrixBasis, PlainBasis
+from hush.strategies.closure import Closure
+from hush.strategies.coefficients import mean_variances
+from hush.strategies.losses import Loss
+from hush.strategies.residual import ResidualStrategy
+from hush.strategies.residual_query import check_measurable, requests
+from hush.strategies.select import select_for_target, select_residual
+from hush.strategies.terms import TermTable
+from hush.workloads import Workload
+from hush.workloads.storage import (
+    pack_cliques,
+    pack_domain,
+    pack_workload,
+    unpack_cliques,
+    unpack_domain,
+    unpack_workload,
+)
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+NAME = "residual"
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """ResidualPlanner: measures residuals of every subset of the workload's cliques, each with its own noise.
+
+    `loss` is "rmse" (total variance, in closed form), "maxvar" (largest variance), or a loss object.
+
+    Reference: [ResidualPlanner].
+    """
+
+    loss: str | Loss = "rmse"
+    bases: Mapping[str, Basis] = field(default_factory=dict)
+
+    def plan(
+        self,
+        workload: Workload,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        max_rows_per_unit: int = 1,
+    ) -> ResidualPlan:
+        """The noise that makes the loss smallest within the budget."""
+        share = budget_rho(budget) / _rows(max_rows_per_unit) ** 2
+        found = select_residual(workload, rho=share, loss=self.loss, bases=self.bases, neighbours=neighbours)
+        return ResidualPlan(
+            strategy=found.checked(),
+            workload=workload,
+            budget=budget,
+            neighbours=neighbours,
+            max_rows_per_unit=max_rows_per_unit,
+            loss=_loss_name(self.loss),
+        )
+
+    def plan_for_error(
+        self,
+        workload: Workload,
+        target: float,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        max_rows_per_unit: int = 1,
+    ) -> ResidualPlan:
+        """The smallest budget, in zCDP, that reaches a target: the RMSE, or the largest standard error for "maxvar"."""
+        found = select_for_target(workload, target=target, loss=self.loss, bases=self.bases, neighbours=neighbours)
+        strategy = found.checked()
+        rho = strategy.rho * _rows(max_rows_per_unit) ** 2
+        return ResidualPlan(
+            strategy=strategy,
+            workload=workload,
+            budget=Budget(rho=math.nextafter(float(rho), math.inf)),
+            neighbours=neighbours,
+            max_rows_per_unit=max_rows_per_unit,
+            loss=_loss_name(self.loss),
+        )
+
+
+class ResidualPlan(Plan):
+    """A residual strategy for a workload, with the error of every answer known."""
+
+    mechanism = NAME
+
+    def __init__(self, *, strategy: ResidualStrategy, **common: Any) -> None:
+        super().__init__(**common)
+        self.strategy = strategy
+        check_measurable(strategy)
+
+    @cached_property
+    def rmse(self) -> float:
+        """Root mean squared error over all queries of the workload, each counted as often as its weight."""
+        return self.strategy.rmse(self.workload)
+
+    @cached_property
+    def max_variance(self) -> float:
+        """The largest variance of a query of the workload, weights left aside."""
+        return self.strategy.max_variance(self.workload, weighted=False)
+
+    @cached_property
+    def term_variances(self) -> Floats:
+        """The mean variance over the queries of each term of the workload."""
+        rows = mean_variances(TermTable.of(self.workload), self.strategy.closure, self.strategy.bases)
+        return np.asarray(rows @ self.strategy.sigma_squared)
+
+    @property
+    def rho(self) -> Fraction:
+        """The zCDP that releasing costs at most."""
+        return self.strategy.rho * self.max_rows_per_unit**2
+
+    @property
+    def optimality(self) -> str:
+        """What is claimed of the error."""
+        if self.strategy.plain:
+            return f"no unbiased linear mechanism with Gaussian noise has a smaller loss ({self.loss})"
+        return "the best noise for the bases chosen for prefix sums and ranges; not proven optimal beyond that"
+
+    @property
+    def work(self) -> str:
+        """Memory and time that releasing will take, roughly."""
+        numbers = float(self.strategy.cells.sum())
+        memory, seconds = 3 * 8 * numbers, 1.5e-7 * numbers + 1e-4 * len(self.strategy.closure)
+        return (
+            f"{len(self.strategy.closure):,} noisy tables, {numbers:,.0f} numbers; "
+            f"about {memory / 1e6:,.0f} MB and {max(seconds, 0.1):,.1f} s beside counting"
+        )
+
+    def variance(self, clique: Iterable[str]) -> float:
+        """The variance of each cell of a marginal within the workload's closure."""
+        return self.strategy.variance(clique)
+
+    def requests(self) -> list[Request]:
+        """One noisy residual table per set of the closure."""
+        return requests(self.strategy)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file that `hush.load` reads; it holds no data."""
+        entry, arrays = _pack_strategy(self.strategy)
+        workload, workload_arrays = pack_workload(self.workload)
+        manifest = {
+            "mechanism": NAME,
+            "loss": self.loss,
+            "budget": self.budget.to_json(),
+            "neighbours": self.neighbours.name,
+            "max_rows_per_unit": self.max_rows_per_unit,
+            "domain": pack_domain(self.domain),
+            "workload": workload,
+            "strategy": entry,
+        }
+        write_archive(path, kind=PLAN_KIND, version=PLAN_VERSION, manifest=manifest, arrays=arrays | workload_arrays)
+
+    @classmethod
+    def unpack(cls, archive: ArchiveReader) -> ResidualPlan:
+        """The plan that `save` wrote."""
+        domain = unpack_domain(archive.manifest.get("domain"))
+        try:
+            return cls(
+                strategy=_unpack_strategy(domain, archive.manifest.get("strategy"), archive),
+                workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
+                budget=Budget.from_json(archive.manifest.get("budget")),
+                neighbours=Neighbours[archive.field("neighbours", str)],
+                max_rows_per_unit=_rows(archive.field("max_rows_per_unit", int)),
+                loss=archive.field("loss", str),
+            )
+        except (BudgetError, WorkloadError, KeyError):
+            raise ArchiveError("the file's plan contradicts itself; make it anew") from None
+
+    def _released(self, schema: Schema, statement: Statement, noisy: list[Noisy], complete: bool) -> Release:
+        answers = ResidualAnswers(self.strategy)
+        for clique, answer in zip(self.strategy.closure, noisy, strict=False):
+            answers[clique] = answer.values
+        return ResidualRelease(
+            answers=answers,
+            schema=schema,
+            workload=self.workload,
+            statement=statement,
+            complete=complete,
+        )
+
+
+class ResidualRelease(Release):
+    """Noisy residual tables; unbiased estimates of every marginal of the closure, mutually consistent."""
+
+    mechanism = NAME
+
+    def __init__(self, *, answers: ResidualAnswers, **common: Any) -> None:
+        super().__init__(**common)
+        self.answers = answers
+
+    @cached_property
+    def estimates(self) -> ResidualEstimates:
+        """Counts and covariances by reconstruction."""
+        return ResidualEstimates(self.answers)
+
+    def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        entry, arrays = _pack_strategy(self.answers.strategy)
+        return entry, arrays | {"noisy": self.answers.flat, "filled": self.answers.filled}
+
+    @classmethod
+    def unpack(cls, archive: ArchiveReader, **common: Any) -> ResidualRelease:
+        """The release that `save` wrote."""
+        entry = archive.manifest.get("measured")
+        strategy = _unpack_strategy(common["workload"].domain, entry, archive)
+        answers = ResidualAnswers(strategy)
+        for name, own in (("noisy", answers.flat), ("filled", answers.filled)):
+            stored = archive.array(name)
+            if stored.dtype != own.dtype or stored.shape != own.shape:
+                raise ArchiveError("the file's noisy tables do not fit its strategy; get the release again")
+            own[:] = stored
+        return cls(answers=answers, **common)
+
+
+def budget_rho(budget: Budget) -> Fraction:
+    """The zCDP of a budget; pure budgets are refused with the remedy."""
+    return Fraction(budget.rho)
+
+
+def _pack_strategy(strategy: ResidualStrategy) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    arrays = pack_cliques(strategy.domain, strategy.closure, "closure")
+    arrays["sigma_squared"] = strategy.sigma_squared
+    bases: list[Any] = []
+    for place, basis in enumerate(strategy.bases):
+        if isinstance(basis, MatrixBasis):
+            arrays[f"basis_{place}"] = basis.matrix
+            bases.append(basis.scale)
+        else:
+            bases.append(None if basis is None else "plain")
+    rho = f"{strategy.rho.numerator}/{strategy.rho.denominator}"
+    return {"bases": bases, "rho": rho, "neighbours": strategy.neighbours.name}, arrays
+
+
+def _unpack_strategy(domain: Domain, entry: Any, archive: ArchiveReader) -> ResidualStrategy:
+    try:
+        bases: list[Basis | None] = []
+        for place, (name, stated) in enumerate(zip(domain, entry["bases"], strict=True)):
+            if stated is None:
+                bases.append(None)
+            elif stated == "plain":
+                bases.append(PlainBasis(domain[name]))
+            else:
+                bases.append(MatrixBasis(archive.array(f"basis_{place}"), stated))
+        cliques = unpack_cliques(domain, archive, "closure")
+        closure = Closure.of(domain, cliques)
+        if closure.cliques != tuple(cliques):
+            raise ArchiveError("the file's measured sets are not a closure in order; make it anew")
+        return ResidualStrategy(
+            domain,
+            tuple(bases),
+            closure,
+            archive.array("sigma_squared"),
+            Fraction(entry["rho"]),
+            Neighbours[entry["neighbours"]],
+        )
+    except ArchiveError:
+        raise
+    except (HushError, KeyError, TypeError, ValueError, ZeroDivisionError):
+        raise ArchiveError("the file's strategy cannot be read; make it anew") from None
+
+
+def _rows(max_rows_per_unit: int) -> int:
+    if isinstance(max_rows_per_unit, bool) or not isinstance(max_rows_per_unit, int) or max_rows_per_unit < 1:
+        raise BudgetError(f"max_rows_per_unit={max_rows_per_unit!r}: expected an integer >= 1")
+    return max_rows_per_unit
+
+
+def _loss_name(loss: str | Loss) -> str:
+    return loss if isinstance(loss, str) else type(loss).__name__
