@@ -99,7 +99,7 @@ def shown_down(value: Fraction | float) -> str:
 def _shown(value: Fraction | float, rounding: str) -> str:
     if not math.isfinite(value):
         return str(value)
-    exact = Fraction(repr(value)) if isinstance(value, float) else value  # 0.1 is meant as 1/10
+    exact = Fraction(repr(float(value))) if isinstance(value, float) else value  # 0.1 is meant as 1/10
     context = Context(prec=5, rounding=rounding)
     return f"{context.divide(Decimal(exact.numerator), Decimal(exact.denominator)):g}"
 
