@@ -39,7 +39,16 @@ class Table(Protocol):
     def domain(self) -> Domain: ...
     @property
     def unit(self) -> Unit: ...
+    def require(self, cliques: Any) -> None: ...
+    def check(self) -> None: ...
     def counts(self, cliques: Any) -> Counts: ...
+
+
+class Collector(Protocol):
+    """Where noisy answers are kept as they are taken; made before the charge, so that it is known to fit."""
+
+    def add(self, answer: Noisy) -> None: ...
+    def release(self, schema: Schema, statement: Statement, *, complete: bool) -> Release: ...
 
 
 class Plan(ABC):
@@ -102,8 +111,8 @@ class Plan(ABC):
         """What will be asked of the gate."""
 
     @abstractmethod
-    def _released(self, schema: Schema, statement: Statement, noisy: list[Noisy], complete: bool) -> Release:
-        """The release made of the noisy answers, in the order of the requests."""
+    def _collector(self) -> Collector:
+        """Room for the noisy answers, which come in the order of the requests."""
 
     @property
     def domain(self) -> Domain:
@@ -134,7 +143,7 @@ class Plan(ABC):
         Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows.
         """
         self._check(table)
-        requests = self.requests()
+        requests, collector = self.requests(), self._collector()
         book = None if ledger is None else open_ledger(ledger, self.budget, dataset=dataset)
         account = open_account(self.budget, book, name)
         gate = Gate(table, account, neighbours=self.neighbours, entropy=entropy)
@@ -147,17 +156,18 @@ class Plan(ABC):
             private=gate.private,
             ledger_head=None if book is None else book.head,
         )
-        noisy: list[Noisy] = []
+        taken = 0
         try:
             for answer in _watched(answers, requests, progress):
-                noisy.append(answer)  # noqa: PERF402 - what was taken must survive an interrupt
+                collector.add(answer)
+                taken += 1
         except KeyboardInterrupt:
-            partial = self._released(table.schema, statement, noisy, complete=False)
+            partial = collector.release(table.schema, statement, complete=False)
             raise InterruptedRelease(
-                f"interrupted after {len(noisy)} of {len(requests)} noisy tables; those are paid for and kept",
+                f"interrupted after {taken} of {len(requests)} noisy tables; those are paid for and kept",
                 release=partial,
             ) from None
-        return self._released(table.schema, statement, noisy, complete=True)
+        return collector.release(table.schema, statement, complete=True)
 
     def _check(self, table: Table) -> None:
         if table.domain != self.domain:

@@ -17,7 +17,7 @@ from hush.domain import Domain
 from hush.errors import ArchiveError, BudgetError, HushError, WorkloadError
 from hush.inference.answers import ResidualAnswers
 from hush.inference.residual_estimates import ResidualEstimates
-from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
+from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Collector, Plan
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Noisy, Request
 from hush.privacy.neighbours import Neighbours
@@ -188,14 +188,28 @@ class ResidualPlan(Plan):
         except (BudgetError, WorkloadError, KeyError):
             raise ArchiveError("the file's plan contradicts itself; make it anew") from None
 
-    def _released(self, schema: Schema, statement: Statement, noisy: list[Noisy], complete: bool) -> Release:
-        answers = ResidualAnswers(self.strategy)
-        for clique, answer in zip(self.strategy.closure, noisy, strict=False):
-            answers[clique] = answer.values
+    def _collector(self) -> Collector:
+        return _Collected(self)
+
+
+class _Collected:
+    """Residual answers as they are taken, in the order of the closure."""
+
+    def __init__(self, plan: ResidualPlan) -> None:
+        self._plan = plan
+        self._answers = ResidualAnswers(plan.strategy)
+        self._cliques = iter(plan.strategy.closure)
+
+    def add(self, answer: Noisy) -> None:
+        """Keep the next answer."""
+        self._answers[next(self._cliques)] = answer.values
+
+    def release(self, schema: Schema, statement: Statement, *, complete: bool) -> ResidualRelease:
+        """The release of what was taken."""
         return ResidualRelease(
-            answers=answers,
+            answers=self._answers,
             schema=schema,
-            workload=self.workload,
+            workload=self._plan.workload,
             statement=statement,
             complete=complete,
         )

@@ -10,14 +10,14 @@ The law is P(y) proportional to exp(-f(|y|)) with f increasing: f(y) = y^2/(2 si
 An accepted y has exactly the law. Step 2 is exact bits. Steps 1 and 3 compare a uniform number, of which the first
 words are drawn, with a real number held between bounds:
 
-- block bounds come from integer arithmetic (`_cumulative`): floor(2^t C_j) is known up to `gap` for a table of t = 32 or
-  64 bits, so that only a U within `gap` 2^-t of a C_j, or beyond the last tabulated block, is undecided;
+- block bounds come from integer arithmetic (`_cumulative`): floor(2^t C_j) is known up to `gap`, for a table of t = 32
+  or 64 bits, so that only a U within `gap` 2^-t of a C_j, or beyond the last tabulated block, is undecided;
 - acceptance uses x computed in at most 4 roundings (relative error below 2^-50) and exp of a libm or numpy with error
   below 16 ulp; for x <= 745 both stay below 2^-40 relative in exp(-x), and SLACK = 2^-38 bounds their sum.
 
 A trial takes one word where the scale allows (32 bits choose the block; a sign, an offset of b <= 8 bits, and at least
-23 bits decide acceptance), else two or three. An undecided comparison is finished exactly (`_finish_block`, `below_exp`)
-by drawing more bits of the same U. The result has the exact law whichever path was taken.
+23 bits decide acceptance), else two or three. An undecided comparison is finished exactly (`_finish_block`,
+`below_exp`) by drawing more bits of the same U. The result has the exact law whichever path was taken.
 
 Reference: the law is that of [CKS20, sec. 5]; the block scheme is our own, see docs/noise.md.
 """

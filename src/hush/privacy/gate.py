@@ -40,12 +40,18 @@ class Unit(Protocol):
 
 
 class Source(Protocol):
-    """Where exact counts come from."""
+    """Where exact counts come from.
+
+    `require` refuses cliques that cannot be counted, by public facts alone; `check` reads the rows and refuses values
+    that the schema does not allow. Both come before a charge, so that what cannot be done is not paid for.
+    """
 
     @property
     def domain(self) -> Domain: ...
     @property
     def unit(self) -> Unit: ...
+    def require(self, cliques: Sequence[Clique]) -> None: ...
+    def check(self) -> None: ...
     def counts(self, cliques: Sequence[Clique]) -> Counts: ...
 
 
@@ -134,14 +140,18 @@ class Gate:
         """
         requests = tuple(requests)
         events = [self.event(request) for request in requests]
+        batches = list(self._batches(requests))
+        for start, stop in batches:
+            self._table.require(_cliques(requests[start:stop]))
         if requests:
+            self._table.check()
             self._charge(compose(events), note)
-        return self._answers(requests, events)
+        return self._answers(requests, events, batches)
 
     def select(self, scorer: Scorer, law: Selection[Choice], *, note: str = "") -> Choice:
         """Charge for one choice, score the candidates, choose."""
-        for clique in scorer.cliques:
-            self._table.domain.check(clique)
+        self._table.require(scorer.cliques)
+        self._table.check()
         self._charge(law.event(), note)
         counts = self._table.counts(scorer.cliques)
         scores = scorer.scores(counts, max_rows=self._table.unit.max_rows, neighbours=self.neighbours)
@@ -165,10 +175,12 @@ class Gate:
         if watcher is not None:
             watcher.charged(event)
 
-    def _answers(self, requests: tuple[Request, ...], events: list[Event]) -> Iterator[Noisy]:
-        for start, stop in self._batches(requests):
+    def _answers(
+        self, requests: tuple[Request, ...], events: list[Event], batches: list[tuple[int, int]]
+    ) -> Iterator[Noisy]:
+        for start, stop in batches:
             batch = requests[start:stop]
-            counts = self._table.counts(list(dict.fromkeys(c for request in batch for c in request.query.cliques)))
+            counts = self._table.counts(_cliques(batch))
             for request, event in zip(batch, events[start:stop], strict=True):
                 yield Noisy(request.query, request.noise, event, self._noisy(request, counts), self.private)
 
@@ -198,3 +210,8 @@ class Gate:
             cells += own
         if start < len(requests):
             yield start, len(requests)
+
+
+def _cliques(requests: Sequence[Request]) -> list[Clique]:
+    """The tables that some requests read, each once."""
+    return list(dict.fromkeys(clique for request in requests for clique in request.query.cliques))

@@ -64,6 +64,10 @@ class Table(ABC):
         exact = self._count(distinct, progress or self._progress)
         return {clique: _ordered(exact[ordered], ordered, clique) for clique, ordered in wanted.items()}
 
+    def require(self, cliques: Iterable[Sequence[str]]) -> None:
+        """Refuse unknown names, and cliques whose counts would not fit in memory together; reads no row."""
+        check_counts(self._domain, set(self._wanted(cliques).values()), self._memory_limit)
+
     def check(self) -> None:
         """Read every row and raise DataError where one holds what the schema refuses, before a budget is charged.
 

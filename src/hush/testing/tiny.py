@@ -10,7 +10,7 @@ import numpy as np
 
 from hush.domain import Clique, Domain
 from hush.privacy.neighbours import Neighbours
-from hush.schema.unit import ROW, Unit
+from hush.schema import ROW, Schema, Unit
 
 
 class TinyTable:
@@ -28,6 +28,11 @@ class TinyTable:
         self.units = list(range(len(self.rows))) if units is None else list(units)
         self.reads = 0
 
+    @property
+    def schema(self) -> Schema:
+        """The schema of a table of codes."""
+        return Schema(Schema.from_domain(self.domain).columns, unit=self.unit)
+
     def kept(self) -> list[tuple[int, ...]]:
         """The rows that count, once each unit is cut to `max_rows`."""
         if self.unit.column is None:
@@ -36,6 +41,14 @@ class TinyTable:
         for unit, row in zip(self.units, self.rows, strict=True):
             own.setdefault(unit, []).append(row)
         return [row for rows in own.values() for row in sorted(rows)[: self.unit.max_rows]]
+
+    def require(self, cliques: Sequence[Clique]) -> None:
+        """Refuse unknown names."""
+        for clique in cliques:
+            self.domain.check(clique)
+
+    def check(self) -> None:
+        """Tiny tables hold nothing that could be refused."""
 
     def counts(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray[Any, np.dtype[np.int64]]]:
         """Exact counts over each clique, in the caller's attribute order."""

@@ -1,0 +1,170 @@
+"""plan, release and query on the command line, as a user types them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import csv
+
+import hush
+from hush.cli.main import main
+from hush.datasets import people, people_schema
+
+CANARY = "zebra-7319"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    csv.write_csv(people(2_000, seed=1), tmp_path / "people.csv")
+    people_schema().save(tmp_path / "people.toml")
+    return tmp_path
+
+
+def hush_command(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def released(folder: Path, *more: object) -> Result:
+    return hush_command(
+        "release", folder / "people.csv", "--schema", folder / "people.toml", "--workload", "<=2-way",
+        "--epsilon", 1, "--delta", 1e-9, "-o", folder / "people.hush", *more,
+    )  # fmt: skip
+
+
+def test_plan_shows_errors_without_any_data(folder: Path) -> None:
+    (folder / "people.csv").unlink()
+    shown = hush_command("plan", folder / "people.toml", "--workload", "3-way", "--epsilon", 1, "--delta", 1e-9)
+    assert shown.exit_code == 0
+    assert "35 tables" in shown.output
+    assert re.search(r"3-way, best: .*\n?.* 35 ", shown.output)
+    assert "rho=0.0149731" in shown.output
+    relative = hush_command("plan", folder / "people.toml", "--workload", "age,sex", "--rho", 1, "--rows", 100_000)
+    assert "error / uniform cell" in relative.output
+    assert "%" in relative.output
+
+
+def test_plan_finds_the_budget_for_an_error(folder: Path) -> None:
+    shown = hush_command("plan", folder / "people.toml", "--workload", "2-way", "--target-error", 20)
+    assert shown.exit_code == 0
+    assert "RMSE 20" in shown.output
+    assert re.search(r"Needs --rho 0\.\d+, or --epsilon \d", shown.output)
+
+
+def test_release_query_and_budget(folder: Path) -> None:
+    ledger = folder / "budget.db"
+    done = released(folder, "--ledger", ledger)
+    assert done.exit_code == 0, done.output
+    assert "epsilon=1, delta=1e-09" in done.output
+    sql = "SELECT sex, COUNT(*) AS n FROM t WHERE age >= 40 GROUP BY sex"
+    asked = hush_command("query", folder / "people.hush", sql)
+    assert asked.exit_code == 0
+    assert "female" in asked.output
+    assert "95 %" in asked.output
+    as_csv = hush_command("query", folder / "people.hush", sql, "--format", "csv", "--level", 0.5)
+    rows = csv.read_csv(pa.BufferReader(as_csv.output.encode()))
+    assert rows.num_rows == 2
+    shown = hush_command("budget", ledger)
+    assert shown.exit_code == 0
+    assert "people.hush" in shown.output
+    again = released(folder, "--ledger", ledger, "--force")
+    assert again.exit_code == 2
+    assert "exceeds" in again.stderr
+
+
+def test_a_saved_plan_is_released(folder: Path) -> None:
+    planned = hush_command(
+        "plan", folder / "people.toml", "--workload", "age:prefix,sex; region", "--rho", 0.1, "-o", folder / "plan.hush"
+    )
+    assert planned.exit_code == 0
+    done = hush_command(
+        "release", folder / "people.csv", "--schema", folder / "people.toml", "--plan", folder / "plan.hush",
+        "-o", folder / "x.hush",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert hush.load(folder / "x.hush").counts(("region",)).shape == (5,)
+
+
+def test_units_are_cut_on_the_command_line(folder: Path) -> None:
+    rows = people(300, seed=2).append_column("id", pa.array([str(i // 3) for i in range(300)]))
+    csv.write_csv(rows, folder / "people.csv")
+    done = released(folder, "--unit", "id", "--max-rows-per-unit", 2)
+    assert done.exit_code == 0, done.stderr
+    assert "one id (at most 2 rows)" in done.output
+
+
+def bad(folder: Path, *changes: object) -> list[tuple[list[object], str]]:
+    base = ["release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "x.hush"]
+    budget = ["--epsilon", 1, "--delta", 1e-9]
+    ask = ["--workload", "age,sex"]
+    return [
+        ([*base, *ask], "no budget was given"),
+        ([*base, *budget], "--workload"),
+        ([*base, *ask, "--epsilon", 0, "--delta", 1e-9], "epsilon=0.0"),
+        ([*base, *ask, "--epsilon", -1, "--delta", 1e-9], "epsilon=-1.0"),
+        ([*base, *ask, "--epsilon", "nan", "--delta", 1e-9], "epsilon=nan"),
+        ([*base, *ask, "--epsilon", 1, "--delta", 1], "delta=1.0"),
+        ([*base, *ask, "--epsilon", 1], "add a delta"),
+        ([*base, *budget, "--workload", "agee"], "did you mean 'age'"),
+        ([*base, *budget, "--workload", ""], "empty"),
+        ([*base, *budget, *ask, "--mechanism", "magic"], "magic"),
+        (["release", folder / "absent.csv", *base[2:], *budget, *ask], "absent.csv"),
+        ([*base[:2], "--schema", folder / "absent.toml", *base[4:], *budget, *ask], "absent.toml"),
+        ([*base[:4], "-o", folder / "no" / "x.hush", *budget, *ask], "no folder"),
+        ([*base, *budget, "--workload", "8-way"], "order=8"),
+    ]
+
+
+@pytest.mark.parametrize("case", range(14))
+def test_bad_input_is_one_line_exit_2_and_nothing_charged(folder: Path, case: int) -> None:
+    arguments, text = bad(folder)[case]
+    ledger = folder / "budget.db"
+    done = hush_command(*arguments, "--ledger", ledger)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("hush: ")
+    assert done.stderr.count("\n") == 1
+    assert re.search(text, done.stderr)
+    assert not ledger.exists()
+    assert not (folder / "x.hush").exists()
+
+
+def test_an_existing_file_is_not_overwritten_nor_paid_for_twice(folder: Path) -> None:
+    assert released(folder).exit_code == 0
+    before = (folder / "people.hush").read_bytes()
+    again = released(folder, "--ledger", folder / "budget.db")
+    assert again.exit_code == 2
+    assert "exists already" in again.stderr
+    assert not (folder / "budget.db").exists()
+    assert (folder / "people.hush").read_bytes() == before
+
+
+def test_private_cells_never_reach_the_terminal(folder: Path) -> None:
+    """A value outside its column, planted in the rows, appears in no output of any command."""
+    text = (folder / "people.csv").read_text().splitlines()
+    names = text[0].replace('"', "").split(",")
+    cells = text[1].split(",")
+    cells[names.index("region")] = CANARY
+    (folder / "people.csv").write_text("\n".join([text[0], ",".join(cells), *text[2:]]))
+    done = released(folder, "--ledger", folder / "budget.db")
+    assert done.exit_code == 2
+    assert "'region'" in done.stderr
+    assert CANARY not in done.output + done.stderr
+    assert not (folder / "budget.db").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["release", "--help"], ["plan", "--help"], ["query", "--help"]])
+def test_help_is_there(arguments: list[str]) -> None:
+    shown = hush_command(*arguments)
+    assert "Usage:" in shown.output
+
+
+def test_the_demo_runs_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hush", "demo"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "4. Questions" in done.stdout
+    assert done.stdout.count("95 % interval") == 3
