@@ -1,0 +1,199 @@
+"""Charts: one-way tables as bars with error bars, lying for names and standing for numbers and dates."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hush.report.axis import Axis
+from hush.report.labels import compact, readable, rounded, width
+from hush.report.markup import Markup, coordinate, join, shape, tag
+from hush.report.sums import Sums
+
+WIDE = 440.0
+FONT = 12.0
+SMALL = 11.0
+ROW = 22.0
+TALL = 210.0
+LABEL_CELLS = 22
+GAP = 1.0  # bars of room between the ordinary levels and `other` or missing
+
+
+def bar_chart(sums: Sums, number: int) -> Markup:
+    """A one-way table as bars; `number` tells the charts of a page apart."""
+    return _standing(sums, number) if _stands(sums) else _lying(sums, number)
+
+
+def chart_height(sums: Sums) -> float:
+    """How tall the chart of a one-way table is, for setting like beside like."""
+    return TALL if _stands(sums) else ROW * len(sums.groupings[0]) + 28
+
+
+def picture(title: str, description: str, number: int, height: float, *content: str, wide: float = WIDE) -> Markup:
+    """An SVG image with a title and a description that a screen reader reads out."""
+    return tag(
+        "svg",
+        tag("title", title, id=f"title-{number}"),
+        tag("desc", description, id=f"desc-{number}"),
+        *content,
+        viewBox=f"0 0 {wide:.0f} {math.ceil(height)}",
+        role="img",
+        aria_labelledby=f"title-{number} desc-{number}",
+    )
+
+
+def described(sums: Sums) -> str:
+    """A one-way table in a sentence: how many bars, the largest and the smallest."""
+    labels, estimate, errors = sums.groupings[0].labels, sums.estimate, sums.std_error
+    ends = [int(np.argmax(estimate)), int(np.argmin(estimate))]
+    most, least = (f"{readable(labels[i], 60)} with {rounded(estimate[i], errors[i])}" for i in ends)
+    below = int(np.sum(estimate < 0))
+    tail = f" {below} of the estimates are below zero." if below else ""
+    return f"{len(labels)} bars; the largest is {most}, the smallest {least}.{tail} The table below has every number."
+
+
+def tip(sums: Sums, *places: int) -> str:
+    """What is said about one bar or cell when it is pointed at."""
+    names = ", ".join(
+        readable(grouping.labels[place], 60) for grouping, place in zip(sums.groupings, places, strict=True)
+    )
+    error = float(sums.std_error[places])
+    ends = [rounded(float(end[places]), error) for end in (sums.estimate, sums.lower, sums.upper)]
+    return f"{names}: {ends[0]}" + (f" ({ends[1]} to {ends[2]})" if math.isfinite(error) else "")
+
+
+def _stands(sums: Sums) -> bool:
+    return sums.groupings[0].ordered and len(sums.groupings[0]) > 3
+
+
+def _ends(sums: Sums) -> tuple[float, float]:
+    """The lowest and the highest value that must be on the axis."""
+    values = np.concatenate([sums.estimate, sums.lower, sums.upper])
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+
+
+def _lying(sums: Sums, number: int) -> Markup:
+    grouping = sums.groupings[0]
+    labels = [readable(label, LABEL_CELLS) for label in grouping.labels]
+    values = [rounded(value, error) for value, error in zip(sums.estimate, sums.std_error, strict=True)]
+    left = max(width(label, FONT) for label in labels) + 8
+    right = WIDE - max(width(value, FONT) for value in values) - 10
+    axis = Axis.over(*_ends(sums), start=left, stop=right, marks=5)
+    bottom = ROW * len(labels) + 6
+    parts = [
+        join(
+            shape("line", x1=axis(tick), x2=axis(tick), y1=2.0, y2=bottom, class_="zero" if tick == 0 else "grid"),
+            tag("text", compact(tick), x=axis(tick), y=bottom + 14, class_="mark mid"),
+        )
+        for tick in _thinned_ticks(axis)
+    ]
+    for place, (label, value) in enumerate(zip(labels, values, strict=True)):
+        middle = 4 + ROW * (place + 0.5)
+        ends = sorted((axis(0.0), axis(float(sums.estimate[place]))))
+        bar = shape(
+            "rect",
+            x=ends[0],
+            y=middle - 7,
+            width=ends[1] - ends[0],
+            height=14.0,
+            class_=_kind(sums, place),
+        )
+        parts.append(
+            tag(
+                "g",
+                tag("title", tip(sums, place)),
+                bar,
+                _whisker(sums, place, axis, middle, lying=True),
+                tag("text", label, x=left - 8, y=middle + 4, class_="end"),
+                tag("text", value, x=WIDE - 2, y=middle + 4, class_="end"),
+            )
+        )
+    return picture(_title(sums), described(sums), number, bottom + 22, *parts)
+
+
+def _standing(sums: Sums, number: int) -> Markup:
+    grouping, groups = sums.groupings[0], len(sums.groupings[0])
+    top, bottom = 8.0, TALL - 26
+    axis = Axis.over(*_ends(sums), start=bottom, stop=top, marks=5)
+    left = max(width(compact(tick), SMALL) for tick in axis.ticks) + 8
+    special = groups - grouping.ordinary
+    step = (WIDE - left - 14) / (groups + (GAP if special else 0) + 1.5 * special)
+    starts, widths = [], []
+    for place in range(groups):
+        extra = place - grouping.ordinary
+        starts.append(left + 2 + step * (place if extra < 0 else grouping.ordinary + GAP + 2.5 * extra))
+        widths.append(step if extra < 0 else 2.5 * step)
+    parts = [
+        join(
+            shape("line", x1=left, x2=WIDE, y1=axis(tick), y2=axis(tick), class_="zero" if tick == 0 else "grid"),
+            tag("text", compact(tick), x=left - 6, y=axis(tick) + 4, class_="mark end"),
+        )
+        for tick in axis.ticks
+    ]
+    for place, (start, wide) in enumerate(zip(starts, widths, strict=True)):
+        ends = sorted((axis(0.0), axis(float(sums.estimate[place]))))
+        inner = max(wide - max(1.0, 0.14 * wide), 0.8) if place < grouping.ordinary else 0.8 * wide
+        bar = shape(
+            "rect",
+            x=start + (wide - inner) / 2,
+            y=ends[0],
+            width=inner,
+            height=ends[1] - ends[0],
+            class_=_kind(sums, place),
+        )
+        whisker = _whisker(sums, place, axis, start + wide / 2, lying=False, half=min(3.0, inner / 3))
+        parts.append(tag("g", tag("title", tip(sums, place)), bar, whisker))
+    return picture(_title(sums), described(sums), number, TALL, *parts, *_marks(sums, starts, widths, bottom))
+
+
+def _marks(sums: Sums, starts: list[float], widths: list[float], bottom: float) -> list[Markup]:
+    """Marks below standing bars: as many as have room, those of `other` and missing always."""
+    grouping = sums.groupings[0]
+    texts = [readable(text, 12) for text in grouping.ticks]
+    marks, taken = [], math.inf
+    for place in range(len(texts) - 1, grouping.ordinary - 1, -1):
+        x = min(starts[place] + widths[place] / 2, WIDE - width(texts[place], SMALL) / 2)
+        taken = x - width(texts[place], SMALL) / 2 - 6
+        marks.append(tag("text", texts[place], x=x, y=bottom + 16, class_="mark mid"))
+    widest = max(width(text, SMALL) for text in texts[: grouping.ordinary]) + 8
+    every = next((n for n in (1, 2, 5, 10, 20, 50) if n * widths[0] >= widest), 100)
+    for place in range(0, grouping.ordinary, every):
+        x = starts[place] + (0 if grouping.edges else widths[place] / 2)
+        if x + width(texts[place], SMALL) / 2 < min(taken, WIDE):
+            marks.append(shape("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="tick"))
+            marks.append(tag("text", texts[place], x=x, y=bottom + 16, class_="mark mid"))
+    return marks
+
+
+def _whisker(sums: Sums, place: int, axis: Axis, middle: float, *, lying: bool, half: float = 3.5) -> Markup:
+    """An error bar over the 95 % interval, as one path; nothing where no error is known."""
+    low, high = float(sums.lower[place]), float(sums.upper[place])
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return Markup("")
+    a, b, edge, cap = (coordinate(x) for x in (axis(low), axis(high), middle - half, 2 * half))
+    stem = coordinate(middle)
+    path = (
+        f"M{a} {edge}v{cap}M{a} {stem}H{b}M{b} {edge}v{cap}"
+        if lying
+        else f"M{edge} {a}h{cap}M{stem} {a}V{b}M{edge} {b}h{cap}"
+    )
+    return shape("path", d=path, class_="whisker")
+
+
+def _kind(sums: Sums, place: int) -> str:
+    return "bar below" if sums.estimate[place] < 0 else "bar"
+
+
+def _title(sums: Sums) -> str:
+    return f"Estimated counts by {readable(sums.names[0], 60)}"
+
+
+def _thinned_ticks(axis: Axis) -> list[float]:
+    """Every mark, or every second where their texts would touch; zero always."""
+    widest = max(width(compact(tick), SMALL) for tick in axis.ticks) + 10
+    gap = abs(axis.stop - axis.start) / max(len(axis.ticks) - 1, 1)
+    every = max(1, math.ceil(widest / gap))
+    zero = axis.ticks.index(min(axis.ticks, key=abs))
+    return [tick for place, tick in enumerate(axis.ticks) if (place - zero) % every == 0]

@@ -1,0 +1,138 @@
+"""Figures: the pictures of a report, each with a caption and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hush.report.charts import bar_chart, chart_height
+from hush.report.choice import Ranked
+from hush.report.grouping import Grouping, group_levels
+from hush.report.heatmap import heat_map
+from hush.report.labels import count, named, readable
+from hush.report.markup import Markup, join, lines, tag
+from hush.report.sums import Sums, grouped
+from hush.report.tables import errors_of, numbers_of
+
+if TYPE_CHECKING:
+    from hush.release.release import Release
+
+MOST_CHARTS = 7
+MOST_MAPS = 4
+MOST_BARS = 60
+MOST_NAMES = 15
+MAP_SIDE = 20
+
+BARS_INTRO = (
+    "Each bar is an estimated count and each whisker its 95 % interval. The estimates are unbiased: noise is as likely "
+    "to add as to take away, so small counts may come out negative. Such bars are drawn below zero, in another colour, "
+    "and not cut off, because cutting them off would make every sum of small counts too large."
+)
+MODEL_INTRO = (
+    "Each bar is an estimated count. The estimates come from a fitted model, for which no exact standard error is "
+    "known, so the bars have no whiskers where none is given."
+)
+MAPS_INTRO = (
+    "The pairs of columns that depart most from independence, among the released tables. The shade of a cell goes with "
+    "the square root of its count. A hatched cell is one whose 95 % interval reaches zero: noise alone may explain it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A picture with the numbers behind it."""
+
+    sums: Sums
+    ranked: Ranked
+
+    @property
+    def known(self) -> bool:
+        """Whether every number has a standard error."""
+        return bool(np.isfinite(self.sums.std_error).all())
+
+
+def bar_figures(release: Release, columns: Sequence[Ranked]) -> list[Figure]:
+    """The most telling one-way tables: numbers and dates first, then names, in the order of the schema."""
+    chosen = {ranked.clique[0]: ranked for ranked in columns[:MOST_CHARTS]}
+    figures = []
+    for name in (name for name in release.domain if name in chosen):
+        grouping = _grouping(release, name, MOST_BARS, MOST_NAMES)
+        figures.append(Figure(sums=grouped(release.estimates, (grouping,)), ranked=chosen[name]))
+    return sorted(figures, key=lambda figure: chart_height(figure.sums), reverse=True)  # pairs of like height
+
+
+def map_figures(release: Release, pairs: Sequence[Ranked]) -> list[Figure]:
+    """The two-way tables that depart most from independence; one at least, if there is any."""
+    chosen = [ranked for ranked in pairs[:MOST_MAPS] if ranked.visible] or list(pairs[:1])
+    figures = []
+    for ranked in chosen:
+        sides = [_grouping(release, name, MAP_SIDE, MAP_SIDE) for name in ranked.clique]
+        rows, columns = sorted(sides, key=len)
+        figures.append(Figure(sums=grouped(release.estimates, (rows, columns)), ranked=ranked))
+    return figures
+
+
+def bars_section(release: Release, figures: Sequence[Figure], first: int, *, known: bool) -> Markup:
+    """One-way tables as bar charts."""
+    left_out = len(release.domain) - len(figures)
+    more = (
+        f"Of {count(len(release.domain), 'column')}, the {len(figures)} that depart most from a flat table are drawn."
+    )
+    drawn = [_bar_figure(figure, first + place) for place, figure in enumerate(figures)]
+    return lines(
+        tag("h2", "One column at a time", id="columns"),
+        tag("p", BARS_INTRO if known else MODEL_INTRO),
+        tag("p", more, class_="soft") if left_out and figures else None,
+        tag("div", *drawn, class_="figures") if drawn else tag("p", "The release has no one-way table to draw."),
+    )
+
+
+def maps_section(figures: Sequence[Figure], first: int) -> Markup:
+    """Two-way tables as heat maps."""
+    drawn = [_map_figure(figure, first + place) for place, figure in enumerate(figures)]
+    return lines(
+        tag("h2", "Two columns at a time", id="pairs"),
+        tag("p", MAPS_INTRO) if drawn else tag("p", "The release has no two-way table to draw."),
+        tag("div", *drawn, class_="figures") if drawn else None,
+    )
+
+
+def _grouping(release: Release, name: str, most: int, most_names: int) -> Grouping:
+    column = release.schema[name]
+    ordered = column.kind in {"integer", "numeric", "date"}
+    return group_levels(column, release.counts((name,)), most if ordered else most_names)
+
+
+def _bar_figure(figure: Figure, number: int) -> Markup:
+    sums = figure.sums
+    below = int(np.sum(sums.estimate < 0))
+    said = [errors_of(sums)]
+    if sums.groupings[0].note:
+        said.append(sums.groupings[0].note)
+    if below:
+        said.append(f"{count(below, 'estimate')} below zero")
+    return tag(
+        "figure",
+        tag("h3", named(sums.names[0], 60)),
+        bar_chart(sums, number),
+        tag("figcaption", _sentence(said)),
+        numbers_of(sums),
+    )
+
+
+def _map_figure(figure: Figure, number: int) -> Markup:
+    sums, ranked = figure.sums, figure.ranked
+    beside = "; noise alone would give about 1" if ranked.visible else ", no more than noise alone might give"
+    said = [f"a typical cell departs from independence by {ranked.departure:.1f} standard errors{beside}"]
+    said = [*(said if figure.known else []), errors_of(sums)]
+    said += [f"of {readable(side.column.name, 60)}, {side.note}" for side in sums.groupings if side.note]
+    title = join(named(sums.names[0], 45), " by ", named(sums.names[1], 45))
+    return tag("figure", tag("h3", title), heat_map(sums, number), tag("figcaption", _sentence(said)), numbers_of(sums))
+
+
+def _sentence(said: Sequence[str]) -> str:
+    """Remarks as sentences."""
+    return " ".join(f"{remark[:1].upper()}{remark[1:]}." for remark in said)

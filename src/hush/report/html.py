@@ -1,0 +1,79 @@
+"""Report: a release as one self-contained HTML page, to be read on a screen or on paper.
+
+The page has no scripts and loads nothing; the same release gives the same page, byte for byte.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hush.errors import HushError
+from hush.report.caveats import caveats_section
+from hush.report.choice import rank_columns, rank_pairs
+from hush.report.comparison import comparison_section
+from hush.report.examples import examples
+from hush.report.figures import bar_figures, bars_section, map_figures, maps_section
+from hush.report.markup import Markup, lines, tag
+from hush.report.precision import by_order, by_table
+from hush.report.questions import questions_section
+from hush.report.style import STYLE
+from hush.report.summary import headline, opening
+
+if TYPE_CHECKING:
+    from hush.release.release import Release
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+SECTIONS = (
+    ("privacy", "Privacy"),
+    ("glance", "At a glance"),
+    ("columns", "One column"),
+    ("pairs", "Two columns"),
+    ("precision", "Predicted error"),
+    ("questions", "What can be asked"),
+    ("caveats", "How to read it"),
+)
+
+
+def report_html(release: Release) -> str:
+    """The report as the text of an HTML page.
+
+    Privacy: post-processing of the release; no private data is read.
+    """
+    columns = rank_columns(release.estimates)
+    pairs = rank_pairs(release.estimates, columns)
+    bars, maps = bar_figures(release, columns), map_figures(release, pairs)
+    orders = by_order(release)
+    known = all(figure.known for figure in (*bars, *maps))
+    body = lines(
+        opening(release, SECTIONS, known=known),
+        headline(release, orders),
+        bars_section(release, bars, 1, known=known),
+        maps_section(maps, 1 + len(bars)),
+        comparison_section(release, by_table(release) or orders, 1 + len(bars) + len(maps)),
+        questions_section(release, examples(release, columns, pairs)),
+        caveats_section(release, known=known),
+    )
+    return _page(body)
+
+
+def write_report(release: Release, path: str | Path) -> None:
+    """Write the report to a file, over whatever was there."""
+    text = report_html(release)
+    try:
+        Path(path).write_bytes(text.encode())
+    except OSError as error:
+        raise HushError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _page(body: Markup) -> str:
+    head = lines(
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<meta name="color-scheme" content="light dark">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+        tag("title", "What this release says"),
+        tag("style", Markup(STYLE)),
+    )
+    page = tag("html", "\n", tag("head", head), "\n", tag("body", tag("main", body)), "\n", lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"

@@ -1,0 +1,105 @@
+"""Labels: names and numbers as a person reads them, whatever characters they hold."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+from rich.cells import cell_len, set_cell_size
+
+from hush.report.markup import Markup, tag
+
+LONGEST = 120
+_JOINERS = "\u200c\u200d"  # invisible, but words of several scripts and emoji are spelled with them
+_UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
+
+
+def readable(text: str, longest: int = LONGEST) -> str:
+    r"""The text on one line, cut to a length, with its invisible characters spelled out.
+
+    A mark that turns the direction of writing would let a label rearrange the words around it.
+
+    >>> readable("a\u202eb\n"), readable("abcdefgh", 5)
+    ('a\\u202eb\\n', 'abcd…')
+    """
+    seen = "".join(_spelled(mark) for mark in text[: longest + 1])
+    return seen if cell_len(seen) <= longest else set_cell_size(seen, longest - 1).rstrip() + "…"
+
+
+def named(text: str, longest: int = LONGEST) -> Markup:
+    """A name or label as an element that keeps its own direction of writing to itself."""
+    return tag("bdi", readable(text, longest))
+
+
+def table_name(clique: tuple[str, ...]) -> Markup:
+    """The columns of a table, joined; "total" where there are none."""
+    return Markup(" × ".join(named(name, 60) for name in clique)) if clique else Markup("total")
+
+
+def width(text: str, size: float) -> float:
+    """About how wide a text is at a font size, in the same unit; a little more in most fonts."""
+    return 0.6 * size * cell_len(text)
+
+
+def compact(number: float) -> str:
+    """A number for an axis: separators up to a million, words beyond.
+
+    >>> [compact(x) for x in (0, 0.25, 1500, -250_000, 2_500_000, 3e9, 1e15)]
+    ['0', '0.25', '1,500', '-250,000', '2.5M', '3bn', '1e+15']
+    """
+    if number == 0:
+        return "0"
+    size = abs(number)
+    if size >= 1e12 or size < 1e-3:
+        return f"{number:.3g}"
+    for unit, name in ((1e9, "bn"), (1e6, "M")):
+        if size >= unit:
+            return f"{number / unit:.6g}{name}"
+    return f"{number:,.6g}"
+
+
+def count(number: int, noun: str, many: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> count(1, "table"), count(1200, "table"), count(2, "query", "queries")
+    ('1 table', '1,200 tables', '2 queries')
+    """
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
+
+
+def rounded(number: float, error: float) -> str:
+    """An estimate with no more digits than its standard error supports; whole where the error is above two.
+
+    >>> rounded(1234.56, 12.3), rounded(1.2345, 0.2), rounded(-0.2, 5.0), rounded(float("nan"), 1.0)
+    ('1,235', '1.23', '0', 'n/a')
+    """
+    if not math.isfinite(number):
+        return "n/a"
+    digits = 0
+    if math.isfinite(error) and 0 < error < 2:
+        digits = min(1 - math.floor(math.log10(error)), 9)
+    return large(number) if abs(number) >= 1e15 else f"{round(number, digits) + 0.0:,.{digits}f}"
+
+
+def large(number: float) -> str:
+    """A number too long for separators."""
+    return f"{number:.4g}"
+
+
+def error_text(error: float) -> str:
+    """A standard error in three digits, or that there is none.
+
+    >>> [error_text(x) for x in (28.0, 1234.5, 0.0, 3.2e16, float("nan"))]
+    ['28.0', '1,234', '0', '3.2e+16', 'not known']
+    """
+    if not math.isfinite(error):
+        return "not known"
+    if error <= 0 or error >= 1e15:
+        return f"{error:.3g}"
+    return f"{error:,.{min(max(2 - math.floor(math.log10(error)), 0), 9)}f}"
+
+
+def _spelled(mark: str) -> str:
+    if mark in _JOINERS or unicodedata.category(mark) not in _UNSEEN:
+        return mark
+    return mark.encode("unicode_escape").decode()

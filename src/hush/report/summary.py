@@ -1,0 +1,108 @@
+"""Summary: what a report is, the privacy statement, and the headline numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hush.report.labels import compact, count, error_text, readable, rounded
+from hush.report.markup import Markup, join, lines, tag
+from hush.report.precision import Precision
+from hush.report.tables import interval_text, table
+
+if TYPE_CHECKING:
+    from hush.release.release import Release
+
+LEAD = (
+    "This page shows counts from a table of records, released under differential privacy: random noise was added so "
+    "that the numbers hardly depend on {unit}{errors}. "
+    "It was made from the released file alone; no record was read to write it."
+)
+LEAD_OF_TEST = (
+    "This page shows counts from a table of records with noise that was made for a test and protects nobody{errors}. "
+    "It was made from the released file alone; no record was read to write it."
+)
+WITH_ERRORS = ", and each comes with the error that the noise causes"
+ALARM = (
+    "The noise in this release came from a seed or was watched, which is for tests only. "
+    "Whoever knows the seed can undo it. Do not publish this page if the records are real."
+)
+INTERRUPTED = (
+    "The release was interrupted before every table was measured. "
+    "What was measured is shown and is as good as ever; the budget was charged in full."
+)
+TYPICAL = (
+    "How far off the noise makes a number depends on the table it is from. About two estimates in three lie within one "
+    "standard error of the true count, 19 in 20 within two."
+)
+ORDERS = ("the total", "one column", "two columns", "three columns", "four columns", "five columns", "six columns")
+
+
+def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: bool) -> Markup:
+    """The title, what this is, warnings, links to the sections, and the privacy statement."""
+    statement = release.statement
+    lead = LEAD if statement.private else LEAD_OF_TEST
+    alarm = tag("p", tag("strong", "NOT PRIVATE"), ALARM, class_="alarm")
+    facts = join(*(join(tag("dt", name), tag("dd", readable(value, 300))) for name, value in statement.lines()))
+    made = join(
+        tag("dt", "Made by"), tag("dd", f"hush {readable(statement.version)}, mechanism {readable(release.mechanism)}")
+    )
+    return lines(
+        tag("h1", "What this release says"),
+        None if statement.private else alarm,
+        tag("p", lead.format(unit=_unit(release), errors=WITH_ERRORS if known else ""), class_="lead"),
+        None if release.complete else tag("p", INTERRUPTED, class_="notice"),
+        tag("nav", *(tag("a", name, href=f"#{anchor}") for anchor, name in sections), aria_label="Contents"),
+        tag("h2", "The privacy promise" if statement.private else "No privacy promise", id="privacy"),
+        tag("dl", facts, made, class_="facts"),
+    )
+
+
+def headline(release: Release, orders: Sequence[Precision]) -> Markup:
+    """How much there is, the estimated total, and the typical error for each number of columns."""
+    workload = release.workload
+    columns = count(len(release.domain), "column")
+    cards = [
+        _card(f"{len(workload):,}", f"{'table' if len(workload) == 1 else 'tables'} of counts over {columns}"),
+        _card(compact(workload.queries), "numbers asked for"),
+        _total(release),
+    ]
+    known = [entry for entry in orders if entry.planned == entry.planned]
+    rows = [
+        (order_name(entry.order), f"{entry.tables:,}", f"{entry.queries:,}", error_text(entry.planned))
+        for entry in known
+    ]
+    heads = ("tables over", "tables", "numbers", "typical standard error")
+    return lines(
+        tag("h2", "At a glance", id="glance"),
+        tag("div", *cards, class_="headline"),
+        tag("p", TYPICAL) if rows else None,
+        table(heads, rows, numbers=(1, 2, 3)) if rows else None,
+    )
+
+
+def order_name(order: int | None) -> str:
+    """A number of columns in words."""
+    if order is None:
+        return "all together"
+    return ORDERS[order] if order < len(ORDERS) else f"{order} columns"
+
+
+def _total(release: Release) -> Markup:
+    if not release.estimates.covers(()):
+        return _card("n/a", "the total was not released")
+    answers = release.marginal()
+    value, error = float(answers.estimate[0]), float(answers.std_error[0])
+    interval = interval_text(float(answers.lower[0]), float(answers.upper[0]), error)
+    text = f"rows, estimated; 95 % interval {interval}" if interval else "rows, estimated; no error is known"
+    return _card(rounded(value, error), text, kind="total")
+
+
+def _card(value: str, text: str, kind: str | None = None) -> Markup:
+    return tag("div", tag("b", value), tag("span", text), data_kind=kind)
+
+
+def _unit(release: Release) -> str:
+    """Whom the promise protects."""
+    column = release.statement.unit.column
+    return "any one row" if column is None else f"the rows of any one {readable(column, 60)}"
