@@ -11,9 +11,10 @@ from hush.cli.plan import plan
 from hush.cli.program import Program
 from hush.cli.query import query
 from hush.cli.release import release
+from hush.cli.report import report
 from hush.cli.schema import schema
 
-COMMANDS: tuple[click.Command, ...] = (demo, schema, plan, release, query, budget)
+COMMANDS: tuple[click.Command, ...] = (demo, schema, plan, release, query, report, budget)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

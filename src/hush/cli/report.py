@@ -1,0 +1,31 @@
+"""`hush report`: a release as a page to read; costs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hush.cli.options import PATH
+from hush.errors import HushError
+from hush.loading import load_release
+from hush.report import write_report
+
+
+@click.command()
+@click.argument("release", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="HTML file to write.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+def report(release: Path, output: Path, force: bool) -> None:
+    """Write RELEASE as one HTML page with its privacy statement, pictures, errors and what can be asked.
+
+    The page needs no network and no scripts, and prints well.
+    """
+    if output.exists() and not force:
+        raise HushError(f"{output} exists already; choose another name or add --force")
+    found = load_release(release)
+    write_report(found, output)
+    if not found.statement.private:
+        click.echo("hush: NOT PRIVATE: the noise of this release came from a seed, for tests only", err=True)
+    spent = dict(found.statement.lines())["Spent"]
+    click.echo(f"wrote {output}; nothing was spent, the release had spent {spent}")
