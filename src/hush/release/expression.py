@@ -40,6 +40,8 @@ def formula_of(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
         case exp.Mul():
             return _product(node, where, scope)
         case exp.Div():
+            if is_literal(node.expression) and constant_number(node.expression) == 0:
+                raise QueryError(f"{quote(node)} divides by zero; divide by a count, a sum or another number")
             return formula_of(node.this, where, scope).over(formula_of(_guarded(node.expression), where, scope))
         case exp.Cast() if node.to.is_type(*FLOATS):
             return formula_of(node.this, where, scope)

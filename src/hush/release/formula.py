@@ -79,10 +79,8 @@ class Formula:
         )
 
     def over(self, denominator: Formula) -> Formula:
-        """The quotient; an exact multiple where the denominator is a constant."""
-        if denominator.constant:
-            if denominator.offset == 0:
-                raise QueryError("division by zero; divide by a count, a sum or a number other than 0")
+        """The quotient; an exact multiple where the denominator is a constant other than 0."""
+        if denominator.constant and denominator.offset != 0:
             return self.times(1 / denominator.offset)
         nothing = Cells.constant(self.coefficients.domain, 0.0)
         return Formula(nothing, 0.0, (Quotient(1.0, self, denominator),))

@@ -154,6 +154,6 @@ def _check_names(items: list[Item]) -> None:
 
 def unknown_order(node: exp.Expr, output: Output) -> QueryError:
     """That ORDER BY names nothing that is put out."""
-    names = [item.name for item in (*output.items, *output.labels)]
-    hint = nearest(node.name, names) if isinstance(node, exp.Column) else f"known: {', '.join(dict.fromkeys(names))}"
+    names = dict.fromkeys(item.name for item in (*output.items, *output.labels))
+    hint = nearest(node.name, names) if isinstance(node, exp.Column) else f"known: {', '.join(names)}"
     return QueryError(f"ORDER BY {quote(node)} is not a column of the answers; {hint}")

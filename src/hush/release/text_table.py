@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 from hush.inference.estimates import Array
 from hush.release.answer_columns import Basis, Quantity
@@ -46,8 +45,7 @@ def text_table(answers: Answers, width: int = WIDTH, rows: int = ROWS) -> str:
         lines.append("(no rows)")
     footer = [f"not shown: {', '.join(left_out)}"] if left_out else []
     footer += [error_line(answers), *(f"note: {printable(note)}" for note in answers.notes)]
-    wrapped = [line for text in footer for line in textwrap.wrap(text, width, subsequent_indent="  ")]
-    return "\n".join([*lines, *wrapped])
+    return "\n".join([*lines, *(line for text in footer for line in _wrapped(text, width))])
 
 
 def error_line(answers: Answers) -> str:
@@ -114,6 +112,16 @@ def number_text(number: float, digits: int) -> str:
 def printable(text: str) -> str:
     """The text on one line, with nothing in it that a terminal would act on."""
     return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` cells, the later ones indented."""
+    lines = [""]
+    for piece in (piece for word in text.split() for piece in chop_cells(word, width - 4)):
+        if cell_len(lines[-1]) + 1 + cell_len(piece) > width:
+            lines.append(" ")
+        lines[-1] += f" {piece}" if lines[-1] else piece
+    return lines
 
 
 def _fit(

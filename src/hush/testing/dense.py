@@ -25,8 +25,7 @@ class DenseEstimates:
     ) -> None:
         self.domain = domain
         self.table = np.asarray(table, dtype=np.float64).reshape(domain.shape)
-        cells = self.table.size
-        self.cell_covariance = np.zeros((cells, cells)) if cell_covariance is None else cell_covariance
+        self.cell_covariance = cell_covariance
         self.cliques = (domain.attributes,) if cliques is None else cliques
         self.asked: list[Clique] = []
 
@@ -39,24 +38,25 @@ class DenseEstimates:
         if not self.covers(clique):
             raise WorkloadError(f"no table over {clique!r}")
         self.asked.append(clique)
-        return np.asarray((self._cells(clique).T @ self.table.ravel()).reshape(self.domain.sizes(clique)))
+        sums = np.bincount(self._places(clique), self.table.ravel(), self.domain.size(clique))
+        return np.asarray(sums.reshape(self.domain.sizes(clique)))
 
     def covariance(self, clique: Clique, first: Array, second: Array, groups: int) -> Array:
-        """f_g' S s_g for every group g, with S the covariance of the table over the clique."""
+        """f_g' S s_g for every group g, with f_g and s_g the coefficients of the cells of the domain that lie in g."""
         shape = self.domain.sizes(clique)
         if first.shape != shape or second.shape != shape:
             raise WorkloadError(f"coefficients of shape {first.shape} and {second.shape}: expected {shape}")
-        spread = self._cells(clique)
-        covariance = spread.T @ self.cell_covariance @ spread
-        outer = self.domain.size(clique[:groups])
-        blocks = covariance.reshape(outer, -1, outer, covariance.shape[0] // outer)
-        rows = first.reshape(outer, -1), second.reshape(outer, -1)
-        return np.asarray(np.einsum("gx,gxgy,gy->g", rows[0], blocks, rows[1])).reshape(shape[:groups])
+        if self.cell_covariance is None:
+            return np.zeros(shape[:groups])
+        places = self._places(clique)
+        inside = np.eye(self.domain.size(clique[:groups]))[self._places(clique[:groups])]  # (cells, groups)
+        left, right = (inside * side.ravel()[places, None] for side in (first, second))
+        return np.asarray((left * (self.cell_covariance @ right)).sum(axis=0)).reshape(shape[:groups])
 
-    def _cells(self, clique: Clique) -> Array:
-        """The matrix that adds the cells of the domain up to those of the clique, of shape (cells, cells of clique)."""
+    def _places(self, clique: Clique) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The cell of the clique, counted in its own order, that each cell of the domain belongs to."""
         codes = np.unravel_index(np.arange(self.table.size), self.domain.shape)
         places = np.zeros(self.table.size, dtype=np.int64)
         for name in clique:
             places = places * self.domain[name] + codes[self.domain.attributes.index(name)]
-        return np.asarray(np.eye(self.domain.size(clique))[places])
+        return places

@@ -1,0 +1,296 @@
+"""Answers: columns, intervals, conversions, and how they look."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from scipy.stats import norm
+
+from hush.errors import DomainError, HushError, QueryError
+from hush.release.answer_columns import Basis, Group, Quantity
+from hush.release.answers import Answers
+from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
+from hush.testing.schemas import columns
+
+SCHEMA = Schema(
+    [
+        Categorical(name="sex", values=("f", "m"), other=True, missing=True),
+        Integer(name="age", low=18, high=20, outside="clamp", missing=True),
+        Numeric(name="income", edges=(0, 10, 20), missing=True),
+        Date(name="day", start=dt.date(2020, 1, 31), end=dt.date(2020, 3, 1), granularity="month"),
+        Boolean(name="smoker"),
+    ]
+)
+
+
+def marginal(*names: str, variance: Any = 4.0, **options: Any) -> Answers:
+    shape = SCHEMA.domain.sizes(names)
+    counts = 100.0 * np.arange(1, 1 + SCHEMA.domain.size(names)).reshape(shape)
+    return Answers.of_marginal(SCHEMA, names, counts, variance, **options)
+
+
+def test_a_marginal_has_a_row_for_every_cell_in_order() -> None:
+    answers = marginal("smoker", "sex")
+    assert len(answers) == 8
+    assert answers.labels == {"smoker": [False] * 4 + [True] * 4, "sex": ["f", "m", "other", None] * 2}
+    assert answers.codes["sex"].tolist() == [0, 1, 2, 3] * 2
+    assert answers.estimate.tolist() == [100.0 * k for k in range(1, 9)]
+    assert answers.std_error.tolist() == [2.0] * 8
+    assert answers.basis.tolist() == ["exact"] * 8
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("sex", ["f", "m", "other", None]),
+        ("age", [18, 19, 20, None]),
+        ("income", ["[0, 10)", "[10, 20]", None]),
+        ("day", [dt.date(2020, 1, 31), dt.date(2020, 2, 1), dt.date(2020, 3, 1)]),
+        ("smoker", [False, True]),
+    ],
+)
+def test_labels_are_real_values_with_null_for_missing(name: str, labels: list[Any]) -> None:
+    assert marginal(name).labels == {name: labels}
+    assert marginal(name).to_arrow()[name].to_pylist() == labels
+
+
+@settings(max_examples=30)
+@given(columns())
+def test_a_label_stands_for_every_code_of_any_column(column: Any) -> None:
+    codes = np.array([0, column.size - 1])
+    values = Group("x", column, codes).values().to_pylist()
+    assert (values[1] is None) == column.missing
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+def test_intervals_are_normal_quantiles_at_the_level(level: float) -> None:
+    answers = marginal("sex", level=level)
+    low, high = norm.interval(level, loc=answers.estimate, scale=2.0)
+    np.testing.assert_allclose(answers.lower, low, rtol=1e-12)
+    np.testing.assert_allclose(answers.upper, high, rtol=1e-12)
+    np.testing.assert_array_equal(marginal("sex").at_level(level).lower, answers.lower)
+
+
+def test_variances_may_differ_by_cell_or_be_unknown() -> None:
+    answers = marginal("smoker", variance=[4.0, np.nan])
+    assert answers.basis.tolist() == ["exact", "none"]
+    assert np.isnan(answers.lower).tolist() == [False, True]
+    unknown = marginal("smoker", variance=None, basis="none")
+    assert unknown.basis.tolist() == ["none", "none"]
+    assert "not known" in str(unknown)
+
+
+def test_the_total_is_a_marginal_without_groups() -> None:
+    answers = Answers.of_marginal(SCHEMA, (), 7.0, 1.0)
+    assert (len(answers), answers.labels, answers.estimate.tolist()) == (1, {}, [7.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: marginal("sex", level=1), "level = 1: expected a number between 0 and 1, such as 0.95"),
+        (lambda: marginal("sex", level=True), "level = True"),
+        (lambda: marginal("sex", level="high"), "level = 'high'"),
+        (lambda: marginal("sex", basis="sure"), "basis = 'sure': expected one of exact, approximate, bound, none"),
+        (lambda: Answers.of_marginal(SCHEMA, ("sex",), [1.0], 1.0), r"counts of shape \(1,\) .* expected \(4,\)"),
+        (lambda: Answers.of_marginal(SCHEMA, ("smoker",), [1, 2], [1, 2, 3]), r"variances of shape \(3,\)"),
+        (lambda: marginal("nothing"), "'nothing' is not in the domain"),
+        (lambda: Answers(groups=(), quantities=()), "without a value"),
+        (lambda: Answers(groups=(), quantities=(value("a"), value("a"))), "one name"),
+        (lambda: Answers(groups=(), quantities=(value("a"), value("b", rows=3))), "differ in length"),
+        (lambda: Quantity("a", np.zeros(2), np.zeros(3)), "one estimate and one standard error"),
+        (lambda: marginal("sex")["sex"], "no value is called 'sex'; the answers have count"),
+    ],
+)
+def test_what_is_no_answer_is_refused(make: Any, message: str) -> None:
+    with pytest.raises((QueryError, DomainError), match=message):
+        make()
+
+
+def value(name: str, rows: int = 2) -> Quantity:
+    return Quantity(name, np.arange(rows) + 0.5, np.ones(rows), Basis.EXACT)
+
+
+def several() -> Answers:
+    sex = Group("sex", SCHEMA["sex"], np.array([0, 3]))
+    ratio = Quantity("r", np.array([0.25, np.nan]), np.array([0.01, np.nan]), Basis.APPROXIMATE)
+    return Answers(groups=(sex,), quantities=(value("n"), ratio), notes=("A note.",))
+
+
+def test_several_values_carry_their_names() -> None:
+    answers = several()
+    parts = ("estimate", "std_error", "lower", "upper", "basis")
+    assert answers.to_arrow().column_names == ["sex", *(f"{name}_{part}" for name in ("n", "r") for part in parts)]
+    assert answers["r"].to_arrow().column_names == ["sex", *parts]
+    assert answers["r"].basis.tolist() == ["approximate", "none"]
+    assert answers.names == ("n", "r")
+    with pytest.raises(QueryError, match=r"several values \(n, r\); take one, such as answers\['n'\]"):
+        answers.estimate  # noqa: B018
+
+
+def test_columns_named_like_a_part_keep_their_name() -> None:
+    schema = Schema([Boolean(name="estimate"), Boolean(name="count")])
+    answers = Answers.of_marginal(schema, ("estimate", "count"), np.ones((2, 2)), 1.0)
+    assert answers.to_arrow().column_names[:4] == ["estimate", "count", "estimate_2", "std_error"]
+    assert answers.names == ("count_2",)
+
+
+def test_arrays_hold_the_estimates() -> None:
+    np.testing.assert_array_equal(np.asarray(marginal("smoker")), [100.0, 200.0])
+    np.testing.assert_array_equal(np.array(marginal("smoker"), dtype=np.int64), [100, 200])
+    np.testing.assert_array_equal(np.asarray(several()), [[0.5, 0.25], [1.5, np.nan]])
+    with pytest.raises(ValueError, match="need a copy"):
+        marginal("smoker").__array__(np.float32, copy=False)
+
+
+def test_rows_are_dictionaries() -> None:
+    first, second = marginal("smoker", variance=0.0)
+    assert first == {
+        "smoker": False,
+        "estimate": 100.0,
+        "std_error": 0.0,
+        "lower": 100.0,
+        "upper": 100.0,
+        "basis": "exact",
+    }
+    assert second["smoker"] is True
+
+
+def test_frames_hold_every_column() -> None:
+    pandas = marginal("age").to_pandas()
+    assert list(pandas.columns) == ["age", "estimate", "std_error", "lower", "upper", "basis"]
+    assert str(pandas["age"].dtype) == "Int64"
+    assert pandas["age"].isna().tolist() == [False, False, False, True]
+    polars = marginal("income").to_polars()
+    assert polars["income"].to_list() == ["[0, 10)", "[10, 20]", None]
+    assert polars["estimate"].to_list() == [100.0, 200.0, 300.0]
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars"])
+def test_a_missing_extra_says_how_to_install_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(HushError, match=rf"to_{name}\(\) needs {name}.*pip install 'hush\[{name}\]'"):
+        getattr(marginal("sex"), f"to_{name}")()
+
+
+def test_answers_are_values_that_cannot_be_changed() -> None:
+    counts = np.array([1.0, 2.0])
+    answers = Answers.of_marginal(SCHEMA, ("smoker",), counts, 1.0)
+    counts[0] = 99
+    assert answers.estimate.tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="read-only"):
+        answers.estimate[0] = 3
+    with pytest.raises(AttributeError):
+        answers.level = 0.5  # type: ignore[misc]
+    assert answers == Answers.of_marginal(SCHEMA, ("smoker",), [1.0, 2.0], 1.0)
+    assert answers != Answers.of_marginal(SCHEMA, ("smoker",), [1.0, 2.5], 1.0)
+    assert answers != Answers.of_marginal(SCHEMA, ("smoker",), [1.0, 2.0], 2.0)
+    assert several() == several()
+    with pytest.raises(TypeError):
+        hash(answers)
+
+
+def test_take_keeps_the_columns_together() -> None:
+    answers = marginal("sex").take(np.array([3, 0]))
+    assert answers.labels == {"sex": [None, "f"]}
+    assert answers.estimate.tolist() == [400.0, 100.0]
+
+
+def test_text_is_an_aligned_table() -> None:
+    text = str(Answers.of_marginal(SCHEMA, ("smoker", "age"), [[1234.5, 7, 0, -2.25]] * 2, 151.3))
+    assert text.splitlines()[:4] == [
+        "smoker  age                 count       95 % interval",
+        "False   18         1,234.5 ± 12.3  1,210.4 to 1,258.6",
+        "False   19             7.0 ± 12.3    -17.1 to 31.1",
+        "False   20             0.0 ± 12.3    -24.1 to 24.1",
+    ]
+    assert text.splitlines()[4].startswith("False   (missing)")
+    assert "± one standard error, exact" in text
+    assert "note: age: values beyond its bounds were clamped, so the levels 18 and 20 hold" in text
+
+
+def test_long_answers_are_cut_with_a_count_of_the_rest() -> None:
+    schema = Schema([Integer(name="x", low=0, high=1253)])
+    lines = str(Answers.of_marginal(schema, ("x",), np.ones(1254), 1.0)).splitlines()
+    assert lines[21] == "... 1,234 more rows"
+    assert len(lines) == 23
+    assert "(no rows)" in str(marginal("sex").take(np.array([], dtype=int)))
+
+
+@pytest.mark.parametrize(
+    ("estimate", "variance", "text"),
+    [
+        (1234.56, 151.29, "1,234.6 ± 12.3"),
+        (0.1234567, 0.01**2, "0.1235 ± 0.0100"),
+        (5.0, 0.0, "5 ± 0"),
+        (2.5, 0.0, "2.50 ± 0.00"),
+        (123456789.4, 1e10, "123,456,789 ± 100,000"),
+        (np.nan, np.nan, "n/a ± n/a"),
+        (1e20, 1e30, "1e+20 ± 1e+15"),
+        (np.inf, 1.0, "inf ± 1.00"),
+        (1e-14, 1e-30, "1e-14 ± 1e-15"),
+        (-0.001, 1.0, "0.00 ± 1.00"),
+    ],
+)
+def test_numbers_show_three_digits_of_their_error(estimate: float, variance: float, text: str) -> None:
+    assert text in str(Answers.of_marginal(SCHEMA, (), estimate, variance))
+
+
+names = st.text(min_size=1, max_size=30).filter(lambda text: bool(text.strip()))
+
+
+@given(
+    st.lists(names, min_size=1, max_size=7, unique=True),
+    st.lists(names, min_size=1, max_size=6, unique=True),
+    st.data(),
+)
+def test_text_fits_eighty_columns_whatever_the_names(groups: list[str], values: list[str], data: st.DataObject) -> None:
+    words = data.draw(
+        st.text(st.characters(codec="utf-8"), min_size=30, max_size=60).filter(lambda text: bool(text.strip()))
+    )
+    taken = [name for name in values if name not in groups] or [words]
+    answers = Answers(
+        groups=tuple(Group(name, Categorical(name="c", values=(words, "b")), np.array([0, 1, 0])) for name in groups),
+        quantities=tuple(
+            Quantity(name, np.array([1e9, -3.5, np.nan]), np.array([1.0, 0.001, np.nan])) for name in taken
+        ),
+        notes=("A note that is rather long, " * 9,),
+    )
+    lines = str(answers).split("\n")
+    assert max(map(cell_len, lines)) <= 80
+    assert all(line.isprintable() for line in lines)
+    hidden = [line for line in lines if line.startswith("not shown: ")]
+    assert len(hidden) <= 1
+
+
+def test_several_values_show_side_by_side() -> None:
+    lines = str(several()).splitlines()
+    assert re.fullmatch(r"sex +n +95 % interval +r +95 % interval", lines[0])
+    assert "n/a ±" in lines[2]
+    assert lines[3:] == ["± one standard error, exact or approximate (delta method)", "note: A note."]
+
+
+def test_html_is_a_table_with_every_text_escaped() -> None:
+    hostile = "<script>alert('x')</script>"
+    schema = Schema([Categorical(name=f"c{hostile}", values=(hostile, "&b"))])
+    group = Group(f"g{hostile}", schema.columns[0], np.array([0, 1]))
+    page = Answers(groups=(group,), quantities=(value(f"v{hostile}"),), notes=(f"n{hostile}",))._repr_html_()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;") == 4
+    assert "&amp;b" in page
+    assert page.count("<tr>") == 3
+
+
+def test_html_cuts_long_answers() -> None:
+    schema = Schema([Integer(name="x", low=0, high=99)])
+    page = Answers.of_marginal(schema, ("x",), np.ones(100), 1.0)._repr_html_()
+    assert page.count("<tr>") == 51
+    assert "... 50 more rows" in page
