@@ -58,10 +58,18 @@ class SqlTable(Table):
         with selection.session() as session:
             for batch in engine.stream(session, query, BATCH_ROWS, self._source.failure):
                 if not _add(plan, batch, counters):
-                    selection.check_all(session)
-                    raise DataError(f"{self._source.name} changed while it was read; count again when it is at rest")
+                    break
                 if progress is not None:
                     progress(engine.fraction_done(session))
+            else:
+                return self._finished(plan, counters, cliques, progress)
+        with selection.session() as session:  # the first one is still busy with its query
+            selection.check_all(session)
+        raise DataError(f"{self._source.name} changed while it was read; count again when it is at rest")
+
+    def _finished(
+        self, plan: ScanPlan, counters: Counts, cliques: Sequence[Clique], progress: Progress | None
+    ) -> dict[Clique, Counts]:
         if progress is not None:
             progress(1.0)
         results = np.empty(int(plan.cells.sum()), np.int64)
@@ -91,10 +99,10 @@ def _add(plan: ScanPlan, batch: pa.RecordBatch, counters: Counts) -> bool:
     for number, offset in enumerate(plan.scan_offsets.tolist()):
         column = batch.column(number)
         chosen = pc.is_valid(column)
-        cells = column.filter(chosen).to_numpy(zero_copy_only=False)
+        cells = engine.as_numpy(column.filter(chosen))
         if not len(cells):
             continue
         if cells.min() < 0:
             return False
-        counters[offset + cells] += found.filter(chosen).to_numpy(zero_copy_only=False)
+        counters[offset + cells] += engine.as_numpy(found.filter(chosen))
     return True

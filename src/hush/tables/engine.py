@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hush.errors import DataError, HushError, SizeError
@@ -96,6 +98,12 @@ def stream(session: Any, select: str, batch_rows: int, failed: str | Explain) ->
     reader = attempt(start, failed)
     while (batch := attempt(following, failed)) is not None:
         yield batch
+
+
+def as_numpy(column: pa.Array) -> npt.NDArray[Any]:
+    """The numbers of an Arrow array without nulls, not copied; its own method would import pandas."""
+    numbers: npt.NDArray[Any] = np.frombuffer(column.buffers()[1] or b"", dtype=str(column.type))
+    return numbers[column.offset : column.offset + len(column)]
 
 
 def fraction_done(session: Any) -> float:

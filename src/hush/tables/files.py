@@ -154,9 +154,12 @@ def read_header(file: Path, wanted: set[str]) -> Header:
     for delimiter in ("\t",) if _ending(file) in {".tsv", ".tab"} else DELIMITERS:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
         names = engine.attempt(partial(next, reader), failed)
-        columns = tuple(column.strip() for column in names)
+        columns = tuple(column if column in wanted else column.strip() for column in names)
         choices.append((len(wanted.intersection(columns)), len(columns), Header(delimiter=delimiter, columns=columns)))
     header = max(choices, key=lambda choice: choice[:2])[2]
+    if any("\n" in column or "\r" in column for column in header.columns):
+        # DuckDB would take it for the kind of line end that the file has, and find no rows
+        raise DataError(f"the file {str(file)!r} has a line break in the name of a column; rename it")
     if any("�" in column for column in header.columns):
         raise DataError(f"the file {str(file)!r} is not UTF-8 text; convert it, for example with iconv")
     return header
@@ -168,7 +171,7 @@ def _csv_trouble(name: str, trouble: str) -> str:
         return f"{name}: not UTF-8 text; convert it, for example with iconv -f latin1 -t utf-8"
     if "Expected Number of Columns" in trouble:
         return f"{name}: some rows have more or fewer fields than the header; repair or quote them"
-    if "quote" in trouble.lower():
+    if "unterminated quote" in trouble:
         return f"{name}: a quoted field is not closed, or text follows its closing quote; repair it"
     if "state machine" in trouble:
         return f"{name}: not a well-formed CSV file, perhaps of mixed line ends; repair it"

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hush.errors import DataError
 from hush.schema.columns import canonical
@@ -64,7 +65,7 @@ def readable(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.Chu
     if pa.types.is_dictionary(kind) and not _is_text(kind.value_type):
         return readable(_converted(column, kind.value_type, name), name)
     if pa.types.is_run_end_encoded(kind):
-        return readable(_converted(column, kind.value_type, name), name)
+        return readable(pc.run_end_decode(column), name)
     if pa.types.is_float16(kind):
         return _converted(column, pa.float32(), name)
     if pa.types.is_decimal(kind) and kind.bit_width > 128:
@@ -136,7 +137,8 @@ def _polars_column(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
     if kind in {"Int128", "UInt128"}:
         series = series.cast(type(series)([""]).dtype)  # text
     unsupported = f"column {name!r} is stored as {kind}, which cannot be read; convert it to text, numbers or dates"
-    return readable(attempt(series.to_arrow, unsupported), name)
+    plain = series.alias("column")  # polars panics on a name that holds a zero byte
+    return readable(attempt(plain.to_arrow, unsupported), name)
 
 
 def _object_column(values: Sequence[Any], name: str) -> pa.Array:
@@ -149,7 +151,7 @@ def _object_column(values: Sequence[Any], name: str) -> pa.Array:
 
 
 def _converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
-    failed = f"column {name!r} is stored as {column.type.id}, which cannot be read; convert it to text or numbers"
+    failed = f"column {name!r} is stored as {column.type}, which cannot be read; convert it to text or numbers"
     return attempt(lambda: column.cast(kind), failed)
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-import pyarrow as pa
-
 from hush.domain import Clique, Domain
 from hush.errors import SizeError
 from hush.schema import Schema
@@ -73,7 +70,7 @@ def encoded_blocks(selection: Selection, layout: Layout, progress: Progress | No
     with selection.session() as session:
         for batch in selection.batches(session, BATCH_ROWS):
             if batch.num_rows:
-                yield layout.block([_codes(column) for column in batch.columns[: len(selection.columns)]])
+                yield layout.block([engine.as_numpy(column) for column in batch.columns[: len(selection.columns)]])
             if progress is not None:
                 reached = max(reached, engine.fraction_done(session))
                 progress(reached)
@@ -91,8 +88,3 @@ def tally(
         for block in blocks:
             accumulator.add(block)
         return dict(zip(cliques, accumulator.results(), strict=True))
-
-
-def _codes(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.unsignedinteger]]:
-    codes: np.ndarray[tuple[int], np.dtype[np.unsignedinteger]] = column.to_numpy(zero_copy_only=True)
-    return codes

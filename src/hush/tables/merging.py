@@ -53,7 +53,7 @@ class ScanPlan:
     scans: Integers  # (scans, longest)
     scan_lengths: Integers  # (scans,)
     scan_cells: Integers  # (scans,)
-    shared: Integers  # (scans,) leading attributes in common with the scan before
+    shared: Integers  # (scans,) leading attributes in common with the scan before, except for its last
     chosen: Integers  # (wanted,) scan of each clique
 
     @property
@@ -127,7 +127,8 @@ def _sorted_plan(
     scans, scan_lengths = scans[order], scan_lengths[order]
     equal = (scans[1:] == scans[:-1]) & (scans[1:] >= 0)
     shared = np.zeros(len(scans), dtype=np.int64)
-    shared[1:] = np.logical_and.accumulate(equal, axis=1).sum(axis=1)
+    # the last attribute of a scan is never part of a prefix
+    shared[1:] = np.minimum(np.logical_and.accumulate(equal, axis=1).sum(axis=1), np.maximum(scan_lengths[:-1] - 1, 0))
     return ScanPlan(
         sizes=sizes,
         cliques=cliques,

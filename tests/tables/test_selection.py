@@ -1,0 +1,145 @@
+"""The privacy unit: which rows of it are kept depends on its own rows only, and they are never too many."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hush.errors import DataError
+from hush.schema import Categorical, Integer, Schema, Unit
+from hush.tables import read
+
+LEVELS = 4
+SCHEMA = Schema([Integer(name="x", low=0, high=LEVELS - 1), Categorical(name="y", values=("a", "b"))])
+IDS = st.sampled_from(["ann", "bob", "eve", "zoe"])
+ROWS = st.lists(st.tuples(IDS, st.integers(0, LEVELS - 1), st.sampled_from("ab")), max_size=30)
+FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+ENGINES = ("memory", "stream", "sql")
+
+
+def frame(rows):
+    ids, x, y = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table({"who": pa.array(ids, pa.string()), "x": pa.array(x, pa.int64()), "y": pa.array(y, pa.string())})
+
+
+def kept(rows, most, engine="memory"):
+    """Cells of the rows that are kept, as a multiset."""
+    table = read(frame(rows), SCHEMA, unit="who", max_rows_per_unit=most, engine=engine)
+    counts = table.counts([("x", "y")])[("x", "y")]
+    return Counter({cell: int(n) for cell, n in np.ndenumerate(counts) if n})
+
+
+@FEW
+@given(rows=ROWS, most=st.integers(1, 5), random=st.randoms())
+def test_the_order_of_rows_does_not_matter(rows, most, random) -> None:
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    assert kept(rows, most) == kept(shuffled, most)
+
+
+@FEW
+@given(rows=ROWS, most=st.integers(1, 5))
+def test_what_is_kept_of_a_unit_does_not_depend_on_others(rows, most) -> None:
+    """Units are kept one by one: together they keep what each keeps alone."""
+    alone = Counter()
+    for who in {row[0] for row in rows}:
+        own = kept([row for row in rows if row[0] == who], most)
+        assert own.total() == min(most, sum(row[0] == who for row in rows))
+        alone += own
+    assert kept(rows, most) == alone
+
+
+@FEW
+@given(rows=ROWS, most=st.integers(1, 5))
+def test_kept_rows_are_rows_of_the_table(rows, most) -> None:
+    everything = Counter((x, "ab".index(y)) for _, x, y in rows)
+    assert kept(rows, most) <= everything
+    assert kept(rows, 1000) == everything
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_a_unit_of_many_rows_changes_counts_by_its_share(engine, most) -> None:
+    others = [(f"p{k % 50}", k % LEVELS, "ab"[k % 2]) for k in range(300)]
+    random = np.random.default_rng(0)
+    flood = [("flood", int(k), "ab"[k % 2]) for k in random.integers(0, LEVELS, 100_000)]
+    cliques = [(), ("x",), ("y",), ("x", "y"), ("y", "x")]
+    options = {"unit": "who", "max_rows_per_unit": most, "engine": engine}
+    without = read(frame(others), SCHEMA, **options).counts(cliques)
+    with_it = read(frame(others + flood), SCHEMA, **options).counts(cliques)
+    for clique in cliques:
+        difference = with_it[clique] - without[clique]
+        assert (difference >= 0).all()
+        assert difference.sum() == most
+
+
+def test_every_row_of_a_unit_has_the_same_chance() -> None:
+    """A unit with 9 rows of one cell and 1 of another is kept by the first in about 9 cases of 10."""
+    rows = [(f"unit {u}", 0 if k else 1, "a") for u in range(4000) for k in range(10)]
+    share = kept(rows, 1)[(0, 0)] / 4000
+    assert abs(share - 0.9) < 6 * np.sqrt(0.09 / 4000)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("blank", [None, "", "  "])
+def test_a_row_without_a_unit_is_refused(engine, blank) -> None:
+    rows = [("ann", 1, "a"), (blank, 1, "a")]
+    with pytest.raises(DataError, match=r"the unit column 'who' is missing in some rows \(how many is private\)"):
+        read(frame(rows), SCHEMA, unit="who", engine=engine).counts([("x",)])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("clique", [("x",), ("y",), ()])
+def test_a_refused_value_is_found_even_among_rows_to_be_left_out(engine, clique) -> None:
+    rows = [("ann", 1, "a")] * 500 + [("ann", 1, "secret")]
+    with pytest.raises(DataError, match="column 'y' holds values outside its declared levels"):
+        read(frame(rows), SCHEMA, unit="who", max_rows_per_unit=2, engine=engine).counts([clique])
+
+
+def test_ids_are_the_same_however_they_are_stored(tmp_path) -> None:
+    numbers = [7, 7, 7, 12, 12, 3]
+    data = {"x": [0, 1, 2, 3, 0, 1], "y": list("ababab")}
+    spellings = [
+        pa.array(numbers, pa.int8()),
+        pa.array([float(n) for n in numbers]),
+        pa.array([f" {n} " for n in numbers]),
+        pa.array(numbers).dictionary_encode(),
+    ]
+    tables = [read(pa.table({"who": ids, **data}), SCHEMA, unit="who") for ids in spellings]
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"who": numbers, **data}).to_csv(path, index=False)
+    tables += [read(path, SCHEMA, unit="who", engine=engine) for engine in ENGINES]
+    first = tables[0].counts([("x", "y")])[("x", "y")]
+    assert first.sum() == 3
+    for table in tables[1:]:
+        np.testing.assert_array_equal(table.counts([("x", "y")])[("x", "y")], first)
+
+
+def test_an_id_of_an_odd_type_is_refused() -> None:
+    table = pa.table({"who": pa.array([[1]]), "x": [1], "y": ["a"]})
+    with pytest.raises(DataError, match=r"the unit column 'who' is stored as BIGINT\[\], which cannot be an id"):
+        read(table, SCHEMA, unit="who")
+
+
+def test_a_unit_column_of_nulls_is_refused() -> None:
+    table = pa.table({"who": pa.nulls(1), "x": [1], "y": ["a"]})
+    with pytest.raises(DataError, match="the unit column 'who' is missing in some rows"):
+        read(table, SCHEMA, unit="who")
+
+
+def test_the_unit_of_the_schema_is_used() -> None:
+    schema = Schema(SCHEMA.columns, unit=Unit(column="who", max_rows=2))
+    rows = [("ann", 1, "a")] * 9
+    table = read(frame(rows), schema)
+    assert table.unit == schema.unit
+    assert table.counts([()])[()] == 2
+    assert read(frame(rows), schema, max_rows_per_unit=5).counts([()])[()] == 5
+    assert read(frame(rows), schema, unit="who").unit.max_rows == 2
+    assert read(frame(rows), SCHEMA, unit=Unit(column="who", max_rows=4)).counts([()])[()] == 4
+    assert read(frame(rows), SCHEMA, unit=Unit(column="who"), max_rows_per_unit=3).counts([()])[()] == 3
