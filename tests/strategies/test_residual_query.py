@@ -1,0 +1,170 @@
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hush import queries
+from hush.domain import Domain
+from hush.errors import BudgetError, DataError, SizeError, WorkloadError
+from hush.privacy.account import Allowance
+from hush.privacy.budget import Budget
+from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.gate import Gate
+from hush.privacy.neighbours import Neighbours
+from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.sensitivity import sensitivity
+from hush.strategies.basis import MatrixBasis, PlainBasis
+from hush.strategies.residual import ResidualStrategy
+from hush.strategies.residual_query import ResidualQuery, check_measurable, exact_shares, requests, sum_binary
+from hush.strategies.select import select_residual
+from hush.testing import TinyTable, check_replay, neighbours_of
+from hush.testing.dense_residual import DenseResidual
+from hush.workloads import Workload
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
+ROWS = [(0, 0, 3), (1, 2, 3), (1, 1, 0), (0, 2, 1), (1, 1, 0)]
+MIXED = Workload.marginals(DOMAIN, [("a", "b")]) + Workload.product(
+    DOMAIN, {"b": queries.identity, "c": queries.prefix}
+)
+PLAN = select_residual(MIXED, rho=0.3).value
+
+
+def table(rows: list[tuple[int, ...]] = ROWS) -> TinyTable:
+    return TinyTable(DOMAIN, rows)
+
+
+@pytest.mark.parametrize("clique", PLAN.closure.cliques)
+def test_answers_are_the_integers_of_the_matrix(clique: tuple[str, ...]) -> None:
+    query = ResidualQuery(clique, PLAN.clique_bases(clique))
+    histogram = table().counts([DOMAIN.attributes])[DOMAIN.attributes]
+    exact = query.answer(table().counts([clique]))
+    wanted = DenseResidual(PLAN).residual(clique) @ histogram.ravel() * query.scale
+    assert exact.dtype == np.int64
+    assert exact.shape == query.shape
+    np.testing.assert_allclose(exact.ravel(), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("clique", PLAN.closure.cliques)
+def test_no_neighbour_moves_the_answers_beyond_the_declared_sensitivity(
+    clique: tuple[str, ...], relation: Neighbours
+) -> None:
+    query = ResidualQuery(clique, PLAN.clique_bases(clique))
+    bound = sensitivity(query.row_norms, max_rows=1, neighbours=relation)
+    here = query.answer(table().counts([clique]))
+    moves = [here - query.answer(other.counts([clique])) for other in neighbours_of(table(), relation)]
+    furthest = max(int(np.sum(move**2)) for move in moves)
+    assert furthest <= bound.l2_squared
+    assert max(int(np.sum(np.abs(move))) for move in moves) <= bound.l1
+    if relation is Neighbours.ADD_REMOVE:
+        assert furthest == bound.l2_squared
+
+
+def test_replacing_is_exact_on_plain_attributes() -> None:
+    domain = Domain({"a": 3, "b": 4})
+    query = ResidualQuery(("a", "b"), (PlainBasis(3), PlainBasis(4)))
+    cells = list(itertools.product(range(3), range(4)))
+    moves = []
+    for one, two in itertools.product(cells, cells):
+        answers = [query.answer(TinyTable(domain, [row]).counts([("a", "b")])) for row in (one, two)]
+        moves.append(int(((answers[0] - answers[1]) ** 2).sum()))
+    assert query.row_norms.gap_l2_squared == max(moves)
+
+
+def test_the_total_is_one_cell_and_does_not_move_when_rows_are_replaced() -> None:
+    total = ResidualQuery((), ())
+    assert total.row_norms.one_cell
+    assert total.row_norms.gap_l2_squared == 0
+    assert total.answer({(): np.array(7)}) == 7
+    assert not ResidualQuery(("a",), (PlainBasis(2),)).row_norms.one_cell
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("rho", [Fraction(1, 3), 0.5, 1e-6, 123.456])
+def test_exact_costs_add_up_to_the_budget_and_not_beyond(rho: Fraction | float, relation: Neighbours) -> None:
+    plan = select_residual(MIXED, rho=rho, neighbours=relation).value
+    spent = Fraction(0)
+    for request, sigma_squared in zip(requests(plan), plan.sigma_squared, strict=True):
+        noise = request.noise
+        assert isinstance(noise, DiscreteGaussian)
+        bound = sensitivity(request.query.row_norms, max_rows=1, neighbours=relation)
+        event = noise.event(bound)
+        assert event.cost.rho == bound.l2_squared / (2 * noise.variance_parameter)
+        spent += event.cost.rho
+        assert isinstance(request.query, ResidualQuery)
+        assert noise.variance_parameter / request.query.scale**2 == pytest.approx(sigma_squared, rel=1e-9)
+    assert spent == sum_binary(exact_shares(plan)) <= Fraction(rho)
+    assert spent == pytest.approx(Fraction(rho), rel=1e-12)
+
+
+def test_shares_are_binary_so_that_sums_stay_short() -> None:
+    shares = exact_shares(select_residual(Workload.upto(Domain({f"a{i}": 2 + i for i in range(12)}), 3), rho=0.1).value)
+    assert all(share.denominator & (share.denominator - 1) == 0 for share in shares)
+    assert sum(shares) == sum_binary(shares)
+    assert sum_binary(shares).denominator.bit_length() < 120
+
+
+def test_through_the_gate_what_is_charged_is_what_was_planned() -> None:
+    account = Allowance(Budget(rho=0.3))
+    gate = Gate(table(), account, entropy=NotPrivateEntropy(1))
+    noisy = list(gate.measure(requests(PLAN)))
+    assert [answer.values.shape for answer in noisy] == [
+        tuple(basis.rows for basis in PLAN.clique_bases(clique)) for clique in PLAN.closure
+    ]
+    recomputed = sum(
+        (answer.event.cost.rho for answer in noisy if answer.event.cost.rho is not None), start=Fraction(0)
+    )
+    assert account.cost.rho == recomputed <= Fraction(0.3)
+    assert float(recomputed) == pytest.approx(PLAN.pcost / 2, rel=1e-9)
+    with pytest.raises(BudgetError):
+        gate.measure(requests(PLAN))
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_only_noisy_residuals_depend_on_the_data(relation: Neighbours) -> None:
+    plan = select_residual(MIXED, rho=0.3, neighbours=relation).value
+
+    def run(source: TinyTable) -> list:
+        gate = Gate(source, Allowance(Budget(rho=0.3)), neighbours=relation, entropy=NotPrivateEntropy(1))
+        return [answer.values for answer in gate.measure(requests(plan))]
+
+    assert check_replay(run, table(), neighbours_of(table(), relation)) > 10
+
+
+def test_units_of_several_rows_are_paid_for_by_planning_with_less() -> None:
+    plan = select_residual(MIXED, rho=Fraction(3, 10) / 4).value
+    twice = [sensitivity(r.query.row_norms, max_rows=2, neighbours=Neighbours.ADD_REMOVE) for r in requests(plan)]
+    spent = [r.noise.event(bound).cost.rho for r, bound in zip(requests(plan), twice, strict=True)]
+    assert sum(spent) <= Fraction(3, 10)
+    assert float(sum(spent)) == pytest.approx(0.3)
+
+
+def test_sets_whose_answers_could_overflow_are_refused_before_anything_is_charged() -> None:
+    domain = Domain({f"a{i}": 100 for i in range(5)})
+    plan = select_residual(Workload.kway(domain, 5), rho=0.5).value
+    with pytest.raises(SizeError, match="a0, a1, a2, a3, a4 exactly needs numbers up to 9.51e"):
+        check_measurable(plan)
+    with pytest.raises(SizeError, match="64-bit"):
+        requests(plan)
+    with pytest.raises(SizeError, match="fewer levels"):
+        ResidualQuery(domain.attributes, tuple(PlainBasis(100) for _ in range(5)))
+
+
+def test_the_largest_table_allowed_is_answered_exactly() -> None:
+    big = MatrixBasis([[2**28, -(2**28)]], scale=1)
+    query = ResidualQuery(("a",), (big,))
+    answer = query.answer({("a",): np.array([2**32, 0])})
+    assert answer.tolist() == [2**60]
+    with pytest.raises(DataError, match="more than 4294967296 rows"):
+        query.answer({("a",): np.array([2**32, 1])})
+
+
+def test_misfits_are_refused() -> None:
+    with pytest.raises(WorkloadError, match="0 bases for 1 attributes"):
+        ResidualQuery(("a",), ())
+    tiny = ResidualStrategy(DOMAIN, PLAN.bases, PLAN.closure, np.full(len(PLAN.closure), 1e300), Fraction(1, 10**9))
+    assert math.isclose(sum(float(s) for s in exact_shares(tiny)), tiny.pcost / 2, rel_tol=1e-9)
+    with pytest.raises(BudgetError, match="too small to be of use"):
+        requests(tiny)
