@@ -10,11 +10,11 @@ Privacy: post-processing of released values.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import chdtri
 
 from hush.domain import Clique
 from hush.inference.estimates import Array, Estimates
@@ -23,7 +23,7 @@ from hush.report.sums import cell_errors
 LARGEST_TABLE = 50_000
 MOST_COLUMNS = 500
 MOST_PAIRED = 24
-NOISE_SPREADS = 4.0
+BY_CHANCE = 1e-5  # some hundred pairs are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class Ranked:
     def visible(self) -> bool:
         """Whether the departure is beyond what noise alone would give.
 
-        Of pure noise, departure^2 has mean about 1 and standard deviation sqrt(2 / freedom).
+        Of pure noise, departure^2 times the freedom is about a chi-square variate of that freedom.
         """
-        return self.departure**2 > 1 + NOISE_SPREADS * math.sqrt(2 / self.freedom)
+        return self.departure**2 * self.freedom > float(chdtri(self.freedom, BY_CHANCE))
 
 
 def rank_columns(estimates: Estimates) -> list[Ranked]:
@@ -75,13 +75,22 @@ def _column(estimates: Estimates, clique: Clique) -> Ranked:
 
 
 def _pair(estimates: Estimates, clique: Clique) -> Ranked:
+    """The difference of a cell from r c / n, the product of its row's and column's totals over the total.
+
+    Its variance is that of the cell plus, by the delta method, (c/n)^2 var(r) + (r/n)^2 var(c) + (r c / n^2)^2 var(n);
+    what these share with the cell makes it smaller and is left out.
+    """
     counts, errors = estimates.counts(clique), cell_errors(estimates, clique)
-    total = float(counts.sum())
+    row_errors, column_errors = (cell_errors(estimates, (name,)) for name in clique)
+    total, total_error = float(counts.sum()), float(cell_errors(estimates, ()))
     freedom = max((counts.shape[0] - 1) * (counts.shape[1] - 1), 1)
-    if total <= 0:  # nothing to compare with: noise hides even the total
+    if total <= max(2 * total_error, 0.0):  # nothing to compare with: noise hides even the total
         return Ranked(clique=clique, departure=0.0, freedom=freedom)
-    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
-    return Ranked(clique=clique, departure=departure(counts, expected, errors, freedom), freedom=freedom)
+    rows, columns = (counts.sum(axis=axis, keepdims=True) / total for axis in (1, 0))
+    expected = total * rows * columns
+    spread = (columns * row_errors[:, None]) ** 2 + (rows * column_errors) ** 2 + (rows * columns * total_error) ** 2
+    found = departure(counts, expected, np.sqrt(errors**2 + spread), freedom)
+    return Ranked(clique=clique, departure=found, freedom=freedom)
 
 
 def _fit(estimates: Estimates, clique: Clique) -> bool:
