@@ -308,6 +308,12 @@ def test_rows_come_in_the_order_asked_for(tail: str, labels: list[str]) -> None:
     assert answers.labels["sex"] == labels
 
 
+def test_rows_chosen_by_their_estimates_say_so() -> None:
+    text = "SELECT sex, COUNT(*) n FROM t GROUP BY sex ORDER BY "
+    assert any("rows were chosen by their estimates" in note for note in ask(f"{text} n DESC LIMIT 1").notes)
+    assert ask(f"{text} n DESC").notes == ask(f"{text} sex LIMIT 1").notes == ask(f"{text} n LIMIT 9").notes == ()
+
+
 def test_texts_are_ordered_as_texts_and_numbers_as_numbers() -> None:
     schema = Schema(
         [Categorical(name="a", values=(10, 9, 2)), Categorical(name="b", values=("10", "9", "2"), missing=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from hush.schema import Categorical
 from hush.schema.column import OTHER, canonical
 
 Key = np.ndarray[Any, Any]
+CHOSEN = "{}: rows were chosen by their estimates, which tend to be too extreme then; intervals do not allow for it."
 
 
 def ordered(answers: Answers, output: Output, query: Query, scope: Scope) -> Answers:
@@ -24,15 +26,20 @@ def ordered(answers: Answers, output: Output, query: Query, scope: Scope) -> Ans
     if not query.order and query.limit is None and not query.offset:
         return answers
     keys: list[Key] = []
+    chosen: list[str] = []
     for node in query.order:
         item = _item(node, output, scope)
+        chosen += [item.name] if item.column is None else []
         values, absent = _key(item, answers)
         sign = -1 if node.args.get("desc") else 1
         nulls_first = bool(node.args.get("nulls_first"))
         keys += [absent != nulls_first, np.where(absent, 0, sign * values)]
     rows: Codes = np.lexsort(keys[::-1]) if keys else np.arange(len(answers))
     end = None if query.limit is None else query.offset + query.limit
-    return answers.take(rows[query.offset : end])
+    kept = answers.take(rows[query.offset : end])
+    if chosen and len(kept) < len(answers):
+        return replace(kept, notes=(*kept.notes, CHOSEN.format(chosen[0])))
+    return kept
 
 
 def _item(node: exp.Expr, output: Output, scope: Scope) -> Item:
