@@ -16,7 +16,14 @@ from hush.workloads.storage import unpack_domain, unpack_workload
 
 
 def load(path: str | Path) -> Release | Plan:
-    """The release or plan that `save` wrote; reads no private data and runs nothing that the file holds."""
+    """The release or plan that `save` wrote; reads no private data and runs nothing that the file holds.
+
+    >>> import hush, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "plan.hush")
+    >>> hush.plan(hush.Workload.kway(hush.Domain({"age": 85, "sex": 2}), 1), hush.Budget(rho=0.5)).save(path)
+    >>> load(path)
+    Plan(residual, 2 tables, rho=0.5)
+    """
     with ArchiveReader(path, versions={KIND: VERSION, PLAN_KIND: PLAN_VERSION}) as archive:
         return _release(path, archive) if archive.kind == KIND else _plan(path, archive)
 

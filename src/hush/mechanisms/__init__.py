@@ -1,4 +1,10 @@
-"""Compositions of select, measure and reconstruct, by name."""
+"""Compositions of select, measure and reconstruct; an object goes wherever its name goes.
+
+>>> import hush
+>>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2}), 2)
+>>> hush.plan(workload, hush.Budget(rho=0.5), mechanism=Residual(loss="maxvar"))
+Plan(residual, 1 tables, rho=0.5)
+"""
 
 from hush.mechanisms.residual import Residual
 

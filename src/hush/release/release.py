@@ -28,6 +28,12 @@ class Release(ABC):
     """What a mechanism gave out: estimates with errors, and the promise they were made under.
 
     Everything here is post-processing: it reads no private data and can be done for ever.
+
+    >>> import hush
+    >>> table = hush.read(hush.datasets.people(1000, seed=1), hush.datasets.people_schema())
+    >>> release = hush.plan(hush.Workload.kway(table.domain, 1), hush.Budget(rho=0.5)).release(table)
+    >>> release.counts(("sex",)).shape, release.marginal("sex").to_arrow().num_rows
+    ((2,), 2)
     """
 
     mechanism: str

@@ -1,0 +1,48 @@
+"""The public surface: few names, all documented, all with examples, one version."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import hush
+from hush.cli.main import main
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_at_most_thirty_public_names_and_all_of_them_are_documented() -> None:
+    documented = set(
+        re.findall(r"^\| `hush\.(\w+)` \|", (ROOT / "docs" / "reference.md").read_text(), flags=re.MULTILINE)
+    )
+    assert set(hush.__all__) == documented
+    assert len(hush.__all__) < 30
+    assert all(hasattr(hush, name) for name in hush.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(set(hush.__all__) - {"__version__", "HushError", "Neighbours"}))
+def test_every_public_name_has_a_docstring_and_an_example(name: str) -> None:
+    thing = getattr(hush, name)
+    assert thing.__doc__
+    own = Path(__import__("inspect").getsourcefile(thing)).read_text()
+    assert ">>>" in own
+
+
+def test_the_version_is_the_changelogs() -> None:
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == hush.__version__
+
+
+def test_every_command_is_in_the_readme_and_has_help() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert all(command.help for command in main.commands.values())
+    assert {name for name in main.commands if not re.search(rf"(hush|make) {name}\b", readme)} == set()
+
+
+def test_the_suite_has_not_shrunk(request: pytest.FixtureRequest) -> None:
+    """A floor on the number of tests, checked when the whole suite is collected."""
+    collected = request.session.items
+    folders = {item.path.parent.name for item in collected}
+    whole = {"privacy", "tables", "schema", "strategies", "release", "cli"} <= folders
+    assert len(collected) > (1500 if whole else 0)
