@@ -89,6 +89,6 @@ class ArchiveError(HushError):
 class InterruptedRelease(HushError):
     """A release that was stopped after its charge; `release` holds what was measured until then, and it is paid for."""
 
-    def __init__(self, message: str, *, release: object) -> None:
+    def __init__(self, message: str, *, release: object = None) -> None:
         super().__init__(message)
         self.release = release
