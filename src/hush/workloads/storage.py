@@ -13,7 +13,12 @@ from hush.errors import ArchiveError, HushError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
 from hush.workloads.workload import Term, Workload
 
-_SIZED: dict[str, Callable[[int], LinearOperator]] = {"identity": Identity, "total": Total, "prefix": Prefix, "range": AllRange}
+_SIZED: dict[str, Callable[[int], LinearOperator]] = {
+    "identity": Identity,
+    "total": Total,
+    "prefix": Prefix,
+    "range": AllRange,
+}
 
 
 def pack_cliques(domain: Domain, cliques: Iterable[Clique], prefix: str) -> dict[str, np.ndarray[Any, Any]]:
