@@ -1,0 +1,72 @@
+"""hush report: from a release file to a page."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hush.cli.main import main
+from hush.datasets import people, people_schema
+from hush.planning import plan
+from hush.privacy.budget import Budget
+from hush.privacy.entropy import NotPrivateEntropy
+from hush.tables import read
+from hush.workloads import Workload
+
+
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, ["report", *(str(arg) for arg in args)])
+
+
+def release_file(path: Path, *, seeded: bool) -> Path:
+    schema = people_schema()
+    made = plan(Workload.marginals(schema.domain, [("sex", "region")]), Budget(rho=0.25))
+    table = read(people(300, seed=5), schema)
+    made.release(table, entropy=NotPrivateEntropy(seed=1) if seeded else None).save(path)
+    return path
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    return release_file(tmp_path / "people.hush", seeded=False)
+
+
+def test_a_page_is_written_and_the_spent_budget_said(release: Path, tmp_path: Path) -> None:
+    result = run(release, "-o", tmp_path / "people.html")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(
+        f"wrote {tmp_path / 'people.html'}; nothing was spent, the release had spent rho=0.25"
+    )
+    assert "What this release says" in (tmp_path / "people.html").read_text(encoding="utf-8")
+
+
+def test_seeded_noise_is_called_out_on_the_terminal_too(tmp_path: Path) -> None:
+    file = release_file(tmp_path / "test.hush", seeded=True)
+    result = run(file, "-o", tmp_path / "test.html")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("hush: NOT PRIVATE")
+
+
+def test_a_page_that_exists_is_kept(release: Path, tmp_path: Path) -> None:
+    page = tmp_path / "people.html"
+    page.write_text("mine")
+    result = run(release, "-o", page)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "exists already; choose another name or add --force" in result.stderr
+    assert page.read_text() == "mine"
+    assert run(release, "-o", page, "--force").exit_code == 0
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_what_is_no_release_is_refused_in_one_line(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.hush"
+    bad.write_bytes(b"PK\x03\x04 not an archive")
+    result = run(bad, "-o", tmp_path / "page.html")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_folder_that_does_not_exist(release: Path, tmp_path: Path) -> None:
+    result = run(release, "-o", tmp_path / "none" / "page.html")
+    assert result.exit_code == 2
+    assert "cannot be written: No such file or directory" in result.stderr
