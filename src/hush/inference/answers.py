@@ -63,14 +63,15 @@ class ResidualAnswers:
     def __setitem__(self, clique: Iterable[str], values: Any) -> None:
         clique = tuple(clique)
         index = self.strategy.closure.index(clique)
-        array = np.asarray(values)
-        if not np.issubdtype(array.dtype, np.integer) or array.shape != self.shape(clique):
+        array, shape = np.asarray(values), self.shape(clique)
+        if not np.issubdtype(array.dtype, np.integer) or array.shape != shape:
             raise DataError(
-                f"residual answers of {clique!r}: expected integers of shape {self.shape(clique)}, "
+                f"residual answers of {clique!r}: expected integers of shape {shape}, "
                 f"got {array.dtype} of shape {array.shape}"
             )
         ordered = self.strategy.domain.clique(clique)
-        array = np.transpose(array, [clique.index(name) for name in ordered])
+        if ordered != clique:
+            array = np.transpose(array, [clique.index(name) for name in ordered])
         self.flat[self.starts[index] : self.starts[index + 1]] = array.ravel()
         self.filled[index] = True
 

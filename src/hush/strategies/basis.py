@@ -227,19 +227,19 @@ class MatrixBasis(Basis):
     def scale(self) -> int:
         return self._scale
 
-    @property
+    @cached_property
     def largest_entry(self) -> int:
         return int(np.abs(self.matrix).max())
 
-    @property
+    @cached_property
     def largest_l1(self) -> int:
         return int(np.abs(self.matrix).sum(axis=0).max())
 
-    @property
+    @cached_property
     def largest_l2_squared(self) -> int:
         return int(self._gram.diagonal().max())
 
-    @property
+    @cached_property
     def opposition(self) -> Fraction:
         return Fraction(max(0, -int(self._gram.min())), self.largest_l2_squared)
 
@@ -283,6 +283,10 @@ class MatrixBasis(Basis):
         )
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash((MatrixBasis, self._scale, self.matrix.shape, self.matrix.tobytes()))
 
     def __repr__(self) -> str:

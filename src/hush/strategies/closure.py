@@ -14,6 +14,7 @@ from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
 
 LARGEST_CLOSURE = 20_000_000
+MOST_BY_NAME = 1_000_000
 
 Places = np.ndarray[Any, np.dtype[np.int32]]
 Indices = np.ndarray[Any, np.dtype[np.int64]]
@@ -89,11 +90,18 @@ class Closure:
         """The ascending places of a clique's attributes in the domain."""
         return tuple(sorted(self._place[name] for name in self.domain.check(clique)))
 
+    @cached_property
+    def _positions(self) -> dict[Clique, int]:
+        """Positions by name, for closures small enough to be asked for set by set."""
+        return {clique: at for at, clique in enumerate(self.cliques)} if len(self) <= MOST_BY_NAME else {}
+
     def index(self, clique: Iterable[str]) -> int:
         """The position of a clique, whatever the order of its names; WorkloadError outside the closure."""
         clique = tuple(clique)
-        places = self.places(clique)
-        found = self.lookup(np.array([places], dtype=np.int32))[0]
+        known = self._positions.get(clique)
+        if known is not None:
+            return known
+        found = self.lookup(np.array([self.places(clique)], dtype=np.int32))[0]
         if found < 0:
             raise WorkloadError(
                 f"{clique!r} is not a subset of any set of the workload, so nothing about it was measured; "

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,11 +89,15 @@ class ResidualStrategy:
         """Memory for all noisy answers as int64."""
         return 8 * int(self.cells.sum())
 
+    @cached_property
+    def _by_name(self) -> dict[str, Basis]:
+        return {name: basis for name, basis in zip(self.domain, self.bases, strict=True) if basis is not None}
+
     def basis(self, attribute: str) -> Basis:
         """The basis of an attribute that some set has."""
-        self.domain.check((attribute,))
-        found = self.bases[self.domain.attributes.index(attribute)]
+        found = self._by_name.get(attribute)
         if found is None:
+            self.domain.check((attribute,))
             raise WorkloadError(f"attribute {attribute!r} is in no set of the plan; add it to the workload")
         return found
 

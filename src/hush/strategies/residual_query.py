@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 LARGEST_ROWS = 2**32
 _SHARE_BITS = 48
-_TOTAL = RowNorms(Fraction(1), Fraction(1), Fraction(0), Fraction(0), one_cell=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,7 @@ class ResidualQuery:
     @property
     def row_norms(self) -> RowNorms:
         """Exact for a row by itself; for two rows exact in L2 on plain bases, else a bound."""
-        if not self.bases:
-            return _TOTAL
-        l1 = Fraction(math.prod(basis.largest_l1 for basis in self.bases))
-        l2 = Fraction(math.prod(basis.largest_l2_squared for basis in self.bases))
-        return RowNorms(l1, l2, 2 * l1, 2 * l2 * (1 + max(basis.opposition for basis in self.bases)))
+        return _row_norms(self.bases)
 
     def answer(self, counts: Counts) -> Integers:
         """M along each axis; exact, since sums modulo 2^64 of numbers that fit in the end are right in the end."""
@@ -85,6 +81,15 @@ class ResidualQuery:
         for axis, basis in enumerate(self.bases):
             values = basis.measure(values, axis)
         return np.asarray(values, order="C")
+
+
+@lru_cache(maxsize=4096)
+def _row_norms(bases: tuple[Basis, ...]) -> RowNorms:
+    if not bases:
+        return RowNorms(Fraction(1), Fraction(1), Fraction(0), Fraction(0), one_cell=True)
+    l1 = Fraction(math.prod(basis.largest_l1 for basis in bases))
+    l2 = Fraction(math.prod(basis.largest_l2_squared for basis in bases))
+    return RowNorms(l1, l2, 2 * l1, 2 * l2 * (1 + max(basis.opposition for basis in bases)))
 
 
 def requests(strategy: ResidualStrategy) -> list[Request]:
@@ -99,10 +104,13 @@ def requests(strategy: ResidualStrategy) -> list[Request]:
     """
     check_measurable(strategy)
     made = []
+    laws: dict[tuple[Fraction, Fraction], DiscreteGaussian] = {}
     for clique, share in zip(strategy.closure, exact_shares(strategy), strict=True):
         query = ResidualQuery(clique, strategy.clique_bases(clique))
-        norms = sensitivity(query.row_norms, max_rows=1, neighbours=strategy.neighbours)
-        made.append(Request(query, DiscreteGaussian(norms.l2_squared / (2 * share))))
+        norm = sensitivity(query.row_norms, max_rows=1, neighbours=strategy.neighbours).l2_squared
+        law = laws.get((norm, share)) or DiscreteGaussian(norm / (2 * share))
+        laws[norm, share] = law
+        made.append(Request(query, law))
     return made
 
 

@@ -40,7 +40,7 @@ class DenseResidual:
     def residual(self, clique: Iterable[str]) -> Floats:
         """kron over all attributes of M_i / L_i within the clique and 1^T outside it."""
         chosen = set(clique)
-        product = np.ones((1, 1))
+        product: Floats = np.ones((1, 1))
         for name, size in zip(self.strategy.domain, self.strategy.domain.shape, strict=True):
             inside = basis_matrix(self.strategy.basis(name)) if name in chosen else np.ones((1, size))
             product = np.kron(product, inside)
@@ -49,7 +49,7 @@ class DenseResidual:
     def marginal(self, clique: Clique, blocks: Iterable[LinearOperator] | None = None) -> Floats:
         """The marginal on a clique in domain order, or the product of query blocks on it, as a matrix."""
         own = dict(zip(clique, (block.dense() for block in blocks), strict=True)) if blocks is not None else {}
-        product = np.ones((1, 1))
+        product: Floats = np.ones((1, 1))
         for name, size in zip(self.strategy.domain, self.strategy.domain.shape, strict=True):
             identity = np.eye(size) if name in clique else np.ones((1, size))
             product = np.kron(product, own.get(name, identity))
