@@ -18,10 +18,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hush.errors import DataError
+from hush.mechanisms.plan import Plan
 from hush.privacy import account, budget, conversions, entropy, gate, noise, selection, sensitivity
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.sensitivity import RowNorms, Sensitivity
+from hush.schema import Integer
+from hush.strategies.residual_query import ResidualQuery
+from hush.tables import encoding
+from hush.tables import selection as tables_selection
 
 HERE = Path(__file__).parent.parent
 Patch = pytest.MonkeyPatch
@@ -196,6 +202,60 @@ def nearest_rounding(patch: Patch) -> None:
     patch.setattr(conversions, "_down", float)
 
 
+def unit_bound_ignored(patch: Patch) -> None:
+    """User-level privacy claimed, the bound not enforced (dpsynth's max_records_per_user)."""
+    patch.setattr(
+        tables_selection.Selection,
+        "_kept",
+        lambda self, encoded: f"SELECT * EXCLUDE (unit), unit IS NULL AS orphan FROM ({encoded})",
+    )
+
+
+def unit_rows_by_rank(patch: Patch) -> None:
+    """Rows kept by their rank among all rows, so that one person's rows decide which of another's are counted."""
+    true = tables_selection.Selection._kept
+    patch.setattr(
+        tables_selection.Selection,
+        "_kept",
+        lambda self, encoded: true(self, encoded).replace("OVER (PARTITION BY unit ORDER BY", "OVER (ORDER BY"),
+    )
+
+
+def nan_slips_through(patch: Patch) -> None:
+    """NaN is neither below nor above a bound, and passes clipping (smartnoise #580)."""
+    patch.setattr(encoding, "_missing_numbers", lambda column, p: ["FALSE"])
+
+
+def refusal_quotes_a_cell(patch: Patch) -> None:
+    """An error message that helps with the offending value."""
+
+    def wrong(self: Any, refused: Any) -> None:
+        if any(refused):
+            with self.source.session() as session:
+                raise DataError(f"column 'x' holds {session.execute(self.source.select).fetchall()}")
+
+    patch.setattr(tables_selection.Selection, "check", wrong)
+
+
+def exact_total_in_file(patch: Patch) -> None:
+    """The exact number of rows in a saved release (SmartNoise returns as many rows as it was given)."""
+    true = Plan.release
+
+    def wrong(self: Any, table: Any, **options: Any) -> Any:
+        release = true(self, table, **options)
+        total = int(table.counts([()])[()])
+        release.statement = dataclasses.replace(release.statement, version=f"0.1.0+{total}")
+        return release
+
+    patch.setattr(Plan, "release", wrong)
+
+
+def cost_from_a_cache(patch: Patch) -> None:
+    """What is measured twice as finely as it is charged for: the cost comes from another matrix (V25)."""
+    true = ResidualQuery.answer
+    patch.setattr(ResidualQuery, "answer", lambda self, counts: 2 * true(self, counts))
+
+
 ZOO = {
     "fixed seed": Bug(fixed_seed, "privacy/test_gate.py::test_two_runs_by_default_differ"),
     "fixed seed, seen in the words": Bug(
@@ -252,6 +312,32 @@ ZOO = {
     ),
     "conversions rounded to nearest": Bug(
         nearest_rounding, "privacy/test_conversions.py::test_gaussian_delta_is_never_below_the_exact_curve"
+    ),
+    "unit bound not enforced": Bug(
+        unit_bound_ignored,
+        "tables/test_selection.py::test_a_unit_of_many_rows_changes_counts_by_its_share",
+        {"engine": "memory", "most": 3},
+    ),
+    "kept rows depend on others": Bug(
+        unit_rows_by_rank, "tables/test_selection.py::test_what_is_kept_of_a_unit_does_not_depend_on_others"
+    ),
+    "NaN slips past clipping": Bug(
+        nan_slips_through, "tables/test_hostile.py::test_hostile_numbers_land_in_one_bin_each"
+    ),
+    "a message quotes a cell": Bug(
+        refusal_quotes_a_cell,
+        "tables/test_hostile.py::test_a_refused_cell_is_never_quoted",
+        {"column": Integer(name="x", low=0, high=3), "value": "zebra-7319"},
+    ),
+    "exact row count in a file": Bug(
+        exact_total_in_file,
+        "mechanisms/test_residual.py::test_replay_finds_nothing_beside_the_gate",
+        {"workload": suite("mechanisms/test_residual.py").PLAIN},
+    ),
+    "sensitivity of another matrix": Bug(
+        cost_from_a_cache,
+        "mechanisms/test_residual.py::test_no_neighbour_is_further_than_the_charge",
+        {"workload": suite("mechanisms/test_residual.py").PLAIN, "relation": Neighbours.ADD_REMOVE},
     ),
     "overflow": Bug(
         overflow,

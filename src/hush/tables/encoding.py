@@ -97,7 +97,7 @@ def refusal(column: Column) -> str:
         remedies.append('set outside = "clamp"')
     if not column.missing:
         remedies.append("set missing = true")
-    remedy = ", ".join([*remedies, "or clean the source"])
+    remedy = ", ".join([*remedies, "or clean the source" if remedies else "clean the source"])
     return f"column {column.name!r} holds values outside its declared levels (how many is private); {remedy}"
 
 
