@@ -80,6 +80,7 @@ caption { text-align: left; color: var(--soft); padding-bottom: .25rem; }
 th, td { padding: .25rem .9rem .25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--rule); }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 tbody th { font-weight: 400; min-width: 7rem; }
+td:not(.number) { min-width: 6rem; }
 th.number, td.number { text-align: right; white-space: nowrap; padding-left: .6rem; }
 @page { margin: 15mm 16mm; }
 @media print {
