@@ -72,6 +72,7 @@ svg .hatch { fill: none; stroke: var(--soft); stroke-width: .8; opacity: .75; }
 svg .pale, svg .deep { font-size: 11px; pointer-events: none; }
 svg .pale { fill: var(--pale); }
 svg .deep { fill: var(--deep); }
+.example { margin-bottom: 1.75rem; }
 details { margin-top: .35rem; font-size: .875rem; }
 summary { color: var(--soft); cursor: pointer; }
 .scroll { overflow-x: auto; }
