@@ -40,8 +40,9 @@ class ResidualEstimates:
         """The largest cliques that can be estimated."""
         found: list[Clique] = []
         inner: set[Clique] = set()
+        whole = bool(self._answers.filled.all())
         for clique in reversed(self.strategy.closure.cliques):
-            if not self.covers(clique):
+            if not (whole or self.covers(clique)):
                 continue
             if clique not in inner:
                 found.append(clique)

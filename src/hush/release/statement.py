@@ -44,7 +44,7 @@ class Statement:
         delta = self.budget.delta or 1e-9
         spent = Budget(rho=self.rho)
         lines = [
-            ("Protects", f"{unit}: tables that differ in it cannot be told apart"),
+            ("Protects", f"{unit}: tables that differ in it lead to nearly the same releases"),
             ("Neighbours", self.neighbours.value),
             ("Budget", str(self.budget)),
             ("Spent", f"rho={self.rho:.6g} zCDP, that is epsilon={spent.epsilon_at(delta):.4g} at delta={delta:g}"),
