@@ -43,7 +43,7 @@ class DenseResidual:
         product: Floats = np.ones((1, 1))
         for name, size in zip(self.strategy.domain, self.strategy.domain.shape, strict=True):
             inside = basis_matrix(self.strategy.basis(name)) if name in chosen else np.ones((1, size))
-            product = np.kron(product, inside)
+            product = np.asarray(np.kron(product, inside), dtype=np.float64)
         return product
 
     def marginal(self, clique: Clique, blocks: Iterable[LinearOperator] | None = None) -> Floats:
@@ -52,7 +52,7 @@ class DenseResidual:
         product: Floats = np.ones((1, 1))
         for name, size in zip(self.strategy.domain, self.strategy.domain.shape, strict=True):
             identity = np.eye(size) if name in clique else np.ones((1, size))
-            product = np.kron(product, own.get(name, identity))
+            product = np.asarray(np.kron(product, own.get(name, identity)), dtype=np.float64)
         return product
 
     def estimate(self, queries: Floats, answers: Floats) -> Floats:

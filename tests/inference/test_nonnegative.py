@@ -1,0 +1,145 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from hush.domain import Domain
+from hush.errors import ConvergenceError, DataError, WorkloadError
+from hush.inference.nonnegative import disagreement, largest_cliques, nonnegative_tables
+from hush.inference.rounding import round_nested, whole_tables
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
+CLIQUES = [("a", "b"), ("b", "c"), ("a", "c")]
+
+
+def noisy_tables(seed: int, spread: float = 3.0) -> dict:
+    """Tables that agree, as reconstruction makes them, with some cells below zero."""
+    random = np.random.default_rng(seed)
+    joint = random.poisson(2.0, size=DOMAIN.shape) + spread * random.normal(size=DOMAIN.shape)
+    joint += (30 - joint.sum()) / joint.size
+    return {clique: joint.sum(axis=tuple(i for i, n in enumerate(DOMAIN) if n not in clique)) for clique in CLIQUES}
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.floats(0, 8))
+def test_tables_become_non_negative_and_agree(seed: int, spread: float) -> None:
+    found = nonnegative_tables(DOMAIN, noisy_tables(seed, spread), total=30.0, tolerance=1e-3, iterations=20000)
+    tables = found.checked()
+    assert min(table.min() for table in tables.values()) >= 0
+    assert disagreement(DOMAIN, tables) < 1e-9
+    assert all(table.sum() == pytest.approx(30) for table in tables.values())
+    assert found.stats["uniform_share"] <= 1e-3
+
+
+def test_tables_that_need_nothing_are_left_alone() -> None:
+    joint = np.arange(12.0).reshape(2, 3, 2)
+    given_tables = {("a", "b"): joint.sum(axis=2), ("b", "c"): joint.sum(axis=0)}
+    found = nonnegative_tables(DOMAIN, given_tables)
+    assert found.stats["iterations"] == found.stats["moved"] == found.stats["uniform_share"] == 0
+    for clique, table in given_tables.items():
+        np.testing.assert_allclose(found.value[clique], table)
+
+
+def test_it_is_the_nearest_such_point() -> None:
+    """Against a general solver over the joint cells; two tables that share one attribute always have a joint."""
+    tables = {clique: noisy_tables(5, 5.0)[clique] for clique in CLIQUES[:2]}
+    weights = {("a", "b"): 1.0, ("b", "c"): 4.0}
+    found = nonnegative_tables(DOMAIN, tables, total=30.0, weights=weights, tolerance=1e-6, iterations=10**5).checked()
+
+    def distance(x: np.ndarray) -> float:
+        joint = x.reshape(2, 3, 2)
+        near = {("a", "b"): joint.sum(axis=2), ("b", "c"): joint.sum(axis=0)}
+        return sum(weights[clique] * np.sum((near[clique] - tables[clique]) ** 2) for clique in near)
+
+    best = optimize.minimize(
+        distance, np.full(12, 2.5), bounds=[(0, None)] * 12, constraints={"type": "eq", "fun": lambda x: x.sum() - 30},
+        method="SLSQP", options={"ftol": 1e-12, "maxiter": 1000},
+    )  # fmt: skip
+    reached = sum(weights[clique] * np.sum((found[clique] - tables[clique]) ** 2) for clique in tables)
+    assert reached == pytest.approx(best.fun, rel=1e-4)
+
+
+def test_tables_that_disagree_are_reconciled_by_their_weights() -> None:
+    tables = {("a", "b"): np.full((2, 3), 4.0), ("b", "c"): np.full((3, 2), 6.0)}
+    assert disagreement(DOMAIN, tables) == pytest.approx(12)
+    found = nonnegative_tables(DOMAIN, tables, total=24.0).value
+    assert disagreement(DOMAIN, found) < 1e-9
+    np.testing.assert_allclose(found[("a", "b")], 4)
+    np.testing.assert_allclose(found[("b", "c")], 4)
+
+
+def test_a_total_below_zero_leaves_empty_tables() -> None:
+    found = nonnegative_tables(DOMAIN, {("a",): np.array([-3.0, 1.0])}, iterations=50)
+    np.testing.assert_allclose(found.value[("a",)], 0, atol=1e-9)
+
+
+def test_names_may_come_in_any_order_and_what_is_left_is_said() -> None:
+    tables = {("b", "a"): noisy_tables(1, 6.0)[("a", "b")].T}
+    found = nonnegative_tables(DOMAIN, tables, iterations=0, tolerance=0.0)
+    assert found.stats["negative"] > 0
+    assert found.value[("a", "b")].min() >= 0
+    with pytest.raises(ConvergenceError, match="raise iterations or the tolerance"):
+        found.checked()
+
+
+@pytest.mark.parametrize(
+    ("tables", "options", "error", "message"),
+    [
+        ({}, {}, WorkloadError, "at least one"),
+        ({("a",): np.ones(3)}, {}, DataError, r"shape \(2,\)"),
+        ({("a",): np.array([np.nan, 1.0])}, {}, DataError, "finite"),
+        ({("a", "b"): np.ones((2, 3)), ("b", "a"): np.ones((3, 2))}, {}, WorkloadError, "given twice"),
+        ({("a",): np.ones(2)}, {"weights": {("a",): 0.0}}, WorkloadError, "weights"),
+    ],
+)
+def test_bad_tables_are_refused(tables: dict, options: dict, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        nonnegative_tables(DOMAIN, tables, **options)
+
+
+def test_largest_cliques() -> None:
+    assert largest_cliques([("a",), ("a", "b"), (), ("c",), ("a", "b")]) == [("a", "b"), ("c",)]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(1, 5), min_size=0, max_size=4), st.integers(0, 2**32 - 1))
+def test_rounding_moves_no_cell_and_no_leading_margin_by_one(sizes: list[int], seed: int) -> None:
+    table = np.random.default_rng(seed).gamma(0.7, 2.0, size=sizes)
+    total = round(float(table.sum()))
+    whole = round_nested(table, total)
+    assert whole.dtype == np.int64
+    assert whole.min() >= 0
+    assert whole.sum() == total
+    for axis in range(len(sizes) + 1):
+        rest = tuple(range(axis, len(sizes)))
+        assert np.abs(whole.sum(axis=rest) - table.sum(axis=rest)).max() < 1 + 1e-6
+
+
+def test_margins_that_differ_by_float_error_still_add_up() -> None:
+    table = np.array([[2.0, 2.99999996], [0.00000004, 1.0]])
+    whole = round_nested(table, 6)
+    assert whole.sum() == 6
+    assert whole.min() >= 0
+    crumbs = np.full((3, 7), 1 / 3) + 1e-8
+    assert round_nested(crumbs, 7).sum() == 7
+
+
+def test_whole_tables_agree_on_leading_margins() -> None:
+    found = nonnegative_tables(DOMAIN, noisy_tables(3), total=30.0, tolerance=1e-4, iterations=20000).checked()
+    whole = whole_tables(DOMAIN, found)
+    assert {int(table.sum()) for table in whole.values()} == {30}
+    np.testing.assert_array_equal(whole[("a", "b")].sum(axis=1), whole[("a", "c")].sum(axis=1))
+    for clique, table in whole.items():
+        assert np.abs(table - found[clique]).max() < 1 + 1e-6
+    for one, two in itertools.combinations(whole, 2):
+        assert whole[one].dtype == whole[two].dtype == np.int64
+
+
+def test_tables_that_cannot_be_rounded_are_refused() -> None:
+    with pytest.raises(DataError, match="negative cells"):
+        whole_tables(DOMAIN, {("a",): np.array([-0.5, 1.5])})
+    with pytest.raises(DataError, match="does not add up to 7"):
+        whole_tables(DOMAIN, {("a",): np.array([0.5, 1.5])}, total=7)
