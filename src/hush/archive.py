@@ -46,7 +46,7 @@ def write_archive(path: str | Path, *, kind: str, version: int, manifest: Mappin
     try:
         with (
             os.fdopen(handle, "wb") as file,
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         ):
             archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), text, zipfile.ZIP_DEFLATED)
             for member, body in members.items():

@@ -79,7 +79,7 @@ def release(
         except InterruptedRelease as stopped:
             if isinstance(stopped.release, Release):
                 stopped.release.save(output)
-            raise
+            raise InterruptedRelease(f"{stopped} in {output}", release=stopped.release) from None
     done.save(output)
     _say(done, output)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,10 @@ class ResidualEstimates:
         self._reconstruction = Reconstruction(answers)
 
     @property
+    def _whole(self) -> bool:
+        return bool(self._answers.filled.all())
+
+    @property
     def strategy(self) -> ResidualStrategy:
         """What was measured, and with how much noise."""
         return self._answers.strategy
@@ -40,9 +44,8 @@ class ResidualEstimates:
         """The largest cliques that can be estimated."""
         found: list[Clique] = []
         inner: set[Clique] = set()
-        whole = bool(self._answers.filled.all())
         for clique in reversed(self.strategy.closure.cliques):
-            if not (whole or self.covers(clique)):
+            if not (self._whole or self.covers(clique)):
                 continue
             if clique not in inner:
                 found.append(clique)
@@ -52,12 +55,17 @@ class ResidualEstimates:
     def covers(self, clique: Iterable[str]) -> bool:
         """Whether the clique and all its subsets were measured."""
         names = self.domain.clique(clique)
-        closure = self.strategy.closure
-        return names in closure and bool(self._answers.filled[closure.subsets(names)].all())
+        if names not in self.strategy.closure:
+            return False
+        return self._whole or bool(self._answers.filled[self.strategy.closure.subsets(names)].all())
 
     def counts(self, clique: Clique) -> Floats:
         """Estimated counts over a clique, in the order of its names."""
         return np.asarray(self._reconstruction.marginal(clique), order="C")
+
+    def all(self) -> Iterator[tuple[Clique, Floats]]:
+        """Every measured clique with its estimated counts, in a stream; copy the arrays that are to be kept."""
+        return self._reconstruction.marginals([clique for clique in self.strategy.closure if self.covers(clique)])
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         """The covariance of two sums over cells for every combination of levels of the first `groups` attributes.

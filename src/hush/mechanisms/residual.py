@@ -231,7 +231,7 @@ class ResidualRelease(Release):
 
     def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         entry, arrays = _pack_strategy(self.answers.strategy)
-        return entry, arrays | {"noisy": self.answers.flat, "filled": self.answers.filled}
+        return entry, arrays | {"noisy": _narrow(self.answers.flat), "filled": self.answers.filled}
 
     @classmethod
     def unpack(cls, archive: ArchiveReader, **common: Any) -> ResidualRelease:
@@ -241,10 +241,18 @@ class ResidualRelease(Release):
         answers = ResidualAnswers(strategy)
         for name, own in (("noisy", answers.flat), ("filled", answers.filled)):
             stored = archive.array(name)
-            if stored.dtype != own.dtype or stored.shape != own.shape:
+            if stored.dtype.kind != own.dtype.kind or stored.shape != own.shape:
                 raise ArchiveError("the file's noisy tables do not fit its strategy; get the release again")
             own[:] = stored
         return cls(answers=answers, **common)
+
+
+def _narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same integers in the smallest type that holds them."""
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    kinds = (np.int8, np.int16, np.int32, np.int64)
+    fitting = next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    return values.astype(fitting)
 
 
 def budget_rho(budget: Budget) -> Fraction:

@@ -171,6 +171,10 @@ def drain(first, last, fresh, counters, sizes, scans, chosen, cliques, results):
         s = chosen[k]
         source = counters[outer_offsets[s] : outer_offsets[s] + outer_cells[s]]
         target = results[inner_offsets[k] : inner_offsets[k] + inner_cells[k]]
+        if fresh and inner_lengths[k] == outer_lengths[s]:
+            for i in range(target.shape[0]):
+                target[i] = source[i]
+            continue
         if fresh:
             target[:] = 0
         fold(source, sizes, outer[s], outer_lengths[s], inner[k], inner_lengths[k], target)

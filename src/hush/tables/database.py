@@ -84,11 +84,12 @@ def grouping_sets(plan: ScanPlan, encoded: str, refused: str) -> str:
         key = "CAST(0 AS BIGINT)"
         for attribute in scan[:length]:
             key = f"({key} * {plan.sizes[attribute]} + k{attribute})"
-        keys.append(f"CASE WHEN {refused} THEN {REFUSED} ELSE {key} END AS s{number}")
+        keys.append(f"CASE WHEN refused THEN {REFUSED} ELSE {key} END AS s{number}")
     names = [f"s{number}" for number in range(len(plan.scans))]
     sets = ", ".join(f"({name})" for name in names)
     return (
-        f"SELECT {', '.join(names)}, count(*) AS n FROM (SELECT {', '.join(keys)} FROM ({encoded})) "
+        f"SELECT {', '.join(names)}, count(*) AS n FROM "
+        f"(SELECT {', '.join(keys)} FROM (SELECT *, {refused} AS refused FROM ({encoded}))) "
         f"GROUP BY GROUPING SETS ({sets})"
     )
 
