@@ -42,7 +42,9 @@ def peer(cells: int, sigma: float) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, default=1_000_000)
-    parser.add_argument("--peer-cells", type=int, default=20_000, help="opendp's time grows linearly; fewer cells suffice")
+    parser.add_argument(
+        "--peer-cells", type=int, default=20_000, help="opendp's time grows linearly; fewer cells suffice"
+    )
     parser.add_argument("--sigma", type=float, default=91.0)
     options = parser.parse_args()
     cells, sigma, entropy = options.cells, options.sigma, SystemEntropy()

@@ -53,7 +53,10 @@ class Broken:
         return np.array(self.values, dtype=self.dtype)
 
 
-def gate(budget: Budget = Budget(rho=10.0), **options: object) -> tuple[Gate, TinyTable, Allowance]:
+ROOMY = Budget(rho=10.0)
+
+
+def gate(budget: Budget = ROOMY, **options: object) -> tuple[Gate, TinyTable, Allowance]:
     table, account = TinyTable(DOMAIN, ROWS), Allowance(budget)
     return Gate(table, account, **options), table, account  # type: ignore[arg-type]
 

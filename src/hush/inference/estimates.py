@@ -33,7 +33,7 @@ class Estimates(Protocol):
     def covariance(self, clique: Clique, first: Array, second: Array, groups: int) -> Array:
         """The covariance of two sums over cells, for every combination of levels of the first `groups` attributes.
 
-        `first` and `second` are coefficients of shape `domain.sizes(clique)`. For each cell g of the first `groups` axes
-        the sums are f_g = sum_x first[g, x] count[g, x], and likewise for `second`; returns cov(f_g, s_g) with the shape
-        of those axes. With first = second = 1 and all axes grouped it is the variance of every cell.
+        `first` and `second` are coefficients of shape `domain.sizes(clique)`. For each cell g of the first `groups`
+        axes the sums are f_g = sum_x first[g, x] count[g, x], and likewise for `second`; returns cov(f_g, s_g) with the
+        shape of those axes. With first = second = 1 and all axes grouped it is the variance of every cell.
         """
