@@ -246,5 +246,5 @@ def test_the_remedy_fits_the_column() -> None:
     assert "add other = true, set missing = true" in refusal(Categorical(name="x", values=("a",)))
     assert 'set outside = "clamp"' in refusal(Integer(name="x", low=0, high=1))
     assert refusal(Integer(name="x", low=0, high=1, outside=CLAMP, missing=True)) == (
-        "column 'x' holds values outside its declared levels (how many is private); or clean the source"
+        "column 'x' holds values outside its declared levels (how many is private); clean the source"
     )

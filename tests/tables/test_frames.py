@@ -140,6 +140,12 @@ def test_text_that_is_not_utf_8_is_refused() -> None:
             read(source, WORD)
 
 
+def test_a_name_that_polars_would_take_for_a_pattern() -> None:
+    schema = Schema([Integer(name="^x.*$", low=0, high=1)])
+    frame = pl.DataFrame({"^x.*$": [1], "x1": [0]})
+    assert read(frame.lazy(), schema).counts([("^x.*$",)])[("^x.*$",)].tolist() == [0, 1]
+
+
 def test_names_may_repeat_where_nobody_asks_for_them() -> None:
     frame = pd.DataFrame([[1, 2, 3, 4]], columns=["x", "y", "y", 0])
     assert counted(frame, AGE) == [0, 1, 0, 0, 0, 0]

@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_refused_with_advice() -> None:
     with pytest.raises(SizeError) as caught:
         check_counts(domain, [("age", "zip"), ("age",)], 10**6)
     message = str(caught.value)
-    assert "needs 120.0 MB, more than the 500.0 KB that memory_limit = 1.0 MB leaves" in message
+    assert "needs 160.0 MB, more than the 500.0 KB that memory_limit = 1.0 MB leaves" in message
     assert "the largest is age, zip with 10,000,000 cells; drop an attribute, use wider bins" in message
 
 

@@ -33,6 +33,13 @@ def test_counts_have_the_shape_and_order_asked_for(table) -> None:
     assert all(array.dtype == np.int64 and array.flags.c_contiguous for array in counts.values())
 
 
+def test_no_two_arrays_share_cells() -> None:
+    one = read(pa.table({"a": [0], "b": [1]}), Domain({"a": 1, "b": 3}))
+    counts = one.counts([("a", "b"), ("b", "a")])
+    counts["a", "b"][:] = 7
+    assert counts["b", "a"].tolist() == [[0], [1], [0]]
+
+
 def test_lists_generators_and_nothing_are_fine(table) -> None:
     assert list(table.counts([["a", "b"]])) == [("a", "b")]
     assert list(table.counts(clique for clique in [("a",)])) == [("a",)]

@@ -23,7 +23,7 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 SMALL_WORK = 2**17  # row-and-scan pairs below which threads cost more than they bring
 LARGEST_COUNTER = 2**32 - 1
-LARGEST_COPY = 2**22  # cells that a thread may have for itself when threads share a scan
+LARGEST_COPIES = 2**24  # cells that threads may have for themselves, all together, when they share a scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,8 @@ class Accumulator:
         self._results = np.empty(int(plan.cells.sum()), np.int64)
         self._fresh = True
         counters = int(plan.scan_cells.sum())
-        self._by_rows = self._threads > 1 and len(plan.scans) < self._threads and counters <= LARGEST_COPY
+        few = len(plan.scans) < self._threads
+        self._by_rows = self._threads > 1 and few and counters * self._threads <= LARGEST_COPIES
         copies = self._threads if self._by_rows else 1
         self._counters = [np.zeros(counters, np.uint32) for _ in range(copies)]
         self._undrained = 0  # rows that are in the counters only

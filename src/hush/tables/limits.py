@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from pathlib import Path
 from hush.domain import Clique, Domain
 from hush.errors import SizeError
 
-BYTES_PER_CELL = 12  # an int64 result and the uint32 counter it comes from
+BYTES_PER_CELL = 16  # an int64 result, its uint32 counter, and as much again for merged scans
 LARGEST_CLIQUE = 2**32  # cells are numbered by uint32
 SHARE = 0.75  # of the available memory, by default
 UNKNOWN_MEMORY = 4 * 2**30
@@ -64,7 +65,8 @@ def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
 
     The other half is for reading rows. Nothing here depends on the data.
     """
-    sizes = {clique: domain.size(clique) for clique in cliques}
+    extent = dict(zip(domain.attributes, domain.shape, strict=True))
+    sizes = {clique: math.prod(map(extent.__getitem__, clique)) for clique in cliques}
     if not sizes:
         return
     largest = max(sizes, key=lambda clique: sizes[clique])

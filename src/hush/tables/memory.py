@@ -14,7 +14,8 @@ from hush.tables.selection import Selection
 from hush.tables.source import Source
 from hush.tables.table import Counts, Progress, Table
 
-BATCH_ROWS = 2**19
+MOST_ROWS = 2**19  # of a block
+MOST_BYTES = 2**25
 
 
 class MemoryTable(Table):
@@ -67,8 +68,10 @@ def encoded_blocks(selection: Selection, layout: Layout, progress: Progress | No
     Privacy: `progress` learns the fraction done, never how many rows.
     """
     reached = 0.0
+    width = sum(column.dtype.itemsize for column in selection.columns)
+    rows = max(1024, min(MOST_ROWS, MOST_BYTES // width))
     with selection.session() as session:
-        for batch in selection.batches(session, BATCH_ROWS):
+        for batch in selection.batches(session, rows):
             if batch.num_rows:
                 yield layout.block([engine.as_numpy(column) for column in batch.columns[: len(selection.columns)]])
             if progress is not None:

@@ -36,7 +36,7 @@ class Costs:
 KERNEL = Costs(per_row=0.7, per_miss=0.08, near=4096, per_cell=0.6, largest=2**17)
 GROUPING_SETS = Costs(per_row=20.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12)
 WINDOW = 512  # how many of the latest scans a clique is compared with
-SPARE_CELLS = 2**24  # by how much all merged scans together may exceed what was asked for
+SPARE_CELLS = 2**20  # by how much all merged scans together may exceed twice what was asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def plan_scans(
         float(rows),
         WINDOW,
         float(costs.largest),
-        float(SPARE_CELLS),
+        float(SPARE_CELLS + cells.sum()),
         (costs.per_row, costs.per_miss, costs.near, costs.per_cell),
     )
     chosen_scan = np.empty(len(cliques), dtype=np.int64)

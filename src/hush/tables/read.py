@@ -131,7 +131,9 @@ def _source(source: Any, schema: Schema, table: str | None, query: str | None, c
         failed = "the LazyFrame cannot be collected; collect it yourself to see why"
         names = duck.attempt(lambda: source.collect_schema().names(), failed)
         _places(wanted, names, "the LazyFrame")
-        source = duck.attempt(lambda: source.select(wanted).collect(), failed)
+        if not any(name.startswith("^") for name in wanted):  # polars would take it for a pattern
+            source = source.select(wanted)
+        source = duck.attempt(source.collect, failed)
     if _is_a(source, "polars", "DataFrame"):
         places = _places(wanted, source.columns, "the DataFrame")
         return _frame("the DataFrame", wanted, frames.from_polars(source, places), connect())

@@ -52,7 +52,8 @@ class Table(ABC):
         """Exact counts of each clique, int64, with one axis per attribute in the order given.
 
         `()` gives the total. Unknown names and requests too large for memory are refused before any row is read.
-        `progress` is called with the fraction done, from 0 to 1.
+        `progress` is called with the fraction done, from 0 to 1. Arrays of one call may be parts of one piece of
+        memory, without overlap.
 
         Privacy: exact, hence private. One unit changes the counts of a clique by at most `unit.max_rows` in L1.
         """
@@ -100,4 +101,4 @@ class Table(ABC):
 def _ordered(counts: Counts, ordered: Clique, clique: Clique) -> Counts:
     if clique == ordered:
         return counts
-    return np.ascontiguousarray(counts.transpose([ordered.index(name) for name in clique]))
+    return counts.transpose([ordered.index(name) for name in clique]).copy(order="C")
