@@ -1,0 +1,29 @@
+"""Finding a column of a source by its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from hush.errors import DataError
+from hush.tables.source import find_column
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (["Age", "sex"], "the file has no column 'age'; did you mean 'Age'?"),
+        ([" age ", "sex"], "the file has no column 'age'; did you mean ' age '?"),
+        (["agee", "sex"], "the file has no column 'age'; did you mean 'agee'?"),
+        (["zip", "sex"], "the file has no column 'age'; none of its columns is spelled alike"),
+        ([], "the file has no column 'age'; none of its columns is spelled alike"),
+        (["age", "age"], "the file has several columns named 'age'; rename all but one"),
+    ],
+)
+def test_a_name_that_is_not_there_once(columns, words) -> None:
+    with pytest.raises(DataError) as caught:
+        find_column("age", columns, "the file")
+    assert str(caught.value) == words
+
+
+def test_a_name_that_is_there_once() -> None:
+    assert find_column("age", ["Age", "age", "sex", "sex"], "the file") == 1
