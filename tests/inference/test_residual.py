@@ -167,6 +167,19 @@ def test_names_may_come_in_any_order() -> None:
     assert total == pytest.approx(-float(found.marginal(())))
 
 
+def test_relabelling_values_relabels_the_estimates() -> None:
+    plan = select_residual(PLAIN, rho=0.5).value
+    noisy = noisy_answers(plan, 8)
+    order = [3, 0, 4, 2, 1]
+    turned = {
+        clique: np.take(values, order, axis=clique.index("age")) if "age" in clique else values
+        for clique, values in noisy.items()
+    }
+    one, two = Reconstruction.of(plan, noisy), Reconstruction.of(plan, turned)
+    np.testing.assert_allclose(two.marginal(("age", "sex", "work")), one.marginal(("age", "sex", "work"))[order])
+    np.testing.assert_allclose(two.marginal(("sex", "race")), one.marginal(("sex", "race")))
+
+
 def test_what_was_measured_before_an_interruption_can_be_used() -> None:
     plan = select_residual(PLAIN, rho=0.5).value
     noisy = noisy_answers(plan, 7)
@@ -209,6 +222,9 @@ def test_memory_is_predicted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch)
         ResidualAnswers(plan)
     with pytest.raises(SizeError, match=r"one by one from marginals\(\)"):
         found.tables()
+    monkeypatch.setattr(residual_module, "LARGE_CELLS", 10)
+    with pytest.raises(SizeError, match="the table over age, race take .* ask for fewer attributes"):
+        found.marginal(("age", "race"))
 
 
 @pytest.mark.slow

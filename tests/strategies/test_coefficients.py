@@ -196,3 +196,35 @@ def test_mean_and_largest_rows_agree_with_each_query(seed: int) -> None:
 def test_plain_bases_written_out() -> None:
     strategy = strategy_of(PLAIN)
     np.testing.assert_allclose(basis_matrix(strategy.basis("sex")), [[0.5, -0.5], [-0.5, 0.5]])
+
+
+BLOCKS = [queries.identity, queries.identity, queries.prefix, queries.ranges, queries.width(2)]
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    """Products of random blocks on random cliques of a small random domain, with weights over six orders."""
+    sizes = draw(st.lists(st.integers(2, 4), min_size=2, max_size=4))
+    domain = Domain({f"a{i}": size for i, size in enumerate(sizes)})
+    whole = Workload.marginals(domain, [()], [draw(st.floats(1e-3, 1e3))])
+    for _ in range(draw(st.integers(1, 4))):
+        clique = draw(st.sets(st.sampled_from(domain.attributes), min_size=1, max_size=3))
+        blocks = {name: draw(st.sampled_from(BLOCKS)) for name in clique}
+        whole = whole + draw(st.floats(1e-3, 1e3)) * Workload.product(domain, blocks)
+    return whole
+
+
+@settings(max_examples=40)
+@given(workloads(), st.sampled_from(["rmse", "maxvar"]))
+def test_any_small_workload_agrees_with_dense_least_squares(workload: Workload, loss: str) -> None:
+    found = select_residual(workload, rho=0.5, loss=loss)
+    assert found.solved
+    strategy = found.value
+    dense = DenseResidual(strategy)
+    assert dense.gamma.diagonal().max() == pytest.approx(1)
+    each = []
+    for term in workload:
+        w = dense.marginal(term.clique, term.blocks)
+        each.append(term.weight * dense.covariance(w, w).diagonal())
+    value = {"rmse": sum(own.sum() for own in each), "maxvar": max(own.max() for own in each)}[loss]
+    assert found.stats["value"] == pytest.approx(value, rel=1e-5)

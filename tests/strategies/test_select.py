@@ -197,6 +197,17 @@ def test_the_lower_bound_of_the_largest_variance_holds_for_other_noise(seed: int
         assert other.max_variance(workload) >= found.stats["lower_bound"] * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("spread", [0.5, 1.0, 3.0])
+def test_wild_weights_on_a_large_domain_at_a_tight_gap(spread: float) -> None:
+    sizes = (100, 100, 100, 99, 85, 42, 16, 15, 9, 7, 6, 5, 2, 2)
+    cliques = Workload.upto(Domain({f"a{i}": size for i, size in enumerate(sizes)}), 3).cliques
+    weights = np.exp(spread * np.random.default_rng(1).normal(size=len(cliques)))
+    workload = Workload.marginals(Domain({f"a{i}": size for i, size in enumerate(sizes)}), cliques, weights.tolist())
+    found = select_residual(workload, rho=0.5, loss="maxvar", tolerance=1e-6)
+    assert found.solved
+    assert found.stats["iterations"] < 500
+
+
 def test_largest_variance_against_a_general_solver() -> None:
     workload = Workload.marginals(DOMAIN, [("a", "b"), ("b", "c"), ("c",)], [1.0, 7.0, 0.2])
     found = select_residual(workload, rho=0.5, loss="maxvar", tolerance=1e-8)

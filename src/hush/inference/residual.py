@@ -36,6 +36,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Batch = list[Clique]
 
 BATCH_CELLS = 1 << 18
+LARGE_CELLS = 1 << 24  # below this nobody asks how much memory is left
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +88,7 @@ class Reconstruction:
         """
         domain = self.strategy.domain
         wanted = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
-        workers = threads or len(os.sched_getaffinity(0))
+        workers = threads or _processors()
         with ThreadPoolExecutor(workers) as pool:
             pending: deque[tuple[Batch, Future[list[Floats]]]] = deque()
             for batch in self._batches(wanted):
@@ -102,12 +103,8 @@ class Reconstruction:
         """All marginals at once, in memory; SizeError where `marginals` should be used instead."""
         domain = self.strategy.domain
         wanted = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
-        needed, free = 8 * sum(domain.size(clique) for clique in wanted), available_memory()
-        if needed > 0.8 * free:
-            raise SizeError(
-                f"{len(wanted)} tables take {readable(needed)}, more than the {readable(0.8 * free)} that can be had; "
-                "ask for fewer, or take them one by one from marginals()"
-            )
+        needed = 8 * sum(domain.size(clique) for clique in wanted)
+        _require_memory(needed, f"{len(wanted)} tables", "ask for fewer, or take them one by one from marginals()")
         return dict(self.marginals(wanted))
 
     def _batches(self, cliques: Iterable[Clique]) -> Iterator[Batch]:
@@ -142,6 +139,8 @@ class Reconstruction:
         sizes = np.array(self.strategy.domain.shape, dtype=np.int64)[rows].reshape(len(batch), k)
         cells = np.prod(sizes, axis=1)
         ends = np.cumsum(cells)
+        if ends[-1] > LARGE_CELLS:
+            _require_memory(40 * int(ends[-1]), f"the table over {', '.join(batch[0])}", "ask for fewer attributes")
         out = np.empty(int(ends[-1]))
         expand_plain(flat, self.answers.starts[subsets], sizes, out, ends - cells)
         spans = zip((ends - cells).tolist(), ends.tolist(), sizes.tolist(), strict=True)
@@ -166,3 +165,14 @@ class Reconstruction:
         if not found.all():
             clique = self.strategy.closure.cliques[int(subsets[~found][0])]
             raise DataError(f"the residual answers of {clique!r} are missing; measure them, or load the whole release")
+
+
+def _require_memory(needed: int, what: str, advice: str) -> None:
+    free = available_memory()
+    if needed > 0.8 * free:
+        raise SizeError(f"{what} take {readable(needed)}, more than the {readable(0.8 * free)} at hand; {advice}")
+
+
+def _processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -121,11 +121,13 @@ class Closure:
 
     def subsets(self, clique: Iterable[str]) -> Indices:
         """Positions of the subsets of a clique: entry m is the subset of the ascending places at the bits of m."""
-        places = self.places(clique)
         self.index(clique)
-        found = np.empty(2 ** len(places), dtype=np.int64)
-        for mask in range(len(found)):
-            found[mask] = self.lookup(np.array([chosen(places, mask)], dtype=np.int32).reshape(1, -1))[0]
+        places = np.array(self.places(clique), dtype=np.int32)
+        bits = np.arange(2 ** len(places))[:, None] >> np.arange(len(places)) & 1
+        found = np.empty(len(bits), dtype=np.int64)
+        for size in range(len(places) + 1):
+            own = np.flatnonzero(bits.sum(axis=1) == size)
+            found[own] = self.lookup(places[np.nonzero(bits[own])[1]].reshape(len(own), size))
         return found
 
     def products(self, values: Floats) -> Floats:  # values: (attributes,)
@@ -158,11 +160,6 @@ class Closure:
 
     def __repr__(self) -> str:
         return f"Closure({len(self)} sets of up to {len(self.levels) - 1} of {len(self.domain)} attributes)"
-
-
-def chosen(places: Sequence[int], mask: int) -> tuple[int, ...]:
-    """The places at the bits of a mask; bit i stands for places[i]."""
-    return tuple(place for bit, place in enumerate(places) if mask >> bit & 1)
 
 
 def _subsets_upto(attributes: int, order: int) -> int:

@@ -14,8 +14,8 @@ more weight, d_j <- d_j X_jj^2, until the two values meet; their ratio is a cert
 The result is rounded, as a matrix, to integers whose rows add up to zero exactly, so that sensitivity and variances
 are those of what is measured.
 
-Reference: [Li et al. 2010] for the objective; the fixed point is that of [Denisov et al. 2022, Thm 3.2] with
-diag(X) in place of its square root, restricted to one subspace.
+Reference: [Li et al. 2010] for the objective; [Denisov et al. 2022, Thm 3.2] for the fixed point d_j <- d_j X_jj, taken
+here twice at a time and restricted to one subspace.
 """
 
 from __future__ import annotations

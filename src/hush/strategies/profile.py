@@ -46,11 +46,11 @@ def upper_right_hull(points: Floats) -> Floats:  # points: (n, 2)
     """
     extent = np.maximum(np.abs(points).max(axis=0), 1e-300)
     ordered = points[np.lexsort((-points[:, 1], -points[:, 0]))]
+    highest = np.maximum.accumulate(ordered[:, 1] / extent[1])
+    ordered = ordered[np.concatenate([[True], np.diff(highest) > 1e-12])]
     scaled = ordered / extent
     hull: list[int] = []
     for i in range(len(scaled)):
-        if hull and scaled[i, 1] <= scaled[hull[-1], 1] + 1e-12:
-            continue
         while len(hull) >= 2 and _turn(scaled[hull[-2]], scaled[hull[-1]], scaled[i]) <= 1e-12:
             hull.pop()
         hull.append(i)
