@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hush.errors import DataError
 from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside
-from hush.tables.encoding import Names, encode, equal_width_scale, refusal
+from hush.tables.encoding import Names, encode, refusal
 from hush.testing.schemas import columns
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -187,39 +187,6 @@ def test_a_missing_number_is_missing_however_it_is_stored(sql_codes) -> None:
     assert sql_codes(column, pa.array([-9, 1, None])) == [21, 11, 21]
     assert sql_codes(column, pa.array([-9.0, 1.0, math.nan])) == [21, 11, 21]
     assert sql_codes(column, pa.array(["-9.0", "n/a", " -9 ", "1"])) == [21, 21, 21, 11]
-
-
-@pytest.mark.parametrize("bins", [1, 2, 3, 24, 25, 100, 500])
-@pytest.mark.parametrize("shape", ["equal", "uneven", "tiny", "huge"])
-def test_bins_are_exact_at_every_edge(bins, shape, reference, sql_codes) -> None:
-    edges = {
-        "equal": Numeric.edges_of_equal_width(-0.3, 7.1, bins),
-        "uneven": tuple(1.37**k - 3 if k < 100 else 1e15 + k for k in range(bins + 1)),
-        "tiny": tuple(1 + k * 2.0**-52 for k in range(bins + 1)),
-        "huge": tuple((k / bins - 0.5) * 1.7e308 * 2 for k in range(bins + 1)),
-    }[shape]
-    column = Numeric(name="x", edges=edges, outside=CLAMP)
-    near = [math.nextafter(edge, side) for edge in column.edges for side in (-math.inf, math.inf)]
-    values = [*column.edges, *near, math.inf, -math.inf, 0.0]
-    assert sql_codes(column, pa.array(values)) == [reference(column, value) for value in values]
-
-
-@given(low=st.floats(-1e9, 1e9), width=st.floats(1e-6, 1e9), bins=st.integers(1, 200), values=st.data())
-def test_the_guess_of_a_bin_is_right_or_one_too_low(low, width, bins, values) -> None:
-    column = Numeric(name="x", edges=tuple(sorted(set(Numeric.edges_of_equal_width(low, low + width, bins)))))
-    scale = equal_width_scale(column.edges)
-    if scale is None:
-        return
-    x = values.draw(st.floats(column.edges[0], column.edges[-1]))
-    guess = min(max(math.floor((x - column.edges[0]) * scale), 0), column.levels - 1)
-    true = sum(edge <= x for edge in column.edges[1:-1])
-    assert guess in (true, true - 1)
-
-
-def test_equal_width_is_recognised() -> None:
-    assert equal_width_scale(Numeric.edges_of_equal_width(0.0, 100.0, 32)) is not None
-    assert equal_width_scale((0.0, 1.0, 10.0, 100.0)) is None
-    assert equal_width_scale((-1.7e308, 0.0, 1.7e308)) is None
 
 
 @pytest.mark.parametrize(

@@ -19,17 +19,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from hush.errors import DataError
 from hush.schema.columns import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
+from hush.tables.bins import locate
 from hush.tables.physical import NUMBERS, Family, as_text, double, family, literal, trimmed, type_name
 
 FALSE_TEXTS = ("false", "f", "no", "n", "0")
 TRUE_TEXTS = ("true", "t", "yes", "y", "1")
 NAN = "CAST('nan' AS DOUBLE)"
 UNREADABLE = "DATE '5881000-01-01'"  # stands for text that is no date; later than any date a source can mean
-LARGEST_TREE = 24
 CODE_TYPES = {1: "UTINYINT", 2: "USMALLINT", 4: "UINTEGER"}
 
 
@@ -159,70 +157,12 @@ def _integer(column: Integer, stored: Family, names: Names) -> Encoding:
 
 
 def _numeric(column: Numeric, stored: Family, names: Names) -> Encoding:
-    """The number of inner edges at or below p, exactly.
-
-    By a guess that is put right, O(1) per row, where bins have equal width; else by a tree of comparisons, which
-    costs O(bins) in DuckDB and is the fastest for few bins; else by bisection, O(log bins).
-    """
+    """The number of inner edges at or below p, exactly."""
     p, edges = names.prepared, column.edges
-    scale = equal_width_scale(edges)
-    if scale is not None:
-        refine, place = _guess(edges, scale, names)
-    elif column.levels <= LARGEST_TREE:
-        refine, place = (), _tree(edges, p, 0, column.levels)
-    else:
-        refine, place = _bisection(edges, names)
-    code = _bounded(column, p, double(edges[0]), double(edges[-1]), place, _missing_numbers(column, p))
-    return Encoding(prepare=_as_double(column, stored, names.stored), refine=refine, code=code)
-
-
-def _guess(edges: tuple[float, ...], scale: float, names: Names) -> tuple[tuple[str, ...], str]:
-    p, g = names.prepared, names.step(0)
-    guess = f"floor(({p} - {double(edges[0])}) * {double(scale)})"
-    refine = f"CAST(least(greatest({guess}, 0), {len(edges) - 2}) AS INTEGER)"
-    following = ", ".join([*map(double, edges[1:-1]), double(math.inf)])  # the last bin is closed
-    return (refine,), f"{g} + CAST({p} >= [{following}][{g} + 1] AS INTEGER)"
-
-
-def _bisection(edges: tuple[float, ...], names: Names) -> tuple[tuple[str, ...], str]:
-    """g_0 = 0, g_{k+1} = 2 g_k + [p >= e_{(2 g_k + 1) s}] with s halved at each step, down to 1."""
-    p, bins = names.prepared, len(edges) - 1
-    steps: list[str] = []
-    stride = 1 << (bins - 1).bit_length() - 1
-    while stride:
-        before = names.step(len(steps) - 1) if steps else "0"
-        places = range(stride, (1 << (bins - 1).bit_length()), 2 * stride)
-        listed = ", ".join(double(edges[place] if place < bins else math.inf) for place in places)
-        steps.append(f"2 * {before} + CAST({p} >= [{listed}][{before} + 1] AS INTEGER)")
-        stride //= 2
-    return tuple(steps), names.step(len(steps) - 1)
-
-
-def equal_width_scale(edges: tuple[float, ...]) -> float | None:
-    """A factor s for which floor((x - e_0) s) is the bin of each x or the one before; None where there is none.
-
-    s is a little below 1 / width. The guess is monotone in x (each of its operations is, also in floating point), so
-    it is enough to look at the first and the last number of every bin.
-    """
-    bins = len(edges) - 1
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        scale = float(bins / (np.float64(edges[-1]) - np.float64(edges[0])) * (1 - 2.0**-40))
-        if not (math.isfinite(scale) and scale > 0):
-            return None
-        first = np.array(edges[:-1])
-        final = np.append(np.nextafter(edges[1:-1], -np.inf), edges[-1])
-        low = np.clip(np.floor((first - edges[0]) * scale), 0, bins - 1)
-        high = np.clip(np.floor((final - edges[0]) * scale), 0, bins - 1)
-    position = np.arange(bins)
-    return scale if bool(np.all(low >= position - 1) and np.all(high <= position)) else None
-
-
-def _tree(edges: tuple[float, ...], p: str, low: int, high: int) -> str:
-    if high - low == 1:
-        return str(low)
-    middle = (low + high) // 2
-    left, right = _tree(edges, p, low, middle), _tree(edges, p, middle, high)
-    return f"CASE WHEN {p} < {double(edges[middle])} THEN {left} ELSE {right} END"
+    steps, place, within = locate(edges, p, names.step)
+    missing = _missing_numbers(column, p)
+    code = _bounded(column, p, double(edges[0]), double(edges[-1]), place, missing, within)
+    return Encoding(prepare=_as_double(column, stored, names.stored), refine=steps, code=code)
 
 
 def _date(column: Date, stored: Family, names: Names) -> Encoding:
@@ -269,12 +209,18 @@ def _as_double(column: Column, stored: Family, x: str) -> str:
 
 
 def _bounded(
-    column: Integer | Numeric | Date, p: str, low: object, high: object, place: str, missing: list[str]
+    column: Integer | Numeric | Date,
+    p: str,
+    low: object,
+    high: object,
+    place: str,
+    missing: list[str],
+    within: str | None = None,
 ) -> str:
     """The code of p: its place within the bounds, missing, or beyond them; NULL where p is NULL and not missing."""
     clamp = column.outside is Outside.CLAMP
     below, above = ("0", str(column.levels - 1)) if clamp else ("NULL", "NULL")
-    ordinary = f"{p} BETWEEN {low} AND {high}"
+    ordinary = within or f"{p} BETWEEN {low} AND {high}"
     if len(missing) > 1:  # a missing value may lie within the bounds
         ordinary += f" AND NOT ({missing[-1]})"
     return (
