@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +20,12 @@ from hush.tables.stream import MANY_ROWS
 from hush.tables.table import Counts, Progress, Table
 
 BATCH_ROWS = 2**17
+MOST_SETS = 256  # grouping sets of one query; there may be thousands of cliques
 REFUSED = -1  # the key of a row with a refused value
 
 
 class SqlTable(Table):
-    """One query per call of `counts`; only counts leave the database.
+    """One query per few hundred scans; only counts leave the database.
 
     Each scan of the plan is one grouping set over one key, the number of the cell. The rest is as for `StreamTable`.
 
@@ -54,38 +54,35 @@ class SqlTable(Table):
             costs=GROUPING_SETS,
         )
         counters = np.zeros(int(plan.scan_cells.sum()), np.int64)
-        query = grouping_sets(plan, selection.sql, selection.refused)
-        with selection.session() as session:
-            for batch in engine.stream(session, query, BATCH_ROWS, self._source.failure):
-                if not _add(plan, batch, counters):
-                    break
-                if progress is not None:
-                    progress(engine.fraction_done(session))
-            else:
-                return self._finished(plan, counters, cliques, progress)
-        with selection.session() as session:  # the first one is still busy with its query
-            selection.check_all(session)
-        raise DataError(f"{self._source.name} changed while it was read; count again when it is at rest")
-
-    def _finished(
-        self, plan: ScanPlan, counters: Counts, cliques: Sequence[Clique], progress: Progress | None
-    ) -> dict[Clique, Counts]:
-        if progress is not None:
-            progress(1.0)
+        for first in range(0, len(plan.scans), MOST_SETS):
+            numbers = range(first, min(first + MOST_SETS, len(plan.scans)))
+            if not self._ask(plan, numbers, selection, counters):
+                with selection.session() as session:
+                    selection.check_all(session)
+                raise DataError(f"{self._source.name} changed while it was read; count again when it is at rest")
+            if progress is not None:
+                progress(numbers.stop / len(plan.scans))
         results = np.empty(int(plan.cells.sum()), np.int64)
         fold_cliques(plan, counters, results)
         return dict(zip(cliques, split_results(plan, results), strict=True))
 
+    def _ask(self, plan: ScanPlan, numbers: range, selection: Selection, counters: Counts) -> bool:
+        """Count some of the scans; False where rows are refused."""
+        query = grouping_sets(plan, numbers, selection.sql, selection.refused)
+        with selection.session() as session:
+            batches = engine.stream(session, query, BATCH_ROWS, self._source.failure)
+            return all(_add(plan, numbers, batch, counters) for batch in batches)
 
-def grouping_sets(plan: ScanPlan, encoded: str, refused: str) -> str:
-    """The query: columns s0, s1, ... of which one is not null, the cell of that scan; and how many rows it has."""
+
+def grouping_sets(plan: ScanPlan, numbers: range, encoded: str, refused: str) -> str:
+    """The query: a column for each scan, of which one is not null: the cell of that scan; and how many rows it has."""
     keys = []
-    for number, (scan, length) in enumerate(zip(plan.scans.tolist(), plan.scan_lengths.tolist(), strict=True)):
+    for number in numbers:
         key = "CAST(0 AS BIGINT)"
-        for attribute in scan[:length]:
+        for attribute in plan.scans[number, : plan.scan_lengths[number]].tolist():
             key = f"({key} * {plan.sizes[attribute]} + k{attribute})"
         keys.append(f"CASE WHEN refused THEN {REFUSED} ELSE {key} END AS s{number}")
-    names = [f"s{number}" for number in range(len(plan.scans))]
+    names = [f"s{number}" for number in numbers]
     sets = ", ".join(f"({name})" for name in names)
     return (
         f"SELECT {', '.join(names)}, count(*) AS n FROM "
@@ -94,16 +91,17 @@ def grouping_sets(plan: ScanPlan, encoded: str, refused: str) -> str:
     )
 
 
-def _add(plan: ScanPlan, batch: pa.RecordBatch, counters: Counts) -> bool:
+def _add(plan: ScanPlan, numbers: range, batch: pa.RecordBatch, counters: Counts) -> bool:
     """Add the counts of a batch; False where one belongs to refused rows."""
-    found: Any = batch.column(len(plan.scans))
-    for number, offset in enumerate(plan.scan_offsets.tolist()):
-        column = batch.column(number)
+    found = batch.column(len(numbers))
+    offsets = plan.scan_offsets
+    for place, number in enumerate(numbers):
+        column = batch.column(place)
         chosen = pc.is_valid(column)
         cells = engine.as_numpy(column.filter(chosen))
         if not len(cells):
             continue
         if cells.min() < 0:
             return False
-        counters[offset + cells] += engine.as_numpy(found.filter(chosen))
+        counters[offsets[number] + cells] += engine.as_numpy(found.filter(chosen))
     return True

@@ -1,0 +1,45 @@
+"""Counts pushed down to the database: what the query asks for, and in how many parts."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hush.domain import Domain
+from hush.errors import DataError
+from hush.tables import database, read
+from hush.tables.database import grouping_sets
+from hush.tables.merging import plan_scans
+
+DOMAIN = Domain(dict.fromkeys("abcdef", 3))
+RANDOM = np.random.default_rng(4)
+DATA = pa.table({name: RANDOM.integers(0, 3, 500) for name in DOMAIN})
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 256])
+def test_many_scans_are_asked_for_in_parts(most, monkeypatch) -> None:
+    cliques = [clique for k in range(4) for clique in itertools.combinations(DOMAIN, k)]
+    expected = read(DATA, DOMAIN).counts(cliques)
+    monkeypatch.setattr(database, "MOST_SETS", most)
+    seen: list[float] = []
+    counts = read(DATA, DOMAIN, engine="sql").counts(cliques, progress=seen.append)
+    for clique in cliques:
+        np.testing.assert_array_equal(counts[clique], expected[clique])
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+def test_the_query_has_one_key_per_scan() -> None:
+    plan = plan_scans([3, 4], [(0, 1), ()], rows=0)
+    query = grouping_sets(plan, range(2), "SELECT 1 AS k0, 2 AS k1", "k0 IS NULL")
+    assert query.count("GROUPING SETS ((s0), (s1))") == 1
+    assert "* 4 + k1" in query
+
+
+def test_a_source_that_changes_between_two_looks_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(database, "_add", lambda *_: False)
+    with pytest.raises(DataError, match="changed while it was read; count again when it is at rest"):
+        read(DATA, DOMAIN, engine="sql").counts([("a",)])
