@@ -319,3 +319,25 @@ def test_mechanism_objects_go_where_names_go() -> None:
     by_name = hush.plan(PLAIN, BUDGET, mechanism="residual", loss="maxvar")
     by_object = hush.plan(PLAIN, BUDGET, mechanism=Residual(loss="maxvar"))
     assert str(by_name) == str(by_object)
+
+
+@pytest.mark.parametrize("kind", ["nonnegative", "whole"])
+def test_tables_for_display_are_not_negative_and_agree(kind: str) -> None:
+    """Rows are few and noise is large, so that unbiased tables have negative cells."""
+    release = hush.plan(Workload.upto(DOMAIN, 2), BUDGET).release(TABLE, entropy=NotPrivateEntropy(3))
+    raw = release.tables()
+    assert min(table.min() for table in raw.values()) < 0
+    made = release.tables(kind=kind)
+    assert made.keys() == raw.keys() == {("a", "b"), ("a", "c"), ("b", "c")}
+    assert min(table.min() for table in made.values()) >= 0
+    np.testing.assert_allclose(made[("a", "b")].sum(axis=1), made[("a", "c")].sum(axis=1), atol=1e-6)
+    sums = [table.sum() for table in made.values()]
+    np.testing.assert_allclose(sums, sums[0], atol=1e-6)
+    turned = release.tables([("c", "b")], kind=kind)[("c", "b")]
+    assert turned.shape == (2, 3)
+    assert (kind == "whole") == all((table == np.round(table)).all() for table in made.values())
+
+
+def test_unknown_kinds_of_tables_are_refused() -> None:
+    with pytest.raises(WorkloadError, match="kind='rounded'"):
+        hush.plan(PLAIN, BUDGET).release(TABLE).tables(kind="rounded")

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from hush.archive import ArchiveReader, write_archive
-from hush.domain import Domain
-from hush.errors import ArchiveError, BudgetError, HushError, WorkloadError
+from hush.errors import ArchiveError, BudgetError, WorkloadError
 from hush.inference.answers import ResidualAnswers
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Collector, Plan
@@ -24,20 +23,18 @@ from hush.privacy.neighbours import Neighbours
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema
-from hush.strategies.basis import Basis, MatrixBasis, PlainBasis
-from hush.strategies.closure import Closure
+from hush.strategies.basis import Basis
 from hush.strategies.coefficients import mean_variances
 from hush.strategies.losses import Loss
 from hush.strategies.residual import ResidualStrategy
 from hush.strategies.residual_query import check_measurable, requests
 from hush.strategies.select import select_for_target, select_residual
+from hush.strategies.storage import pack_strategy, unpack_strategy
 from hush.strategies.terms import TermTable
 from hush.workloads import Workload
 from hush.workloads.storage import (
-    pack_cliques,
     pack_domain,
     pack_workload,
-    unpack_cliques,
     unpack_domain,
     unpack_workload,
 )
@@ -158,7 +155,7 @@ class ResidualPlan(Plan):
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that `hush.load` reads; it holds no data."""
-        entry, arrays = _pack_strategy(self.strategy)
+        entry, arrays = pack_strategy(self.strategy)
         workload, workload_arrays = pack_workload(self.workload)
         manifest = {
             "mechanism": NAME,
@@ -178,7 +175,7 @@ class ResidualPlan(Plan):
         domain = unpack_domain(archive.manifest.get("domain"))
         try:
             return cls(
-                strategy=_unpack_strategy(domain, archive.manifest.get("strategy"), archive),
+                strategy=unpack_strategy(domain, archive.manifest.get("strategy"), archive),
                 workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
                 budget=Budget.from_json(archive.manifest.get("budget")),
                 neighbours=Neighbours[archive.field("neighbours", str)],
@@ -230,14 +227,14 @@ class ResidualRelease(Release):
         return ResidualEstimates(self.answers)
 
     def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        entry, arrays = _pack_strategy(self.answers.strategy)
+        entry, arrays = pack_strategy(self.answers.strategy)
         return entry, arrays | {"noisy": _narrow(self.answers.flat), "filled": self.answers.filled}
 
     @classmethod
     def unpack(cls, archive: ArchiveReader, **common: Any) -> ResidualRelease:
         """The release that `save` wrote."""
         entry = archive.manifest.get("measured")
-        strategy = _unpack_strategy(common["workload"].domain, entry, archive)
+        strategy = unpack_strategy(common["workload"].domain, entry, archive)
         answers = ResidualAnswers(strategy)
         for name, own in (("noisy", answers.flat), ("filled", answers.filled)):
             stored = archive.array(name)
@@ -258,48 +255,6 @@ def _narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def budget_rho(budget: Budget) -> Fraction:
     """The zCDP of a budget; pure budgets are refused with the remedy."""
     return Fraction(budget.rho)
-
-
-def _pack_strategy(strategy: ResidualStrategy) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    arrays = pack_cliques(strategy.domain, strategy.closure, "closure")
-    arrays["sigma_squared"] = strategy.sigma_squared
-    bases: list[Any] = []
-    for place, basis in enumerate(strategy.bases):
-        if isinstance(basis, MatrixBasis):
-            arrays[f"basis_{place}"] = basis.matrix
-            bases.append(basis.scale)
-        else:
-            bases.append(None if basis is None else "plain")
-    rho = f"{strategy.rho.numerator}/{strategy.rho.denominator}"
-    return {"bases": bases, "rho": rho, "neighbours": strategy.neighbours.name}, arrays
-
-
-def _unpack_strategy(domain: Domain, entry: Any, archive: ArchiveReader) -> ResidualStrategy:
-    try:
-        bases: list[Basis | None] = []
-        for place, (name, stated) in enumerate(zip(domain, entry["bases"], strict=True)):
-            if stated is None:
-                bases.append(None)
-            elif stated == "plain":
-                bases.append(PlainBasis(domain[name]))
-            else:
-                bases.append(MatrixBasis(archive.array(f"basis_{place}"), stated))
-        cliques = unpack_cliques(domain, archive, "closure")
-        closure = Closure.of(domain, cliques)
-        if closure.cliques != tuple(cliques):
-            raise ArchiveError("the file's measured sets are not a closure in order; make it anew")
-        return ResidualStrategy(
-            domain,
-            tuple(bases),
-            closure,
-            archive.array("sigma_squared"),
-            Fraction(entry["rho"]),
-            Neighbours[entry["neighbours"]],
-        )
-    except ArchiveError:
-        raise
-    except (HushError, KeyError, TypeError, ValueError, ZeroDivisionError):
-        raise ArchiveError("the file's strategy cannot be read; make it anew") from None
 
 
 def _rows(max_rows_per_unit: int) -> int:

@@ -11,8 +11,10 @@ import numpy as np
 
 from hush.archive import write_archive
 from hush.domain import Clique, Domain
-from hush.errors import WorkloadError
+from hush.errors import SizeError, WorkloadError
 from hush.inference.estimates import Array, Estimates
+from hush.inference.nonnegative import nonnegative_tables
+from hush.inference.rounding import whole_tables
 from hush.release.answers import Answers
 from hush.release.sql import answer_sql
 from hush.release.statement import Statement
@@ -22,6 +24,8 @@ from hush.workloads.storage import pack_domain, pack_workload
 
 KIND = "release"
 VERSION = 1
+KINDS = ("unbiased", "nonnegative", "whole")
+LARGEST_TABLES = 2**28
 
 
 class Release(ABC):
@@ -69,9 +73,35 @@ class Release(ABC):
     def marginal(self, *attributes: str, level: float = 0.95) -> Answers:
         """The table of counts over some attributes, each number with its interval."""
         names = self._covered(attributes)
-        ones = np.ones(self.domain.sizes(names))
-        variances = self.estimates.covariance(names, ones, ones, len(names))
-        return Answers.of_marginal(self.schema, names, self.estimates.counts(names), variances, level)
+        return Answers.of_marginal(self.schema, names, self.estimates.counts(names), self._variances(names), level)
+
+    def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Array]:
+        """Several tables at once; by default the largest ones that the release has.
+
+        `kind="unbiased"` gives the estimates. `"nonnegative"` gives the nearest tables that are non-negative and agree
+        on all they share; `"whole"` gives non-negative integers that agree on the total and on leading attributes.
+        The last two are **biased** upwards where counts are small, and the estimates' standard errors do not hold for
+        them: they are for display and for tools that cannot take negative counts.
+        """
+        if kind not in KINDS:
+            raise WorkloadError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
+        names = self.estimates.cliques if cliques is None else [self._covered(clique) for clique in cliques]
+        cells = sum(self.domain.size(clique) for clique in names)
+        if cells > LARGEST_TABLES:
+            raise SizeError(f"{len(names)} tables have {cells:,} cells in all; ask for fewer at a time")
+        made = {clique: self.estimates.counts(clique) for clique in names}
+        if kind == "unbiased":
+            return made
+        weights = {clique: 1 / float(np.mean(self._variances(clique))) for clique in names}
+        total = float(self.estimates.counts(()))
+        settled = nonnegative_tables(self.domain, made, total=max(total, 0.0), weights=weights).checked()
+        if kind == "whole":
+            whole = whole_tables(self.domain, settled, total=round(max(total, 0.0)))
+            settled = {clique: table.astype(np.float64) for clique, table in whole.items()}
+        ordered = {clique: self.domain.clique(clique) for clique in names}
+        return {
+            clique: np.transpose(settled[own], [own.index(name) for name in clique]) for clique, own in ordered.items()
+        }
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL; see docs/sql.md for what can be asked."""
@@ -91,6 +121,10 @@ class Release(ABC):
             "measured": entry,
         }
         write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays | workload_arrays)
+
+    def _variances(self, clique: Clique) -> Array:
+        ones = np.ones(self.domain.sizes(clique))
+        return self.estimates.covariance(clique, ones, ones, len(clique))
 
     def _covered(self, clique: Iterable[str]) -> Clique:
         names = self.domain.check(clique)
