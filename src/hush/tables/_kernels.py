@@ -13,7 +13,7 @@ from numba import njit
 
 BLOCK = 8192  # rows between which prefixes are shared: they stay in the second-level cache
 LANES = 4  # scans counted side by side: an addition need not wait for the one before to the same cell of its scan
-NEAR = 4096  # cells of the scans side by side, which should stay in the first-level cache
+NEAR = 8192  # cells of the scans side by side, which should stay in the first-level cache
 
 
 @njit(nogil=True, cache=True)
@@ -114,10 +114,11 @@ def scan(matrices, places, sizes, scans, shared, counters, first, last):  # type
 def fold(source, sizes, outer, outer_length, inner, inner_length, target):  # type: ignore[no-untyped-def]
     """Add the cells of a clique onto those of a clique within it: O(cells of the larger).
 
-    Neighbouring axes with the same fate are one axis here; the innermost one is a plain loop.
+    Neighbouring axes with the same fate are one axis here, so that kept and summed ones alternate; the innermost two
+    are plain loops.
     """
-    extent = np.ones(outer_length + 1, np.int64)
-    step = np.zeros(outer_length + 1, np.int64)
+    extent = np.ones(outer_length + 2, np.int64)
+    step = np.zeros(outer_length + 2, np.int64)
     axes = 0
     stride = 1
     i = inner_length - 1
@@ -136,21 +137,35 @@ def fold(source, sizes, outer, outer_length, inner, inner_length, target):  # ty
         if kept:
             stride *= n
             i -= 1
-    width = extent[0]
-    counter = np.zeros(outer_length + 1, np.int64)
+    width, height = extent[0], extent[1]
+    counter = np.zeros(outer_length + 2, np.int64)
     at = 0
-    for begin in range(0, source.shape[0], width):
-        line = source[begin : begin + width]
-        if step[0] == 1:
+    for begin in range(0, source.shape[0], width * height):
+        plane = source[begin : begin + width * height]
+        if step[0] == 0:
+            sums = target[at : at + height]
+            cell = np.uint64(0)
+            for i in range(height):
+                total = np.int64(0)
+                for _ in range(width):
+                    total += np.int64(plane[cell])
+                    cell += np.uint64(1)
+                sums[i] += total
+        elif width > 8:
             sums = target[at : at + width]
+            for i in range(height):
+                line = plane[i * width : (i + 1) * width]
+                for j in range(width):
+                    sums[j] += np.int64(line[j])
+        else:  # too narrow for vectors: down each column instead
             for j in range(width):
-                sums[j] += np.int64(line[j])
-        else:
-            total = np.int64(0)
-            for j in range(width):
-                total += np.int64(line[j])
-            target[at] += total
-        for axis in range(1, axes):
+                cell = np.uint64(j)
+                total = np.int64(0)
+                for _ in range(height):
+                    total += np.int64(plane[cell])
+                    cell += np.uint64(width)
+                target[at + j] += total
+        for axis in range(2, axes):
             counter[axis] += 1
             at += step[axis]
             if counter[axis] < extent[axis]:

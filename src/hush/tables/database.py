@@ -14,7 +14,7 @@ from hush.schema import Schema
 from hush.tables import engine
 from hush.tables.counting import fold_cliques, split_results
 from hush.tables.merging import GROUPING_SETS, ScanPlan, plan_scans
-from hush.tables.selection import Selection
+from hush.tables.selection import Selection, check_rows
 from hush.tables.source import Source
 from hush.tables.stream import MANY_ROWS
 from hush.tables.table import Counts, Progress, Table
@@ -37,10 +37,8 @@ class SqlTable(Table):
         self._source = source
         Selection(source, schema, schema.columns)  # every column is there and of a type that can be read
 
-    def check(self) -> None:
-        selection = Selection(self._source, self._schema, self._schema.columns)
-        with selection.session() as session:
-            selection.check_all(session)
+    def _check_rows(self) -> None:
+        check_rows(self._source, self._schema)
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
         used = {name for clique in cliques for name in clique} or {self._domain.attributes[0]}

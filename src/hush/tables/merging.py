@@ -33,7 +33,7 @@ class Costs:
     largest: int  # cells of a merged scan
 
 
-KERNEL = Costs(per_row=0.7, per_miss=0.08, near=4096, per_cell=0.6, largest=2**17)
+KERNEL = Costs(per_row=0.5, per_miss=0.08, near=4096, per_cell=0.7, largest=2**17)
 GROUPING_SETS = Costs(per_row=20.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12)
 WINDOW = 512  # how many of the latest scans a clique is compared with
 SPARE_CELLS = 2**20  # by how much all merged scans together may exceed twice what was asked for

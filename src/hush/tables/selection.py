@@ -141,3 +141,10 @@ class Selection:
             return "CAST(NULL AS VARCHAR)"
         text = as_text(f"c{at}", stored)
         return f"nullif({trimmed(text) if stored is Family.TEXT else text}, '')"
+
+
+def check_rows(source: Source, schema: Schema) -> None:
+    """Raise if any row of a source holds what a schema refuses; reads every row once."""
+    selection = Selection(source, schema, schema.columns)
+    with selection.session() as session:
+        selection.check_all(session)

@@ -8,7 +8,7 @@ from hush.domain import Clique
 from hush.schema import Schema
 from hush.tables.counting import Layout
 from hush.tables.memory import encoded_blocks, tally
-from hush.tables.selection import Selection
+from hush.tables.selection import Selection, check_rows
 from hush.tables.source import Source
 from hush.tables.table import Counts, Progress, Table
 
@@ -29,10 +29,8 @@ class StreamTable(Table):
         self._source = source
         Selection(source, schema, schema.columns)  # every column is there and of a type that can be read
 
-    def check(self) -> None:
-        selection = Selection(self._source, self._schema, self._schema.columns)
-        with selection.session() as session:
-            selection.check_all(session)
+    def _check_rows(self) -> None:
+        check_rows(self._source, self._schema)
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
         used = {name for clique in cliques for name in clique} or {self._domain.attributes[0]}

@@ -32,6 +32,7 @@ class Table(ABC):
         self._domain = schema.domain
         self._memory_limit = memory_limit
         self._progress = progress
+        self._checked = False
 
     @property
     def schema(self) -> Schema:
@@ -72,10 +73,16 @@ class Table(ABC):
     def check(self) -> None:
         """Read every row and raise DataError where one holds what the schema refuses, before a budget is charged.
 
-        A table that was checked when it was read has nothing left to do here.
+        Done once; a table that was checked when it was read has nothing left to do here.
 
         Privacy: whether the table is refused depends on private data, and is for the data owner only.
         """
+        if not self._checked:
+            self._check_rows()
+            self._checked = True
+
+    def _check_rows(self) -> None:
+        """Read the rows for `check`; nothing to do for a table that was checked when it was read."""
         return
 
     @abstractmethod
