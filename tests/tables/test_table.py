@@ -128,3 +128,21 @@ def test_a_table_is_whatever_counts() -> None:
     two = Two(read(DATA, DOMAIN).schema, memory_limit=10**9)
     assert two.counts([("b", "a")])[("b", "a")].shape == (3, 2)
     assert two.check() is None
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream", "sql"])
+def test_a_refused_value_is_found_before_anything_is_charged(engine: str, tmp_path) -> None:
+    """Streams and databases are not read when they are opened; the release reads them once before it charges."""
+    import hush
+
+    (tmp_path / "x.csv").write_text("a\n0\n1\n7\n")
+    domain = hush.Domain({"a": 2})
+    ledger = hush.Ledger(tmp_path / "budget.db", cap=hush.Budget(rho=1.0))
+
+    def release() -> object:
+        table = hush.read(tmp_path / "x.csv", domain, engine=engine)
+        return hush.plan(hush.Workload.kway(domain, 1), hush.Budget(rho=0.5)).release(table, ledger=ledger)
+
+    with pytest.raises(DataError, match="column 'a'"):
+        release()
+    assert ledger.remaining == 1
