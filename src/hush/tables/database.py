@@ -99,7 +99,7 @@ def _add(plan: ScanPlan, numbers: range, batch: pa.RecordBatch, counters: Counts
         cells = engine.as_numpy(column.filter(chosen))
         if not len(cells):
             continue
-        if cells.min() < 0:
+        if cells.min() < 0 or cells.max() >= plan.scan_cells[number]:
             return False
         counters[offsets[number] + cells] += engine.as_numpy(found.filter(chosen))
     return True

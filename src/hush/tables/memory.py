@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hush.domain import Clique, Domain
-from hush.errors import SizeError
-from hush.schema import Schema
+from hush.errors import DataError, SizeError
+from hush.schema import Column, Schema
 from hush.tables import engine
-from hush.tables.counting import Accumulator, Block, Layout
+from hush.tables.counting import Accumulator, Block, Codes, Layout
 from hush.tables.merging import plan_scans
 from hush.tables.selection import Selection
 from hush.tables.source import Source
@@ -73,12 +73,21 @@ def encoded_blocks(selection: Selection, layout: Layout, progress: Progress | No
     with selection.session() as session:
         for batch in selection.batches(session, rows):
             if batch.num_rows:
-                yield layout.block([engine.as_numpy(column) for column in batch.columns[: len(selection.columns)]])
+                codes = [engine.as_numpy(column) for column in batch.columns[: len(selection.columns)]]
+                check_codes(selection.columns, codes)
+                yield layout.block(codes)
             if progress is not None:
                 reached = max(reached, engine.fraction_done(session))
                 progress(reached)
     if progress is not None:
         progress(1.0)
+
+
+def check_codes(columns: Sequence[Column], codes: Sequence[Codes]) -> None:
+    """Refuse codes beyond a column's levels, which no encoding gives: the kernels do not look where they write."""
+    for column, found in zip(columns, codes, strict=True):
+        if int(found.max()) >= column.size:
+            raise DataError(f"column {column.name!r} was encoded beyond its levels; please report this as a bug")
 
 
 def tally(
