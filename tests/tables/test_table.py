@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hush.domain import Domain
-from hush.errors import DomainError, SizeError
+from hush.errors import DataError, DomainError, SizeError
 from hush.tables import Table, read
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 300})
