@@ -59,6 +59,7 @@ def test_release_query_and_budget(folder: Path) -> None:
     done = released(folder, "--ledger", ledger)
     assert done.exit_code == 0, done.output
     assert "epsilon=1, delta=1e-09" in done.output
+    assert "New ledger" in done.output
     sql = "SELECT sex, COUNT(*) AS n FROM t WHERE age >= 40 GROUP BY sex"
     asked = hush_command("query", folder / "people.hush", sql)
     assert asked.exit_code == 0
@@ -85,7 +86,15 @@ def test_a_saved_plan_is_released(folder: Path) -> None:
         "-o", folder / "x.hush",
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
+    assert "rho=0.1" in done.output
     assert hush.load(folder / "x.hush").counts(("region",)).shape == (5,)
+    limited = hush_command(
+        "release", folder / "people.csv", "--schema", folder / "people.toml", "--plan", folder / "plan.hush",
+        "--rho", 0.05, "-o", folder / "y.hush",
+    )  # fmt: skip
+    assert limited.exit_code == 2
+    assert "more than the rho=0.05" in limited.stderr
+    assert not (folder / "y.hush").exists()
 
 
 def test_units_are_cut_on_the_command_line(folder: Path) -> None:

@@ -184,3 +184,44 @@ def test_no_requests_cost_nothing() -> None:
     requests: Sequence[Request] = []
     assert list(entrance.measure(requests)) == []
     assert (account.cost.rho, table.reads) == (0, 0)
+
+
+class Checked(TinyTable):
+    """A table whose rows are looked at before a charge."""
+
+    checks = 0
+
+    def check(self) -> None:
+        self.checks += 1
+
+
+def test_rows_are_not_even_looked_at_once_the_budget_is_spent() -> None:
+    table = Checked(DOMAIN, ROWS)
+    entrance = Gate(table, Allowance(Budget(rho=0.06)))
+    next(entrance.measure([Request(MarginalQuery(("a",)), NOISE)]))
+    assert table.checks == 1
+    with pytest.raises(BudgetError):
+        entrance.measure([Request(MarginalQuery(("a",)), NOISE)])
+    with pytest.raises(BudgetError):
+        entrance.select(Favourite(), ExponentialMechanism(Fraction(1)))
+    assert table.checks == 1
+
+
+class Boasting(NotPrivateEntropy):
+    """A seeded source that calls itself private."""
+
+    private = True
+
+
+def test_only_the_operating_system_makes_private_noise() -> None:
+    entrance, _, _ = gate(entropy=Boasting(1))
+    assert not next(entrance.measure([Request(MarginalQuery(("a",)), NOISE)])).private
+
+
+def test_a_forked_child_cannot_go_on_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    entrance, _, _ = gate()
+    answers = entrance.measure([Request(MarginalQuery(("a",)), NOISE)] * 2)
+    next(answers)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(BudgetError, match="process that paid"):
+        next(answers)

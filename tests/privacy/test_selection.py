@@ -244,3 +244,8 @@ def test_the_least_uniform_number_reaches_the_worst_candidate() -> None:
     """Candidate 0 has weight exp(-2000), which a float cannot hold; it must be reachable all the same."""
     scores = Scores(np.array([0.0, 1000.0]), 1.0)
     assert ExponentialMechanism(Fraction(4)).choose(scores, AllZero()) == 0
+
+
+def test_a_sensitivity_too_small_for_a_grid_is_refused() -> None:
+    with pytest.raises(BudgetError, match="too small to make a grid"):
+        Scores(np.array([1e-320]), 5e-324).steps()

@@ -130,3 +130,15 @@ def test_measuring_is_exact_modulo_2_to_the_64(size: int, seed: int) -> None:
     counts = np.random.default_rng(seed).integers(0, 2**61, size=size)
     wanted = [(size * int(c) - sum(map(int, counts))) % 2**64 for c in counts]
     assert [int(v) % 2**64 for v in PlainBasis(size).measure(counts, 0)] == wanted
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        [[2**29, -(2**29)]] * 64 + [[1, -1]],  # the squares of a column add up to 2^64 + 1
+        [[-(2**63), -(2**63)], [-(2**63), -(2**63)], [1, -1]],  # |-2^63| is not an int64, and rows wrap to zero
+    ],
+)
+def test_entries_whose_sums_could_wrap_around_are_refused(matrix: list[list[int]]) -> None:
+    with pytest.raises(WorkloadError, match="too large for exact sums"):
+        MatrixBasis(np.array(matrix, dtype=np.int64), 1)

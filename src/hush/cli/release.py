@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hush.cli.options import PATH, WORKLOAD_HELP, budget_options, progress_bar, stated_budget
-from hush.errors import ArchiveError, InterruptedRelease
+from hush.errors import ArchiveError, BudgetError, InterruptedRelease
 from hush.loading import load
 from hush.mechanisms.plan import Plan
 from hush.planning import plan as make_plan
@@ -26,7 +26,10 @@ from hush.workloads.text import parse_workload
 @click.option("--workload", help=WORKLOAD_HELP)
 @budget_options
 @click.option(
-    "--plan", "plan_file", type=PATH, help="A plan saved by `hush plan -o`, in place of a workload and a budget."
+    "--plan",
+    "plan_file",
+    type=PATH,
+    help="A plan saved by `hush plan -o`, in place of a workload; a budget given too is its limit.",
 )
 @click.option("--mechanism", default="auto", show_default=True, help="auto or residual.")
 @click.option(
@@ -61,16 +64,16 @@ def release(
     declared = Schema.load(schema)
     own = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
     if plan_file is not None:
-        if workload is not None or (epsilon, rho, mu) != (None, None, None):
-            raise click.UsageError("--plan holds the workload and the budget; leave those options out")
-        made = load(plan_file)
-        if not isinstance(made, Plan):
-            raise ArchiveError(f"{plan_file} is a release, not a plan")
+        if workload is not None:
+            raise click.UsageError("--plan holds the workload; leave --workload out")
+        made = _loaded_plan(plan_file, epsilon, delta, rho, mu)
     elif workload is None:
         raise click.UsageError("say what to measure with --workload, or give a saved plan with --plan")
     else:
         asked = parse_workload(declared.domain, workload)
         made = make_plan(asked, stated_budget(epsilon, delta, rho, mu), mechanism, loss, max_rows_per_unit=own.max_rows)
+    new_ledger = ledger is not None and not ledger.exists()
+    _announce(made, plan_file)
     with progress_bar("reading") as progress:
         table = read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
     with progress_bar("measuring") as progress:
@@ -82,6 +85,29 @@ def release(
             raise InterruptedRelease(f"{stopped} in {output}", release=stopped.release) from None
     done.save(output)
     _say(done, output)
+    if new_ledger:
+        click.echo(f"New ledger {ledger}: its cap is this release's budget, {made.budget}.")
+
+
+def _loaded_plan(
+    plan_file: Path, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None
+) -> Plan:
+    """A saved plan; a budget given beside it is the most that it may spend."""
+    made = load(plan_file)
+    if not isinstance(made, Plan):
+        raise ArchiveError(f"{plan_file} is a release, not a plan")
+    if (epsilon, rho, mu) != (None, None, None):
+        most = stated_budget(epsilon, delta, rho, mu)
+        if made.budget.limit > most.limit:
+            raise BudgetError(f"the plan spends {made.budget}, more than the {most} given here; plan again for less")
+    return made
+
+
+def _announce(made: Plan, plan_file: Path | None) -> None:
+    """Say what is about to be spent, where it was decided elsewhere."""
+    if plan_file is not None:
+        what = f"{len(made.workload):,} tables, {made.budget}, {made.neighbours.value}"
+        click.echo(f"Plan {plan_file}: {what}, at most {made.max_rows_per_unit} row(s) per unit.")
 
 
 def _check_output(output: Path, force: bool) -> None:

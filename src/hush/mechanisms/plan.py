@@ -19,7 +19,7 @@ from hush.privacy.gate import Gate, Noisy, Request
 from hush.privacy.ledger import Ledger
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.query import Counts
-from hush.privacy.spending import open_account, open_ledger
+from hush.privacy.spending import open_account, open_ledger, terms_of
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema, Unit
@@ -145,7 +145,7 @@ class Plan(ABC):
         self._check(table)
         requests, collector = self.requests(), self._collector()
         book = None if ledger is None else open_ledger(ledger, self.budget, dataset=dataset)
-        account = open_account(self.budget, book, name)
+        account = open_account(self.budget, book, release=name, terms=terms_of(self.neighbours, table.unit))
         gate = Gate(table, account, neighbours=self.neighbours, entropy=entropy)
         answers = gate.measure(requests, note=f"{self.mechanism}: {len(requests)} noisy tables")
         statement = Statement(

@@ -26,6 +26,9 @@ class Account(Protocol):
     def remaining(self) -> Fraction:
         """What is left, in the unit of `budget.limit`: epsilon for a pure budget, rho for any other."""
 
+    def require(self, event: Event) -> None:
+        """Raise BudgetError where `charge` would; records nothing."""
+
     def charge(self, event: Event, *, note: str = "") -> None:
         """Record an event, or raise BudgetError with `remaining` and `requested` and record nothing."""
 
@@ -76,6 +79,12 @@ class Allowance:
     def remaining(self) -> Fraction:
         """What is left, in the unit of `budget.limit`."""
         return remaining_of(self._budget, self._limit, self._cost)
+
+    def require(self, event: Event) -> None:
+        """Raise BudgetError where `charge` would, here or at the parent; records nothing."""
+        check_affordable(self._budget, self._limit, self._cost, price(event), what="this release")
+        if self._parent is not None:
+            self._parent.require(event)
 
     def charge(self, event: Event, *, note: str = "") -> None:
         """Charge the event here and to the parent; if either refuses, nothing is recorded here."""

@@ -33,7 +33,8 @@ class Entry:
     """One line of a ledger, as stored: public, and text throughout, so that its hash has one meaning.
 
     `action` is "charge" with an event as `content`, or "cap" with a budget. `rho` and `epsilon` are exact rationals:
-    a charge's cost, or a cap's limit in its own unit; empty where there is no bound.
+    a charge's cost, or a cap's limit in its own unit; empty where there is no bound. `terms` says whom a charge
+    protects and under which relation: costs under different terms do not add up.
     """
 
     sequence: int
@@ -45,6 +46,7 @@ class Entry:
     epsilon: str
     note: str
     release: str
+    terms: str
     previous: str
     hash: str = ""
 
@@ -96,6 +98,7 @@ class Book:
     cap: Budget
     limit: Fraction
     spent: Cost = field(default_factory=Cost)
+    terms: str = ""
     pending: list[Cost] = field(default_factory=list)
 
     def settle(self) -> None:
@@ -119,7 +122,9 @@ class Chain:
         self.head = START
         self.books: dict[str, Book] = {}
 
-    def next_entry(self, *, dataset: str, time: str, note: str, release: str = "", **fields: str) -> Entry:
+    def next_entry(
+        self, *, dataset: str, time: str, note: str, release: str = "", terms: str = "", **fields: str
+    ) -> Entry:
         """The sealed entry that would follow; the chain itself does not change."""
         return Entry(
             sequence=self.length + 1,
@@ -127,6 +132,7 @@ class Chain:
             time=time,
             note=printable(note, NOTE_LENGTH),
             release=release,
+            terms=terms,
             previous=self.head,
             **fields,
         ).sealed()
@@ -144,7 +150,7 @@ class Chain:
         _require(entry.sequence == self.length + 1, f"expected entry {self.length + 1}: one was removed or moved")
         _require(entry.previous == self.head, "it does not follow the entry before it: one was edited or moved")
         _require(entry.sealed().hash == entry.hash, "it does not match its hash: it was edited")
-        texts = (entry.dataset, entry.time, entry.note, entry.release)
+        texts = (entry.dataset, entry.time, entry.note, entry.release, entry.terms)
         _require(all(map(_harmless, texts)), "it holds text that hush never writes")
         _require(_is_canonical(entry.content), "its content is not in canonical form")
         book = self.books.get(entry.dataset)
@@ -157,6 +163,8 @@ class Chain:
             _require(cost.rho is not None, "it is for an event that is not private")
             _require(cost == entry.cost, "its cost is not that of its event")
             if book is not None:
+                _require(entry.terms in ("", book.terms) or not book.terms, "its terms are not those of its dataset")
+                book.terms = book.terms or entry.terms
                 book.pending.append(cost)
         self.length, self.head = entry.sequence, entry.hash
 
@@ -171,7 +179,7 @@ def _book_of(entry: Entry, before: Book | None) -> Book:
         return Book(cap, limit)
     before.settle()
     _require(before.cap.pure == cap.pure and before.limit < limit, "it does not raise the cap")
-    return Book(cap, limit, before.spent)
+    return Book(cap, limit, before.spent, before.terms)
 
 
 def canonical(value: Any) -> str:

@@ -1,12 +1,14 @@
 """The gate: the one module through which a noisy value leaves.
 
-Order is fixed: check everything public, charge the account, read the exact counts, add exact noise. A charge that is
+Order is fixed: check everything public and that the budget suffices, look whether the rows are such as the schema
+allows, charge the account, count, add exact noise. A charge that is
 refused means nothing was read; a failure after the charge costs budget and gives nothing away. Test harnesses watch
 the gate through `watch`; whatever passes while it is watched, or with seeded bits, is stamped as not private.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from hush.domain import Clique, Domain
-from hush.errors import DataError
+from hush.errors import BudgetError, DataError
 from hush.privacy.account import Account
 from hush.privacy.entropy import Entropy, SystemEntropy
 from hush.privacy.envelope import Integers
@@ -43,7 +45,8 @@ class Source(Protocol):
     """Where exact counts come from.
 
     `require` refuses cliques that cannot be counted, by public facts alone; `check` reads the rows and refuses values
-    that the schema does not allow. Both come before a charge, so that what cannot be done is not paid for.
+    that the schema does not allow. Both come before a charge, so that what cannot be done is not paid for; nothing
+    is counted before it, and nothing is read at all once the budget is spent.
     """
 
     @property
@@ -126,7 +129,7 @@ class Gate:
     @property
     def private(self) -> bool:
         """Whether what passes now is protected."""
-        return self._entropy.private and _watcher.get() is None
+        return type(self._entropy) is SystemEntropy and _watcher.get() is None
 
     def event(self, request: Request) -> Event:
         """What a request costs on this table; public."""
@@ -144,14 +147,12 @@ class Gate:
         for start, stop in batches:
             self._table.require(_cliques(requests[start:stop]))
         if requests:
-            self._table.check()
             self._charge(compose(events), note)
         return self._answers(requests, events, batches)
 
     def select(self, scorer: Scorer, law: Selection[Choice], *, note: str = "") -> Choice:
         """Charge for one choice, score the candidates, choose."""
         self._table.require(scorer.cliques)
-        self._table.check()
         self._charge(law.event(), note)
         counts = self._table.counts(scorer.cliques)
         scores = scorer.scores(counts, max_rows=self._table.unit.max_rows, neighbours=self.neighbours)
@@ -170,6 +171,9 @@ class Gate:
         return sensitivity(query.row_norms, max_rows=self._table.unit.max_rows, neighbours=self.neighbours)
 
     def _charge(self, event: Event, note: str) -> None:
+        """Charge, once it is known that the budget suffices and that the rows are such as the schema allows."""
+        self.account.require(event)
+        self._table.check()
         self.account.charge(event, note=note)
         watcher = _watcher.get()
         if watcher is not None:
@@ -178,10 +182,13 @@ class Gate:
     def _answers(
         self, requests: tuple[Request, ...], events: list[Event], batches: list[tuple[int, int]]
     ) -> Iterator[Noisy]:
+        process = os.getpid()
         for start, stop in batches:
             batch = requests[start:stop]
             counts = self._table.counts(_cliques(batch))
             for request, event in zip(batch, events[start:stop], strict=True):
+                if os.getpid() != process:
+                    raise BudgetError("a measurement belongs to the process that paid for it; measure in one process")
                 yield Noisy(request.query, request.noise, event, self._noisy(request, counts), self.private)
 
     def _noisy(self, request: Request, counts: Counts) -> Integers:

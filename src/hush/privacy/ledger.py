@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from hush.errors import LedgerError
+from hush.errors import BudgetError, LedgerError
 from hush.privacy.account import Account, check_affordable
 from hush.privacy.budget import Budget
 from hush.privacy.chain import (
@@ -110,24 +110,31 @@ class Ledger:
         """Every event charged to this dataset, in order."""
         return [entry.event for entry in self.entries() if entry.action == CHARGE]
 
-    def charge(self, event: Event, *, note: str = "", release: str = "") -> None:
-        """Record an event on disk, or raise BudgetError and leave the file as it was."""
+    def charge(self, event: Event, *, note: str = "", release: str = "", terms: str = "") -> None:
+        """Record an event on disk, or raise BudgetError and leave the file as it was.
+
+        `terms` says whom the charge protects and under which relation. The first charge that states terms sets those
+        of the dataset, and a charge under others is refused: their costs do not add up.
+        """
         cost = price(event)
         fields = charge_fields(event, cost)
         _name("release", release, empty=True)
+        _name("terms", terms, empty=True)
         with self._file.writing() as connection:
             chain = self._replayed(connection)
-            book = chain.books[self._dataset]
-            what = f"{self._file.path}, dataset {self._dataset!r}"
-            check_affordable(book.cap, book.limit, book.spent, cost, what=what)
+            self._require(chain.books[self._dataset], cost, terms)
             append(
                 connection,
-                chain.next_entry(dataset=self._dataset, time=_now(), note=note, release=release, **fields),
+                chain.next_entry(dataset=self._dataset, time=_now(), note=note, release=release, terms=terms, **fields),
             )
 
-    def for_release(self, release: str) -> Account:
-        """This ledger as an account whose charges carry the name of a release."""
-        return _ReleaseAccount(self, _name("release", release))
+    def require(self, event: Event, *, terms: str = "") -> None:
+        """Raise BudgetError where `charge` would; records nothing."""
+        self._require(self._book(), price(event), terms)
+
+    def for_release(self, release: str, *, terms: str = "") -> Account:
+        """This ledger as an account whose charges carry the name and the terms of a release."""
+        return _ReleaseAccount(self, _name("release", release, empty=True), _name("terms", terms, empty=True))
 
     def raise_cap(self, budget: Budget, *, reason: str) -> None:
         """Replace the cap by a larger one of the same kind; an entry of its own, with the reason, that stays."""
@@ -177,6 +184,15 @@ class Ledger:
                 "open it without a cap, or raise it with raise_cap(budget, reason=...)"
             )
 
+    def _require(self, book: Book, cost: Cost, terms: str) -> None:
+        what = f"{self._file.path}, dataset {self._dataset!r}"
+        if terms and book.terms and terms != book.terms:
+            raise BudgetError(
+                f"{what} was charged under the terms {book.terms!r}, not {terms!r}, and their costs do not add up; "
+                "use another dataset of the ledger for these terms"
+            )
+        check_affordable(book.cap, book.limit, book.spent, cost, what=what)
+
     def _known(self) -> tuple[str, ...]:
         with self._file.reading() as connection:
             return tuple(self._replayed(connection).books)
@@ -204,6 +220,7 @@ class _ReleaseAccount:
 
     ledger: Ledger
     release: str
+    terms: str = ""
 
     @property
     def budget(self) -> Budget:
@@ -214,7 +231,10 @@ class _ReleaseAccount:
         return self.ledger.remaining
 
     def charge(self, event: Event, *, note: str = "") -> None:
-        self.ledger.charge(event, note=note, release=self.release)
+        self.ledger.charge(event, note=note, release=self.release, terms=self.terms)
+
+    def require(self, event: Event) -> None:
+        self.ledger.require(event, terms=self.terms)
 
 
 def _replay(file: LedgerFile, connection: sqlite3.Connection, known: Chain | None) -> Chain:

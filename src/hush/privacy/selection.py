@@ -57,6 +57,8 @@ class Scores:
         if not np.isfinite(self.values).all():
             raise ConvergenceError("a score is not a finite number; nothing was selected")
         grid = Fraction(self.sensitivity) / 2**GRID_BITS
+        if Fraction(float(grid)) != grid:
+            raise BudgetError(f"sensitivity={self.sensitivity!r} is too small to make a grid of; rescale the scores")
         quotients = np.asarray(self.values, dtype=np.float64) / float(grid)
         if np.abs(quotients).max() < 2.0**50:
             steps = np.rint(quotients).astype(np.int64)

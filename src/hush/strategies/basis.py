@@ -203,7 +203,7 @@ class MatrixBasis(Basis):
         self._scale = int(scale)
         if self._scale < 1:
             raise WorkloadError(f"scale={scale}: expected an integer >= 1")
-        if self.largest_entry * entries.shape[1] >= 2**31:
+        if self.largest_entry * entries.shape[1] >= 2**31 or self.rows * self.largest_entry**2 >= 2**62:
             raise WorkloadError(
                 f"a basis entry of {self.largest_entry} is too large for exact sums; use a smaller scale"
             )
@@ -229,7 +229,7 @@ class MatrixBasis(Basis):
 
     @cached_property
     def largest_entry(self) -> int:
-        return int(np.abs(self.matrix).max())
+        return max(int(self.matrix.max()), -int(self.matrix.min()))  # in Python integers: |-2^63| has no int64
 
     @cached_property
     def largest_l1(self) -> int:
@@ -261,7 +261,7 @@ class MatrixBasis(Basis):
 
     @cached_property
     def _gram(self) -> Integers:
-        """M^T M; every entry is below 2^62, since |M| l < 2^31."""
+        """M^T M; every entry is below 2^62, since k |M|^2 is."""
         return np.asarray(self.matrix.T @ self.matrix)
 
     @cached_property
