@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from typing import ClassVar
 
@@ -92,8 +93,13 @@ class Numeric(Column):
 
     @staticmethod
     def edges_of_equal_width(low: float, high: float, bins: int) -> tuple[float, ...]:
-        """The edges e_k = low + (high - low) k / bins; the one place that decides how they are rounded."""
-        return (low, *(low + (high - low) * (k / bins) for k in range(1, bins)), high)
+        """The floats nearest to e_k = low + (high - low) k / bins; the one place that decides how they are rounded.
+
+        >>> Numeric.edges_of_equal_width(0, 100, 20)[11]
+        55.0
+        """
+        start, width = Fraction(low), Fraction(high) - Fraction(low)
+        return (low, *(float(start + width * k / bins) for k in range(1, bins)), high)
 
     def _check(self) -> None:
         if isinstance(self.edges, str | int | float):
