@@ -6,13 +6,15 @@ import datetime as dt
 import decimal
 import math
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hush.errors import DataError
-from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside
+from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside, Schema
+from hush.tables import read
 from hush.tables.encoding import Names, encode, refusal
 from hush.testing.schemas import columns
 
@@ -215,3 +217,37 @@ def test_the_remedy_fits_the_column() -> None:
     assert refusal(Integer(name="x", low=0, high=1, outside=CLAMP, missing=True)) == (
         "column 'x' holds values outside its declared levels (how many is private); clean the source"
     )
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream", "sql"])
+@pytest.mark.parametrize("how", ["column", "setting"])
+@pytest.mark.parametrize(
+    ("column", "texts", "expected"),
+    [
+        (Categorical(name="x", values=("a", "A", "é"), other=True, missing=True, missing_values=("na",)),
+         ["a", "A", "e", "NA", "na", " a "], [2, 1, 0, 2, 1]),
+        (Boolean(name="x", missing=True, missing_values=("na",)), ["YES", "no", "na", ""], [1, 1, 2]),
+        (Integer(name="x", low=0, high=1, missing=True, missing_values=("na",)), ["0", "1", "na", " "], [1, 1, 2]),
+        (Date(name="x", start=dt.date(2020, 1, 1), end=dt.date(2020, 1, 2), missing=True, missing_values=("na",)),
+         ["2020-01-01", "na"], [1, 0, 1]),
+        (Boolean(name="x", missing=True, missing_values=("na",)), ["yés"], None),
+        (Boolean(name="x", missing=True, missing_values=("na",)), ["ná"], None),
+        (Boolean(name="x", missing=True, missing_values=("na",)), ["NA"], None),
+        (Integer(name="x", low=0, high=1, missing=True, missing_values=("na",)), ["NA"], None),
+        (Numeric(name="x", edges=(0, 1), missing=True, missing_values=("na",)), ["ná"], None),
+        (Date(name="x", start=dt.date(2020, 1, 1), end=dt.date(2020, 1, 2), missing=True, missing_values=("na",)),
+         ["NA"], None),
+    ],
+)  # fmt: skip
+def test_texts_are_compared_as_bytes_whatever_the_collation(engine, how, column, texts, expected) -> None:
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE t (x VARCHAR {'COLLATE NOCASE.NOACCENT' if how == 'column' else ''})")
+    connection.executemany("INSERT INTO t VALUES (?)", [[text] for text in texts])
+    if how == "setting":
+        connection.execute("SET default_collation = 'nocase.noaccent'")
+    schema = Schema([column])
+    if expected is None:
+        with pytest.raises(DataError, match="holds values outside its declared levels"):
+            read(connection, schema, table="t", engine=engine).counts([("x",)])
+    else:
+        assert read(connection, schema, table="t", engine=engine).counts([("x",)])[("x",)].tolist() == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -143,3 +144,37 @@ def test_the_unit_of_the_schema_is_used() -> None:
     assert read(frame(rows), schema, unit="who").unit.max_rows == 2
     assert read(frame(rows), SCHEMA, unit=Unit(column="who", max_rows=4)).counts([()])[()] == 4
     assert read(frame(rows), SCHEMA, unit=Unit(column="who"), max_rows_per_unit=3).counts([()])[()] == 3
+
+
+def collated(rows, how):
+    """A connection that holds rows of (who, x) and finds `Ann` and `ann` alike."""
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE t (who VARCHAR {'COLLATE NOCASE' if how == 'column' else ''}, x INTEGER)")
+    connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    if how == "setting":
+        connection.execute("SET default_collation = 'nocase'")
+    return connection
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("how", ["column", "setting"])
+def test_a_collation_does_not_make_two_units_one(engine, how) -> None:
+    names = [f"{first}ser{k}" for k in range(20) for first in "Uu"]
+    schema = Schema([Integer(name="x", low=0, high=len(names) - 1)])
+    connection = collated([(who, x) for x, who in enumerate(names)], how)
+    table = read(connection, schema, table="t", unit="who", engine=engine)
+    assert table.counts([("x",)])[("x",)].tolist() == [1] * len(names)
+
+
+@pytest.mark.parametrize("how", ["column", "setting"])
+def test_a_collation_leaves_the_choice_of_rows_alone(how) -> None:
+    """Spellings of one id are units of their own, each with its own share, with a collation and without."""
+    rows = [(who, x) for who in ("anna", "Anna", "ANNA") for x in range(LEVELS)]
+    schema = Schema([SCHEMA.columns[0]])
+    found = [
+        read(collated(rows, case), schema, table="t", unit="who", engine=engine).counts([("x",)])[("x",)].tolist()
+        for case in (how, "none")
+        for engine in ENGINES
+    ]
+    assert sum(found[0]) == 3
+    assert found == found[:1] * 6

@@ -126,11 +126,11 @@ def _boolean(column: Boolean, stored: Family, names: Names) -> Encoding:
         code = f"CASE WHEN {p} IS NULL THEN {missing} ELSE CAST({p} AS INTEGER) END"
         return Encoding(prepare=names.stored, code=code)
     if stored is Family.TEXT:
-        blank = _among(p, map(literal, ("", *column.missing_values)))
+        blank = _among_texts(p, ("", *column.missing_values))
         code = (
             f"CASE WHEN {p} IS NULL OR {blank} THEN {missing} "
-            f"WHEN {_among(f'lower({p})', map(literal, FALSE_TEXTS))} THEN 0 "
-            f"WHEN {_among(f'lower({p})', map(literal, TRUE_TEXTS))} THEN 1 ELSE NULL END"
+            f"WHEN {_among_texts(f'lower({p})', FALSE_TEXTS)} THEN 0 "
+            f"WHEN {_among_texts(f'lower({p})', TRUE_TEXTS)} THEN 1 ELSE NULL END"
         )
         return Encoding(prepare=trimmed(as_text(names.stored, stored)), code=code)
     none = " OR ".join(_missing_numbers(column, p))
@@ -170,7 +170,7 @@ def _date(column: Date, stored: Family, names: Names) -> Encoding:
     x, p = names.stored, names.prepared
     if stored is Family.TEXT:
         text = trimmed(as_text(x, stored))
-        blank = _among(text, map(literal, ("", *column.missing_values)))
+        blank = _among_texts(text, ("", *column.missing_values))
         prepare = (
             f"CASE WHEN {x} IS NULL OR {blank} THEN NULL ELSE coalesce("
             f"CASE WHEN strlen({as_text(x, stored)}) = 10 THEN TRY_CAST({as_text(x, stored)} AS DATE) END, "
@@ -201,7 +201,7 @@ def _as_double(column: Column, stored: Family, x: str) -> str:
     if stored is not Family.TEXT:
         return f"coalesce(CAST({x} AS DOUBLE), {NAN})"
     raw = as_text(x, stored)
-    blank = _among(trimmed(raw), map(literal, ("", *column.missing_values)))
+    blank = _among_texts(trimmed(raw), ("", *column.missing_values))
     return (
         f"coalesce(TRY_CAST({raw} AS DOUBLE), "
         f"CASE WHEN {x} IS NULL OR {blank} THEN {NAN} ELSE TRY_CAST({trimmed(raw)} AS DOUBLE) END)"
@@ -260,6 +260,11 @@ def _dates(column: Column) -> list[dt.date]:
 
 def _among(x: str, values: Iterable[str]) -> str:
     return f"{x} IN ({', '.join(values)})"
+
+
+def _among_texts(x: str, texts: Iterable[str]) -> str:
+    """Compared as bytes: a collation of the column or the connection would find texts alike that are not."""
+    return _among(f"encode({x})", (f"encode({literal(text)})" for text in texts))
 
 
 def _refuse_or(code: int | None) -> str:

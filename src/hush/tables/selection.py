@@ -96,12 +96,12 @@ class Selection:
             )
 
     def _encoded(self) -> str:
-        """SELECT of the codes, and of the unit's id as text where there is one."""
+        """SELECT of the codes, and of the unit's id as bytes where there is one."""
         aliases = ", ".join(f"c{place}" for place in range(len(self.source.columns)))
         prepared = [f"{encoding.prepare} AS {names.prepared}" for names, encoding in self._encodings]
         codes = [f"{encoding.code} AS k{place}" for place, (_, encoding) in enumerate(self._encodings)]
         if self._unit.column is not None:
-            prepared.append(f"{self._unit_text(self._unit)} AS unit")
+            prepared.append(f"{self._unit_id(self._unit)} AS unit")
             codes.append("unit")
         sql = f"SELECT {', '.join(prepared)} FROM ({self.source.select}) AS source({aliases})"
         steps = max((len(encoding.refine) for _, encoding in self._encodings), default=0)
@@ -128,8 +128,11 @@ class Selection:
             f"WHERE unit IS NULL OR {refused} OR (place * {most} + CAST(hash(unit) AS HUGEINT)) % owned < {most}"
         )
 
-    def _unit_text(self, unit: Unit) -> str:
-        """The id as text, the same however a source stores it; NULL where it is missing or blank."""
+    def _unit_id(self, unit: Unit) -> str:
+        """The id as the bytes of its text, the same however a source stores it; NULL where it is missing or blank.
+
+        Bytes have no collation, under which ids would be one unit here and several there.
+        """
         at = self.source.position(str(unit.column))
         stored = family(self.source.types[at])
         if stored is Family.UNSUPPORTED:
@@ -138,9 +141,9 @@ class Selection:
                 "id; convert it to text or an integer"
             )
         if stored is Family.NOTHING:
-            return "CAST(NULL AS VARCHAR)"
+            return "CAST(NULL AS BLOB)"
         text = as_text(f"c{at}", stored)
-        return f"nullif({trimmed(text) if stored is Family.TEXT else text}, '')"
+        return f"nullif(encode({trimmed(text) if stored is Family.TEXT else text}), CAST('' AS BLOB))"
 
 
 def check_rows(source: Source, schema: Schema) -> None:
