@@ -135,6 +135,20 @@ def test_patterns_read_every_part(engine, tmp_path) -> None:
     assert counted(str(tmp_path / "**" / "p?.parquet"), engine=engine) == [1, 1, 1, 0]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_file_that_a_pattern_finds_twice_counts_once(engine, tmp_path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "2024.csv").write_bytes(b"x,y\n1,a\n")
+    (tmp_path / "sub" / "2025.csv").write_bytes(b"x,y\n1,a\n")  # alike, and yet another file
+    pq.write_table(pa.table({"x": [2], "y": ["a"]}), tmp_path / "sub" / "2024.parquet")
+    for ending in ("csv", "parquet"):
+        (tmp_path / "sub" / f"latest.{ending}").symlink_to(f"2024.{ending}")
+        (tmp_path / "sub" / f"again.{ending}").hardlink_to(tmp_path / "sub" / f"2024.{ending}")
+    assert counted(str(tmp_path / "sub" / "*.csv"), engine=engine) == [0, 2, 0, 0]
+    assert counted(str(tmp_path / "**" / "**" / "202?.csv"), engine=engine) == [0, 2, 0, 0]
+    assert counted(str(tmp_path / "sub" / "*.parquet"), engine=engine) == [0, 0, 1, 0]
+
+
 def test_parts_must_have_the_same_columns(tmp_path) -> None:
     (tmp_path / "p0.csv").write_bytes(b"x,y\n0,a\n")
     (tmp_path / "p1.csv").write_bytes(b"y,x\na,0\n")

@@ -57,7 +57,16 @@ def _files(path: str | Path) -> list[Path]:
     found = [Path(match) for match in sorted(glob.glob(str(exact), recursive=True)) if Path(match).is_file()]
     if not found:
         raise DataError(f"the pattern {text!r} matches no file; check the path")
-    return found
+    return engine.attempt(lambda: _distinct(found), f"the pattern {text!r} matches files that cannot be read")
+
+
+def _distinct(files: Sequence[Path]) -> list[Path]:
+    """Each file once, under its first name: by a link or a doubled `**` its rows would count twice."""
+    kept: dict[tuple[int, int], Path] = {}
+    for file in files:
+        status = file.stat()
+        kept.setdefault((status.st_dev, status.st_ino), file)
+    return list(kept.values())
 
 
 def _ending(file: Path) -> str:
