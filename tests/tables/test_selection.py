@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 from collections import Counter
 
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -109,6 +112,8 @@ def test_ids_are_the_same_however_they_are_stored(tmp_path) -> None:
     spellings = [
         pa.array(numbers, pa.int8()),
         pa.array([float(n) for n in numbers]),
+        pa.array([decimal.Decimal(n) for n in numbers], pa.decimal128(9, 3)),
+        pa.array([decimal.Decimal(n) for n in numbers], pa.decimal256(60, 3)),
         pa.array([f" {n} " for n in numbers]),
         pa.array(numbers).dictionary_encode(),
     ]
@@ -120,6 +125,124 @@ def test_ids_are_the_same_however_they_are_stored(tmp_path) -> None:
     assert first.sum() == 3
     for table in tables[1:]:
         np.testing.assert_array_equal(table.counts([("x", "y")])[("x", "y")], first)
+
+
+BIG = 12345678901234567890
+MIDNIGHT = 1704067200 * 10**9
+NOON = MIDNIGHT + 43200 * 10**9
+D = decimal.Decimal
+
+
+def owned(ids):
+    """How many rows of the ids are kept, of each of which one is."""
+    source = ids if isinstance(ids, pa.Table | pd.DataFrame | pl.DataFrame) else pa.table({"who": ids})
+    x = [0] * len(source)
+    if isinstance(source, pa.Table):
+        source = source.append_column("x", pa.array(x))
+    else:
+        source = source.assign(x=x) if isinstance(source, pd.DataFrame) else source.with_columns(x=pl.Series(x))
+    return int(read(source, Schema([SCHEMA.columns[0]]), unit="who").counts([()])[()])
+
+
+def objects(*ids):
+    return pd.DataFrame({"who": pd.Series(ids, dtype=object)})
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array([D(BIG), D(BIG + 1)], pa.decimal128(20, 0)),
+        pa.array([D("0.1234567890123456788"), D("0.1234567890123456789")], pa.decimal128(19, 19)),
+        pa.array([D("-0.5"), D("0.5"), D("0.05"), D("0")], pa.decimal128(2, 2)),
+        pa.array([D(100), D(10), D(1)], pa.decimal128(5, 2)),
+        pa.array([D(100), D(10), D(1)], pa.decimal128(5, 0)),
+        pa.array([D(10**50), D(10**50 + 1)], pa.decimal256(60, 0)),
+        pa.array([2**63, 2**63 + 1], pa.uint64()),
+        pa.array([NOON, NOON + 1, NOON + 1000], pa.timestamp("ns")),
+        pa.array([NOON, NOON + 1, NOON + 1000], pa.timestamp("ns", "Asia/Tokyo")),
+        pa.array([MIDNIGHT, MIDNIGHT + 1], pa.timestamp("ns")),
+        pa.array([2.0**53 - 1, 2.0**53 - 2, 0.1, float(np.nextafter(0.1, 1))]),
+        pa.array(np.array([2**24 - 1, 2**24 - 2], np.float32)),
+        pl.DataFrame({"who": pl.Series([D(BIG), D(BIG + 1)], dtype=pl.Decimal(20, 0))}),
+        pl.DataFrame({"who": pl.Series([10**30, 10**30 + 1], dtype=pl.Int128)}),
+        pl.DataFrame({"who": pl.Series([D(BIG), 2**60, 2**60 + 1], dtype=pl.Object)}),
+        pd.DataFrame({"who": pd.Series([D(BIG), D(BIG + 1)], dtype="category")}),
+        pd.DataFrame({"who": np.array([2**62, 2**62 + 1], np.longdouble)}),
+        objects(D(BIG), D(BIG + 1)),
+        objects(D("0.1234567890123456788"), D("0.1234567890123456789"), 0.1234567890123456789),
+        objects(2**60, 2**60 + 1, "x"),
+        objects(10**400, 10**401, -(10**400), 10**5000, 10**5000 + 1),
+        objects(D("1e5000"), D("1e5001"), D("1e-5000"), D("1e-5001"), D("-1e-5001")),
+        objects(pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-01") + pd.Timedelta(1), pd.Timestamp(NOON)),
+        objects(np.datetime64(NOON + 5, "ns"), np.datetime64(NOON + 6, "ns"), np.datetime64(NOON // 10**9, "s")),
+        objects(np.longdouble("1.1"), np.longdouble("1.1") + np.finfo(np.longdouble).eps),
+    ],
+)  # fmt: skip
+def test_ids_that_differ_are_units_of_their_own(ids) -> None:
+    assert owned(ids) == len(ids)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array([D("7.00"), D(7)], pa.decimal256(60, 2)),
+        objects(7, 7.0, "7", b"7", D(7), D("7.00"), D("0.7e1"), np.float32(7), np.int8(7), np.longdouble(7)),
+        objects(7, np.float16(7)),
+        objects(0, 0.0, -0.0, D("-0.00"), "0"),
+        objects(0.1, np.float32(0.1), np.float16(0.1), D("0.10"), "0.1"),
+        objects(1e-7, D("0.0000001"), np.float32(1e-7)),
+        objects(10**30, D("1e30"), str(10**30)),
+        objects(10**5000, D("1e5000"), D("10e4999")),
+        objects(dt.datetime(2024, 1, 1), dt.date(2024, 1, 1), pd.Timestamp("2024-01-01"), np.datetime64("2024-01-01"),
+                np.datetime64("2024-01-01T00:00"), np.datetime64(MIDNIGHT, "ns")),
+        objects(dt.datetime(2024, 1, 1, 12, 0, 0, 500000), np.datetime64("2024-01-01T12:00:00.5"),
+                pd.Timestamp("2024-01-01 12:00:00.5")),
+    ],
+)  # fmt: skip
+def test_spellings_of_one_id_are_one_unit(ids) -> None:
+    assert owned(ids) == 1
+
+
+def test_legacy_print_options_do_not_round_ids() -> None:
+    with np.printoptions(legacy="1.13"):
+        assert owned(objects(np.float64(1.0000000000000002), np.float64(1.0000000000000004))) == 2
+        assert owned(objects(np.longdouble("1.1"), np.longdouble("1.1") + np.finfo(np.longdouble).eps)) == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array([2.0**53]), pa.array([1.0, -(2.0**60)]), pa.array([np.inf]), pa.array([1e300]),
+        pa.array(np.array([2**24], np.float32)), pa.array(np.array([2**11], np.float16)),
+        objects(2**60, float(2**60)), objects(2**60, np.float64(2**60)), objects("a", np.float32(2**24)),
+        objects("a", np.float16(2**11)), objects(np.longdouble(2) ** 64), objects("a", np.inf), objects(D("Infinity")),
+    ],
+)  # fmt: skip
+def test_a_float_that_may_have_been_rounded_is_no_id(engine, ids) -> None:
+    source = ids.assign(x=0) if isinstance(ids, pd.DataFrame) else pa.table({"who": ids, "x": [0] * len(ids)})
+    with pytest.raises(
+        DataError, match="the unit column 'who' holds floats too large .* as text or integers"
+    ) as caught:
+        read(source, Schema([SCHEMA.columns[0]]), unit="who", engine=engine).counts([("x",)])
+    assert caught.value.__context__ is None
+    with pytest.raises(DataError, match="the unit column 'who' holds floats too large"):
+        read(source, Schema([SCHEMA.columns[0]]), unit="who", engine=engine).check()
+
+
+@pytest.mark.parametrize("ids", [pa.array([1.0, np.nan]), pa.array([1.0, None]), objects(1.0, np.nan, D("nan"))])
+def test_a_number_that_is_not_there_is_a_missing_id(ids) -> None:
+    with pytest.raises(DataError, match="the unit column 'who' is missing in some rows"):
+        owned(ids)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_decimal_ids_of_a_database_are_exact(engine) -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT CAST(12345678901234567890 + i AS DECIMAL(20, 0)) AS who, i AS x "
+                       "FROM range(4) AS r(i)")  # fmt: skip
+    table = read(connection, Schema([SCHEMA.columns[0]]), table="t", unit="who", engine=engine)
+    assert table.counts([("x",)])[("x",)].tolist() == [1] * 4
 
 
 def test_an_id_of_an_odd_type_is_refused() -> None:

@@ -6,12 +6,14 @@ have. pandas and polars are never imported here: only a user who holds their obj
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import decimal
 import math
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,56 +22,67 @@ import pyarrow.compute as pc
 from hush.errors import DataError
 from hush.schema.columns import canonical
 from hush.tables.engine import attempt
+from hush.tables.ids import number_id
 
 HUGE = 10**400  # beyond any float64; Python would refuse to write much longer integers as text
+Column: TypeAlias = pa.Array | pa.ChunkedArray
+Spelling = Callable[[Any, str], str | None]  # of an object, in the column of a name: `text_of` or `id_of`
 
 
-def from_pandas(frame: Any, positions: Sequence[int]) -> pa.Table:
-    """Some columns of a pandas DataFrame, by position since names may repeat."""
+def from_pandas(frame: Any, positions: Sequence[int], unit: str | None = None) -> pa.Table:
+    """Some columns of a pandas DataFrame, by position since names may repeat; `unit` names the one of ids."""
     labels = [str(label) for label in frame.columns]
-    arrays = [_pandas_column(frame.iloc[:, at], labels[at]) for at in positions]
-    return pa.table(arrays, names=[labels[at] for at in positions])
+    names = [labels[at] for at in positions]
+    return _table(names, unit, [partial(_pandas_column, frame.iloc[:, at]) for at in positions])
 
 
-def from_polars(frame: Any, positions: Sequence[int]) -> pa.Table:
-    """Some columns of a polars DataFrame."""
+def from_polars(frame: Any, positions: Sequence[int], unit: str | None = None) -> pa.Table:
+    """Some columns of a polars DataFrame; `unit` names the one of ids."""
     names = [frame.columns[at] for at in positions]
-    return pa.table([_polars_column(frame[name], name) for name in names], names=names)
+    return _table(names, unit, [partial(_polars_column, frame[name]) for name in names])
 
 
-def from_arrow(table: pa.Table | pa.RecordBatch, positions: Sequence[int]) -> pa.Table:
-    """Some columns of an Arrow table, by position since names may repeat."""
+def from_arrow(table: pa.Table | pa.RecordBatch, positions: Sequence[int], unit: str | None = None) -> pa.Table:
+    """Some columns of an Arrow table, by position since names may repeat; `unit` names the one of ids."""
     names = [table.schema.names[at] for at in positions]
-    return pa.table([readable(table.column(at), table.schema.names[at]) for at in positions], names=names)
+    return _table(names, unit, [partial(readable, table.column(at)) for at in positions])
 
 
-def from_reader(reader: pa.RecordBatchReader, positions: Sequence[int]) -> pa.RecordBatchReader:
+def from_reader(
+    reader: pa.RecordBatchReader, positions: Sequence[int], unit: str | None = None
+) -> pa.RecordBatchReader:
     """Some columns of an Arrow stream, converted batch by batch; using the result uses up the stream."""
-    schema = from_arrow(reader.schema.empty_table(), positions).schema
+    schema = from_arrow(reader.schema.empty_table(), positions, unit).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
-            yield from from_arrow(batch, positions).cast(schema).to_batches()
+            yield from from_arrow(batch, positions, unit).cast(schema).to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def readable(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.ChunkedArray:
+def readable(column: Column, name: str, spell: Spelling) -> Column:
     """An Arrow column in a type that DuckDB reads, with the same values."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         storage = column.storage if isinstance(column, pa.Array) else column.cast(kind.storage_type)
-        return readable(storage, name)
+        return readable(storage, name, spell)
     if pa.types.is_null(kind):
         return pa.nulls(len(column), pa.string())
     if pa.types.is_dictionary(kind) and not _is_text(kind.value_type):
-        return readable(_converted(column, kind.value_type, name), name)
+        return readable(_converted(column, kind.value_type, name), name, spell)
     if pa.types.is_run_end_encoded(kind):
-        return readable(pc.run_end_decode(column), name)
+        return readable(pc.run_end_decode(column), name, spell)
     if pa.types.is_float16(kind):
+        if spell is id_of:  # a float32 no longer says which integers were rounded
+            return _spelled([None if half is None else np.float16(half) for half in column.to_pylist()], name, spell)
         return _converted(column, pa.float32(), name)
     if pa.types.is_decimal(kind) and kind.bit_width > 128:
+        if spell is id_of:  # Arrow's text keeps zeros at the end
+            return _spelled(column.to_pylist(), name, spell)
         return _converted(column, pa.string(), name)
+    if spell is id_of and pa.types.is_timestamp(kind) and kind.tz is not None:
+        return _converted(column, pa.timestamp(kind.unit), name)  # in UTC; DuckDB has no zoned nanoseconds
     if _is_text(kind) or pa.types.is_dictionary(kind):
         # text that is not UTF-8 would bring DuckDB down
         attempt(lambda: column.validate(full=True), f"column {name!r} holds text that is not UTF-8; convert it")
@@ -97,15 +110,49 @@ def text_of(value: Any, name: str) -> str | None:
         return None if math.isnan(number) else canonical(number)
     if isinstance(value, dt.datetime):
         if value.tzinfo is not None:
-            value = value.astimezone(dt.UTC).replace(tzinfo=None)
-        return str(value.date()) if value.time() == dt.time() else str(value)
+            beyond = f"column {name!r} holds a time that has no date in UTC; convert it to one of the years 1 to 9999"
+            value = attempt(lambda: value.astimezone(dt.UTC).replace(tzinfo=None), beyond)
+        return _moment(str(value))
     if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else str(value).replace("T00:00:00", "").replace("T", " ")
+        return None if np.isnat(value) else _moment(_to_the_second(value, name))
     if isinstance(value, dt.date | dt.time | uuid.UUID):
         return str(value)
     raise DataError(
         f"column {name!r} holds objects of type {type(value).__name__}; convert them to text, numbers or dates"
     )
+
+
+def id_of(value: Any, name: str) -> str | None:
+    """A Python object as the text of a unit's id, without rounding; None where it is missing."""
+    if isinstance(value, int | np.integer | float | np.floating | decimal.Decimal) and not isinstance(value, bool):
+        return number_id(value, name)
+    return text_of(value, name)
+
+
+def _table(names: Sequence[str], unit: str | None, convert: Sequence[Callable[[str, Spelling], Column]]) -> pa.Table:
+    """The converted columns; objects may fail in ways of their own, which are said in our words."""
+    columns = []
+    for name, conversion in zip(names, convert, strict=True):
+        failed = f"column {name!r} holds objects that cannot be read; convert them to text, numbers or dates"
+        columns.append(attempt(partial(conversion, name, id_of if name == unit else text_of), failed))
+    return pa.table(columns, names=names)
+
+
+def _moment(text: str) -> str:
+    """A stamp as DuckDB writes it, by all digits of its second; at midnight its date."""
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return text.removesuffix(" 00:00:00")
+
+
+def _to_the_second(value: np.datetime64, name: str) -> str:
+    """The text of a stamp, which numpy writes without the parts that its unit has not."""
+    if np.datetime_data(value.dtype)[0] in {"Y", "M", "W", "D", "h", "m"}:
+        seconds = value.astype("datetime64[s]")
+        if seconds.astype(value.dtype) != value:  # numpy wraps around
+            raise DataError(f"column {name!r} holds a time that is too far away; convert it to text")
+        value = seconds
+    return str(value).replace("T", " ")
 
 
 def _float_of(value: float | np.floating[Any] | decimal.Decimal) -> float:
@@ -114,43 +161,48 @@ def _float_of(value: float | np.floating[Any] | decimal.Decimal) -> float:
     return float(str(value)) if isinstance(value, np.floating) else value  # a float32 by its own shortest digits
 
 
-def _pandas_column(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
+def _pandas_column(series: Any, name: str, spell: Spelling) -> Column:
     kind = str(series.dtype)
     if hasattr(series, "cat") and kind == "category":
-        texts = pa.array([text_of(value, name) for value in series.cat.categories], pa.string())
+        texts = _spelled(series.cat.categories, name, spell)
         codes = series.cat.codes.to_numpy()
         return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int64), mask=codes < 0), texts)
     if kind == "object":
-        return _object_column(series.to_numpy(), name)
+        return _object_column(series.to_numpy(), name, spell)
     if kind.startswith("Sparse"):
-        series = series.sparse.to_dense()
+        return _pandas_column(series.sparse.to_dense(), name, spell)
     if kind in {"float128", "float96", "longdouble"}:
+        if spell is id_of:
+            return _spelled(series.to_numpy(), name, spell)
         series = series.astype("float64")
     unsupported = f"column {name!r} is stored as {kind}, which cannot be read; convert it to text, numbers or dates"
-    return readable(attempt(lambda: pa.array(series, from_pandas=True), unsupported), name)
+    return readable(attempt(lambda: pa.array(series, from_pandas=True), unsupported), name, spell)
 
 
-def _polars_column(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
+def _polars_column(series: Any, name: str, spell: Spelling) -> Column:
     kind = str(series.dtype)
     if kind == "Object":
-        return _object_column(series.to_list(), name)
+        return _object_column(series.to_list(), name, spell)
     if kind in {"Int128", "UInt128"}:
         series = series.cast(type(series)([""]).dtype)  # text
     unsupported = f"column {name!r} is stored as {kind}, which cannot be read; convert it to text, numbers or dates"
     plain = series.alias("column")  # polars panics on a name that holds a zero byte
-    return readable(attempt(plain.to_arrow, unsupported), name)
+    return readable(attempt(plain.to_arrow, unsupported), name, spell)
 
 
-def _object_column(values: Sequence[Any], name: str) -> pa.Array:
+def _object_column(values: Sequence[Any], name: str, spell: Spelling) -> Column:
     """Text where every element is text or missing; else element by element."""
-    try:
-        return readable(pa.array(values, pa.string(), from_pandas=True), name)
-    except (pa.ArrowException, TypeError, ValueError):
-        texts = [text_of(value, name) for value in values]
+    with contextlib.suppress(DataError):  # it holds other objects
+        return attempt(lambda: readable(pa.array(values, pa.string(), from_pandas=True), name, spell), "not text")
+    return _spelled(values, name, spell)
+
+
+def _spelled(values: Iterable[Any], name: str, spell: Spelling) -> pa.Array:
+    texts = [spell(value, name) for value in values]
     return attempt(lambda: pa.array(texts, pa.string()), f"column {name!r} holds text that is not UTF-8; convert it")
 
 
-def _converted(column: pa.Array | pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
+def _converted(column: Column, kind: pa.DataType, name: str) -> Column:
     failed = f"column {name!r} is stored as {column.type}, which cannot be read; convert it to text or numbers"
     return attempt(lambda: column.cast(kind), failed)
 

@@ -113,20 +113,21 @@ def _source(source: Any, schema: Schema, table: str | None, query: str | None, c
         raise DataError("table= and query= go with a DuckDB connection only; drop them")
     if isinstance(source, str | Path):
         return file_source(source, schema, connect)
-    wanted = [column.name for column in schema] + ([] if schema.unit.column is None else [schema.unit.column])
+    unit = schema.unit.column
+    wanted = [column.name for column in schema] + ([] if unit is None else [unit])
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
         places = _places(wanted, source.schema.names, "the Arrow table")
-        return _frame("the Arrow table", wanted, frames.from_arrow(source, places), connect())
+        return _frame("the Arrow table", wanted, frames.from_arrow(source, places, unit), connect())
     if isinstance(source, pa.RecordBatchReader):
         places = _places(wanted, source.schema.names, "the Arrow reader")
-        return _frame("the Arrow reader", wanted, frames.from_reader(source, places), connect())
+        return _frame("the Arrow reader", wanted, frames.from_reader(source, places, unit), connect())
     if _is_a(source, "pandas", "DataFrame"):
         labels = [str(label) for label in source.columns]
         indexed = {str(label) for label in source.index.names} - set(labels)
         places = _places(wanted, labels, "the DataFrame", indexed)
-        return _frame("the DataFrame", wanted, frames.from_pandas(source, places), connect())
+        return _frame("the DataFrame", wanted, frames.from_pandas(source, places, unit), connect())
     if _is_a(source, "polars", "LazyFrame"):
         failed = "the LazyFrame cannot be collected; collect it yourself to see why"
         names = duck.attempt(lambda: source.collect_schema().names(), failed)
@@ -136,7 +137,7 @@ def _source(source: Any, schema: Schema, table: str | None, query: str | None, c
         source = duck.attempt(source.collect, failed)
     if _is_a(source, "polars", "DataFrame"):
         places = _places(wanted, source.columns, "the DataFrame")
-        return _frame("the DataFrame", wanted, frames.from_polars(source, places), connect())
+        return _frame("the DataFrame", wanted, frames.from_polars(source, places, unit), connect())
     raise DataError(f"source of type {type(source).__name__}: expected {ACCEPTED}")
 
 

@@ -12,10 +12,14 @@ from hush.errors import DataError
 from hush.schema import Column, Schema, Unit
 from hush.tables import engine
 from hush.tables.encoding import Encoding, Names, encode, refusal
-from hush.tables.physical import Family, as_text, family, trimmed, type_name
+from hush.tables.ids import as_id, rounded_ids
+from hush.tables.physical import Family, family, type_name
 from hush.tables.source import Source
 
 ORPHAN = "orphan"  # the column that says whether a row has no unit
+ROUNDED = "rounded"  # the column that says whether a row's unit may have been rounded to another one
+_ORPHANED = "unit IS NULL"
+_WAS_ROUNDED = "octet_length(unit) = 0"
 
 
 class Selection:
@@ -57,20 +61,20 @@ class Selection:
         for batch in engine.stream(session, self.sql, batch_rows, self.source.failure):
             self.check([column.null_count > 0 for column in batch.columns[: len(self.columns)]])
             if self._unit.column is not None:
-                self.check_units(batch.column(len(self.columns)).true_count > 0)
+                self.check_units(*(column.true_count > 0 for column in batch.columns[len(self.columns) :]))
             yield batch
 
     def check_all(self, session: Any) -> None:
         """Raise if any row of the source holds what the schema refuses; reads every row once."""
         questions = [f"k{place} IS NULL" for place in range(len(self.columns))]
         if self._unit.column is not None:
-            questions.append("unit IS NULL")
+            questions += [_ORPHANED, _WAS_ROUNDED]
         asked = ", ".join(f"coalesce(bool_or({question}), false)" for question in questions)
         found = engine.attempt(
             lambda: session.execute(f"SELECT {asked} FROM ({self._encoded_sql})").fetchall()[0], self.source.failure
         )
         self.check(found[: len(self.columns)])
-        self.check_units(any(found[len(self.columns) :]))
+        self.check_units(*found[len(self.columns) :])
 
     @property
     def refused(self) -> str:
@@ -79,7 +83,7 @@ class Selection:
         It looks at all columns: a row that is kept because it is refused is not within its unit's share.
         """
         conditions = [f"k{place} IS NULL" for place in range(len(self.columns))]
-        return " OR ".join(conditions if self._unit.column is None else [ORPHAN, *conditions])
+        return " OR ".join(conditions if self._unit.column is None else [ORPHAN, ROUNDED, *conditions])
 
     def check(self, refused: Sequence[bool]) -> None:
         """Raise for the first column that holds a refused value."""
@@ -87,13 +91,15 @@ class Selection:
             if bad:
                 raise DataError(refusal(column))
 
-    def check_units(self, orphans: bool) -> None:
-        """Raise if some row belongs to no unit."""
+    def check_units(self, orphans: bool = False, rounded: bool = False) -> None:
+        """Raise if some row belongs to no unit, or to one that may be several."""
         if orphans:
             raise DataError(
                 f"the unit column {self._unit.column!r} is missing in some rows (how many is private); "
                 "fill it in or leave these rows out of the source"
             )
+        if rounded:
+            raise DataError(rounded_ids(str(self._unit.column)))
 
     def _encoded(self) -> str:
         """SELECT of the codes, and of the unit's id as bytes where there is one."""
@@ -122,14 +128,15 @@ class Selection:
         refused = " OR ".join(f"k{place} IS NULL" for place in range(len(self.columns)))
         most = self._unit.max_rows
         return (
-            f"SELECT {codes}, unit IS NULL AS {ORPHAN} FROM ("
+            f"SELECT {codes}, {_ORPHANED} AS {ORPHAN}, {_WAS_ROUNDED} AS {ROUNDED} FROM ("
             f"SELECT *, CAST(row_number() OVER (PARTITION BY unit ORDER BY {codes}) AS HUGEINT) AS place, "
             f"CAST(count(*) OVER (PARTITION BY unit) AS HUGEINT) AS owned FROM ({encoded})) "
-            f"WHERE unit IS NULL OR {refused} OR (place * {most} + CAST(hash(unit) AS HUGEINT)) % owned < {most}"
+            f"WHERE {_ORPHANED} OR {_WAS_ROUNDED} OR {refused} "
+            f"OR (place * {most} + CAST(hash(unit) AS HUGEINT)) % owned < {most}"
         )
 
     def _unit_id(self, unit: Unit) -> str:
-        """The id as the bytes of its text, the same however a source stores it; NULL where it is missing or blank.
+        """The id as the bytes of its text, the same however a source stores it; NULL and empty as `as_id` says.
 
         Bytes have no collation, under which ids would be one unit here and several there.
         """
@@ -142,8 +149,7 @@ class Selection:
             )
         if stored is Family.NOTHING:
             return "CAST(NULL AS BLOB)"
-        text = as_text(f"c{at}", stored)
-        return f"nullif(encode({trimmed(text) if stored is Family.TEXT else text}), CAST('' AS BLOB))"
+        return f"encode({as_id(f'c{at}', stored)})"
 
 
 def check_rows(source: Source, schema: Schema) -> None:
