@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -30,6 +31,12 @@ def fail(error):
         RuntimeError(SECRET),
         EOFError(SECRET),
         UnicodeDecodeError("utf-8", SECRET.encode(), 0, 1, SECRET),
+        pl.exceptions.ComputeError(SECRET),
+        pl.exceptions.InvalidOperationError(SECRET),
+        pl.exceptions.PanicException(SECRET),
+        KeyError(SECRET),
+        AttributeError(SECRET),
+        StopIteration(SECRET),
     ],
 )
 def test_an_error_of_the_engine_leaves_nothing_behind(error) -> None:
@@ -48,11 +55,12 @@ def test_too_little_memory_is_a_matter_of_size(error) -> None:
     assert caught.value.__context__ is None
 
 
-def test_our_own_errors_and_our_own_bugs_pass() -> None:
+def test_our_own_errors_and_the_wish_to_stop_pass() -> None:
     with pytest.raises(DomainError, match="known"):
         engine.attempt(fail(DomainError("known")), "it failed")
-    with pytest.raises(ZeroDivisionError):
-        engine.attempt(lambda: 1 // 0, "it failed")
+    for wish in (KeyboardInterrupt, SystemExit, GeneratorExit):
+        with pytest.raises(wish):
+            engine.attempt(fail(wish()), "it failed")
 
 
 def test_the_words_may_depend_on_the_kind_of_trouble() -> None:

@@ -1,15 +1,13 @@
 """DuckDB, which reads and encodes every source: its connections, and its failures in our own words.
 
-An error of DuckDB or Arrow may quote the row it stumbled on. None of them leaves this module: the error raised here
-has neither its text nor a reference to it.
+An error of DuckDB, Arrow or polars may quote the row it stumbled on. None of them leaves this module: the error raised
+here has neither its text nor a reference to it.
 """
 
 from __future__ import annotations
 
-import csv
 import tempfile
 import weakref
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -24,9 +22,7 @@ from hush.tables.physical import quoted
 Result = TypeVar("Result")
 Explain = Callable[[str], str]
 SMALLEST_MEMORY = 2**27  # DuckDB cannot do much with less
-TROUBLES = (
-    duckdb.Error, pa.ArrowException, csv.Error, zlib.error, RuntimeError, OSError, EOFError, ValueError, OverflowError,
-)  # fmt: skip
+PANIC = "PanicException"  # how Rust fails in Python, polars for one; it is no Exception
 
 
 def connect(memory: int) -> Any:
@@ -60,7 +56,7 @@ def open_session(connection: Any, frames: dict[str, pa.Table | pa.RecordBatchRea
 
 
 def attempt(call: Callable[[], Result], failed: str | Explain) -> Result:
-    """The result of a call of DuckDB or Arrow; DataError with our own words where it fails.
+    """The result of a call of another library; DataError with our own words where it fails, in whatever way.
 
     `failed` is what to say, or a function that chooses it by the engine's text and must not quote it.
     """
@@ -70,7 +66,9 @@ def attempt(call: Callable[[], Result], failed: str | Explain) -> Result:
         raise
     except (duckdb.OutOfMemoryException, MemoryError, pa.ArrowMemoryError):
         error: HushError = SizeError("reading the source needs more memory than memory_limit allows; raise it")
-    except TROUBLES as trouble:
+    except BaseException as trouble:  # errors of any type quote rows
+        if not isinstance(trouble, Exception) and type(trouble).__name__ != PANIC:
+            raise
         error = DataError(failed if isinstance(failed, str) else failed(str(trouble)))
     raise error  # outside of the handler: the engine's error must not hang on to ours as its context
 
