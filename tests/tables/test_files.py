@@ -64,7 +64,9 @@ def test_valid_files(engine, content, expected, tmp_path) -> None:
         (b"\n\n", "is empty; a table without rows still needs its header"),
         (b"1,hunter2\n2,hunter2\n", "none of the schema's columns is in the first line; it must be the header"),
         (b"x,z\n1,hunter2\n", "has no column 'y'"),
-        (b"x,Y\n1,hunter2\n", "has no column 'y'; did you mean 'Y'?"),
+        (b"x,Y\n1,hunter2\n", "has no column 'y'; check that the first line is the header and spells it so"),
+        (b"x,yhunter2\n1,a\n", "has no column 'y'; check that the first line is the header and spells it so"),
+        (b"hunter2,None\n1,a\n", "none of the schema's columns is in the first line; it must be the header"),
         (b"x,y,y\n1,hunter2,hunter2\n", "has several columns named 'y'; rename all but one"),
         (b"x,y\n1,hunter2,hunter2\n", "some rows have more or fewer fields than the header"),
         (b"x,y,z\n1,hunter2\n", "some rows have more or fewer fields than the header"),
@@ -105,6 +107,8 @@ def test_paths_that_lead_nowhere(tmp_path) -> None:
         tmp_path / "t.xlsx": "cannot tell the format from the ending '.xlsx'",
         tmp_path / "t": "cannot tell the format from the ending ''",
         "/dev/null": "is not a regular file",
+        "~nobody-of-this-name/t.csv": "cannot be looked up; check it",
+        "t" * 5000 + ".csv": "cannot be looked up; check it",
     }.items():
         with pytest.raises(DataError, match=words):
             read(path, SCHEMA)

@@ -25,5 +25,12 @@ def test_a_name_that_is_not_there_once(columns, words) -> None:
     assert str(caught.value) == words
 
 
+def test_a_label_that_may_be_a_cell_is_not_quoted() -> None:
+    with pytest.raises(DataError, match=r"no column 'diagnosis'; none of its columns is spelled alike"):
+        find_column("diagnosis", ["diagnosis: HIV"], "the frame", similar=False)
+    with pytest.raises(DataError, match=r"no column 'diagnosis'; did you mean ' Diagnosis'\?"):
+        find_column("diagnosis", [" Diagnosis"], "the frame", similar=False)
+
+
 def test_a_name_that_is_there_once() -> None:
     assert find_column("age", ["Age", "age", "sex", "sex"], "the file") == 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from hush.errors import DataError
+from hush.errors import DataError, shown
 from hush.schema import Schema
 from hush.tables import engine
 from hush.tables.physical import literal
@@ -24,6 +24,7 @@ DELIMITERS = (",", ";", "\t", "|")
 LONGEST_HEADER = 2**20
 CSV_ENDINGS = (".csv", ".tsv", ".tab", ".txt")
 PARQUET_ENDINGS = (".parquet", ".pq")
+UNNAMED = "check that the first line is the header and spells it so"
 ACCEPTED = "a .csv, .tsv or .txt file (also .gz) or a .parquet file, or a pattern such as 'part-*.parquet'"
 
 
@@ -32,7 +33,7 @@ def file_source(path: str | Path, schema: Schema, connection: Callable[[], Any])
 
     Privacy: reads headers and file sizes only.
     """
-    files = _files(path)
+    files = engine.attempt(lambda: _files(path), f"the path {shown(str(path))} cannot be looked up; check it")
     endings = {_ending(file) for file in files}
     name = f"the file {str(path)!r}" if len(files) == 1 else f"the files {str(path)!r}"
     if endings <= set(PARQUET_ENDINGS):
@@ -57,7 +58,7 @@ def _files(path: str | Path) -> list[Path]:
     found = [Path(match) for match in sorted(glob.glob(str(exact), recursive=True)) if Path(match).is_file()]
     if not found:
         raise DataError(f"the pattern {text!r} matches no file; check the path")
-    return engine.attempt(lambda: _distinct(found), f"the pattern {text!r} matches files that cannot be read")
+    return _distinct(found)
 
 
 def _distinct(files: Sequence[Path]) -> list[Path]:
@@ -111,7 +112,8 @@ class Header:
 
 def _csv(name: str, files: Sequence[Path], schema: Schema, connection: Any) -> Source:
     """All fields are text: parsing is the encoder's, so that a CSV file and a typed table agree."""
-    wanted = {column.name for column in schema} | {str(schema.unit.column)}
+    unit = schema.unit.column
+    wanted = {column.name for column in schema} | (set() if unit is None else {unit})
     headers = [read_header(file, wanted) for file in files]
     if any(header != headers[0] for header in headers):
         raise DataError(f"{name} differ in their columns; read them one kind at a time")
@@ -134,6 +136,7 @@ def _csv(name: str, files: Sequence[Path], schema: Schema, connection: Any) -> S
         select=select,
         columns=header.columns,
         types=("VARCHAR",) * len(header.columns),
+        advice=UNNAMED,
         explain=lambda trouble: _csv_trouble(name, trouble),
         rows=volume / (4 * len(header.columns)),  # about four bytes a field, with its delimiter
     )

@@ -142,8 +142,11 @@ def _source(source: Any, schema: Schema, table: str | None, query: str | None, c
 
 
 def _places(wanted: Sequence[str], columns: Sequence[str], where: str, indexed: set[str] | None = None) -> list[int]:
+    """Where the columns of a frame are; of one read from a file without a header, the labels are somebody's cells."""
     advice = "it is in the index: call reset_index() first"
-    return [find_column(name, columns, where, advice if name in (indexed or ()) else "") for name in wanted]
+    return [
+        find_column(name, columns, where, advice if name in (indexed or ()) else "", similar=False) for name in wanted
+    ]
 
 
 def _frame(name: str, columns: Sequence[str], frame: pa.Table | pa.RecordBatchReader, connection: Any) -> Source:

@@ -27,6 +27,7 @@ class Source:
     select: str
     columns: tuple[str, ...]  # names as the source has them, possibly repeated
     types: tuple[str, ...]  # of DuckDB
+    advice: str = ""  # for a column that is not there, instead of a name that is: that may be somebody's cell
     frames: Mapping[str, pa.Table | pa.RecordBatchReader] = field(default_factory=dict)
     explain: engine.Explain | None = None
     rows: float | None = None
@@ -47,17 +48,20 @@ class Source:
 
     def position(self, name: str) -> int:
         """Where the column of this name is; refuses a name that is not there or there twice."""
-        return find_column(name, self.columns, self.name)
+        return find_column(name, self.columns, self.name, self.advice)
 
 
-def find_column(name: str, columns: Sequence[str], where: str, advice: str = "") -> int:
-    """The position of a name among the columns of `where`; DataError with the likeliest cause otherwise."""
+def find_column(name: str, columns: Sequence[str], where: str, advice: str = "", *, similar: bool = True) -> int:
+    """The position of a name among the columns of `where`; DataError with the likeliest cause otherwise.
+
+    Privacy: a column of `where` is quoted only if it is the name but for case and spaces, or `similar` allows it.
+    """
     found = [place for place, column in enumerate(columns) if column == name]
     if len(found) == 1:
         return found[0]
     if found:
         raise DataError(f"{where} has several columns named {name!r}; rename all but one")
     folded = [column for column in columns if column.strip().lower() == name.strip().lower()]
-    near = folded or difflib.get_close_matches(name, columns, n=1)
+    near = folded or (difflib.get_close_matches(name, columns, n=1) if similar else [])
     hint = f"did you mean {near[0]!r}?" if near else "none of its columns is spelled alike"
     raise DataError(f"{where} has no column {name!r}; {advice or hint}")
