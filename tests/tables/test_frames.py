@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import fractions
+import itertools
 import uuid
 
 import numpy as np
@@ -12,11 +14,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hush.errors import DataError
+from hush.errors import DataError, HushError
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Outside, Schema
 from hush.tables import read
 from hush.tables.frames import text_of
 
+SECRET = "hunter2"
 AGE = Schema([Integer(name="x", low=0, high=4, outside=Outside.CLAMP, missing=True)])
 WORD = Schema([Categorical(name="x", values=("a", "b", 1, True, 0.5), other=True, missing=True)])
 DAY = Schema([Date(name="x", start=dt.date(2020, 1, 1), end=dt.date(2020, 1, 3), missing=True)])
@@ -174,12 +177,117 @@ def test_the_source_is_left_as_it_was() -> None:
     pd.testing.assert_frame_equal(frame, before)
 
 
+def broken(value):
+    raise {"key": KeyError, "zero": ZeroDivisionError}[value](SECRET)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.LazyFrame({"x": [SECRET]}).select(pl.col("x").cast(pl.Int64)),
+        pl.LazyFrame({"x": [SECRET]}).select(pl.col("x").str.to_date("%Y")),
+        pl.LazyFrame({"x": ["key"]}).select(pl.col("x").map_elements(broken, return_dtype=pl.Int64)),
+        pl.LazyFrame({"x": ["zero"]}).map_batches(lambda frame: broken(frame["x"][0])),
+        pl.LazyFrame({"y": [SECRET]}).select(pl.col(SECRET).alias("x")),
+    ],
+    ids=itertools.count(),
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_lazy_frame_that_fails_is_not_quoted(frame) -> None:
+    with pytest.raises(
+        DataError, match="^the LazyFrame cannot be collected; collect it yourself to see why$"
+    ) as caught:
+        read(frame, AGE)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_labels_of_a_frame_without_a_header_are_not_quoted(make) -> None:
+    schema = Schema([Integer(name="diagnosis", low=0, high=1)])
+    with pytest.raises(DataError, match="no column 'diagnosis'; none of its columns is spelled alike"):
+        read(make({f"diagnosis {SECRET[0]}": [0]}), schema)
+
+
+class Hostile:
+    """An object whose every question fails with what it holds."""
+
+    def __getattr__(self, name):
+        raise LookupError(SECRET)
+
+    __str__ = __repr__ = __hash__ = __len__ = __bool__ = __float__ = __int__ = __array__ = lambda *_: broken("key")
+
+
+class HostileInt(int):
+    __abs__ = __int__ = __str__ = __repr__ = __index__ = __lt__ = __gt__ = lambda *_: broken("zero")
+
+
+class HostileFloat(float):
+    __float__ = __str__ = __repr__ = __abs__ = __int__ = __eq__ = __ne__ = __hash__ = lambda *_: broken("zero")
+
+
+class HostileDecimal(decimal.Decimal):
+    is_nan = __str__ = as_tuple = __float__ = lambda *_: broken("key")
+
+
+class HostileZone(dt.tzinfo):
+    def utcoffset(self, when):
+        raise ZeroDivisionError(SECRET)
+
+
+def zoned(year, month, day, hours):
+    return dt.datetime(year, month, day, tzinfo=dt.timezone(dt.timedelta(hours=hours)))
+
+
+@pytest.mark.parametrize("unit", [None, "x"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        zoned(1, 1, 1, 14), dt.datetime.max.replace(tzinfo=dt.timezone(dt.timedelta(hours=-14))),
+        dt.datetime(2020, 1, 1, tzinfo=HostileZone()), Hostile(), HostileDecimal("1.5"), HostileInt(7),
+        HostileFloat(0.5), [SECRET], {SECRET}, object(), np.array([SECRET]), pd.Period("2020"), pd.Timedelta(1),
+        pd.Interval(0, 1), 1j, np.complex64(1), bytearray(b"hunter2"), memoryview(b"hunter2"), np.void(b"hunter2"),
+        range(3), Hostile, decimal.Decimal("sNaN"), decimal.Decimal("1e999999"), decimal.Decimal("-1e-999999"),
+        10**5000, np.datetime64(2**62, "Y"), np.datetime64(1, "as"), np.timedelta64(1, "s"), "\ud800", b"\xff",
+        np.str_("\ud800"), dt.timedelta(1), fractions.Fraction(1, 3), float("inf"), np.longdouble("1e4000"),
+    ],
+    ids=itertools.count(),
+)  # fmt: skip
+@pytest.mark.parametrize("where", ["object", "category", "polars"])
+def test_hostile_objects_are_read_or_refused_without_being_quoted(value, unit, where) -> None:
+    cells = np.empty(2, dtype=object)
+    cells[0], cells[1] = value, 1
+    if where == "polars":
+        source = pl.DataFrame({"x": pl.Series(list(cells), dtype=pl.Object), "y": [0, 0]})
+    else:
+        column = pd.Series(cells, dtype=object)
+        try:
+            source = pd.DataFrame({"x": column if where == "object" else column.astype("category"), "y": 0})
+        except Exception:  # noqa: BLE001 - nothing to test where pandas cannot make a category of it
+            return
+    schema = Schema([Integer(name="y", low=0, high=0)]) if unit else WORD
+    try:
+        read(source, schema, unit=unit).counts([()])
+    except HushError as error:
+        assert SECRET not in str(error)  # noqa: PT017
+        assert error.__context__ is None  # noqa: PT017
+        assert error.__cause__ is None  # noqa: PT017
+
+
+def test_a_zoned_time_without_a_date_in_utc_is_refused() -> None:
+    for value in (zoned(1, 1, 1, 14), dt.datetime.max.replace(tzinfo=dt.timezone(dt.timedelta(hours=-14)))):
+        with pytest.raises(DataError, match="column 'x' holds a time that has no date in UTC"):
+            counted(pd.DataFrame({"x": pd.Series([value, "a"], dtype=object)}), WORD)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
         (None, None), (float("nan"), None), (np.datetime64("NaT"), None), (decimal.Decimal("nan"), None),
         (pd.NA, None), (True, "true"), (np.int64(3), "3"), (-0.0, "0"), (1e300, "1e+300"), (10**400, "inf"),
         (np.float32(0.1), "0.1"), (decimal.Decimal("1e400"), "inf"), (b"x", "x"),
+        (pd.Timestamp("2020-01-01") + pd.Timedelta(1), "2020-01-01 00:00:00.000000001"),
+        (np.datetime64("2020-01-01T00:00:00.5"), "2020-01-01 00:00:00.5"), (np.datetime64("2020-01"), "2020-01-01"),
         (dt.datetime(2020, 1, 1), "2020-01-01"), (np.datetime64("2020-01-01T00:00:00"), "2020-01-01"),
         (np.datetime64("2020-01-01T10:00:00"), "2020-01-01 10:00:00"), (dt.date(2020, 1, 1), "2020-01-01"),
         (dt.datetime(2020, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=2))), "2019-12-31 22:00:00"),

@@ -25,6 +25,7 @@ from hush.tables.engine import attempt
 from hush.tables.ids import number_id
 
 HUGE = 10**400  # beyond any float64; Python would refuse to write much longer integers as text
+PLAIN = frozenset({str, bytes, float, type(None)})  # what a column of text is made of; a float for NaN
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Spelling = Callable[[Any, str], str | None]  # of an object, in the column of a name: `text_of` or `id_of`
 
@@ -192,8 +193,9 @@ def _polars_column(series: Any, name: str, spell: Spelling) -> Column:
 
 def _object_column(values: Sequence[Any], name: str, spell: Spelling) -> Column:
     """Text where every element is text or missing; else element by element."""
-    with contextlib.suppress(DataError):  # it holds other objects
-        return attempt(lambda: readable(pa.array(values, pa.string(), from_pandas=True), name, spell), "not text")
+    if set(map(type, values)) <= PLAIN:  # Arrow crashes on some objects, so it is not left to find out
+        with contextlib.suppress(DataError):  # a float that is not missing, or text that is not UTF-8
+            return attempt(lambda: readable(pa.array(values, pa.string(), from_pandas=True), name, spell), "not text")
     return _spelled(values, name, spell)
 
 
