@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from hush.cli.options import PATH, WORKLOAD_HELP, budget_options, stated_budget
 from hush.errors import BudgetError
@@ -13,7 +14,10 @@ from hush.mechanisms.plan import Plan
 from hush.mechanisms.plan_table import print_plan
 from hush.planning import plan as make_plan
 from hush.planning import plan_for_error
+from hush.printable import printable
 from hush.privacy.budget import Budget
+from hush.privacy.rational import shown_up
+from hush.release.statement import number_text
 from hush.schema import Schema
 from hush.workloads.text import parse_workload
 
@@ -62,7 +66,8 @@ def plan(
     if target_error is not None:
         at = 1e-9 if delta is None else delta
         worth = Budget(rho=float(made.budget.rho)).epsilon_at(at)
-        console.print(f"Needs --rho {made.budget.rho:.6g}, or --epsilon {worth:.4g} --delta {at:g}", highlight=False)
+        needs = f"Needs --rho {shown_up(made.budget.rho)}, or --epsilon {shown_up(worth)} --delta {number_text(at)}"
+        console.print(Text(needs))
     if output is not None:
         made.save(output)
-        console.print(f"Plan saved to {output}", highlight=False)
+        console.print(Text(printable(f"Plan saved to {output}")))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
+import pyarrow as pa
 
 from hush.cli.options import PATH
 from hush.errors import WorkloadError
 from hush.loading import load_release
+from hush.printable import printable
 
 
 @click.command()
@@ -17,15 +20,32 @@ from hush.loading import load_release
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--format", "form", type=click.Choice(["table", "csv"]), default="table", show_default=True)
 def query(release: Path, sql: str, level: float, form: str) -> None:
-    """Answer SQL, a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex"."""
+    """Answer SQL, a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
+
+    CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula;
+    on a terminal, control characters in names and labels are spelled out.
+    """
     if not 0 < level < 1:
         raise WorkloadError(f"level={level}: expected a number between 0 and 1, such as 0.95")
     answers = load_release(release).sql(sql, level=level)
     if form == "csv":
         from pyarrow import BufferOutputStream, csv
 
-        sink = BufferOutputStream()
-        csv.write_csv(answers.to_arrow(), sink)
-        click.echo(sink.getvalue().to_pybytes().decode("utf-8"), nl=False)
+        sink, table = BufferOutputStream(), answers.to_arrow()
+        csv.write_csv(_shown(table) if _on_terminal() else table, sink)
+        click.echo(sink.getvalue().to_pybytes(), nl=False)  # of text, click would leave out what looks like colour
     else:
         click.echo(str(answers))
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _shown(table: pa.Table) -> pa.Table:
+    """The table with its names and texts spelled out, so that none of them steers the terminal."""
+    columns = []
+    for column in table.columns:
+        texts = [printable(value) if isinstance(value, str) else value for value in column.to_pylist()]
+        columns.append(pa.array(texts, type=pa.string()) if any(isinstance(text, str) for text in texts) else column)
+    return pa.table(columns, names=[printable(name) for name in table.column_names])

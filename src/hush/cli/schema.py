@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hush.errors import SchemaError
+from hush.printable import printable
 from hush.schema import Column, Date, Integer, Numeric, Schema
 from hush.schema.draft import draft_schema
 
@@ -57,11 +58,11 @@ def check(file: Path) -> None:
     table.add_column("size", justify="right", no_wrap=True)
     for column in found:
         table.add_row(
-            *(Text(_printable(cell)) for cell in (column.name, column.kind, _levels(column), f"{column.size:,}"))
+            *(Text(printable(cell)) for cell in (column.name, column.kind, _levels(column), f"{column.size:,}"))
         )
     console.print(table)
     console.print(Text(f"\ncells: {_cells(found.domain.size())}"))
-    console.print(Text(_printable(f"unit: {_unit(found)}")))
+    console.print(Text(printable(f"unit: {_unit(found)}")))
 
 
 @schema.command()
@@ -115,8 +116,3 @@ def _unit(found: Schema) -> str:
         return "a row"
     rows = found.unit.max_rows
     return f"a value of {found.unit.column!r}, of which at most {rows:,} row{'s' if rows != 1 else ''} are used"
-
-
-def _printable(text: str) -> str:
-    """The text with control characters spelled out, so that a name cannot steer the terminal."""
-    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hush.printable import printable
 from hush.privacy.budget import Budget
+from hush.privacy.rational import float_up, shown_up
+from hush.release.statement import budget_text, number_text
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
 
 MOST_ROWS = 24
 SHARE = 0.1  # of an average cell
+LARGEST_DELTA = 1e-3  # above it the plan warns
+DELTA_WARNING = "delta is the chance of an arbitrary leak; use far less than one over the number of people"
 
 
 def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
@@ -48,7 +54,7 @@ def _tables(plan: Plan, rows: int | None) -> Table:
     if len(terms) <= MOST_ROWS:
         for term, error in zip(terms, errors, strict=True):
             relative = _relative(error, term.queries, rows)
-            table.add_row(_name(term.clique), "1", f"{term.queries:,}", _short(error), relative)
+            table.add_row(Text(_name(term.clique)), "1", f"{term.queries:,}", _short(error), relative)
         return table
     orders = np.array([len(term.clique) for term in terms])
     cells = np.array([float(term.queries) for term in terms])
@@ -60,7 +66,7 @@ def _tables(plan: Plan, rows: int | None) -> Table:
             name = f"{order}-way, {label}: {_name(terms[place].clique)}"
             count = "" if label == "worst" else f"{own.sum():,}"
             relative = _relative(errors[place], cells[place], rows)
-            table.add_row(name, count, f"{cells[place]:,.0f}", _short(errors[place]), relative)
+            table.add_row(Text(name), count, f"{cells[place]:,.0f}", _short(errors[place]), relative)
     return table
 
 
@@ -75,17 +81,22 @@ def _facts(plan: Plan) -> Table:
         ("Unit", f"{plan.max_rows_per_unit} row(s) per unit; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),
     ]
+    if (plan.budget.delta or 0.0) > LARGEST_DELTA:
+        lines.append(("Warning", f"delta={number_text(plan.budget.delta or 0.0)}: {DELTA_WARNING}"))
     for name, value in lines:
-        facts.add_row(name, Text(value))
+        facts.add_row(name, Text(printable(value)))
     return facts
 
 
 def _privacy(plan: Plan) -> str:
-    budget, delta = plan.budget, plan.budget.delta or 1e-9
-    zcdp = Budget(rho=float(plan.rho))
+    """The budget in every digit, and what is spent of it rounded up."""
+    delta, zcdp = plan.budget.delta or 1e-9, Budget(rho=float_up(plan.rho))
+    mu = zcdp.mu  # rounded down, as befits a budget
+    if Fraction(mu) ** 2 < 2 * plan.rho:
+        mu = math.nextafter(mu, math.inf)
     return (
-        f"{budget}; noise for rho={float(plan.rho):.6g} zCDP (as mu={zcdp.mu:.4g} of Gaussian DP), "
-        f"epsilon={zcdp.epsilon_at(delta):.4g} at delta={delta:g}"
+        f"{budget_text(plan.budget)}; noise for rho={shown_up(plan.rho)} zCDP (as mu={shown_up(mu)} of Gaussian DP), "
+        f"epsilon={shown_up(zcdp.epsilon_at(delta))} at delta={number_text(delta)}"
     )
 
 
@@ -95,7 +106,7 @@ def _title(plan: Plan) -> str:
 
 
 def _name(clique: tuple[str, ...]) -> str:
-    return " x ".join(clique) if clique else "(total)"
+    return " x ".join(map(printable, clique)) if clique else "(total)"
 
 
 def _relative(error: float, cells: float, rows: int | None) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from hush.release.text_table import error_line, interval_cells, label_cells, printable, value_texts
+from hush.printable import printable
+from hush.release.text_table import error_line, interval_cells, label_cells, value_texts
 
 if TYPE_CHECKING:
     from hush.release.answers import Answers

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hush._version import __version__
 from hush.errors import ArchiveError, HushError
+from hush.printable import printable
 from hush.privacy.budget import Budget
-from hush.privacy.events import Event, event_from_json, price
+from hush.privacy.events import ComposedEvent, Event, event_from_json, price
 from hush.privacy.neighbours import Neighbours
-from hush.privacy.rational import float_up
+from hush.privacy.rational import float_up, shown_up
 from hush.schema.unit import Unit
 
 WARNING = "NOT PRIVATE: made with seeded or watched randomness, for tests only"
+LONGEST_TEXT = 4096  # characters of a fraction in a file; those that hush writes have a few dozen
+LONGEST_SUM = 2**16  # bits below the sum of all costs; those that hush writes are powers of two, and share a few dozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +44,24 @@ class Statement:
 
     def lines(self) -> list[tuple[str, str]]:
         """What a person reads: names and values."""
-        unit = "one row" if self.unit.column is None else f"one {self.unit.column} (at most {self.unit.max_rows} rows)"
-        delta = self.budget.delta or 1e-9
-        spent = Budget(rho=self.rho)
+        column, rows = self.unit.column, self.unit.max_rows
+        unit = "one row" if column is None else f"one {printable(column)} (at most {rows} rows)"
         lines = [
             ("Protects", f"{unit}: tables that differ in it lead to nearly the same releases"),
             ("Neighbours", self.neighbours.value),
-            ("Budget", str(self.budget)),
-            ("Spent", f"rho={self.rho:.6g} zCDP, that is epsilon={spent.epsilon_at(delta):.4g} at delta={delta:g}"),
+            ("Budget", budget_text(self.budget)),
+            ("Spent", self._spent()),
             ("Noise", "exact discrete Gaussian, bits from the operating system" if self.private else WARNING),
         ]
-        return lines if self.ledger_head is None else [*lines, ("Ledger", f"head {self.ledger_head}")]
+        return lines if self.ledger_head is None else [*lines, ("Ledger", f"head {printable(self.ledger_head)}")]
+
+    def _spent(self) -> str:
+        """What was spent, rounded up: a reader must never be promised more privacy than there is."""
+        rho, delta = price(self.event).rho, self.budget.delta or 1e-9
+        if rho is None or math.isinf(float_up(rho)):
+            return "without bound: no budget covers it"
+        epsilon = Budget(rho=float_up(rho)).epsilon_at(delta)
+        return f"rho={shown_up(rho)} zCDP, that is epsilon={shown_up(epsilon)} at delta={number_text(delta)}"
 
     def to_json(self) -> dict[str, Any]:
         """The statement as JSON values."""
@@ -70,17 +81,53 @@ class Statement:
         try:
             if not isinstance(body, Mapping) or not isinstance(body["private"], bool):
                 raise TypeError
+            _check_lengths(body["event"])
             head = body["ledger_head"]
             if head is not None and not isinstance(head, str):
                 raise TypeError
+            event = event_from_json(body["event"])
+            _check_sum(event)
             return cls(
                 budget=Budget.from_json(body["budget"]),
                 neighbours=Neighbours[body["neighbours"]],
                 unit=Unit(column=body["unit"]["column"], max_rows=body["unit"]["max_rows"]),
-                event=event_from_json(body["event"]),
+                event=event,
                 private=body["private"],
                 ledger_head=head,
                 version=str(body["hush"]),
             )
-        except (HushError, KeyError, TypeError, AttributeError):
+        except (HushError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
             raise ArchiveError("the file's privacy statement cannot be read; get the release again") from None
+
+
+def budget_text(budget: Budget) -> str:
+    """A budget exactly as it was stated, in every digit.
+
+    >>> budget_text(Budget(epsilon=1.0, delta=0.9999999))
+    'epsilon=1, delta=0.9999999'
+    """
+    return ", ".join(f"{name}={number_text(value)}" for name, value in budget.to_json().items())
+
+
+def number_text(value: float) -> str:
+    """A float in every digit, without the zero behind a whole number."""
+    return repr(float(value)).removesuffix(".0")
+
+
+def _check_lengths(body: Any) -> None:
+    """Refuse long texts before they are read as fractions, which takes seconds for each that has a million digits."""
+    stack = [body]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str) and len(value) > LONGEST_TEXT:
+            raise ArchiveError("an event of the file is too long")
+        if isinstance(value, Mapping | list):
+            stack.extend(value.values() if isinstance(value, Mapping) else value)
+
+
+def _check_sum(event: Event) -> None:
+    """Refuse costs whose exact sum would have millions of digits: it would take days to add up."""
+    parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
+    found = {rho.denominator for part, _ in parts if (rho := part.cost.rho) is not None}
+    if sum(below.bit_length() for below in found) > LONGEST_SUM:
+        raise ArchiveError("the events of the file have no short sum")

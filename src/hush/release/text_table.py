@@ -10,6 +10,7 @@ import numpy as np
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from hush.inference.estimates import Array
+from hush.printable import printable
 from hush.release.answer_columns import Basis, Quantity
 
 if TYPE_CHECKING:
@@ -107,11 +108,6 @@ def number_text(number: float, digits: int) -> str:
     if abs(number) >= 1e15 or digits > 9:
         return f"{number:.4g}"
     return f"{round(float(number), digits) + 0.0:,.{digits}f}"
-
-
-def printable(text: str) -> str:
-    """The text on one line, with nothing in it that a terminal would act on."""
-    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
