@@ -21,12 +21,26 @@ from typing import Any
 
 import numpy as np
 
-from hush.errors import ArchiveError
+from hush.errors import ArchiveError, HushError, SizeError
+from hush.tables.limits import available_memory, readable
 
 MANIFEST = "manifest.json"
-_LARGEST_MANIFEST = 1 << 28
+_MANIFEST_FREE = 1 << 24
+# the events of 166,751 sets that all differ are 32 MB of JSON and pack about 5 times, text made to fill memory 1000
+_MANIFEST_RATIO = 20
+_MANIFEST_WEIGHT = 24  # bytes that parsed JSON takes for each byte of text, at worst
+_ARRAY_RATIO = 1200  # deflate reaches 1032, and does so on honest arrays of one repeated number
+_ARRAY_FREE = 1 << 20
+_MEMORY_SHARE = 0.5
+_PIECE = 1 << 20
+_ENCRYPTED = 0x1 | 0x40
 _NAME = re.compile(r"arrays/[a-z0-9_]{1,64}\.npy")
-_KINDS = "iufb"  # integers, floats, booleans
+_MAGIC = b"\x93NUMPY\x01\x00"
+# the one way that numpy writes a header; numpy's own reader takes any Python literal, and fails in as many ways
+_HEADER = re.compile(
+    rb"\{'descr': '(\|[biu]1|[<>][iuf][248])', 'fortran_order': False, "
+    rb"'shape': \(((?:[0-9]{1,15},|[0-9]{1,15}(?:, [0-9]{1,15}){1,31})?)\), \} *\n"
+)
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # members carry no time, so equal contents give equal bytes
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
@@ -81,10 +95,12 @@ class ArchiveReader:
         except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error):
             kinds = " or ".join(versions)
             raise ArchiveError(f"{self._path} is not a hush {kinds}, or it is cut short; copy it again") from None
-        names = self._zip.namelist()
-        if len(set(names)) != len(names) or not all(name == MANIFEST or _NAME.fullmatch(name) for name in names):
-            raise self._damaged("it holds members that do not belong there")
-        self.manifest = self._read_manifest(versions)
+        try:
+            self._check_members()
+            self.manifest = self._read_manifest(versions)
+        except HushError:
+            self._zip.close()
+            raise
         self.kind = str(self.manifest["hush"])
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
@@ -92,16 +108,20 @@ class ArchiveReader:
         body = self._member(f"arrays/{name}.npy", f"array {name!r}")
         if self.manifest["digests"].get(name) != hashlib.sha256(body).hexdigest():
             raise self._damaged(f"array {name!r} is not the one that was written")
-        file = io.BytesIO(body)
-        try:
-            if np.lib.format.read_magic(file) != (1, 0):
-                raise self._damaged(f"array {name!r} has an unknown layout")
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        except (ValueError, EOFError):
-            raise self._damaged(f"array {name!r} cannot be read") from None
-        if dtype.kind not in _KINDS or fortran or math.prod(shape) * dtype.itemsize != len(body) - file.tell():
+        length = int.from_bytes(body[8:10], "little")
+        found = _HEADER.fullmatch(body[10 : 10 + length])
+        if body[:8] != _MAGIC or found is None:
             raise self._damaged(f"array {name!r} is not a plain array of numbers")
-        return np.frombuffer(body, dtype=dtype, offset=file.tell()).reshape(shape)
+        dtype = np.dtype(found[1].decode())
+        shape = tuple(int(size) for size in found[2].decode().split(",") if size)
+        # a size of zero would let the others be anything
+        fits = math.prod(size or 1 for size in shape) < 2**48
+        if not fits or math.prod(shape) * dtype.itemsize != len(body) - 10 - length:
+            raise self._damaged(f"array {name!r} has another size than it states")
+        values = np.frombuffer(memoryview(body).toreadonly(), dtype=dtype, offset=10 + length).reshape(shape)
+        if dtype.kind == "b" and values.size and values.view(np.uint8).max() > 1:
+            raise self._damaged(f"array {name!r} holds neither true nor false")
+        return values
 
     def names(self) -> Iterator[str]:
         """The arrays of the file."""
@@ -125,15 +145,41 @@ class ArchiveReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _check_members(self) -> None:
+        """Refuse, before anything is unpacked, members of other kinds and more of them than fit in memory."""
+        members = self._zip.infolist()
+        names = {member.filename for member in members}
+        if len(names) != len(members) or not all(name == MANIFEST or _NAME.fullmatch(name) for name in names):
+            raise self._damaged("it holds members that do not belong there")
+        if sum(member.compress_size for member in members) > self._path.stat().st_size:
+            raise self._damaged("its members overlap")
+        needed = 0
+        for member in members:
+            name, size, packed = member.filename, member.file_size, member.compress_size
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & _ENCRYPTED:
+                raise self._damaged(f"its member {name} is encrypted or packed in an unknown way")
+            ratio, free = (_MANIFEST_RATIO, _MANIFEST_FREE) if name == MANIFEST else (_ARRAY_RATIO, _ARRAY_FREE)
+            if size > max(free, ratio * packed):
+                raise self._damaged(
+                    f"its member {name} states {readable(size)} in {readable(packed)}, more than {readable(free)} and "
+                    f"{ratio} times what it packs"
+                )
+            needed += size * (_MANIFEST_WEIGHT if name == MANIFEST else 1)
+        most = int(_MEMORY_SHARE * available_memory())
+        if needed > most:
+            raise SizeError(
+                f"{self._path} takes {readable(needed)} of memory to read, more than the {readable(most)} that it may "
+                "take of what is free; make room, or distrust the file"
+            )
+
     def _read_manifest(self, versions: Mapping[str, int]) -> dict[str, Any]:
         kinds = " or ".join(versions)
         if MANIFEST not in self._zip.namelist():
             raise ArchiveError(f"{self._path} is not a hush {kinds}: it has no manifest")
-        if self._zip.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
-            raise self._damaged("its manifest is too large")
         try:
-            manifest = json.loads(self._member(MANIFEST, "its manifest").decode("utf-8"))
-        except (ValueError, RecursionError):
+            text = self._member(MANIFEST, "its manifest").decode("utf-8")
+            manifest = json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError, MemoryError):
             raise self._damaged("its manifest cannot be read") from None
         if not isinstance(manifest, dict) or manifest.get("hush") not in list(versions):
             raise ArchiveError(f"{self._path} is not a hush {kinds}")
@@ -149,14 +195,28 @@ class ArchiveReader:
             raise self._damaged("it states no digests")
         return manifest
 
-    def _member(self, member: str, what: str) -> bytes:
-        """The bytes of a member; zipfile raises all sorts for damaged ones, and RuntimeError for encrypted ones."""
+    def _member(self, member: str, what: str) -> bytearray:
+        """The bytes of a member, no more than it states; zipfile raises all sorts for damaged ones."""
+        body = bytearray()
         try:
-            return self._zip.read(member)
+            stated = self._zip.getinfo(member).file_size
+            with self._zip.open(member) as file:
+                while piece := file.read(_PIECE):
+                    body += piece
+                    if len(body) > stated:
+                        break
         except KeyError:
             raise self._damaged(f"{what} is missing") from None
-        except (OSError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error, struct.error):
+        except (OSError, ValueError, RuntimeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, struct.error):
             raise self._damaged(f"{what} cannot be read") from None
+        if len(body) != stated:
+            raise self._damaged(f"{what} has another size than it states")
+        return body
 
     def _damaged(self, what: str) -> ArchiveError:
         return ArchiveError(f"{self._path} is damaged: {what}; copy it again or make it anew")
+
+
+def _no_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which are not JSON and which `write_archive` never writes."""
+    raise ValueError(name)
