@@ -16,6 +16,9 @@ from hush.strategies.closure import Closure
 from hush.strategies.residual import ResidualStrategy
 from hush.workloads.storage import pack_cliques, unpack_cliques
 
+LARGEST_SCALE = 2**62  # entries are below 2^31, and scales about as large
+LONGEST_RHO = 4096  # characters; the smallest float squared has 1400, and a million would take seconds to read
+
 
 def pack_strategy(strategy: ResidualStrategy) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     """The manifest entry and the arrays of a strategy."""
@@ -40,12 +43,16 @@ def unpack_strategy(domain: Domain, entry: Any, archive: ArchiveReader) -> Resid
                 bases.append(None)
             elif stated == "plain":
                 bases.append(PlainBasis(domain[name]))
+            elif type(stated) is not int or not 1 <= stated < LARGEST_SCALE:  # a float may be infinite; True is an int
+                raise ArchiveError(f"the file's basis {place} states no scale; make it anew")
             else:
                 bases.append(MatrixBasis(archive.array(f"basis_{place}"), stated))
         cliques = unpack_cliques(domain, archive, "closure")
         closure = Closure.of(domain, cliques)
         if closure.cliques != tuple(cliques):
             raise ArchiveError("the file's measured sets are not a closure in order; make it anew")
+        if not isinstance(entry["rho"], str) or len(entry["rho"]) > LONGEST_RHO:
+            raise ArchiveError("the file's strategy states no rho; make it anew")
         return ResidualStrategy(
             domain,
             tuple(bases),
@@ -56,5 +63,5 @@ def unpack_strategy(domain: Domain, entry: Any, archive: ArchiveReader) -> Resid
         )
     except ArchiveError:
         raise
-    except (HushError, KeyError, TypeError, ValueError, ZeroDivisionError):
+    except (HushError, KeyError, TypeError, ValueError, ArithmeticError):
         raise ArchiveError("the file's strategy cannot be read; make it anew") from None
