@@ -109,7 +109,7 @@ def test_encrypted_members_are_refused(tmp_path: Path) -> None:
     body = bytearray(with_array(tmp_path / "x.hush", saved(np.arange(9))).read_bytes())
     body[body.index(b"PK\x01\x02") + 8] |= 1  # the flags of the first entry of the directory
     (tmp_path / "x.hush").write_bytes(body)
-    with pytest.raises(ArchiveError, match="encrypted"):
+    with pytest.raises(ArchiveError, match="is encrypted or packed"):  # the path has the word alone
         read_x(tmp_path / "x.hush")
 
 
