@@ -40,7 +40,7 @@ def test_shows_caps_charges_and_what_is_left(path):
     shown = words(found)
     assert found.exit_code == 0
     assert "dataset census cap rho 0.31106 epsilon=4, delta=1e-06 spent rho 0.0225 epsilon=" in shown
-    assert "left rho 0.28856 alone, epsilon=" in shown
+    assert "left rho 0.28856 by itself worth epsilon=" in shown
     assert "discrete gaussian, sigma 20" in shown
     assert "12 x discrete gaussian" in shown
     assert "2 x exponential mechanism" in shown

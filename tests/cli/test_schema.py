@@ -53,7 +53,7 @@ def test_an_output_that_exists_is_kept(data: Path, tmp_path: Path) -> None:
     output.write_text("edited by hand")
     result = run("schema", "draft", data, "-o", output)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "the file exists; choose another name, or overwrite it with --force" in result.stderr
+    assert "exists already; choose another name or add --force" in result.stderr
     assert output.read_text() == "edited by hand"
     assert run("schema", "draft", data, "-o", output, "--force").exit_code == 0
     assert "[columns.age]" in output.read_text()
@@ -62,7 +62,7 @@ def test_an_output_that_exists_is_kept(data: Path, tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written(data: Path, tmp_path: Path) -> None:
     result = run("schema", "draft", data, "-o", tmp_path / "none" / "s.toml")
     assert result.exit_code == 2
-    assert "cannot be written: No such file or directory" in result.stderr
+    assert "is no folder; make it first" in result.stderr
 
 
 def test_check_shows_columns_sizes_cells_and_unit(tmp_path: Path) -> None:

@@ -341,3 +341,26 @@ def test_tables_for_display_are_not_negative_and_agree(kind: str) -> None:
 def test_unknown_kinds_of_tables_are_refused() -> None:
     with pytest.raises(WorkloadError, match="kind='rounded'"):
         hush.plan(PLAIN, BUDGET).release(TABLE).tables(kind="rounded")
+
+
+def test_frames_and_paths_are_not_tables() -> None:
+    with pytest.raises(DataError, match="write hush.read"):
+        hush.plan(PLAIN, BUDGET).release("people.csv")  # type: ignore[arg-type]
+
+
+def test_answers_say_that_rows_of_a_unit_were_left_out() -> None:
+    table = TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=2), units=[1, 1, 1, 2, 2, 3])
+    release = hush.plan(PLAIN, BUDGET, max_rows_per_unit=2).release(table)
+    assert "at most 2 rows of each id" in str(release.marginal("a"))
+    assert "at most 2 rows of each id" in str(release.sql("SELECT COUNT(*) FROM t"))
+
+
+def test_what_does_not_fit_in_memory_is_refused_before_the_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hush.mechanisms.residual.available_memory", lambda: 10**6)
+    table = TinyTable(DOMAIN, ROWS)
+    with pytest.raises(SizeError, match="releasing needs about"):
+        hush.plan(PLAIN, BUDGET).release(table, ledger=tmp_path / "budget.db")
+    assert table.reads == 0
+    assert not (tmp_path / "budget.db").exists()

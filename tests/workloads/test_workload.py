@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush import Domain, Workload, queries
+from hush import Domain, Schema, Workload, queries
 from hush.errors import DomainError, SizeError, WorkloadError
 from hush.linops import Identity, Prefix
 from hush.workloads import Term
@@ -99,3 +99,10 @@ def test_products_keep_their_blocks_and_leave_totals_out() -> None:
 def test_bad_workloads_are_refused(build: object, error: type, text: str) -> None:
     with pytest.raises(error, match=text):
         build()  # type: ignore[operator]
+
+
+def test_schemas_and_tables_stand_for_their_domains() -> None:
+    schema = Schema.from_domain(DOMAIN)
+    assert Workload.upto(schema, 2) == Workload.upto(DOMAIN, 2)  # type: ignore[arg-type]
+    with pytest.raises(WorkloadError, match="got list"):
+        Workload.kway(["a", "b"], 1)  # type: ignore[arg-type]

@@ -31,15 +31,19 @@ ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds howe
 @click.option("--delta", type=float, help="Show epsilon at this delta; with --create, the delta of the cap.")
 @click.option("--expect-head", metavar="HEX", help="Fail unless the ledger holds this head of an earlier state.")
 @click.option("--create", is_flag=True, help="Start a ledger, or a dataset in it, with the cap given here.")
-@click.option("--epsilon", type=float, help="With --create: the cap's epsilon.")
-@click.option("--rho", type=float, help="With --create: the cap in zCDP.")
-@click.option("--mu", type=float, help="With --create: the cap in Gaussian DP.")
+@click.option("--raise-cap", is_flag=True, help="Replace the cap by the larger one given here; needs --reason.")
+@click.option("--reason", help="With --raise-cap: why; it is recorded for good.")
+@click.option("--epsilon", type=float, help="With --create or --raise-cap: the cap's epsilon.")
+@click.option("--rho", type=float, help="With --create or --raise-cap: the cap in zCDP.")
+@click.option("--mu", type=float, help="With --create or --raise-cap: the cap in Gaussian DP.")
 def budget(
     file: Path,
     dataset: str | None,
     delta: float | None,
     expect_head: str | None,
     create: bool,
+    raise_cap: bool,
+    reason: str | None,
     epsilon: float | None,
     rho: float | None,
     mu: float | None,
@@ -49,8 +53,12 @@ def budget(
         cap = Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
         ledgers = [_created(file, dataset or "default", cap)]
         delta = None
+    elif raise_cap:
+        ledgers = [Ledger.open(file, dataset=dataset or "default")]
+        ledgers[0].raise_cap(Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu), reason=reason or "")
+        delta = None
     elif (epsilon, rho, mu) != (None, None, None):
-        raise click.UsageError("--epsilon, --rho and --mu state the cap of a new dataset; add --create")
+        raise click.UsageError("--epsilon, --rho and --mu state a cap; add --create or --raise-cap")
     elif delta is not None and not 0 <= delta < 1:
         raise BudgetError(f"delta={delta}: expected a number in [0, 1), such as 1e-6")
     else:
@@ -79,7 +87,9 @@ def _show(console: Console, ledger: Ledger, delta: float | None) -> None:
     summary = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     summary.add_row("cap", f"{unit} {shown_down(spent + left)}", _stated(cap, spent + left, delta, at))
     summary.add_row("spent", f"{unit} {shown_up(spent)}", str(total_epsilon(ledger.events(), at)) if spent else "")
-    summary.add_row("left", f"{unit} {shown_down(left)}", "" if cap.pure else f"alone, {_worth(left, at)}")
+    nothing = left < (spent + left) / 10**9  # what rounding against the spender leaves over
+    worth = "" if cap.pure or nothing else f"by itself worth {_worth(left, at)}"
+    summary.add_row("left", "nothing" if nothing else f"{unit} {shown_down(left)}", worth)
     console.print(summary)
     console.print(_listing(ledger.entries(), cap, unit))
     console.print()

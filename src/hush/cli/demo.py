@@ -14,6 +14,7 @@ from rich.text import Text
 
 from hush.cli.options import PATH, progress_bar
 from hush.datasets import people, people_schema
+from hush.errors import HushError
 from hush.loading import load_release
 from hush.mechanisms.plan_table import print_plan
 from hush.planning import plan
@@ -22,6 +23,7 @@ from hush.privacy.ledger import Ledger
 from hush.tables import read
 from hush.workloads.text import parse_workload
 
+FILES = ("people.csv", "people.toml", "budget.db", "people.hush")
 ROWS = 50_000
 SEED = 7  # of the invented people; the noise is never seeded
 WORKLOAD = "<=2-way + age:prefix,sex"
@@ -38,6 +40,9 @@ def demo(folder: Path | None) -> None:
     """Release an invented table of 50,000 people at epsilon = 1 and ask it three questions."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            if (folder / name).exists():
+                raise HushError(f"{folder / name} exists already; give the demo an empty folder")
         _run(folder)
         return
     with tempfile.TemporaryDirectory() as temporary:
@@ -46,9 +51,7 @@ def demo(folder: Path | None) -> None:
 
 def _run(folder: Path) -> None:
     console = Console(highlight=False)
-    data, schema_file, ledger, output = (
-        folder / name for name in ("people.csv", "people.toml", "budget.db", "people.hush")
-    )
+    data, schema_file, ledger, output = (folder / name for name in FILES)
     _head(console, "1. A sensitive table and its schema")
     rows, schema = people(ROWS, seed=SEED), people_schema()
     csv.write_csv(rows, data)
@@ -63,7 +66,6 @@ def _run(folder: Path) -> None:
     print_plan(console, made, rows=ROWS)
 
     _head(console, "3. The release: charge the ledger, count, add exact noise")
-    ledger.unlink(missing_ok=True)
     with progress_bar("measuring") as progress:
         made.release(table, ledger=ledger, name=output.name, progress=progress).save(output)
     book = Ledger.open(ledger)

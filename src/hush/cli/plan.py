@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hush.cli.options import PATH, WORKLOAD_HELP, budget_options, stated_budget
+from hush.cli.output import check_output
 from hush.errors import BudgetError
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.plan_table import print_plan
@@ -35,6 +36,7 @@ from hush.workloads.text import parse_workload
 )
 @click.option("--rows", type=int, help="Expected number of rows: shows errors relative to a uniform table.")
 @click.option("-o", "--output", type=PATH, help="Save the plan to this file.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def plan(
     schema: Path,
     workload: str,
@@ -47,8 +49,11 @@ def plan(
     target_error: float | None,
     rows: int | None,
     output: Path | None,
+    force: bool,
 ) -> None:
     """Show what a release of a table with SCHEMA would measure and how accurate it would be. Reads no data."""
+    if output is not None:
+        check_output(output, force=force, inputs=[schema])
     found = Schema.load(schema)
     asked = parse_workload(found.domain, workload)
     if rows is not None and rows < 1:

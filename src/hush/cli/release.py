@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import tempfile
 from pathlib import Path
 
 import click
@@ -10,6 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hush.cli.options import PATH, WORKLOAD_HELP, budget_options, progress_bar, stated_budget
+from hush.cli.output import check_output
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease
 from hush.loading import load
 from hush.mechanisms.plan import Plan
@@ -60,8 +63,10 @@ def release(
     force: bool,
 ) -> None:
     """Measure DATA (CSV or Parquet file, or a pattern of them) with noise and write a release. Spends the budget."""
-    _check_output(output, force)
+    check_output(output, force=force, inputs=[*glob.glob(data, recursive=True), schema, plan_file, ledger])
     declared = Schema.load(schema)
+    if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
+        raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
     own = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
     if plan_file is not None:
         if workload is not None:
@@ -81,10 +86,12 @@ def release(
             done = made.release(table, ledger=ledger, dataset=dataset, name=output.name, progress=progress)
         except InterruptedRelease as stopped:
             if isinstance(stopped.release, Release):
-                stopped.release.save(output)
+                _save(stopped.release, output)
             raise InterruptedRelease(f"{stopped} in {output}", release=stopped.release) from None
-    done.save(output)
+    _save(done, output)
     _say(done, output)
+    if ledger is None:
+        click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)
     if new_ledger:
         click.echo(f"New ledger {ledger}: its cap is this release's budget, {made.budget}.")
 
@@ -110,12 +117,14 @@ def _announce(made: Plan, plan_file: Path | None) -> None:
         click.echo(f"Plan {plan_file}: {what}, at most {made.max_rows_per_unit} row(s) per unit.")
 
 
-def _check_output(output: Path, force: bool) -> None:
-    """Find out before spending whether the release can be written."""
-    if output.exists() and not force:
-        raise ArchiveError(f"{output} exists already; choose another name or add --force")
-    if not output.absolute().parent.is_dir():
-        raise ArchiveError(f"{output.parent} is no folder; make it first")
+def _save(done: Release, output: Path) -> None:
+    """Write what was paid for; if that fails, to the folder for temporary files."""
+    try:
+        done.save(output)
+    except ArchiveError as error:
+        rescue = Path(tempfile.mkdtemp(prefix="hush-"), output.name)
+        done.save(rescue)
+        raise ArchiveError(f"{error}; the budget is spent, and the release is kept in {rescue}") from None
 
 
 def _say(done: Release, output: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hush.cli.options import PATH
-from hush.errors import HushError
+from hush.cli.output import check_output
 from hush.loading import load_release
 from hush.report import write_report
 
@@ -21,8 +21,7 @@ def report(release: Path, output: Path, force: bool) -> None:
 
     The page needs no network and no scripts, and prints well.
     """
-    if output.exists() and not force:
-        raise HushError(f"{output} exists already; choose another name or add --force")
+    check_output(output, force=force, inputs=[release])
     found = load_release(release)
     write_report(found, output)
     if not found.statement.private:

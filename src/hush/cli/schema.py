@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hush.cli.output import check_output
 from hush.errors import SchemaError
 from hush.printable import printable
 from hush.schema import Column, Date, Integer, Numeric, Schema
@@ -38,7 +39,7 @@ def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None
     By default only column names and declared types are read, and what the values may be is left open.
     """
     if output is not None:
-        _check_free(output, force)
+        check_output(output, force=force, inputs=[file])
     with Console(stderr=True).status("reading the rows" if from_data else "reading the names"):
         text = draft_schema(file, from_data=from_data)
     if from_data:
@@ -72,13 +73,8 @@ def check(file: Path) -> None:
 def convert(file: Path, output: Path | None, force: bool) -> None:
     """Write SCHEMA (mbi's .json, dpsynth's .yaml or a .toml) as hush's TOML."""
     if output is not None:
-        _check_free(output, force)
+        check_output(output, force=force, inputs=[file])
     _deliver(Schema.load(file).to_toml(), output)
-
-
-def _check_free(path: Path, force: bool) -> None:
-    if path.exists() and not force:
-        raise SchemaError(f"{path}: the file exists; choose another name, or overwrite it with --force")
 
 
 def _deliver(text: str, output: Path | None) -> None:

@@ -170,6 +170,10 @@ class Plan(ABC):
         return collector.release(table.schema, statement, complete=True)
 
     def _check(self, table: Table) -> None:
+        if not all(hasattr(table, name) for name in ("schema", "domain", "unit", "counts")):
+            raise DataError(
+                f"table: expected what hush.read gives, got {type(table).__name__}; write hush.read(data, schema)"
+            )
         if table.domain != self.domain:
             raise DataError(_difference(self.domain, table.domain))
         if table.unit.max_rows != self.max_rows_per_unit:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from hush.archive import ArchiveReader, write_archive
-from hush.errors import ArchiveError, BudgetError, WorkloadError
+from hush.errors import ArchiveError, BudgetError, SizeError, WorkloadError
 from hush.inference.answers import ResidualAnswers
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Collector, Plan
 from hush.privacy.budget import Budget
-from hush.privacy.gate import Noisy, Request
+from hush.privacy.gate import BATCH_CELLS, Noisy, Request
 from hush.privacy.neighbours import Neighbours
 from hush.release.release import Release
 from hush.release.statement import Statement
@@ -31,6 +31,7 @@ from hush.strategies.residual_query import check_measurable, requests
 from hush.strategies.select import select_for_target, select_residual
 from hush.strategies.storage import pack_strategy, unpack_strategy
 from hush.strategies.terms import TermTable
+from hush.tables.limits import available_memory, readable
 from hush.workloads import Workload
 from hush.workloads.storage import (
     pack_domain,
@@ -136,6 +137,12 @@ class ResidualPlan(Plan):
         return "the best noise for the bases chosen for prefix sums and ranges; not proven optimal beyond that"
 
     @property
+    def memory(self) -> int:
+        """Bytes that releasing takes at its peak, roughly: all noisy numbers, and one table six times over."""
+        largest = max(float(self.strategy.cells.max()), BATCH_CELLS)
+        return self.strategy.measurement_bytes + int(48 * largest)
+
+    @property
     def work(self) -> str:
         """Memory and time that releasing will take, roughly."""
         numbers = float(self.strategy.cells.sum())
@@ -186,6 +193,12 @@ class ResidualPlan(Plan):
             raise ArchiveError("the file's plan contradicts itself; make it anew") from None
 
     def _collector(self) -> Collector:
+        needed, free = self.memory, available_memory()
+        if needed > 0.9 * free:
+            raise SizeError(
+                f"releasing needs about {readable(needed)}, more than the {readable(0.9 * free)} that can be had; "
+                "drop an attribute, use wider bins or lower the order"
+            )
         return _Collected(self)
 
 

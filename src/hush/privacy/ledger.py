@@ -74,6 +74,9 @@ class Ledger:
             books = _replay(file, connection, None).books
         return [cls(path, dataset=dataset) for dataset in books]
 
+    def __repr__(self) -> str:
+        return f"Ledger({str(self._file.path)!r}, dataset={self._dataset!r})"
+
     @property
     def dataset(self) -> str:
         """The name of the dataset."""

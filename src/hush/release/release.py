@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hush.errors import SizeError, WorkloadError
 from hush.inference.estimates import Array, Estimates
 from hush.inference.nonnegative import nonnegative_tables
 from hush.inference.rounding import whole_tables
+from hush.printable import printable
 from hush.release.answers import Answers
 from hush.release.sql import answer_sql
 from hush.release.statement import Statement
@@ -73,7 +75,8 @@ class Release(ABC):
     def marginal(self, *attributes: str, level: float = 0.95) -> Answers:
         """The table of counts over some attributes, each number with its interval."""
         names = self._covered(attributes)
-        return Answers.of_marginal(self.schema, names, self.estimates.counts(names), self._variances(names), level)
+        counts, variances = self.estimates.counts(names), self._variances(names)
+        return Answers.of_marginal(self.schema, names, counts, variances, level, notes=self._notes())
 
     def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Array]:
         """Several tables at once; by default the largest ones that the release has.
@@ -105,7 +108,8 @@ class Release(ABC):
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL; see docs/sql.md for what can be asked."""
-        return answer_sql(text, self.schema, self.estimates, level=level)
+        answers = answer_sql(text, self.schema, self.estimates, level=level)
+        return replace(answers, notes=(*answers.notes, *self._notes()))
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file that `hush.load` reads; it holds nothing private."""
@@ -121,6 +125,16 @@ class Release(ABC):
             "measured": entry,
         }
         write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays | workload_arrays)
+
+    def _notes(self) -> tuple[str, ...]:
+        """What every answer of this release must be read with."""
+        unit, notes = self.statement.unit, []
+        if unit.column is not None:
+            rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
+            notes.append(f"at most {rows} of each {printable(unit.column)} counted; further rows were left out.")
+        if not self.complete:
+            notes.append("the release was interrupted; tables measured later are missing.")
+        return tuple(notes)
 
     def _variances(self, clique: Clique) -> Array:
         ones = np.ones(self.domain.sizes(clique))

@@ -63,6 +63,9 @@ class Statement:
         epsilon = Budget(rho=float_up(rho)).epsilon_at(delta)
         return f"rho={shown_up(rho)} zCDP, that is epsilon={shown_up(epsilon)} at delta={number_text(delta)}"
 
+    def __str__(self) -> str:
+        return "\n".join(f"{name:10}  {value}" for name, value in self.lines())
+
     def to_json(self) -> dict[str, Any]:
         """The statement as JSON values."""
         return {

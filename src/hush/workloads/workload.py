@@ -62,11 +62,13 @@ class Workload:
     @classmethod
     def kway(cls, domain: Domain, order: int) -> Workload:
         """Every marginal over `order` attributes."""
+        domain = _domain_of(domain)
         return cls(domain, _plain(domain, _combinations(domain, order)))
 
     @classmethod
     def upto(cls, domain: Domain, order: int) -> Workload:
         """Every marginal over at most `order` attributes, the total among them."""
+        domain = _domain_of(domain)
         _check_order(domain, order)
         orders = range(order + 1)
         return cls(domain, _plain(domain, itertools.chain.from_iterable(_combinations(domain, k) for k in orders)))
@@ -74,6 +76,7 @@ class Workload:
     @classmethod
     def small(cls, domain: Domain, cells: int) -> Workload:
         """Every marginal of any order with at most `cells` cells, the total among them."""
+        domain = _domain_of(domain)
         if cells < 1:
             raise WorkloadError(f"cells={cells}: expected an integer >= 1")
         return cls(domain, _plain(domain, _small_cliques(domain, cells)))
@@ -81,6 +84,7 @@ class Workload:
     @classmethod
     def target(cls, domain: Domain, attribute: str, order: int) -> Workload:
         """Every marginal over `order` attributes that has `attribute` among them."""
+        domain = _domain_of(domain)
         domain.check((attribute,))
         return cls(domain, _plain(domain, (c for c in _combinations(domain, order) if attribute in c)))
 
@@ -93,6 +97,7 @@ class Workload:
 
         Reference: [AIM, sec. 6.1, SKEWED]; the seed makes a public workload, not noise.
         """
+        domain = _domain_of(domain)
         cliques = list(_combinations(domain, order))
         if draws < 1:
             raise WorkloadError(f"draws={draws}: expected an integer >= 1")
@@ -114,6 +119,7 @@ class Workload:
         cls, domain: Domain, cliques: Iterable[Iterable[str]], weights: Sequence[float] | None = None
     ) -> Workload:
         """The listed marginals, each with its weight (1 by default)."""
+        domain = _domain_of(domain)
         named = [domain.clique(clique) for clique in cliques]
         if weights is not None and len(weights) != len(named):
             raise WorkloadError(f"{len(weights)} weights for {len(named)} marginals; give one each")
@@ -135,6 +141,7 @@ class Workload:
         cls, domain: Domain, blocks: Mapping[str, Callable[[int], LinearOperator] | LinearOperator]
     ) -> Workload:
         """The product of query blocks on some attributes; the others are totalled out. See `hush.queries`."""
+        domain = _domain_of(domain)
         clique = domain.clique(blocks)
         made = []
         for name in clique:
@@ -194,6 +201,14 @@ class Workload:
     def __repr__(self) -> str:
         kind = "marginals" if self.plain else "products"
         return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
+
+
+def _domain_of(given: object) -> Domain:
+    """The domain itself, or that of a schema or table."""
+    found = given if isinstance(given, Domain) else getattr(given, "domain", None)
+    if not isinstance(found, Domain):
+        raise WorkloadError(f"domain: expected a Domain, a Schema or a table, got {type(given).__name__}")
+    return found
 
 
 def _check_order(domain: Domain, order: int) -> None:

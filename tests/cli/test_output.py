@@ -1,0 +1,96 @@
+"""Outputs that must not be replaced, and outputs that cannot be written, are found out before anything is spent."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pyarrow import csv
+
+from hush import Budget, Ledger
+from hush.cli.main import main
+from hush.cli.output import check_output
+from hush.datasets import people, people_schema
+from hush.errors import HushError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    csv.write_csv(people(200, seed=1), tmp_path / "people.csv")
+    people_schema().save(tmp_path / "people.toml")
+    Ledger(tmp_path / "budget.db", cap=Budget(rho=1.0))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.toml", "budget.db", "."])
+@pytest.mark.parametrize("command", ["release", "plan"])
+def test_inputs_ledgers_and_folders_are_not_replaced_even_by_force(folder: Path, name: str, command: str) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    arguments = {
+        "release": [
+            "release",
+            folder / "people.csv",
+            "--schema",
+            folder / "people.toml",
+            "--ledger",
+            folder / "budget.db",
+        ],
+        "plan": ["plan", folder / "people.toml"],
+    }[command]
+    target = folder / name if command == "release" or name != "people.csv" else folder / "people.toml"
+    rest = ["--workload", "age", "--rho", 0.1, "-o", target, "--force"]
+    done = CliRunner().invoke(main, [str(argument) for argument in (*arguments, *rest)])
+    assert done.exit_code == 2
+    assert "choose another name" in done.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_the_demo_wants_an_empty_folder(folder: Path) -> None:
+    done = CliRunner().invoke(main, ["demo", "--folder", str(folder)])
+    assert done.exit_code == 2
+    assert "empty folder" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["absent/x", "/dev/null"])
+def test_places_that_cannot_hold_a_file_are_refused(tmp_path: Path, place: str) -> None:
+    with pytest.raises(HushError, match="no folder|no regular file"):
+        check_output(tmp_path / place, force=True)
+
+
+def test_what_was_paid_for_is_kept_elsewhere_if_it_cannot_be_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hush import archive
+
+    tries: list[Path] = []
+    true = archive.tempfile.mkstemp
+
+    def full(**options: object) -> object:
+        tries.append(Path(str(options["dir"])))
+        if len(tries) == 1:
+            raise OSError(28, "No space left on device")
+        return true(**options)
+
+    monkeypatch.setattr(archive.tempfile, "mkstemp", full)
+    arguments = ["release", folder / "people.csv", "--schema", folder / "people.toml", "--workload", "age"]
+    done = CliRunner().invoke(main, [str(a) for a in (*arguments, "--rho", 0.1, "-o", folder / "x.hush")])
+    assert done.exit_code == 2
+    assert "the budget is spent, and the release is kept in" in done.stderr
+    assert (tries[1] / "x.hush").exists()
+
+
+def test_units_need_a_number_of_rows(folder: Path) -> None:
+    arguments = ["release", folder / "people.csv", "--schema", folder / "people.toml", "--workload", "sex", "--rho", 1]
+    done = CliRunner().invoke(main, [str(a) for a in (*arguments, "--unit", "age", "-o", folder / "x.hush")])
+    assert done.exit_code == 2
+    assert "--max-rows-per-unit" in done.stderr
+
+
+def test_a_cap_is_raised_with_a_reason(folder: Path) -> None:
+    ledger = str(folder / "budget.db")
+    refused = CliRunner().invoke(main, ["budget", ledger, "--raise-cap", "--rho", "2"])
+    assert refused.exit_code == 2
+    assert "needs a reason" in refused.stderr
+    raised = CliRunner().invoke(main, ["budget", ledger, "--raise-cap", "--rho", "2", "--reason", "second survey"])
+    assert raised.exit_code == 0, raised.stderr
+    assert "second survey" in raised.output
+    assert Ledger.open(ledger).remaining == 2
