@@ -153,7 +153,9 @@ def test_spent_amounts_are_rounded_up() -> None:
 def test_plans_round_what_they_spend_up(rho: float) -> None:
     made = hush.plan(Workload.kway(hush.Domain({"a": 3, "b": 2}), 1), Budget(rho=rho))
     text = " ".join(str(made).split())
-    rho_shown, mu, epsilon = (float(re.search(rf"{what}=([0-9.]+)", text)[1]) for what in ("for rho", "mu", "epsilon"))  # type: ignore[index]
+    rho_shown, mu, epsilon = (
+        float(re.search(rf"{what}=([0-9.]+)", text)[1]) for what in ("spends rho", "mu", "epsilon")
+    )  # type: ignore[index]
     assert f"Privacy rho={rho!r};" in text
     assert 0 <= Fraction(str(rho_shown)) - made.rho < Fraction(rho) / 1000
     assert 0 <= mu**2 / 2 - rho < rho / 1000
@@ -164,8 +166,7 @@ def test_a_budget_is_shown_as_stated_and_a_large_delta_is_warned_of() -> None:
     workload = Workload.kway(hush.Domain({"a": 3, "b": 2}), 1)
     budget = Budget(epsilon=1.23456789, delta=0.9999999)
     loose = " ".join(str(hush.plan(workload, budget)).split())
-    assert "Privacy epsilon=1.23456789, delta=0.9999999; noise" in loose
-    assert "at delta=0.9999999" in loose
+    assert "Privacy epsilon=1.23456789, delta=0.9999999; spends" in loose
     assert "delta is the chance of an arbitrary leak; use far less than one over the number of people" in loose
     assert dict(statement(budget=budget).lines())["Budget"] == "epsilon=1.23456789, delta=0.9999999"
     assert "at delta=0.9999999" in dict(statement(budget=budget).lines())["Spent"]

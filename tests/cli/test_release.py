@@ -40,7 +40,7 @@ def test_plan_shows_errors_without_any_data(folder: Path) -> None:
     shown = hush_command("plan", folder / "people.toml", "--workload", "3-way", "--epsilon", 1, "--delta", 1e-9)
     assert shown.exit_code == 0
     assert "35 tables" in shown.output
-    assert re.search(r"3-way, best: .*\n?.* 35 ", shown.output)
+    assert re.search(r"3-way, least error: .*\n?.* 35 ", shown.output)
     assert "rho=0.014974" in shown.output
     relative = hush_command("plan", folder / "people.toml", "--workload", "age,sex", "--rho", 1, "--rows", 100_000)
     assert "error / uniform cell" in relative.output

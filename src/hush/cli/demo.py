@@ -69,9 +69,7 @@ def _run(folder: Path) -> None:
     with progress_bar("measuring") as progress:
         made.release(table, ledger=ledger, name=output.name, progress=progress).save(output)
     book = Ledger.open(ledger)
-    console.print(
-        f"Wrote {output.name}. Ledger: {book.budget} allowed, {float(book.remaining):.2g} rho left, head {book.head}."
-    )
+    console.print(f"Wrote {output.name}. Ledger: {book.budget} allowed, all of it spent, head {book.head}.")
 
     _head(console, "4. Questions: each number with its error bar, at no further cost")
     release = load_release(output)

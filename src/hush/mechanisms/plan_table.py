@@ -61,10 +61,10 @@ def _tables(plan: Plan, rows: int | None) -> Table:
     for order in np.unique(orders):
         own = orders == order
         places = np.flatnonzero(own)
-        extremes = {"best": places[np.argmin(errors[own])], "worst": places[np.argmax(errors[own])]}
+        extremes = {"least error": places[np.argmin(errors[own])], "most error": places[np.argmax(errors[own])]}
         for label, place in extremes.items() if own.sum() > 1 else [("only", places[0])]:
             name = f"{order}-way, {label}: {_name(terms[place].clique)}"
-            count = "" if label == "worst" else f"{own.sum():,}"
+            count = "" if label == "most error" else f"{own.sum():,}"
             relative = _relative(errors[place], cells[place], rows)
             table.add_row(Text(name), count, f"{cells[place]:,.0f}", _short(errors[place]), relative)
     return table
@@ -78,7 +78,7 @@ def _facts(plan: Plan) -> Table:
         ("Error", f"RMSE {_short(plan.rmse)}, largest standard error {_short(_root(plan.max_variance))}"),
         ("Optimal", plan.optimality),
         ("Privacy", _privacy(plan)),
-        ("Unit", f"{plan.max_rows_per_unit} row(s) per unit; neighbours: {plan.neighbours.value}"),
+        ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),
     ]
     if (plan.budget.delta or 0.0) > LARGEST_DELTA:
@@ -94,10 +94,15 @@ def _privacy(plan: Plan) -> str:
     mu = zcdp.mu  # rounded down, as befits a budget
     if Fraction(mu) ** 2 < 2 * plan.rho:
         mu = math.nextafter(mu, math.inf)
-    return (
-        f"{budget_text(plan.budget)}; noise for rho={shown_up(plan.rho)} zCDP (as mu={shown_up(mu)} of Gaussian DP), "
-        f"epsilon={shown_up(zcdp.epsilon_at(delta))} at delta={number_text(delta)}"
-    )
+    spends = f"spends rho={shown_up(plan.rho)} of zCDP, the same as mu={shown_up(mu)} of Gaussian DP"
+    if plan.budget.epsilon is not None:
+        return f"{budget_text(plan.budget)}; {spends}"
+    worth = f"epsilon={shown_up(zcdp.epsilon_at(delta))} at delta={number_text(delta)}"
+    return f"{budget_text(plan.budget)}; {spends}, that is {worth}"
+
+
+def _unit(rows: int) -> str:
+    return "a person or other unit is one row" if rows == 1 else f"a unit is at most {rows} rows"
 
 
 def _title(plan: Plan) -> str:

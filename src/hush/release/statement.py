@@ -45,7 +45,7 @@ class Statement:
     def lines(self) -> list[tuple[str, str]]:
         """What a person reads: names and values."""
         column, rows = self.unit.column, self.unit.max_rows
-        unit = "one row" if column is None else f"one {printable(column)} (at most {rows} rows)"
+        unit = "one row" if column is None else f"one {printable(column)} (at most {rows} row{'s' if rows > 1 else ''})"
         lines = [
             ("Protects", f"{unit}: tables that differ in it lead to nearly the same releases"),
             ("Neighbours", self.neighbours.value),
@@ -61,6 +61,8 @@ class Statement:
         if rho is None or math.isinf(float_up(rho)):
             return "without bound: no budget covers it"
         epsilon = Budget(rho=float_up(rho)).epsilon_at(delta)
+        if self.budget.epsilon is not None and rho <= self.budget.limit:
+            epsilon = min(epsilon, self.budget.epsilon)  # a cost within the limit keeps what the budget states
         return f"rho={shown_up(rho)} zCDP, that is epsilon={shown_up(epsilon)} at delta={number_text(delta)}"
 
     def __str__(self) -> str:
