@@ -59,6 +59,16 @@ def test_what_is_kept_of_a_unit_does_not_depend_on_others(rows, most) -> None:
     assert kept(rows, most) == alone
 
 
+def test_units_side_by_side_keep_what_each_keeps_alone() -> None:
+    """The same on one table of a hundred units, for certain and not by search."""
+    random = np.random.default_rng(5)
+    rows = [(f"unit {u}", int(x), "ab"[y]) for u, x, y in random.integers(0, (100, LEVELS, 2), (1000, 3))]
+    alone = Counter()
+    for who in sorted({row[0] for row in rows}):
+        alone += kept([row for row in rows if row[0] == who], 3)
+    assert kept(rows, 3) == alone
+
+
 @FEW
 @given(rows=ROWS, most=st.integers(1, 5))
 def test_kept_rows_are_rows_of_the_table(rows, most) -> None:

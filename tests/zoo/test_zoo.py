@@ -319,7 +319,7 @@ ZOO = {
         {"engine": "memory", "most": 3},
     ),
     "kept rows depend on others": Bug(
-        unit_rows_by_rank, "tables/test_selection.py::test_what_is_kept_of_a_unit_does_not_depend_on_others"
+        unit_rows_by_rank, "tables/test_selection.py::test_units_side_by_side_keep_what_each_keeps_alone"
     ),
     "NaN slips past clipping": Bug(
         nan_slips_through, "tables/test_hostile.py::test_hostile_numbers_land_in_one_bin_each"

@@ -16,9 +16,8 @@ from hush.mechanisms.plan_table import print_plan
 from hush.planning import plan as make_plan
 from hush.planning import plan_for_error
 from hush.printable import printable
-from hush.privacy.budget import Budget
+from hush.privacy.budget import Budget, number_text
 from hush.privacy.rational import shown_up
-from hush.release.statement import number_text
 from hush.schema import Schema
 from hush.workloads.text import parse_workload
 

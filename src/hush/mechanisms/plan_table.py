@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hush.printable import printable
-from hush.privacy.budget import Budget
+from hush.privacy.budget import Budget, number_text
 from hush.privacy.rational import float_up, shown_up
-from hush.release.statement import budget_text, number_text
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
@@ -96,9 +95,9 @@ def _privacy(plan: Plan) -> str:
         mu = math.nextafter(mu, math.inf)
     spends = f"spends rho={shown_up(plan.rho)} of zCDP, the same as mu={shown_up(mu)} of Gaussian DP"
     if plan.budget.epsilon is not None:
-        return f"{budget_text(plan.budget)}; {spends}"
+        return f"{plan.budget}; {spends}"
     worth = f"epsilon={shown_up(zcdp.epsilon_at(delta))} at delta={number_text(delta)}"
-    return f"{budget_text(plan.budget)}; {spends}, that is {worth}"
+    return f"{plan.budget}; {spends}, that is {worth}"
 
 
 def _unit(rows: int) -> str:

@@ -165,14 +165,19 @@ class Budget:
             )
 
     def __str__(self) -> str:
-        if self._rho is not None:
-            return f"rho={self._rho:g}"
-        if self._mu is not None:
-            return f"mu={self._mu:g}"
-        return f"epsilon={self.epsilon:g}" + ("" if self.pure else f", delta={self.delta:g}")
+        return ", ".join(f"{name}={number_text(value)}" for name, value in self.to_json().items())
 
     def __repr__(self) -> str:
         return f"Budget({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
+
+
+def number_text(value: float) -> str:
+    """A float in every digit, without the zero behind a whole number.
+
+    >>> number_text(1.0), number_text(0.9999999)
+    ('1', '0.9999999')
+    """
+    return repr(float(value)).removesuffix(".0")
 
 
 def _is_number(value: object) -> TypeGuard[float]:

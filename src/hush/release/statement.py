@@ -10,7 +10,7 @@ from typing import Any
 from hush._version import __version__
 from hush.errors import ArchiveError, HushError
 from hush.printable import printable
-from hush.privacy.budget import Budget
+from hush.privacy.budget import Budget, number_text
 from hush.privacy.events import ComposedEvent, Event, event_from_json, price
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.rational import float_up, shown_up
@@ -49,7 +49,7 @@ class Statement:
         lines = [
             ("Protects", f"{unit}: tables that differ in it lead to nearly the same releases"),
             ("Neighbours", self.neighbours.value),
-            ("Budget", budget_text(self.budget)),
+            ("Budget", str(self.budget)),
             ("Spent", self._spent()),
             ("Noise", "exact discrete Gaussian, bits from the operating system" if self.private else WARNING),
         ]
@@ -103,20 +103,6 @@ class Statement:
             )
         except (HushError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
             raise ArchiveError("the file's privacy statement cannot be read; get the release again") from None
-
-
-def budget_text(budget: Budget) -> str:
-    """A budget exactly as it was stated, in every digit.
-
-    >>> budget_text(Budget(epsilon=1.0, delta=0.9999999))
-    'epsilon=1, delta=0.9999999'
-    """
-    return ", ".join(f"{name}={number_text(value)}" for name, value in budget.to_json().items())
-
-
-def number_text(value: float) -> str:
-    """A float in every digit, without the zero behind a whole number."""
-    return repr(float(value)).removesuffix(".0")
 
 
 def _check_lengths(body: Any) -> None:

@@ -10,21 +10,19 @@ import pyarrow.compute as pc
 
 from hush.domain import Clique
 from hush.errors import DataError
-from hush.schema import Schema
 from hush.tables import engine
 from hush.tables.counting import fold_cliques, split_results
 from hush.tables.merging import GROUPING_SETS, ScanPlan, plan_scans
-from hush.tables.selection import Selection, check_rows
-from hush.tables.source import Source
-from hush.tables.stream import MANY_ROWS
-from hush.tables.table import Counts, Progress, Table
+from hush.tables.selection import Selection
+from hush.tables.source_table import SourceTable
+from hush.tables.table import Counts, Progress
 
 BATCH_ROWS = 2**17
 MOST_SETS = 256  # grouping sets of one query; there may be thousands of cliques
 REFUSED = -1  # the key of a row with a refused value
 
 
-class SqlTable(Table):
+class SqlTable(SourceTable):
     """One query per few hundred scans; only counts leave the database.
 
     Each scan of the plan is one grouping set over one key, the number of the cell. The rest is as for `StreamTable`.
@@ -32,23 +30,13 @@ class SqlTable(Table):
     Privacy: see `Table`.
     """
 
-    def __init__(self, source: Source, schema: Schema, *, memory_limit: int, progress: Progress | None = None) -> None:
-        super().__init__(schema, memory_limit=memory_limit, progress=progress)
-        self._source = source
-        Selection(source, schema, schema.columns)  # every column is there and of a type that can be read
-
-    def _check_rows(self) -> None:
-        check_rows(self._source, self._schema)
-
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
-        used = {name for clique in cliques for name in clique} or {self._domain.attributes[0]}
-        selection = Selection(self._source, self._schema, [column for column in self._schema if column.name in used])
+        selection = self._selection(cliques)
         names = [column.name for column in selection.columns]
-        rows = MANY_ROWS if self._source.rows is None else self._source.rows
         plan = plan_scans(
             self._domain.sizes(names),
             [[names.index(name) for name in clique] for clique in cliques],
-            rows=rows,
+            rows=self._rows,
             costs=GROUPING_SETS,
         )
         counters = np.zeros(int(plan.scan_cells.sum()), np.int64)
