@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from hush.errors import ArchiveError, HushError, SizeError
-from hush.tables.limits import available_memory, readable
+from hush.memory import available_memory, readable
 
 MANIFEST = "manifest.json"
 _MANIFEST_FREE = 1 << 24

@@ -8,7 +8,7 @@ from scipy import optimize
 
 from hush.domain import Domain
 from hush.errors import ConvergenceError, DataError, WorkloadError
-from hush.inference.nonnegative import disagreement, largest_cliques, nonnegative_tables
+from hush.inference.nonnegative import disagreement, nonnegative_tables
 from hush.inference.rounding import round_nested, whole_tables
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
@@ -98,10 +98,6 @@ def test_names_may_come_in_any_order_and_what_is_left_is_said() -> None:
 def test_bad_tables_are_refused(tables: dict, options: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         nonnegative_tables(DOMAIN, tables, **options)
-
-
-def test_largest_cliques() -> None:
-    assert largest_cliques([("a",), ("a", "b"), (), ("c",), ("a", "b")]) == [("a", "b"), ("c",)]
 
 
 @settings(max_examples=60)

@@ -364,3 +364,26 @@ def test_what_does_not_fit_in_memory_is_refused_before_the_charge(
         hush.plan(PLAIN, BUDGET).release(table, ledger=tmp_path / "budget.db")
     assert table.reads == 0
     assert not (tmp_path / "budget.db").exists()
+
+
+def test_combinations_across_tables_have_exact_errors() -> None:
+    """The share of a = 1 among c = 1 minus that of b = 2: three tables at once, against 600 releases."""
+    plan = hush.plan(PLAIN, BUDGET)
+    parts = [(("a",), np.array([0.0, 1.0])), (("b", "c"), np.eye(3, 2)), (("b", "a"), -np.ones((3, 2)))]
+    values, errors = [], set()
+    for seed in range(600):
+        release = plan.release(TABLE, entropy=NotPrivateEntropy(seed))
+        assert isinstance(release, ResidualRelease)
+        answer = release.combination(parts)
+        values.append(float(answer.estimate[0]))
+        errors.add(round(float(answer.std_error[0]), 9))
+    counts = TABLE.counts([clique for clique, _ in parts])
+    truth = sum(float((counts[clique] * own).sum()) for clique, own in parts)
+    (error,) = errors
+    assert abs(np.mean(values) - truth) < 5 * error / np.sqrt(600)
+    assert np.std(values) == pytest.approx(error, rel=0.15)  # five standard errors of a standard deviation
+    assert isinstance(release, ResidualRelease)
+    with pytest.raises(WorkloadError, match="no tables"):
+        release.combination([])
+    with pytest.raises(WorkloadError, match="no table over"):
+        release.combination([(("a", "c"), np.ones((2, 2)))])

@@ -6,8 +6,8 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import SizeError
-from hush.tables import limits
-from hush.tables.limits import available_memory, check_counts, memory_limit
+from hush.memory import available_memory
+from hush.tables.limits import check_counts, memory_limit
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_container_without_a_limit_is_no_limit(monkeypatch, tmp_path) -> None:
     cap, use = tmp_path / "max", tmp_path / "current"
     cap.write_text("max\n")
     use.write_text("1000\n")
-    monkeypatch.setattr(limits, "_CONTAINER_FILES", ((str(cap), str(use)),))
+    monkeypatch.setattr("hush.memory._CONTAINER_FILES", ((str(cap), str(use)),))
     free = available_memory()
     cap.write_text(str(2**28))
     assert available_memory() == 2**28 - 1000 < free

@@ -9,8 +9,8 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import DataError, SizeError
+from hush.memory import available_memory, readable
 from hush.strategies.residual import ResidualStrategy
-from hush.tables.limits import available_memory, readable
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 

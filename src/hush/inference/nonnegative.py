@@ -23,7 +23,7 @@ Reference: [Boyle and Dykstra 1986].
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -180,9 +180,3 @@ def checked_tables(domain: Domain, tables: Mapping[Clique, Any]) -> Tables:
             raise WorkloadError(f"the table over {ordered!r} is given twice; give it once")
         made[ordered] = np.transpose(array, [tuple(clique).index(name) for name in ordered])
     return made
-
-
-def largest_cliques(cliques: Iterable[Clique]) -> list[Clique]:
-    """The cliques that are not within another one of them."""
-    sets = [(clique, frozenset(clique)) for clique in dict.fromkeys(cliques)]
-    return [clique for clique, own in sets if not any(own < other for _, other in sets)]

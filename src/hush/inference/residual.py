@@ -28,9 +28,9 @@ from hush.inference._kernels import expand_plain
 from hush.inference.answers import ResidualAnswers
 from hush.inference.transform import expand, parts
 from hush.linops import LinearOperator
+from hush.memory import available_memory, readable
 from hush.strategies.basis import PlainBasis
 from hush.strategies.residual import ResidualStrategy
-from hush.tables.limits import available_memory, readable
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Batch = list[Clique]

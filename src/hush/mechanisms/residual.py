@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -15,11 +15,16 @@ import numpy as np
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError, BudgetError, SizeError, WorkloadError
 from hush.inference.answers import ResidualAnswers
+from hush.inference.covariance import variance_of
+from hush.inference.residual import Reconstruction
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Collector, Plan
+from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
 from hush.privacy.gate import BATCH_CELLS, Noisy, Request
 from hush.privacy.neighbours import Neighbours
+from hush.release.answer_columns import Quantity
+from hush.release.answers import Answers
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema
@@ -31,7 +36,6 @@ from hush.strategies.residual_query import check_measurable, requests
 from hush.strategies.select import select_for_target, select_residual
 from hush.strategies.storage import pack_strategy, unpack_strategy
 from hush.strategies.terms import TermTable
-from hush.tables.limits import available_memory, readable
 from hush.workloads import Workload
 from hush.workloads.storage import (
     pack_domain,
@@ -65,7 +69,7 @@ class Residual:
         max_rows_per_unit: int = 1,
     ) -> ResidualPlan:
         """The noise that makes the loss smallest within the budget."""
-        share = budget_rho(budget) / _rows(max_rows_per_unit) ** 2
+        share = Fraction(budget.rho) / _rows(max_rows_per_unit) ** 2
         found = select_residual(workload, rho=share, loss=self.loss, bases=self.bases, neighbours=neighbours)
         return ResidualPlan(
             strategy=found.checked(),
@@ -239,6 +243,20 @@ class ResidualRelease(Release):
         """Counts and covariances by reconstruction."""
         return ResidualEstimates(self.answers)
 
+    def combination(self, parts: Sequence[tuple[Iterable[str], Any]], *, level: float = 0.95) -> Answers:
+        """A linear combination of cells of several tables, with its exact standard error.
+
+        Each part is a clique and coefficients of the shape of its table; the value is the sum over all of them of
+        coefficient times count, whose noise is correlated across tables in a way that is known exactly.
+        """
+        named = [(self._covered(clique), coefficients) for clique, coefficients in parts]
+        if not named:
+            raise WorkloadError("a combination of no tables; give at least one clique with its coefficients")
+        variance = variance_of(self.answers.strategy, named)
+        estimate = Reconstruction(self.answers).estimate_of(named)
+        value = Quantity("value", np.array([estimate]), np.array([math.sqrt(variance)]))
+        return Answers(groups=(), quantities=(value,), level=level, notes=self._notes())
+
     def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         entry, arrays = pack_strategy(self.answers.strategy)
         return entry, arrays | {"noisy": _narrow(self.answers.flat), "filled": self.answers.filled}
@@ -263,11 +281,6 @@ def _narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     kinds = (np.int8, np.int16, np.int32, np.int64)
     fitting = next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
     return values.astype(fitting)
-
-
-def budget_rho(budget: Budget) -> Fraction:
-    """The zCDP of a budget; pure budgets are refused with the remedy."""
-    return Fraction(budget.rho)
 
 
 def _rows(max_rows_per_unit: int) -> int:

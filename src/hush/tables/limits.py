@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from hush.domain import Clique, Domain
 from hush.errors import SizeError
+from hush.memory import available_memory, readable
 
 BYTES_PER_CELL = 16  # an int64 result, its uint32 counter, and as much again for merged scans
 LARGEST_CLIQUE = 2**32  # cells are numbered by uint32
 SHARE = 0.75  # of the available memory, by default
-UNKNOWN_MEMORY = 4 * 2**30
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
@@ -34,30 +32,6 @@ def memory_limit(wanted: int | str | None) -> int:
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
         raise SizeError(f"memory_limit = {wanted!r}: expected bytes, or a text such as '4GB'")
     return wanted
-
-
-def available_memory() -> int:
-    """Bytes that can be had without swapping, within the limit of a container."""
-    free = UNKNOWN_MEMORY
-    try:
-        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
-        free = int(found[1]) * 1024 if found else free
-    except OSError:
-        names = getattr(os, "sysconf_names", {})
-        if {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= set(names):
-            free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    for cap, use in _CONTAINER_FILES:
-        try:
-            free = min(free, int(Path(cap).read_text()) - int(Path(use).read_text()))
-        except (OSError, ValueError):  # no such controller, or the word "max"
-            continue
-    return max(free, 2**26)
-
-
-_CONTAINER_FILES = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-)
 
 
 def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
@@ -83,16 +57,3 @@ def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
             f"memory_limit = {readable(limit)} leaves for counts; the largest is {', '.join(largest) or '()'} with "
             f"{sizes[largest]:,} cells; {advice}, or raise memory_limit"
         )
-
-
-def readable(size: float) -> str:
-    """Bytes for a person.
-
-    >>> readable(1_610_612_736), readable(512)
-    ('1.6 GB', '512 B')
-    """
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            break
-        size /= 1000
-    return f"{size:.3g} {unit}" if unit == "B" else f"{size:.1f} {unit}"
