@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from hush.errors import QueryError
 from hush.inference.estimates import Array
-from hush.schema import Column, Date, Granularity, Integer, Numeric, Outside
+from hush.schema import Column, Date, Granularity, Numeric
 from hush.schema.schema import decode_column
+from hush.sql.clamping import clamp_note, clamps
 
 Codes = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
@@ -115,19 +116,6 @@ def group_notes(columns: Iterable[Column]) -> list[str]:
         if clamps(column):
             notes.append(clamp_note(column))
     return notes
-
-
-def clamps(column: Column) -> bool:
-    """Whether values beyond the bounds of a column were moved to them."""
-    return isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP
-
-
-def clamp_note(column: Column) -> str:
-    """That the first and the last level hold clamped values."""
-    return (
-        f"{column.name}: values beyond its bounds were clamped, so the levels {column.label(0)} and "
-        f"{column.label(column.levels - 1)} hold them too."
-    )
 
 
 def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

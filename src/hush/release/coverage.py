@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hush.domain import Clique
 from hush.errors import QueryError
 from hush.inference.estimates import Estimates
-from hush.release.cells import check_size
+from hush.sql.cells import check_size
 
 NEAREST = 3
 

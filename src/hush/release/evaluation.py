@@ -13,8 +13,8 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.inference.estimates import Array, Estimates
-from hush.release.cells import Cells
-from hush.release.formula import Formula
+from hush.sql.cells import Cells
+from hush.sql.formula import Formula
 
 CLEAR = 2.0  # standard errors that a denominator must be away from zero
 

@@ -11,11 +11,11 @@ from sqlglot import exp
 from hush.errors import QueryError
 from hush.release.answer_columns import Codes, Group
 from hush.release.answers import Answers
-from hush.release.grouping import Item, Output, unknown_order
-from hush.release.query import Query
-from hush.release.scope import Scope, refusal
 from hush.schema import Categorical
 from hush.schema.column import OTHER, canonical
+from hush.sql.grouping import Item, Output, unknown_order
+from hush.sql.query import Query
+from hush.sql.scope import Scope, refusal
 
 Key = np.ndarray[Any, Any]
 CHOSEN = "{}: rows were chosen by their estimates, which tend to be too extreme then; intervals do not allow for it."

@@ -10,18 +10,18 @@ from hush.errors import DomainError, QueryError
 from hush.inference.estimates import Estimates
 from hush.release.answer_columns import Basis, Group, Quantity, check_basis, group_notes
 from hush.release.answers import Answers, check_level
-from hush.release.cells import Cells, check_size, combine
-from hush.release.comparison import TRUE
 from hush.release.coverage import check_cover
 from hush.release.evaluation import CLEAR, evaluate
-from hush.release.expression import formula_of
-from hush.release.formula import Formula
-from hush.release.grouping import Item, Output, read_output
 from hush.release.ordering import ordered
-from hush.release.predicate import always, only_true, truth
-from hush.release.query import Query, parse
-from hush.release.scope import Scope, quote
 from hush.schema import Schema
+from hush.sql.cells import Cells, check_size, combine
+from hush.sql.comparison import TRUE
+from hush.sql.expression import formula_of
+from hush.sql.formula import Formula
+from hush.sql.grouping import Item, Output, read_output
+from hush.sql.predicate import always, only_true, truth
+from hush.sql.query import Query, parse
+from hush.sql.scope import Scope, quote
 
 SMALL = 2**22  # cells up to which it is worth looking whether a condition really depends on all it names
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import QueryError
-from hush.release.cells import Cells, combine
+from hush.sql.cells import Cells, combine
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import re
 from sqlglot import exp
 
 from hush.errors import QueryError
-from hush.release.scope import quote, refusal
 from hush.schema.column import Value
+from hush.sql.scope import quote, refusal
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 

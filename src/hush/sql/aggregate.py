@@ -8,14 +8,14 @@ import numpy as np
 from sqlglot import exp
 
 from hush.errors import QueryError
-from hush.release.answer_columns import clamp_note, clamps
-from hush.release.cells import Cells, Numbers, combine
-from hush.release.comparison import TRUE, UNKNOWN
-from hush.release.formula import Formula
-from hush.release.literal import constant_number, is_literal, literal_value
-from hush.release.predicate import conjunction, truth
-from hush.release.scope import Scope, refusal
 from hush.schema import Boolean, Column, Integer, Numeric
+from hush.sql.cells import Cells, Numbers, combine
+from hush.sql.clamping import clamp_note, clamps
+from hush.sql.comparison import TRUE, UNKNOWN
+from hush.sql.formula import Formula
+from hush.sql.literal import constant_number, is_literal, literal_value
+from hush.sql.predicate import conjunction, truth
+from hush.sql.scope import Scope, refusal
 
 FLOATS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
 INTEGERS = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)

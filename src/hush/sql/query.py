@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from hush.errors import QueryError
-from hush.release.scope import refusal
+from hush.sql.scope import refusal
 
 DIALECT = "duckdb"
 EXAMPLE = "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex"

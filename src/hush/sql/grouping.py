@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from hush.domain import Clique
 from hush.errors import QueryError
-from hush.release.query import Query
-from hush.release.scope import Scope, nearest, quote, refusal
 from hush.schema import Column
+from hush.sql.query import Query
+from hush.sql.scope import Scope, nearest, quote, refusal
 
 NAMES: dict[type[exp.Expr], str] = {exp.Count: "count", exp.CountIf: "count", exp.Sum: "sum", exp.Avg: "avg"}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from hush.errors import QueryError
-from hush.release.aggregate import aggregate
-from hush.release.cells import Cells
-from hush.release.formula import Formula
-from hush.release.literal import constant_number, is_literal
-from hush.release.scope import Scope, quote, refusal
+from hush.sql.aggregate import aggregate
+from hush.sql.cells import Cells
+from hush.sql.formula import Formula
+from hush.sql.literal import constant_number, is_literal
+from hush.sql.scope import Scope, quote, refusal
 
 FLOATS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT, exp.DataType.Type.DECIMAL)
 SUPPORTED = "COUNT, SUM, AVG, and their sums, differences, multiples and ratios are supported"

@@ -9,12 +9,12 @@ import numpy as np
 from sqlglot import exp
 
 from hush.errors import QueryError
-from hush.release.cells import Cells, Numbers, combine
-from hush.release.comparison import FALSE, TRUE, UNKNOWN, among, compare, is_missing, is_set, unknown
-from hush.release.literal import is_literal, literal_value
-from hush.release.scope import Scope, quote, refusal
 from hush.schema import Boolean
 from hush.schema.column import Value
+from hush.sql.cells import Cells, Numbers, combine
+from hush.sql.comparison import FALSE, TRUE, UNKNOWN, among, compare, is_missing, is_set, unknown
+from hush.sql.literal import is_literal, literal_value
+from hush.sql.scope import Scope, quote, refusal
 
 SIGNS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

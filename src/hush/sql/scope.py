@@ -10,8 +10,8 @@ from sqlglot import ErrorLevel, exp
 
 from hush.domain import Domain
 from hush.errors import QueryError
-from hush.release.cells import Cells, check_size
 from hush.schema import Column, Schema
+from hush.sql.cells import Cells, check_size
 
 LONGEST_QUOTE = 60
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from hush.errors import QueryError, shown
-from hush.release.answer_columns import clamp_note, clamps
-from hush.release.cells import Cells
-from hush.release.levels import (
+from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
+from hush.schema.column import Value
+from hush.sql.cells import Cells
+from hush.sql.clamping import clamp_note, clamps
+from hush.sql.levels import (
     Cut,
     Ordered,
     Point,
@@ -22,9 +24,7 @@ from hush.release.levels import (
     last_day,
     point,
 )
-from hush.release.scope import Scope
-from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
-from hush.schema.column import Value
+from hush.sql.scope import Scope
 
 TRUE, UNKNOWN, FALSE = 1, 0, -1  # so that AND is the minimum, OR the maximum and NOT the negative
 Truth = np.ndarray[Any, np.dtype[np.int8]]

@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass
 
 from hush.errors import QueryError, shown
-from hush.release.literal import day, number
-from hush.release.scope import nearest
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric
 from hush.schema.column import OTHER, OTHER_LABEL, Value, canonical
+from hush.sql.literal import day, number
+from hush.sql.scope import nearest
 
 Ordered = Integer | Numeric | Date
 Point = int | float | dt.date
