@@ -19,7 +19,7 @@ from hush.privacy.budget import Budget
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.gate import Gate
 from hush.strategies.residual import ResidualStrategy
-from hush.strategies.residual_query import ResidualQuery, requests
+from hush.strategies.residual_query import requests, residual_query
 from hush.strategies.select import select_residual
 from hush.testing import TinyTable
 from hush.testing.dense_residual import DenseResidual, powerset
@@ -44,10 +44,7 @@ def histogram(seed: int = 0) -> np.ndarray:
 
 
 def exact_answers(plan: ResidualStrategy, table: np.ndarray) -> dict[Clique, np.ndarray]:
-    return {
-        clique: ResidualQuery(clique, plan.clique_bases(clique)).answer({clique: counts_of(clique, table)})
-        for clique in plan.closure
-    }
+    return {clique: residual_query(plan, clique).answer({clique: counts_of(clique, table)}) for clique in plan.closure}
 
 
 def noisy_answers(plan: ResidualStrategy, seed: int) -> dict[Clique, np.ndarray]:
@@ -68,7 +65,7 @@ def test_without_noise_every_marginal_is_exact(workload: Workload) -> None:
 def test_with_noise_it_is_the_best_linear_unbiased_estimate(workload: Workload) -> None:
     plan = select_residual(workload, rho=0.5).value
     noisy = noisy_answers(plan, 3)
-    scaled = [noisy[c] / ResidualQuery(c, plan.clique_bases(c)).scale for c in plan.closure]
+    scaled = [noisy[c] / residual_query(plan, c).scale for c in plan.closure]
     dense = DenseResidual(plan)
     stacked = np.concatenate([values.ravel() for values in scaled])
     found = Reconstruction.of(plan, noisy)
@@ -99,7 +96,7 @@ def test_the_worked_example_of_appendix_b() -> None:
     plan = select_residual(Workload.marginals(domain, [("1",), ("1", "2"), ("2", "3")]), rho=0.5).value
     rows = [(0, 1, 1), (1, 1, 2), (1, 0, 2), (0, 1, 1), (1, 0, 2)]
     source = TinyTable(domain, rows)
-    exact = {c: ResidualQuery(c, plan.clique_bases(c)).answer(source.counts([c])) for c in plan.closure}
+    exact = {c: residual_query(plan, c).answer(source.counts([c])) for c in plan.closure}
     found = Reconstruction.of(plan, exact)
     np.testing.assert_allclose(found.marginal(("1",)), [2, 3], atol=1e-12)
     np.testing.assert_allclose(found.marginal(("1", "2")), [[0, 2], [2, 1]], atol=1e-12)

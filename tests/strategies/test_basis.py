@@ -68,14 +68,14 @@ def test_queries_split_into_residual_and_mean(basis: Basis) -> None:
     inverse = np.linalg.pinv(basis_matrix(basis).T @ basis_matrix(basis))
     for block in (Identity(n), Prefix(n), AllRange(n), WidthRange(n, 2), Total(n), Dense(rows)):
         w = block.dense()
-        np.testing.assert_allclose(basis.query_residual(block), np.sum((w @ inverse) * w, axis=1), atol=1e-9)
+        np.testing.assert_allclose(basis.query_variances(block), np.sum((w @ inverse) * w, axis=1), atol=1e-9)
         np.testing.assert_allclose(basis.query_mean(block), (w.sum(axis=1) / n) ** 2, atol=1e-12)
 
 
 def test_plain_coefficients_are_those_of_the_document() -> None:
     basis = PlainBasis(7)
     assert basis.max_diagonal == Fraction(6, 7)
-    np.testing.assert_allclose(basis.query_residual(Identity(7)), np.full(7, 6 / 7))
+    np.testing.assert_allclose(basis.query_variances(Identity(7)), np.full(7, 6 / 7))
     np.testing.assert_allclose(basis.query_mean(Identity(7)), np.full(7, 1 / 49))
 
 
@@ -118,9 +118,9 @@ def test_misfits_are_refused() -> None:
     with pytest.raises(WorkloadError, match="1 levels has no residual"):
         PlainBasis(1)
     with pytest.raises(WorkloadError, match="5 columns on an attribute of 6 levels"):
-        PREFIX.query_residual(Identity(5))
+        PREFIX.query_variances(Identity(5))
     with pytest.raises(WorkloadError, match="5 columns on an attribute of 6 levels"):
-        PlainBasis(6).query_residual(Identity(5))
+        PlainBasis(6).query_variances(Identity(5))
     with pytest.raises(WorkloadError, match="5 columns"):
         PlainBasis(6).query_mean(Prefix(5))
 

@@ -16,9 +16,11 @@ from hush.privacy.neighbours import Neighbours
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import sensitivity
 from hush.strategies.basis import MatrixBasis, PlainBasis
+from hush.strategies.product_query import ProductQuery
 from hush.strategies.residual import ResidualStrategy
-from hush.strategies.residual_query import ResidualQuery, check_measurable, exact_shares, requests, sum_binary
+from hush.strategies.residual_query import check_measurable, exact_shares, requests, residual_query
 from hush.strategies.select import select_residual
+from hush.strategies.shares import sum_binary
 from hush.testing import TinyTable, check_replay, neighbours_of
 from hush.testing.dense_residual import DenseResidual
 from hush.workloads import Workload
@@ -37,7 +39,7 @@ def table(rows: list[tuple[int, ...]] = ROWS) -> TinyTable:
 
 @pytest.mark.parametrize("clique", PLAN.closure.cliques)
 def test_answers_are_the_integers_of_the_matrix(clique: tuple[str, ...]) -> None:
-    query = ResidualQuery(clique, PLAN.clique_bases(clique))
+    query = residual_query(PLAN, clique)
     histogram = table().counts([DOMAIN.attributes])[DOMAIN.attributes]
     exact = query.answer(table().counts([clique]))
     wanted = DenseResidual(PLAN).residual(clique) @ histogram.ravel() * query.scale
@@ -51,7 +53,7 @@ def test_answers_are_the_integers_of_the_matrix(clique: tuple[str, ...]) -> None
 def test_no_neighbour_moves_the_answers_beyond_the_declared_sensitivity(
     clique: tuple[str, ...], relation: Neighbours
 ) -> None:
-    query = ResidualQuery(clique, PLAN.clique_bases(clique))
+    query = residual_query(PLAN, clique)
     bound = sensitivity(query.row_norms, max_rows=1, neighbours=relation)
     here = query.answer(table().counts([clique]))
     moves = [here - query.answer(other.counts([clique])) for other in neighbours_of(table(), relation)]
@@ -64,7 +66,7 @@ def test_no_neighbour_moves_the_answers_beyond_the_declared_sensitivity(
 
 def test_replacing_is_exact_on_plain_attributes() -> None:
     domain = Domain({"a": 3, "b": 4})
-    query = ResidualQuery(("a", "b"), (PlainBasis(3), PlainBasis(4)))
+    query = ProductQuery((("a",), ("b",)), (PlainBasis(3), PlainBasis(4)))
     cells = list(itertools.product(range(3), range(4)))
     moves = []
     for one, two in itertools.product(cells, cells):
@@ -74,11 +76,11 @@ def test_replacing_is_exact_on_plain_attributes() -> None:
 
 
 def test_the_total_is_one_cell_and_does_not_move_when_rows_are_replaced() -> None:
-    total = ResidualQuery((), ())
+    total = ProductQuery((), ())
     assert total.row_norms.one_cell
     assert total.row_norms.gap_l2_squared == 0
     assert total.answer({(): np.array(7)}) == 7
-    assert not ResidualQuery(("a",), (PlainBasis(2),)).row_norms.one_cell
+    assert not ProductQuery((("a",),), (PlainBasis(2),)).row_norms.one_cell
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))
@@ -93,7 +95,7 @@ def test_exact_costs_add_up_to_the_budget_and_not_beyond(rho: Fraction | float, 
         event = noise.event(bound)
         assert event.cost.rho == bound.l2_squared / (2 * noise.variance_parameter)
         spent += event.cost.rho
-        assert isinstance(request.query, ResidualQuery)
+        assert isinstance(request.query, ProductQuery)
         assert noise.variance_parameter / request.query.scale**2 == pytest.approx(sigma_squared, rel=1e-9)
     assert spent == sum_binary(exact_shares(plan)) <= Fraction(rho)
     assert spent == pytest.approx(Fraction(rho), rel=1e-12)
@@ -149,12 +151,12 @@ def test_sets_whose_answers_could_overflow_are_refused_before_anything_is_charge
     with pytest.raises(SizeError, match="64-bit"):
         requests(plan)
     with pytest.raises(SizeError, match="fewer levels"):
-        ResidualQuery(domain.attributes, tuple(PlainBasis(100) for _ in range(5)))
+        ProductQuery(tuple((name,) for name in domain), tuple(PlainBasis(100) for _ in range(5)))
 
 
 def test_the_largest_table_allowed_is_answered_exactly() -> None:
     big = MatrixBasis([[2**28, -(2**28)]], scale=1)
-    query = ResidualQuery(("a",), (big,))
+    query = ProductQuery((("a",),), (big,))
     answer = query.answer({("a",): np.array([2**32, 0])})
     assert answer.tolist() == [2**60]
     with pytest.raises(DataError, match="more than 4294967296 rows"):
@@ -162,8 +164,8 @@ def test_the_largest_table_allowed_is_answered_exactly() -> None:
 
 
 def test_misfits_are_refused() -> None:
-    with pytest.raises(WorkloadError, match="0 bases for 1 attributes"):
-        ResidualQuery(("a",), ())
+    with pytest.raises(WorkloadError, match="0 factors for 1 groups"):
+        ProductQuery((("a",),), ())
     tiny = ResidualStrategy(DOMAIN, PLAN.bases, PLAN.closure, np.full(len(PLAN.closure), 1e300), Fraction(1, 10**9))
     assert math.isclose(sum(float(s) for s in exact_shares(tiny)), tiny.pcost / 2, rel_tol=1e-9)
     with pytest.raises(BudgetError, match="too small to be of use"):

@@ -25,7 +25,7 @@ from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.sensitivity import RowNorms, Sensitivity
 from hush.schema import Integer
-from hush.strategies.residual_query import ResidualQuery
+from hush.strategies.product_query import ProductQuery
 from hush.tables import encoding
 from hush.tables import selection as tables_selection
 
@@ -252,8 +252,8 @@ def exact_total_in_file(patch: Patch) -> None:
 
 def cost_from_a_cache(patch: Patch) -> None:
     """What is measured twice as finely as it is charged for: the cost comes from another matrix (V25)."""
-    true = ResidualQuery.answer
-    patch.setattr(ResidualQuery, "answer", lambda self, counts: 2 * true(self, counts))
+    true = ProductQuery.answer
+    patch.setattr(ProductQuery, "answer", lambda self, counts: 2 * true(self, counts))
 
 
 ZOO = {

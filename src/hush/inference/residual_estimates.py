@@ -82,7 +82,7 @@ class ResidualEstimates:
         weights = self._sigma_squared(names)  # (2,) * k: present or not, per attribute in the order given
         for axis, (basis, size) in enumerate(zip(bases[:groups], self.domain.sizes(names), strict=False)):
             level = Identity(size)
-            pair = np.column_stack([basis.query_mean(level), basis.query_residual(level)])
+            pair = np.column_stack([basis.query_mean(level), basis.query_variances(level)])
             weights = np.moveaxis(np.tensordot(pair, weights, axes=(1, axis)), 0, axis)
         products = _split(first, bases, groups)
         products = products * (products if second is first else _split(second, bases, groups))

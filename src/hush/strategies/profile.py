@@ -32,7 +32,7 @@ class Profile:
             n = basis.size  # every level alike, so that no array of levels is needed
             a, b = np.array([(n - 1) / n]), np.array([1 / n**2])
         else:
-            a, b = basis.query_residual(block), basis.query_mean(block)
+            a, b = basis.query_variances(block), basis.query_mean(block)
         return cls(float(a.mean()), float(b.mean()), upper_right_hull(np.column_stack([a, b])))
 
 

@@ -137,7 +137,7 @@ class ResidualStrategy:
         pairs = {}
         for name, block in zip(names, blocks, strict=True):
             basis = self.basis(name)
-            pairs[name] = np.column_stack([basis.query_mean(block), basis.query_residual(block)])
+            pairs[name] = np.column_stack([basis.query_mean(block), basis.query_variances(block)])
         ordered = self.domain.clique(names)
         found = self._contract(ordered, [pairs[name] for name in ordered])
         return np.transpose(found, [ordered.index(name) for name in names])
