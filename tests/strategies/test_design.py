@@ -24,7 +24,7 @@ def test_the_basis_is_close_to_the_best_and_its_numbers_are_of_the_rounded_matri
     assert not basis.matrix.sum(axis=1).any()
     assert 0.995 < found.stats["efficiency"] <= 1 + 1e-9
     assert found.stats["bits"] <= MOST_BITS
-    value = float(basis.max_diagonal) * basis.query_residual(block).sum()
+    value = float(basis.max_diagonal) * basis.query_variances(block).sum()
     svd = np.sqrt(np.maximum(np.linalg.eigvalsh(centred(block)), 0)).sum() ** 2 / basis.size
     assert value / svd == pytest.approx(found.stats["svd_bound_ratio"], rel=1e-6)
     assert value >= svd * (1 - 1e-9)
@@ -38,7 +38,7 @@ def test_distance_to_the_svd_bound(block: LinearOperator, most: float) -> None:
 def test_a_designed_basis_beats_the_plain_one_by_far_on_prefix_sums() -> None:
     block = Prefix(100)
     plain, designed = PlainBasis(100), design_basis(block.gram_dense()).value
-    costs = [float(basis.max_diagonal) * basis.query_residual(block).sum() for basis in (plain, designed)]
+    costs = [float(basis.max_diagonal) * basis.query_variances(block).sum() for basis in (plain, designed)]
     assert costs[1] < costs[0] / 5
 
 
@@ -90,4 +90,4 @@ def test_any_queries_get_a_basis_of_full_rank(size: int, rows: int, seed: int) -
     w = np.random.default_rng(seed).integers(-2, 3, size=(rows, size)).astype(float)
     basis = design_basis(w.T @ w).value
     assert basis.size == size
-    assert np.isfinite(basis.query_residual(Dense(w))).all()
+    assert np.isfinite(basis.query_variances(Dense(w))).all()
