@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from hush.errors import WorkloadError
-from hush.linops.operator import Array, LinearOperator
+from hush.linops.combination import Scaled, Transposed
+from hush.linops.differences import Differences, SecondDifferences
+from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,15 @@ class _Sized(LinearOperator):
             raise WorkloadError(f"{type(self).__name__}({self.size}): expected at least one level")
 
     def transpose(self) -> LinearOperator:
-        return Dense(self.dense().T)
+        return Transposed(self)
+
+    def _counts(self) -> Array:
+        """How many queries hold each level."""
+        raise NotImplementedError
+
+    def column_norms(self, p: int) -> Array:
+        check_norm(p)
+        return self._counts() if p == 1 else np.sqrt(self._counts())
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +48,26 @@ class Identity(_Sized):
     def transpose(self) -> LinearOperator:
         return self
 
+    def times(self, other: LinearOperator) -> LinearOperator:
+        if self.size != other.shape[0]:
+            raise WorkloadError(f"a product of shapes {self.shape} and {other.shape}: the inner sizes differ")
+        return other
+
+    def gram(self) -> LinearOperator:
+        return self
+
     def gram_dense(self) -> Array:
+        check_fits(self.shape, "use gram(), which stays implicit")
         return np.eye(self.size)
+
+    def pinv(self) -> LinearOperator:
+        return self
+
+    def trace(self) -> float:
+        return float(self.size)
+
+    def _counts(self) -> Array:
+        return np.ones(self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +81,18 @@ class Total(_Sized):
     def matmat(self, x: Array) -> Array:
         return np.asarray(x.sum(axis=0, keepdims=True))
 
+    def adjoint(self, y: Array) -> Array:
+        return np.repeat(y, self.size, axis=0)
+
     def gram_dense(self) -> Array:
+        check_fits((self.size, self.size), "use gram(), which stays implicit")
         return np.ones((self.size, self.size))
+
+    def pinv(self) -> LinearOperator:
+        return Scaled(Transposed(self), 1 / self.size)
+
+    def _counts(self) -> Array:
+        return np.ones(self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +106,22 @@ class Prefix(_Sized):
     def matmat(self, x: Array) -> Array:
         return np.asarray(np.cumsum(x, axis=0))
 
+    def adjoint(self, y: Array) -> Array:
+        return np.asarray(np.cumsum(y[::-1], axis=0)[::-1])
+
     def gram_dense(self) -> Array:
-        i = np.arange(self.size)
-        return np.asarray(self.size - np.maximum.outer(i, i), dtype=np.float64)
+        check_fits(self.shape, "use gram(), which stays implicit")
+        i = np.arange(self.size, dtype=np.float64)
+        return np.asarray(self.size - np.maximum.outer(i, i))
+
+    def pinv(self) -> LinearOperator:
+        return Differences(self.size)
+
+    def trace(self) -> float:
+        return float(self.size)
+
+    def _counts(self) -> Array:
+        return np.arange(self.size, 0, -1, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +133,37 @@ class AllRange(_Sized):
         return self.size * (self.size + 1) // 2, self.size
 
     def matmat(self, x: Array) -> Array:
-        sums = np.concatenate([np.zeros((1, x.shape[1])), np.cumsum(x, axis=0)])
-        start, stop = np.triu_indices(self.size)
-        return np.asarray(sums[stop + 1] - sums[start])
+        sums = _sums_before(x)
+        made = np.empty((self.shape[0], x.shape[1]))
+        for i, own in self._starts():
+            np.subtract(sums[i + 1 :], sums[i], out=made[own])
+        return made
+
+    def adjoint(self, y: Array) -> Array:
+        steps = np.zeros((self.size + 1, y.shape[1]))
+        for i, own in self._starts():
+            steps[i] += y[own].sum(axis=0)
+            steps[i + 1 :] -= y[own]
+        return np.asarray(np.cumsum(steps[:-1], axis=0))
 
     def gram_dense(self) -> Array:
-        i = np.arange(self.size)
-        return np.asarray((np.minimum.outer(i, i) + 1) * (self.size - np.maximum.outer(i, i)), dtype=np.float64)
+        check_fits((self.size, self.size), "use gram(), which stays implicit")
+        i = np.arange(self.size, dtype=np.float64)
+        return np.asarray((np.minimum.outer(i, i) + 1) * (self.size - np.maximum.outer(i, i)))
+
+    def pinv(self) -> LinearOperator:
+        """(A^T A)^-1 A^T, with the Gram matrix the inverse of second differences, times n + 1."""
+        return Scaled(SecondDifferences(self.size), 1 / (self.size + 1)) @ Transposed(self)
+
+    def _counts(self) -> Array:
+        i = np.arange(self.size, dtype=np.float64)
+        return (i + 1) * (self.size - i)
+
+    def _starts(self) -> list[tuple[int, slice]]:
+        """Every first level, with the rows of its ranges."""
+        i = np.arange(self.size + 1)
+        ends = (i * self.size - i * (i - 1) // 2).tolist()
+        return [(j, slice(start, stop)) for j, (start, stop) in enumerate(pairwise(ends))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +181,26 @@ class WidthRange(_Sized):
         return self.size - self.width + 1, self.size
 
     def matmat(self, x: Array) -> Array:
-        sums = np.concatenate([np.zeros((1, x.shape[1])), np.cumsum(x, axis=0)])
+        sums = _sums_before(x)
         return np.asarray(sums[self.width :] - sums[: -self.width])
+
+    def adjoint(self, y: Array) -> Array:
+        steps = np.zeros((self.size + 1, y.shape[1]))
+        steps[: self.shape[0]] += y
+        steps[self.width :] -= y
+        return np.asarray(np.cumsum(steps[:-1], axis=0))
+
+    def gram_dense(self) -> Array:
+        """Runs that hold both i and j start within max(0, max(i, j) - width + 1) .. min(i, j, n - width)."""
+        check_fits((self.size, self.size), "use gram(), which stays implicit")
+        i = np.arange(self.size, dtype=np.float64)
+        first = np.maximum(np.maximum.outer(i, i) - self.width + 1, 0)
+        last = np.minimum(np.minimum.outer(i, i), self.size - self.width)
+        return np.asarray(np.maximum(last - first + 1, 0))
+
+    def _counts(self) -> Array:
+        i = np.arange(self.size, dtype=np.float64)
+        return np.minimum(i, self.size - self.width) - np.maximum(i - self.width + 1, 0) + 1
 
 
 class Dense(LinearOperator):
@@ -130,10 +224,26 @@ class Dense(LinearOperator):
         return np.asarray(self._matrix @ x)
 
     def transpose(self) -> LinearOperator:
-        return Dense(self._matrix.T)
+        made = object.__new__(Dense)
+        made._matrix = self._matrix.T
+        return made
 
     def dense(self) -> Array:
         return self._matrix
+
+    def gram(self) -> LinearOperator:
+        return Dense(self.gram_dense())
+
+    def gram_dense(self) -> Array:
+        return np.asarray(self._matrix.T @ self._matrix)
+
+    def column_norms(self, p: int) -> Array:
+        check_norm(p)
+        return np.asarray(np.linalg.norm(self._matrix, ord=p, axis=0))
+
+    def trace(self) -> float:
+        self._check_square()
+        return float(np.trace(self._matrix))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dense) and np.array_equal(self._matrix, other._matrix)
@@ -143,3 +253,8 @@ class Dense(LinearOperator):
 
     def __repr__(self) -> str:
         return f"Dense({self.shape[0]} x {self.shape[1]})"
+
+
+def _sums_before(x: Array) -> Array:
+    """Sums of the first 0 .. n levels, (n + 1, k)."""
+    return np.concatenate([np.zeros((1, x.shape[1])), np.cumsum(x, axis=0)])

@@ -1,0 +1,155 @@
+"""Scaled, Sum, Product and Transposed: what arithmetic on operators makes, never multiplied out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from hush.errors import WorkloadError
+from hush.linops.operator import Array, LinearOperator
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled(LinearOperator):
+    """c A for a number c of either sign.
+
+    >>> from hush.linops import Prefix
+    >>> (-2 * Prefix(4)).sensitivity(1)
+    8.0
+    """
+
+    operator: LinearOperator
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.factor):
+            raise WorkloadError(f"factor={self.factor}: expected a finite number")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operator.shape
+
+    @property
+    def queries(self) -> int:
+        return self.operator.queries
+
+    def matmat(self, x: Array) -> Array:
+        return self.factor * self.operator.matmat(x)
+
+    def transpose(self) -> LinearOperator:
+        return Scaled(self.operator.transpose(), self.factor)
+
+    def gram(self) -> LinearOperator:
+        return Scaled(self.operator.gram(), self.factor**2)
+
+    def gram_dense(self) -> Array:
+        return self.factor**2 * self.operator.gram_dense()
+
+    def pinv(self) -> LinearOperator:
+        if self.factor == 0:
+            return Scaled(self.operator.transpose(), 0.0)
+        return Scaled(self.operator.pinv(), 1 / self.factor)
+
+    def column_norms(self, p: int) -> Array:
+        return abs(self.factor) * self.operator.column_norms(p)
+
+    def sensitivity(self, p: int) -> float:
+        return abs(self.factor) * self.operator.sensitivity(p)
+
+    def trace(self) -> float:
+        return self.factor * self.operator.trace()
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(LinearOperator):
+    """A + B + ..., all of one shape."""
+
+    operators: Sequence[LinearOperator]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operators", tuple(self.operators))
+        shapes = {operator.shape for operator in self.operators}
+        if len(shapes) != 1:
+            raise WorkloadError(f"a sum of operators of shapes {sorted(shapes)}: expected one shape")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operators[0].shape
+
+    def matmat(self, x: Array) -> Array:
+        made = np.array(self.operators[0].matmat(x), dtype=np.float64)
+        for operator in self.operators[1:]:
+            made += operator.matmat(x)
+        return made
+
+    def transpose(self) -> LinearOperator:
+        return Sum([operator.transpose() for operator in self.operators])
+
+    def trace(self) -> float:
+        return math.fsum(operator.trace() for operator in self.operators)
+
+
+@dataclass(frozen=True, slots=True)
+class Product(LinearOperator):
+    """A B ..., applied from the right.
+
+    >>> from hush.linops import Prefix, Total
+    >>> (Total(3) @ Prefix(3)).dense().tolist()
+    [[3.0, 2.0, 1.0]]
+    """
+
+    operators: Sequence[LinearOperator]
+
+    def __post_init__(self) -> None:
+        parts = [
+            own for given in self.operators for own in (given.operators if isinstance(given, Product) else [given])
+        ]
+        object.__setattr__(self, "operators", tuple(parts))
+        if not parts:
+            raise WorkloadError("a product of no operators: expected at least one")
+        for left, right in pairwise(parts):
+            if left.shape[1] != right.shape[0]:
+                raise WorkloadError(f"a product of shapes {left.shape} and {right.shape}: the inner sizes differ")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operators[0].shape[0], self.operators[-1].shape[1]
+
+    def matmat(self, x: Array) -> Array:
+        for operator in reversed(self.operators):
+            x = operator.matmat(x)
+        return x
+
+    def transpose(self) -> LinearOperator:
+        return Product([operator.transpose() for operator in reversed(self.operators)])
+
+
+@dataclass(frozen=True, slots=True)
+class Transposed(LinearOperator):
+    """A^T through A's `adjoint`; right for every operator, fast for those that override it."""
+
+    operator: LinearOperator
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, n = self.operator.shape
+        return n, m
+
+    def matmat(self, x: Array) -> Array:
+        return self.operator.adjoint(x)
+
+    def transpose(self) -> LinearOperator:
+        return self.operator
+
+    def adjoint(self, y: Array) -> Array:
+        return self.operator.matmat(y)
+
+    def pinv(self) -> LinearOperator:
+        return self.operator.pinv().transpose()
+
+    def trace(self) -> float:
+        return self.operator.trace()

@@ -1,0 +1,73 @@
+"""Permuted: queries on the levels of an attribute in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hush.errors import WorkloadError, shown
+from hush.linops.combination import Transposed
+from hush.linops.operator import Array, LinearOperator
+
+Places = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Permuted(LinearOperator):
+    """A asked of the levels in the given order: x -> A x[order].
+
+    >>> from hush.linops import Prefix
+    >>> Permuted(Prefix(3), [2, 0, 1]).dense().tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+
+    operator: LinearOperator
+    order: Sequence[int]
+
+    def __post_init__(self) -> None:
+        given = tuple(int(level) for level in self.order)
+        size = self.operator.shape[1]
+        if sorted(given) != list(range(size)):
+            raise WorkloadError(f"order={shown(given)}: expected each of the levels 0 .. {size - 1} once")
+        object.__setattr__(self, "order", given)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operator.shape
+
+    @property
+    def queries(self) -> int:
+        return self.operator.queries
+
+    def matmat(self, x: Array) -> Array:
+        return self.operator.matmat(x[self._order])
+
+    def transpose(self) -> LinearOperator:
+        return Transposed(self)
+
+    def adjoint(self, y: Array) -> Array:
+        return self.operator.transpose().matmat(y)[self._places]
+
+    def gram_dense(self) -> Array:
+        return self.operator.gram_dense()[np.ix_(self._places, self._places)]
+
+    def pinv(self) -> LinearOperator:
+        return Permuted(self.operator.pinv().transpose(), self.order).transpose()
+
+    def column_norms(self, p: int) -> Array:
+        return self.operator.column_norms(p)[self._places]
+
+    def sensitivity(self, p: int) -> float:
+        return self.operator.sensitivity(p)
+
+    @property
+    def _order(self) -> Places:
+        return np.array(self.order, dtype=np.int64)
+
+    @property
+    def _places(self) -> Places:
+        """Where each level stands in the order."""
+        return np.argsort(self._order)
