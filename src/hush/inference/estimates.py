@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from hush.domain import Clique, Domain
+from hush.linops import LinearOperator
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -36,4 +38,10 @@ class Estimates(Protocol):
         `first` and `second` are coefficients of shape `domain.sizes(clique)`. For each cell g of the first `groups`
         axes the sums are f_g = sum_x first[g, x] count[g, x], and likewise for `second`; returns cov(f_g, s_g) with the
         shape of those axes. With first = second = 1 and all axes grouped it is the variance of every cell.
+        """
+
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Array, Array]:
+        """The estimated answers to a product of query blocks on a clique and their variances, one axis per block.
+
+        WorkloadError where the product cannot be estimated; it may be possible without the table over the clique.
         """

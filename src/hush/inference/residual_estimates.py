@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from hush.domain import Clique, Domain
 from hush.inference.answers import ResidualAnswers
 from hush.inference.residual import Reconstruction
-from hush.linops import Identity
+from hush.linops import Identity, LinearOperator
 from hush.strategies.basis import Basis
 from hush.strategies.residual import ResidualStrategy
 
@@ -91,6 +91,10 @@ class ResidualEstimates:
             rest = np.take(products, range(1, products.shape[axis]), axis=axis).sum(axis=axis, keepdims=True)
             products = np.concatenate([kept, rest], axis=axis)
         return np.asarray((weights * products).sum(axis=tuple(range(groups, len(names)))))
+
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
+        """The estimated answers to a product of query blocks and their exact variances, one axis per block."""
+        return self._reconstruction.query(clique, blocks), self.strategy.query_variances(clique, blocks)
 
     def _sigma_squared(self, names: Clique) -> Floats:
         ordered = self.domain.clique(names)

@@ -65,6 +65,35 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TextGroup:
+    """Which query of several about one column every row answers, each by its label."""
+
+    name: str
+    labels: tuple[str, ...]
+    codes: Codes  # (rows,), places among the labels
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", frozen(self.codes.astype(np.int64)))
+
+    def values(self) -> pa.Array:
+        """The labels as texts."""
+        return pa.array(self.labels, pa.string()).take(pa.array(self.codes))
+
+    def label(self, row: int) -> str:
+        """What a person reads in a row."""
+        return self.labels[int(self.codes[row])]
+
+    def take(self, rows: Codes) -> TextGroup:
+        """Some of the rows, in the order given."""
+        return TextGroup(self.name, self.labels, self.codes[rows])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TextGroup) and self.name == other.name and self.values().equals(other.values())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
     """One estimate per row with its standard error; NaN where there is none."""
 

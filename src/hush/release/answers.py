@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from hush.domain import Clique
 from hush.errors import DomainError, HushError, QueryError, shown
 from hush.inference.estimates import Array
-from hush.release.answer_columns import Basis, Codes, Group, Quantity, check_basis, group_notes
+from hush.release.answer_columns import Basis, Codes, Group, Quantity, TextGroup, check_basis, group_notes
 from hush.release.html_table import html_table
 from hush.release.text_table import text_table
 from hush.schema import Schema
@@ -44,7 +44,7 @@ class Answers:
     ± one standard error, exact
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[Group | TextGroup, ...]
     quantities: tuple[Quantity, ...]
     level: float = 0.95
     notes: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Answers:
         codes = np.unravel_index(np.arange(estimates.size), shape) if shape else ()
         return cls(
             groups=tuple(Group(column.name, column, code) for column, code in zip(columns, codes, strict=True)),
-            quantities=(Quantity(_spare("count", clique), estimates.ravel(), errors.ravel(), check_basis(basis)),),
+            quantities=(Quantity(spare("count", clique), estimates.ravel(), errors.ravel(), check_basis(basis)),),
             level=level,
             notes=(*group_notes(columns), *notes),
         )
@@ -101,12 +101,12 @@ class Answers:
 
     @property
     def labels(self) -> dict[str, list[Value]]:
-        """Each group column as real values: null for missing, "other" for other, bins by their label."""
+        """Each group column as real values: null for missing, "other" for other, bins and queries by their label."""
         return {group.name: group.values().to_pylist() for group in self.groups}
 
     @property
     def codes(self) -> dict[str, Codes]:
-        """Each group column as codes of the schema."""
+        """Each group column as codes of the schema; for queries of a workload, their places among the labels."""
         return {group.name: group.codes for group in self.groups}
 
     @property
@@ -165,7 +165,7 @@ class Answers:
             parts = (quantity.estimate, quantity.std_error, lower, upper, quantity.row_basis())
             for part, values in zip(PARTS, parts, strict=True):
                 name = part if len(self.quantities) == 1 else f"{quantity.name}_{part}"
-                columns[_spare(name, columns)] = pa.array(values)
+                columns[spare(name, columns)] = pa.array(values)
         return pa.table(columns)
 
     def to_pandas(self) -> Any:
@@ -212,7 +212,7 @@ def check_level(level: float) -> float:
     return float(level)
 
 
-def _spare(name: str, taken: Iterable[str]) -> str:
+def spare(name: str, taken: Iterable[str]) -> str:
     """The name, with a number behind it where it is taken."""
     others, number = set(taken), 1
     while (fresh := name if number == 1 else f"{name}_{number}") in others:

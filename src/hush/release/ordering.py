@@ -57,7 +57,7 @@ def _item(node: exp.Expr, output: Output, scope: Scope) -> Item:
 def _key(item: Item, answers: Answers) -> tuple[Key, Key]:
     """Numbers that sort like the item, and where it is null or has no answer."""
     for group in answers.groups:
-        if group.name == item.name:
+        if isinstance(group, Group) and group.name == item.name:
             return _ranks(group)[group.codes], group.codes == _missing(group)
     values = answers[item.name].estimate
     return values, np.isnan(values)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hush.archive import write_archive
 from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError
+from hush.errors import SizeError, WorkloadError, shown
 from hush.inference.estimates import Array, Estimates
 from hush.inference.nonnegative import nonnegative_tables
 from hush.inference.rounding import whole_tables
@@ -20,8 +20,9 @@ from hush.printable import printable
 from hush.release.answers import Answers
 from hush.release.sql import answer_sql
 from hush.release.statement import Statement
+from hush.release.term import term_answers
 from hush.schema import Schema
-from hush.workloads import Workload
+from hush.workloads import Term, Workload
 from hush.workloads.storage import pack_domain, pack_workload
 
 KIND = "release"
@@ -77,6 +78,18 @@ class Release(ABC):
         names = self._covered(attributes)
         counts, variances = self.estimates.counts(names), self._variances(names)
         return Answers.of_marginal(self.schema, names, counts, variances, level, notes=self._notes())
+
+    def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
+        """The answers to one term of the workload, by its place or itself: prefix sums, ranges, any product of blocks.
+
+        Every combination of queries, one on each attribute, has an estimate and its exact standard error. Any other
+        term can be asked for too, as long as the release can estimate it.
+        """
+        term = self._term(which)
+        if term.queries > LARGEST_TABLES:
+            raise SizeError(f"the term asks for {term.queries:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
+        values, variances = self.estimates.product(term.clique, term.blocks)
+        return term_answers(self.schema, term, values, variances, level=level, notes=self._notes())
 
     def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Array]:
         """Several tables at once; by default the largest ones that the release has.
@@ -139,6 +152,14 @@ class Release(ABC):
     def _variances(self, clique: Clique) -> Array:
         ones = np.ones(self.domain.sizes(clique))
         return self.estimates.covariance(clique, ones, ones, len(clique))
+
+    def _term(self, which: int | Term) -> Term:
+        if isinstance(which, Term):
+            return Workload(self.domain, [which]).terms[0]
+        last = len(self.workload) - 1
+        if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which <= last:
+            raise WorkloadError(f"term {shown(which)}: expected a Term, or a place from 0 to {last} in the workload")
+        return self.workload.terms[which]
 
     def _covered(self, clique: Iterable[str]) -> Clique:
         names = self.domain.check(clique)

@@ -64,14 +64,34 @@ def parse(text: str) -> Query:
     )
 
 
-def _select(text: str) -> exp.Select:
+def statements(text: str) -> list[str]:
+    """The statements of a text, divided by semicolons; empty ones and comments left out.
+
+    >>> statements("SELECT COUNT(*) FROM t; -- one; or\\n SELECT a, COUNT(*) FROM t WHERE a <> ';' GROUP BY a;")
+    ['SELECT COUNT(*) FROM t', "SELECT a, COUNT(*) FROM t WHERE a <> ';' GROUP BY a"]
+    """
+    found: list[str] = []
+    run: list[sqlglot.Token] = []
+    for token in [*_tokens(text), None]:
+        if token is not None and token.token_type is not sqlglot.TokenType.SEMICOLON:
+            run.append(token)
+        elif run:
+            found.append(text[run[0].start : run[-1].end + 1])
+            run = []
+    return found
+
+
+def _tokens(text: str) -> list[sqlglot.Token]:
     if not isinstance(text, str):
         raise QueryError(f"a query is text, found {type(text).__name__}; write, for example, {EXAMPLE}")
     try:
-        tokens = sqlglot.tokenize(text, read=DIALECT)
+        return sqlglot.tokenize(text, read=DIALECT)
     except SqlglotError:
         raise QueryError("the query is not valid SQL; check that every quote and comment is closed") from None
-    _check_tokens(tokens)
+
+
+def _select(text: str) -> exp.Select:
+    _check_tokens(_tokens(text))
     try:
         parsed = sqlglot.parse(text, read=DIALECT)[0]
     except ParseError as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
 from hush.inference.estimates import Array
+from hush.linops import LinearOperator
 
 
 class DenseEstimates:
@@ -52,6 +55,20 @@ class DenseEstimates:
         inside = np.eye(self.domain.size(clique[:groups]))[self._places(clique[:groups])]  # (cells, groups)
         left, right = (inside * side.ravel()[places, None] for side in (first, second))
         return np.asarray((left * (self.cell_covariance @ right)).sum(axis=0)).reshape(shape[:groups])
+
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Array, Array]:
+        """W x and the diagonal of W S W^T, with W written out over the cells of the domain."""
+        if len(blocks) != len(clique):
+            raise WorkloadError(f"{len(blocks)} query blocks for {len(clique)} attributes; give one each")
+        rows: Array = np.ones((1, 1))
+        for block in blocks:
+            rows = np.asarray(np.kron(rows, block.dense()), dtype=np.float64)
+        rows = rows[:, self._places(clique)]
+        shape = tuple(block.shape[0] for block in blocks)
+        spread = (
+            np.zeros(len(rows)) if self.cell_covariance is None else np.sum(rows * (rows @ self.cell_covariance), 1)
+        )
+        return (rows @ self.table.ravel()).reshape(shape), spread.reshape(shape)
 
     def _places(self, clique: Clique) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The cell of the clique, counted in its own order, that each cell of the domain belongs to."""

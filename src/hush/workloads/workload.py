@@ -7,12 +7,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator, Total
+
+if TYPE_CHECKING:
+    from hush.schema import Schema
 
 LARGEST_TERMS = 5_000_000
 
@@ -150,6 +154,13 @@ class Workload:
         kept = [(name, block) for name, block in made if not isinstance(block, Total)]
         return cls(domain, [Term(tuple(name for name, _ in kept), tuple(block for _, block in kept))])
 
+    @classmethod
+    def sql(cls, schema: Schema, queries: str | Sequence[str], *, weights: Sequence[float] | None = None) -> Workload:
+        """Every number that some counting queries in SQL ask for; see `hush.workloads.sql`."""
+        from hush.workloads.sql import workload_of_sql
+
+        return workload_of_sql(schema, queries, weights=weights)
+
     @property
     def cliques(self) -> tuple[Clique, ...]:
         """The attribute sets of the terms."""
@@ -170,16 +181,18 @@ class Workload:
         """Whether every term is a marginal."""
         return all(term.plain for term in self.terms)
 
+    def equivalent(self, other: Workload, tolerance: float = 1e-7) -> bool:
+        """Whether both have one Gram matrix, so that they have one error; see `hush.workloads.equivalence`."""
+        from hush.workloads.equivalence import equivalent
+
+        return equivalent(self, other, tolerance)
+
     def __add__(self, other: Workload) -> Workload:
         if not isinstance(other, Workload):
             return NotImplemented
         if other.domain != self.domain:
             raise WorkloadError("workloads over different domains cannot be added; build both over one domain")
-        merged: dict[tuple[Clique, tuple[LinearOperator, ...]], float] = {}
-        for term in (*self.terms, *other.terms):
-            key = (term.clique, term.blocks)
-            merged[key] = merged.get(key, 0.0) + term.weight
-        return Workload(self.domain, (Term(clique, blocks, weight) for (clique, blocks), weight in merged.items()))
+        return Workload(self.domain, merged((*self.terms, *other.terms)))
 
     def __mul__(self, factor: float) -> Workload:
         return Workload(self.domain, (Term(term.clique, term.blocks, term.weight * factor) for term in self.terms))
@@ -201,6 +214,15 @@ class Workload:
     def __repr__(self) -> str:
         kind = "marginals" if self.plain else "products"
         return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
+
+
+def merged(terms: Iterable[Term]) -> Iterator[Term]:
+    """The terms in order of first appearance, those that ask for the same with their weights added."""
+    weights: dict[tuple[Clique, tuple[LinearOperator, ...]], float] = {}
+    for term in terms:
+        key = (term.clique, term.blocks)
+        weights[key] = weights.get(key, 0.0) + term.weight
+    return (Term(clique, blocks, weight) for (clique, blocks), weight in weights.items())
 
 
 def _domain_of(given: object) -> Domain:

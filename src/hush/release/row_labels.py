@@ -1,0 +1,47 @@
+"""Row labels: what each query of a block asks for, in words made of the labels of levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
+
+TOTAL = "(total)"
+
+
+def row_labels(block: LinearOperator, labels: Sequence[str]) -> list[str]:
+    """One label for each query of a block on an attribute with the given labels of levels.
+
+    >>> row_labels(Prefix(2), ["a", "b"]), row_labels(AllRange(2), ["a", "b"])
+    (['<= a', '<= b'], ['a', 'a to b', 'b'])
+    >>> row_labels(Dense([[1, 0, 0], [0, 1, 1], [1, 1, 1], [1, 0, 1]]), "abc")
+    ['a', 'b to c', '(total)', 'query 4']
+    """
+    match block:
+        case Identity():
+            return list(labels)
+        case Total():
+            return [TOTAL]
+        case Prefix():
+            return [f"<= {label}" for label in labels]
+        case AllRange():
+            return [_run(labels, i, j) for i in range(block.size) for j in range(i, block.size)]
+        case WidthRange():
+            return [_run(labels, i, i + block.width - 1) for i in range(block.shape[0])]
+        case Dense():
+            return [_of_row(row, labels, number) for number, row in enumerate(block.dense(), 1)]
+    return [f"query {number}" for number in range(1, block.shape[0] + 1)]
+
+
+def _of_row(row: np.ndarray[tuple[int], np.dtype[np.float64]], labels: Sequence[str], number: int) -> str:
+    """A run of levels by its ends, any other row by its number."""
+    held = np.flatnonzero(row)
+    if not len(held) or (row[held] != 1).any() or held[-1] - held[0] + 1 != len(held):
+        return f"query {number}"
+    return TOTAL if 1 < len(row) == len(held) else _run(labels, int(held[0]), int(held[-1]))
+
+
+def _run(labels: Sequence[str], first: int, last: int) -> str:
+    return labels[first] if first == last else f"{labels[first]} to {labels[last]}"
