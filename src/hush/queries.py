@@ -9,11 +9,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from hush.errors import WorkloadError
-from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
+import numpy as np
+
+from hush.errors import WorkloadError, shown
+from hush.linops import (
+    AllRange,
+    Dense,
+    Identity,
+    LevelsAndTotal,
+    LinearOperator,
+    Permuted,
+    Prefix,
+    Total,
+    WidthRange,
+)
 
 Block: TypeAlias = Callable[[int], LinearOperator]
 
@@ -51,5 +63,46 @@ def matrix(rows: Any) -> Block:
         if operator.shape[1] != size:
             raise WorkloadError(f"a query matrix of {operator.shape[1]} columns on an attribute of {size} levels")
         return operator
+
+    return block
+
+
+def levels_and_total(size: int) -> LinearOperator:
+    """Every level by itself, and all levels together."""
+    return LevelsAndTotal(size)
+
+
+def permuted(block: Block, order: Sequence[int]) -> Block:
+    """A block asked of the levels in another order: `permuted(prefix, [2, 0, 1])` asks for 2, for 2 and 0, for all.
+
+    >>> permuted(prefix, [2, 0, 1])(3).dense().tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+    return lambda size: Permuted(block(size), order)
+
+
+def predicates(rows: Sequence[Any]) -> Block:
+    """Any sets of levels, each a list of levels or a true or false for every level.
+
+    >>> predicates([[0, 2], [True, True, False]])(3).dense().tolist()
+    [[1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+    """
+    chosen = [np.asarray(row) for row in rows]
+    if not chosen or any(row.ndim != 1 or row.dtype.kind not in "iub" or not row.size for row in chosen):
+        raise WorkloadError(
+            f"predicates {shown(rows)}: expected rows of levels, or of true and false, none of them empty"
+        )
+
+    def block(size: int) -> LinearOperator:
+        made = np.zeros((len(chosen), size))
+        for i, row in enumerate(chosen):
+            if row.dtype.kind == "b" and len(row) != size:
+                raise WorkloadError(f"predicate {i} has {len(row)} entries on an attribute of {size} levels")
+            if row.dtype.kind != "b" and not (row.min() >= 0 and row.max() < size):
+                raise WorkloadError(f"predicate {i}: expected levels within 0 .. {size - 1}")
+            made[i, row] = 1.0
+        if not made.any(axis=1).all():
+            raise WorkloadError("a predicate that holds no level has the answer zero; leave it out")
+        return Dense(made)
 
     return block

@@ -4,9 +4,13 @@ from hush.linops.blocks import AllRange, Dense, Identity, Prefix, Total, WidthRa
 from hush.linops.combination import Product, Scaled, Sum, Transposed
 from hush.linops.diagonal import Diagonal
 from hush.linops.differences import Differences, SecondDifferences
+from hush.linops.equivalent import Equivalent
 from hush.linops.gram import Gram
 from hush.linops.haar import Haar
 from hush.linops.kronecker import Kronecker
+from hush.linops.levels_and_total import LevelsAndTotal
+from hush.linops.marginal_gram import MarginalGram
+from hush.linops.marginal_set import MarginalSet
 from hush.linops.operator import LinearOperator
 from hush.linops.permuted import Permuted
 from hush.linops.stack import Stack
@@ -17,11 +21,15 @@ __all__ = [
     "Dense",
     "Diagonal",
     "Differences",
+    "Equivalent",
     "Gram",
     "Haar",
     "Identity",
     "Kronecker",
+    "LevelsAndTotal",
     "LinearOperator",
+    "MarginalGram",
+    "MarginalSet",
     "Permuted",
     "Prefix",
     "Product",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -69,14 +68,14 @@ class Kronecker(LinearOperator):
 
     def dense(self) -> Array:
         check_fits(self.shape, "keep it implicit: every other member works on the factors")
-        return reduce(np.kron, [f.dense() for f in self.factors])
+        return _product([f.dense() for f in self.factors])
 
     def gram(self) -> LinearOperator:
         return Kronecker([f.gram() for f in self.factors])
 
     def gram_dense(self) -> Array:
         check_fits((self.shape[1], self.shape[1]), "use gram(), which stays implicit")
-        return reduce(np.kron, [f.gram_dense() for f in self.factors])
+        return _product([f.gram_dense() for f in self.factors])
 
     def pinv(self) -> LinearOperator:
         return Kronecker([f.pinv() for f in self.factors])
@@ -84,7 +83,7 @@ class Kronecker(LinearOperator):
     def column_norms(self, p: int) -> Array:
         check_norm(p)
         check_fits(self.shape[1:], "use sensitivity(p), which needs the factors alone")
-        return reduce(np.kron, [f.column_norms(p) for f in self.factors])
+        return _product([f.column_norms(p) for f in self.factors])
 
     def sensitivity(self, p: int) -> float:
         """The product of the factors' sensitivities: norms of columns multiply, and none is negative."""
@@ -94,6 +93,14 @@ class Kronecker(LinearOperator):
         if all(f.shape[0] == f.shape[1] for f in self.factors):
             return math.prod(f.trace() for f in self.factors)
         return LinearOperator.trace(self)
+
+
+def _product(arrays: list[Array]) -> Array:
+    """The Kronecker product of arrays."""
+    made = arrays[0]
+    for array in arrays[1:]:
+        made = np.asarray(np.kron(made, array), dtype=np.float64)
+    return made
 
 
 def _along(factor: LinearOperator, x: Array) -> Array:

@@ -128,15 +128,19 @@ class LinearOperator(ABC):
     def __mul__(self, factor: float) -> LinearOperator:
         from hush.linops.combination import Scaled
 
-        return Scaled(self, float(factor)) if isinstance(factor, Real) else NotImplemented
+        if not isinstance(factor, Real):
+            return NotImplemented
+        return Scaled(self, float(factor))
 
     def __rmul__(self, factor: float) -> LinearOperator:
-        return self.__mul__(factor)
+        return self * factor
 
     def __add__(self, other: LinearOperator) -> LinearOperator:
         from hush.linops.combination import Sum
 
-        return Sum((self, other)) if isinstance(other, LinearOperator) else NotImplemented
+        if not isinstance(other, LinearOperator):
+            return NotImplemented
+        return Sum((self, other))
 
     @property
     def T(self) -> LinearOperator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -103,14 +104,14 @@ def _check_norms(check: _Comparison, operator: LinearOperator, twin: Array) -> N
         norms = np.linalg.norm(twin, ord=p, axis=0)
         check.equal(f"column_norms({p})", operator.column_norms(p), norms)
         check.equal(f"sensitivity({p})", operator.sensitivity(p), norms.max())
-    for member in (operator.column_norms, operator.sensitivity):
-        check.true(f"{member.__name__} of other norms", _refuses(lambda member=member: member(3)))  # type: ignore[misc]
+    check.true("column_norms of p = 3", _refuses(lambda: operator.column_norms(3)))
+    check.true("sensitivity of p = 3", _refuses(lambda: operator.sensitivity(3)))
 
 
 def _check_trace(check: _Comparison, operator: LinearOperator, twin: Array) -> None:
     if twin.shape[0] == twin.shape[1]:
         gap = abs(operator.trace() - np.trace(twin))
-        check.true("trace", gap <= check.tolerance * max(float(np.abs(np.diagonal(twin)).sum()), 1e-300))
+        check.true("trace", gap <= check.tolerance * max(float(np.abs(twin).sum()), 1e-300))
     else:
         check.true("trace of a rectangle", _refuses(operator.trace))
 
@@ -126,7 +127,7 @@ def _check_inverse(check: _Comparison, inverse: LinearOperator, twin: Array) -> 
     _check_products(check, inverse, x)
 
 
-def _refuses(call: Any) -> bool:
+def _refuses(call: Callable[[], object]) -> bool:
     try:
         call()
     except WorkloadError:

@@ -1,0 +1,189 @@
+"""MarginalGram: the matrices that treat all levels of an attribute alike, and their algebra.
+
+A set of attributes is a number a whose bit i says whether attribute i is in it; C(a) = kron_i [I if i in a else 1 1^T],
+and c(a) is the product of the sizes outside a. All G(v) = sum_a v(a) C(a) commute: the projection onto what depends on
+exactly the attributes of a has in each of them the eigenvalue
+
+    kappa(a) = sum_{b containing a} v(b) c(b),    with multiplicity prod_{i in a} (n_i - 1).
+
+Reference: [HDMM, Sec. 3.6 and App.].
+Differs from [HDMM]: multiplicities are prod (n_i - 1), not prod n_i; the generalised inverse printed there holds for
+group inverses alone, and G(v)^+ = G(Y^-1 kappa^+) is used, with Y v = kappa, in O(d 2^d).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hush.errors import SizeError, WorkloadError
+from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
+from hush.linops.zeta import subset_sums, superset_differences, superset_sums
+
+LARGEST_DIMENSION = 24
+
+
+class MarginalGram(LinearOperator):
+    """G(v) over attributes of the given sizes: a coefficient for each of the 2^d sets of attributes.
+
+    Columns cost O(d n) and one copy; the rest O(d 2^d), whatever the sizes.
+
+    >>> gram = MarginalGram((2, 3), [0, 1, 1, 0])  # of both one-way marginals
+    >>> gram.dense()[0].tolist(), gram.eigenvalues.tolist(), gram.trace()
+    ([2.0, 1.0, 1.0, 1.0, 0.0, 0.0], [5.0, 3.0, 2.0, 0.0], 12.0)
+    """
+
+    __slots__ = ("coefficients", "eigenvalues", "sizes")
+
+    def __init__(self, sizes: Sequence[int], coefficients: Any) -> None:
+        self.sizes = check_sizes(sizes)
+        self.coefficients = self._checked(coefficients)
+        self.eigenvalues = self._eigenvalues()
+
+    @classmethod
+    def of_eigenvalues(cls, sizes: Sequence[int], eigenvalues: Any) -> MarginalGram:
+        """The G(v) with given eigenvalues kappa: v = Y^-1 kappa.
+
+        >>> MarginalGram.of_eigenvalues((3,), [4.0, 1.0]).dense().tolist()
+        [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]]
+        """
+        made = cls.__new__(cls)
+        made.sizes = check_sizes(sizes)
+        made.eigenvalues = made._checked(eigenvalues)
+        d = len(made.sizes)
+        made.coefficients = superset_differences(made.eigenvalues, d) / complement_sizes(made.sizes)
+        made.coefficients.setflags(write=False)
+        return made
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n = math.prod(self.sizes)
+        return n, n
+
+    @property
+    def multiplicities(self) -> Array:
+        """prod_{i in a} (n_i - 1) for every a; they add up to n."""
+        return _outer([(1.0, n - 1.0) for n in self.sizes])
+
+    def matmat(self, x: Array) -> Array:
+        """Each attribute's mean is turned onto its first level, the eigenvalues are applied, and all is turned back."""
+        cells = np.array(x, dtype=np.float64, order="C").reshape((*self.sizes, x.shape[1]))
+        kappa = self.eigenvalues.reshape((2,) * len(self.sizes)).T  # axis i is bit i
+        pattern = np.ix_(*[np.minimum(np.arange(n), 1) for n in self.sizes])
+        self._turn(cells)
+        cells *= kappa[pattern][..., None]
+        self._turn(cells)
+        return cells.reshape(-1, x.shape[1])
+
+    def dense(self) -> Array:
+        check_fits(self.shape, "keep it implicit: every other member works on the coefficients")
+        agreed = np.zeros((1, 1), dtype=np.int64)
+        for i, n in enumerate(self.sizes):
+            own = np.eye(n, dtype=np.int64) << i
+            agreed = (agreed[:, None, :, None] + own[None, :, None, :]).reshape(len(agreed) * n, -1)
+        return self._entries()[agreed]
+
+    def transpose(self) -> LinearOperator:
+        return self
+
+    def times(self, other: LinearOperator) -> LinearOperator:
+        """G(u) G(v) has the products of the eigenvalues."""
+        if isinstance(other, MarginalGram) and other.sizes == self.sizes:
+            return MarginalGram.of_eigenvalues(self.sizes, self.eigenvalues * other.eigenvalues)
+        return LinearOperator.times(self, other)
+
+    def gram(self) -> LinearOperator:
+        return self.times(self)
+
+    def gram_dense(self) -> Array:
+        return self.gram().dense()
+
+    def pinv(self) -> MarginalGram:
+        """The exact Moore-Penrose inverse: 1 / kappa where kappa is not zero."""
+        kappa = self.eigenvalues
+        inverse = np.divide(1.0, kappa, out=np.zeros_like(kappa), where=kappa != 0)
+        return MarginalGram.of_eigenvalues(self.sizes, inverse)
+
+    def column_norms(self, p: int) -> Array:
+        check_fits(self.shape[1:], "use sensitivity(p): all columns have the same norm")
+        return np.full(self.shape[1], self.sensitivity(p))
+
+    def sensitivity(self, p: int) -> float:
+        """A cell agrees on exactly s with prod_{i not in s} (n_i - 1) others."""
+        check_norm(p)
+        entries = np.abs(self._entries())
+        counts = _outer([(n - 1.0, 1.0) for n in self.sizes])
+        return float(np.sum(counts * entries**p) ** (1 / p))
+
+    def trace(self) -> float:
+        return float(self.shape[0] * self.coefficients.sum())
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, MarginalGram) and self.sizes == other.sizes
+        return same and np.array_equal(self.coefficients, other.coefficients)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.sizes, self.coefficients.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"MarginalGram({self.sizes})"
+
+    def _entries(self) -> Array:
+        """The entry of two cells that agree on exactly s: sum_{a within s} v(a)."""
+        return subset_sums(self.coefficients, len(self.sizes))
+
+    def _eigenvalues(self) -> Array:
+        """kappa = Y v; a sum that is zero up to its own rounding is zero."""
+        d = len(self.sizes)
+        parts = self.coefficients * complement_sizes(self.sizes)
+        kappa = superset_sums(parts, d)
+        kappa[np.abs(kappa) <= 4 * (d + 1) * np.finfo(np.float64).eps * superset_sums(np.abs(parts), d)] = 0.0
+        kappa.setflags(write=False)
+        return kappa
+
+    def _turn(self, cells: Array) -> None:
+        """In place along each axis, the reflection that exchanges (1, .., 1) / sqrt(n) and -(1, 0, .., 0)."""
+        for axis, n in enumerate(self.sizes):
+            own, root = np.moveaxis(cells, axis, 0), math.sqrt(n)
+            along = (own.sum(axis=0) / root + own[0]) / (1 + 1 / root)
+            own -= along / root
+            own[0] -= along
+
+    def _checked(self, values: Any) -> Array:
+        given = np.array(values, dtype=np.float64)
+        if given.shape != (1 << len(self.sizes),) or not np.isfinite(given).all():
+            raise WorkloadError(
+                f"coefficients of shape {given.shape}: expected a finite number for each of the "
+                f"{1 << len(self.sizes)} sets of {len(self.sizes)} attributes"
+            )
+        given.setflags(write=False)
+        return given
+
+
+def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Sizes of attributes, few enough for a number for each of their sets."""
+    given = tuple(int(n) for n in sizes)
+    if not given or min(given) < 1:
+        raise WorkloadError(f"sizes={given}: expected at least one attribute, each with at least one level")
+    if len(given) > LARGEST_DIMENSION:
+        raise SizeError(
+            f"{len(given)} attributes have 2^{len(given)} sets, more than 2^{LARGEST_DIMENSION}; use fewer attributes, "
+            "or mechanism='residual', which only looks at the sets that are asked for"
+        )
+    return given
+
+
+def complement_sizes(sizes: Sequence[int]) -> Array:
+    """c(a) = prod_{i not in a} n_i for every a, (2^d,)."""
+    return _outer([(float(n), 1.0) for n in sizes])
+
+
+def _outer(pairs: Sequence[tuple[float, float]]) -> Array:
+    """prod_i (second of pair i where i is in a, else first) for every a."""
+    made = np.ones(1)
+    for pair in pairs:
+        made = np.multiply.outer(pair, made).ravel()
+    return made

@@ -1,0 +1,138 @@
+"""MarginalSet: weighted marginals, one below the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from hush.errors import WorkloadError, shown
+from hush.linops.combination import Transposed
+from hush.linops.marginal_gram import MarginalGram, check_sizes
+from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
+
+
+class MarginalSet(LinearOperator):
+    """M(u): for every weighted set of attributes, given by their places, its marginal times its weight.
+
+    Rows are in the order of the mapping, cells of each marginal in row-major order. Sums are shared: each marginal is
+    made from the smallest one that holds it.
+
+    Reference: [HDMM, Sec. 3.6]; |M(u)|_1 = |u|_1, |M(u)|_2 = |u|_2, M(u)^T M(u) = G(u^2).
+
+    >>> pairs = MarginalSet((2, 3), {(0,): 1.0, (): -2.0})
+    >>> pairs.dense().tolist()
+    [[1.0, 1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [-2.0, -2.0, -2.0, -2.0, -2.0, -2.0]]
+    """
+
+    __slots__ = ("_parents", "sizes", "weights")
+
+    def __init__(self, sizes: Sequence[int], weights: Mapping[tuple[int, ...], float]) -> None:
+        self.sizes = tuple(int(n) for n in sizes)
+        if not self.sizes or min(self.sizes) < 1:
+            raise WorkloadError(f"sizes={self.sizes}: expected at least one attribute, each with at least one level")
+        self.weights = {_checked_places(own, len(self.sizes)): float(weight) for own, weight in weights.items()}
+        if not self.weights:
+            raise WorkloadError("a set of no marginals: expected at least one")
+        for places, weight in self.weights.items():
+            if not math.isfinite(weight) or weight == 0:
+                raise WorkloadError(f"weight {weight} of {places}: expected a finite number, or leave the marginal out")
+        self._parents = self._shared()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return sum(self._cells(places) for places in self.weights), math.prod(self.sizes)
+
+    def matmat(self, x: Array) -> Array:
+        k = x.shape[1]
+        whole = x.reshape((*self.sizes, k))
+        made = np.empty((self.shape[0], k))
+        rows = dict(zip(self.weights, self._rows(), strict=True))
+        tables: dict[tuple[int, ...], Array] = {}
+        for places, parent in self._parents.items():
+            table = whole if parent is None else tables[parent]
+            away = tuple(i for i in range(len(self.sizes)) if i not in places and table.shape[i] > 1)
+            tables[places] = table.sum(axis=away, keepdims=True) if away else table
+            np.multiply(tables[places].reshape(-1, k), self.weights[places], out=made[rows[places]])
+        return made
+
+    def transpose(self) -> LinearOperator:
+        return Transposed(self)
+
+    def adjoint(self, y: Array) -> Array:
+        k = y.shape[1]
+        whole = np.zeros((*self.sizes, k))
+        tables = {
+            places: weight * y[own].reshape((*(n if i in places else 1 for i, n in enumerate(self.sizes)), k))
+            for (places, weight), own in zip(self.weights.items(), self._rows(), strict=True)
+        }
+        for places, parent in reversed(self._parents.items()):
+            target = whole if parent is None else tables[parent]
+            target += tables.pop(places)
+        return whole.reshape(-1, k)
+
+    def gram(self) -> MarginalGram:
+        """G(u^2); 2^d coefficients."""
+        coefficients = np.zeros(1 << len(check_sizes(self.sizes)))
+        for places, weight in self.weights.items():
+            coefficients[_mask(places)] = weight**2
+        return MarginalGram(self.sizes, coefficients)
+
+    def gram_dense(self) -> Array:
+        return self.gram().dense()
+
+    def pinv(self) -> LinearOperator:
+        """G(u^2)^+ M(u)^T."""
+        return self.gram().pinv() @ self.transpose()
+
+    def column_norms(self, p: int) -> Array:
+        check_fits(self.shape[1:], "use sensitivity(p): all columns have the same norm")
+        return np.full(self.shape[1], self.sensitivity(p))
+
+    def sensitivity(self, p: int) -> float:
+        """|u|_p: every cell is in one cell of each marginal."""
+        check_norm(p)
+        weights = [abs(weight) for weight in self.weights.values()]
+        return math.fsum(weights) if p == 1 else math.hypot(*weights)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MarginalSet) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"MarginalSet({len(self.weights)} marginals over {self.sizes})"
+
+    def _key(self) -> tuple[object, ...]:
+        return self.sizes, tuple(self.weights.items())
+
+    def _cells(self, places: tuple[int, ...]) -> int:
+        return math.prod(self.sizes[i] for i in places)
+
+    def _rows(self) -> Iterator[slice]:
+        ends = accumulate((self._cells(places) for places in self.weights), initial=0)
+        return (slice(start, stop) for start, stop in pairwise(ends))
+
+    def _shared(self) -> dict[tuple[int, ...], tuple[int, ...] | None]:
+        """For every marginal, largest first, the smallest one before it that holds it; None for the cells."""
+        found: dict[tuple[int, ...], tuple[int, ...] | None] = {}
+        known: list[tuple[int, tuple[int, ...]]] = []
+        for places in sorted(self.weights, key=lambda own: (-self._cells(own), -len(own))):
+            mask = _mask(places)
+            found[places] = next((other for above, other in reversed(known) if mask & above == mask), None)
+            known.append((mask, places))
+        return found
+
+
+def _checked_places(places: tuple[int, ...], attributes: int) -> tuple[int, ...]:
+    own = tuple(int(i) for i in places)
+    if any(a >= b for a, b in pairwise(own)) or (own and not 0 <= own[0] <= own[-1] < attributes):
+        raise WorkloadError(f"marginal {shown(places)}: expected ascending places within 0 .. {attributes - 1}")
+    return own
+
+
+def _mask(places: tuple[int, ...]) -> int:
+    return sum(1 << i for i in places)
