@@ -12,13 +12,12 @@ from hush.errors import DataError, SizeError
 from hush.memory import available_memory, readable
 from hush.strategies.residual import ResidualStrategy
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-
 
 class ResidualAnswers:
     """Noisy residual answers y_A by set, filled one by one as they are measured.
 
-    Held as one int64 array in the order of the closure, so that reconstruction needs no copies.
+    Held as one int64 array in the order of the closure, so that reconstruction needs no copies. `combined` answers are
+    floats: averages of several measurements.
 
     >>> from hush.domain import Domain
     >>> from hush.strategies.select import select_residual
@@ -30,7 +29,7 @@ class ResidualAnswers:
     [('a',)]
     """
 
-    def __init__(self, strategy: ResidualStrategy) -> None:
+    def __init__(self, strategy: ResidualStrategy, *, combined: bool = False) -> None:
         needed, free = strategy.measurement_bytes, available_memory()
         if needed > 0.8 * free:
             raise SizeError(
@@ -39,7 +38,7 @@ class ResidualAnswers:
             )
         self.strategy = strategy
         self.starts = np.concatenate([[0], np.cumsum(strategy.cells)]).astype(np.int64)
-        self.flat: Integers = np.zeros(int(self.starts[-1]), dtype=np.int64)
+        self.flat: np.ndarray[Any, Any] = np.zeros(int(self.starts[-1]), dtype=np.float64 if combined else np.int64)
         self.filled = np.zeros(len(strategy.closure), dtype=bool)
 
     @classmethod
@@ -64,9 +63,10 @@ class ResidualAnswers:
         clique = tuple(clique)
         index = self.strategy.closure.index(clique)
         array, shape = np.asarray(values), self.shape(clique)
-        if not np.issubdtype(array.dtype, np.integer) or array.shape != shape:
+        kind = "numbers" if self.flat.dtype.kind == "f" else "integers"
+        if array.shape != shape or not np.can_cast(array.dtype, self.flat.dtype):
             raise DataError(
-                f"residual answers of {clique!r}: expected integers of shape {shape}, "
+                f"residual answers of {clique!r}: expected {kind} of shape {shape}, "
                 f"got {array.dtype} of shape {array.shape}"
             )
         ordered = self.strategy.domain.clique(clique)
@@ -75,7 +75,7 @@ class ResidualAnswers:
         self.flat[self.starts[index] : self.starts[index + 1]] = array.ravel()
         self.filled[index] = True
 
-    def __getitem__(self, clique: Iterable[str]) -> Integers:
+    def __getitem__(self, clique: Iterable[str]) -> np.ndarray[Any, Any]:
         clique = tuple(clique)
         index = self.strategy.closure.index(clique)
         if not self.filled[index]:

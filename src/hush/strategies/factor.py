@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dpocon
 
 from hush.errors import WorkloadError
-from hush.linops import Identity, LinearOperator
+from hush.linops import Identity, LinearOperator, Total
 from hush.linops.along import along
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -109,6 +109,13 @@ class Factor(ABC):
         """tr(V G^+): the summed variance of queries with Gram matrix V per unit of noise."""
         return float(np.sum(self.inverse_gram * gram))
 
+    def total_variance(self, block: LinearOperator) -> float:
+        """The summed variance of a block's queries per unit of noise."""
+        if isinstance(block, Identity | Total):
+            return float(self.query_variances(block).sum())
+        self._require(block)
+        return self.trace(block.gram_dense())
+
     def supports(self, block: LinearOperator) -> bool:
         """Whether a block's queries can be answered without bias: W M^+ M = W."""
         self._require(block)
@@ -155,10 +162,10 @@ class IdentityFactor(Factor):
         return float(np.trace(gram))
 
     def query_variances(self, block: LinearOperator) -> Floats:
+        self._require(block)
         if isinstance(block, Identity):
-            self._require(block)
             return np.ones(self._size)
-        return super().query_variances(block)
+        return np.asarray(block.transpose().column_norms(2) ** 2)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IdentityFactor) and self._size == other._size

@@ -11,6 +11,7 @@ Laplace one.
 from __future__ import annotations
 
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -52,3 +53,12 @@ class NoiseKind(StrEnum):
 
     def _root(self, errors: Floats) -> Floats:
         return np.asarray(np.asarray(errors, dtype=np.float64) ** (1 / (self._power + 1)))
+
+
+def unit_variance(noise: NoiseKind, budget: Fraction) -> float:
+    """P: the variance of noise that costs the whole budget, rho or epsilon, at sensitivity one.
+
+    >>> unit_variance(NoiseKind.GAUSSIAN, Fraction(1, 2)), unit_variance(NoiseKind.LAPLACE, Fraction(2))
+    (1.0, 0.5)
+    """
+    return float(1 / (2 * budget)) if noise is NoiseKind.GAUSSIAN else float(2 / budget**2)

@@ -1,0 +1,168 @@
+"""Estimates from linear strategies against the dense matrices they stand for."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hush.domain import Domain
+from hush.errors import DataError, WorkloadError
+from hush.inference.linear_answers import LinearAnswers
+from hush.inference.local_estimates import LocalEstimates
+from hush.inference.marginal_answers import combine_marginals
+from hush.inference.residual_estimates import ResidualEstimates
+from hush.linops import Dense, Identity, Prefix
+from hush.strategies.draft import Recovery
+from hush.strategies.factor import IdentityFactor, MatrixFactor
+from hush.strategies.levels_factor import LevelsFactor
+from hush.strategies.linear import LinearStrategy
+from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.part import Part
+from hush.testing.dense import DenseEstimates
+from hush.workloads import Term, Workload
+
+RANDOM = np.random.Generator(np.random.PCG64(11))
+DOMAIN = Domain({"a": 3, "b": 2, "c": 4})
+MATRIX = np.vstack([7 * np.eye(4, dtype=int), RANDOM.integers(0, 6, (2, 4))])
+JOINT = np.vstack([5 * np.eye(6, dtype=int), RANDOM.integers(-2, 3, (3, 6))])
+
+
+def part(groups, factors, cost=Fraction(1, 3), noise=NoiseKind.GAUSSIAN) -> Part:
+    return Part(groups, tuple(DOMAIN.sizes(group) for group in groups), factors, cost, noise)
+
+
+PRODUCT = part(
+    (("a",), ("b",), ("c",)), (LevelsFactor(3, levels=5, total=2), IdentityFactor(2), MatrixFactor(MATRIX, 4))
+)
+GROUPED = part((("a", "b"), ("c",)), (MatrixFactor(JOINT, 1), MatrixFactor(MATRIX, 4)), noise=NoiseKind.LAPLACE)
+
+
+def dense_strategy(own: Part) -> np.ndarray:
+    """The part's matrix over the whole domain of its clique."""
+    matrix = np.ones((1, 1))
+    for factor in own.factors:
+        matrix = np.kron(matrix, factor.measure(np.eye(factor.size, dtype=np.int64), 0) / factor.scale)
+    return matrix
+
+
+def dense_twin(own: Part, answers: np.ndarray) -> DenseEstimates:
+    q = dense_strategy(own)
+    inverse = np.linalg.pinv(q)
+    return DenseEstimates(DOMAIN, inverse @ answers.ravel() / own.query.scale, own.variance * inverse @ inverse.T)
+
+
+@pytest.mark.parametrize("own", [PRODUCT, GROUPED], ids=["product", "grouped"])
+def test_local_estimates_are_least_squares_with_exact_covariances(own: Part) -> None:
+    strategy = LinearStrategy(DOMAIN, (own,), Recovery.LOCAL, "test")
+    answers = LinearAnswers(strategy)
+    answers[0] = RANDOM.integers(-50, 50, own.query.shape)
+    twin, estimates = dense_twin(own, answers.values[0]), LocalEstimates(answers)
+    assert estimates.cliques == (DOMAIN.attributes,)
+    for size in range(4):
+        for clique in itertools.permutations(DOMAIN, size):
+            assert estimates.covers(clique)
+            np.testing.assert_allclose(estimates.counts(clique), twin.counts(clique), atol=1e-8)
+            first, second = RANDOM.normal(size=(2, *DOMAIN.sizes(clique)))
+            for groups in range(size + 1):
+                np.testing.assert_allclose(
+                    estimates.covariance(clique, first, second, groups),
+                    twin.covariance(clique, first, second, groups),
+                    atol=1e-8,
+                )
+            blocks = [Prefix(n) if n > 2 else Identity(n) for n in DOMAIN.sizes(clique)]
+            for found, wanted in zip(estimates.product(clique, blocks), twin.product(clique, blocks), strict=True):
+                np.testing.assert_allclose(found, wanted, atol=1e-8)
+            term = Term(clique, tuple(blocks))
+            np.testing.assert_allclose(strategy.query_variances(term), twin.product(clique, blocks)[1], atol=1e-8)
+            assert strategy.total_variance(term) == pytest.approx(twin.product(clique, blocks)[1].sum())
+
+
+def test_each_question_goes_to_the_part_that_knows_it_best() -> None:
+    wide = part((("a",), ("b",)), (IdentityFactor(3), IdentityFactor(2)), Fraction(1, 10))
+    narrow = part((("a",),), (IdentityFactor(3),), Fraction(1, 2))
+    strategy = LinearStrategy(DOMAIN, (wide, narrow), Recovery.LOCAL, "test")
+    answers = LinearAnswers(strategy)
+    answers[0] = np.arange(6).reshape(3, 2)
+    answers[1] = np.array([100, 200, 300])
+    estimates = LocalEstimates(answers)
+    np.testing.assert_array_equal(estimates.counts(("a",)), [100, 200, 300])
+    np.testing.assert_array_equal(estimates.counts(("b", "a")), np.arange(6).reshape(3, 2).T)
+    assert not estimates.covers(("c",))
+    assert estimates.cliques == (("a", "b"),)
+    asked = Workload.marginals(DOMAIN, [("a",), ("a", "b")], weights=[2.0, 1.0])
+    errors = strategy.errors(asked)
+    np.testing.assert_allclose(errors.means, [narrow.variance, wide.variance])
+    assert errors.rmse == pytest.approx(np.sqrt((6 * narrow.variance + 6 * wide.variance) / 12))
+    assert errors.largest == pytest.approx(wide.variance)
+
+
+def test_unsupported_queries_are_refused() -> None:
+    halves = part((("c",),), (MatrixFactor([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
+    strategy = LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test")
+    with pytest.raises(WorkloadError, match="does not support the queries on c"):
+        _ = strategy.errors(Workload.marginals(DOMAIN, [("c",)])).rmse
+    answers = LinearAnswers(strategy)
+    answers[0] = np.array([3, 4])
+    estimates = LocalEstimates(answers)
+    assert not estimates.covers(("c",))
+    assert estimates.covers(())
+    values, variances = estimates.product(("c",), [Dense([[2, 2, 0, 0]])])
+    assert values.item() == pytest.approx(6.0)
+    assert variances.item() == pytest.approx(4 * halves.variance)
+    with pytest.raises(WorkloadError, match="no combination of what was measured"):
+        estimates.counts(("c",))
+    with pytest.raises(DataError, match="expected integers of shape"):
+        answers[0] = np.array([1.0, 2.0])
+
+
+def test_marginals_together_are_weighted_least_squares_over_all_of_them() -> None:
+    costs = {("a", "b"): Fraction(1, 3), ("b", "c"): Fraction(1, 5), ("a",): Fraction(1), (): Fraction(1, 7)}
+    parts = tuple(
+        part(tuple((name,) for name in clique), tuple(IdentityFactor(DOMAIN[name]) for name in clique), cost)
+        for clique, cost in costs.items()
+    )
+    strategy = LinearStrategy(DOMAIN, parts, Recovery.MARGINALS, "test")
+    answers = LinearAnswers(strategy)
+    rows, noisy, weights = [], [], []
+    for index, own in enumerate(parts):
+        answers[index] = RANDOM.integers(0, 40, own.query.shape)
+        matrix = np.ones((1, 1))
+        for name, size in zip(DOMAIN, DOMAIN.shape, strict=True):
+            matrix = np.kron(matrix, np.eye(size) if name in own.clique else np.ones((1, size)))
+        rows.append(matrix)
+        noisy.append(answers.values[index].ravel())
+        weights.append(np.full(len(matrix), 1 / own.variance))
+    q, y, w = np.concatenate(rows), np.concatenate(noisy), np.concatenate(weights)
+    inverse = np.linalg.pinv(q.T @ (w[:, None] * q))
+    held = (("a", "b"), ("b", "c"))
+    twin = DenseEstimates(DOMAIN, inverse @ (q.T @ (w * y)), inverse, cliques=held)
+    estimates = ResidualEstimates(combine_marginals(answers))
+    assert set(estimates.cliques) == set(held)
+    for clique in [("a", "b"), ("c", "b"), ("b",), ("a",), ("c",), ()]:
+        np.testing.assert_allclose(estimates.counts(clique), twin.counts(clique), atol=1e-8)
+        first, second = RANDOM.normal(size=(2, *DOMAIN.sizes(clique)))
+        for groups in range(len(clique) + 1):
+            np.testing.assert_allclose(
+                estimates.covariance(clique, first, second, groups),
+                twin.covariance(clique, first, second, groups),
+                atol=1e-8,
+            )
+        blocks = tuple(Prefix(n) for n in DOMAIN.sizes(clique))
+        np.testing.assert_allclose(
+            strategy.query_variances(Term(clique, blocks)), twin.product(clique, blocks)[1], atol=1e-8
+        )
+    asked = Workload.marginals(DOMAIN, [("a", "b"), ("c",)]) + Workload.product(DOMAIN, {"b": Prefix, "c": Prefix})
+    sums = [twin.product(term.clique, term.blocks)[1] for term in asked]
+    errors = strategy.errors(asked)
+    np.testing.assert_allclose(errors.totals, [own.sum() for own in sums])
+    assert errors.largest == pytest.approx(max(own.max() for own in sums))
+    assert not strategy.supports(Term(("a", "c"), (Identity(3), Identity(4))))
+
+
+@pytest.mark.parametrize("noise", list(NoiseKind))
+def test_noise_is_the_least_within_the_cost(noise: NoiseKind) -> None:
+    own = part((("c",),), (MatrixFactor(MATRIX, 4),), Fraction(1, 9), noise)
+    l1, l2 = np.abs(MATRIX).sum(axis=0).max(), (MATRIX**2).sum(axis=0).max()
+    wanted = l2 / (2 / 9) if noise is NoiseKind.GAUSSIAN else 2 * (l1 * 9) ** 2
+    assert own.variance == pytest.approx(wanted / 16, rel=1e-3)

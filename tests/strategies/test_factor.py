@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hush.errors import WorkloadError
+from hush.linops import AllRange, Dense, Identity, Prefix, Total
+from hush.linops.along import along
+from hush.strategies.factor import Factor, IdentityFactor, MatrixFactor
+from hush.strategies.levels_factor import LevelsFactor
+
+RANDOM = np.random.Generator(np.random.PCG64(7))
+DEFICIENT = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
+FACTORS = [
+    IdentityFactor(4),
+    LevelsFactor(4, levels=9, total=2),
+    LevelsFactor(4, levels=3, total=0),
+    MatrixFactor(np.vstack([np.eye(4, dtype=int) * 3, [[1, 1, 1, 1]]]), 2),
+    MatrixFactor(RANDOM.integers(-9, 10, (6, 4)), 1),
+    MatrixFactor(DEFICIENT, 3),
+]
+
+
+def dense(factor: Factor) -> np.ndarray:
+    return factor.measure(np.eye(4, dtype=np.int64), 0) / factor.scale
+
+
+@pytest.mark.parametrize("factor", FACTORS, ids=str)
+def test_every_number_is_that_of_the_matrix(factor: Factor) -> None:
+    m = dense(factor) * factor.scale
+    assert m.shape == (factor.rows, factor.size)
+    assert factor.largest_entry == np.abs(m).max()
+    assert factor.largest_l1 == np.abs(m).sum(axis=0).max()
+    assert factor.largest_l2_squared == (m**2).sum(axis=0).max()
+    assert factor.opposition == pytest.approx(max(0.0, -(m.T @ m).min()) / factor.largest_l2_squared)
+    assert factor.full == (np.linalg.matrix_rank(m) == 4)
+
+
+@pytest.mark.parametrize("factor", FACTORS, ids=str)
+def test_estimates_are_the_pseudo_inverse_and_its_transpose(factor: Factor) -> None:
+    inverse = np.linalg.pinv(dense(factor))
+    answers, coefficients = RANDOM.normal(size=(2, factor.rows, 3)), RANDOM.normal(size=(2, 4, 3))
+    np.testing.assert_allclose(factor.estimate(answers, 1), np.einsum("ij,ajb->aib", inverse, answers), atol=1e-9)
+    np.testing.assert_allclose(
+        factor.adjoint(coefficients, 1), np.einsum("ji,ajb->aib", inverse, coefficients), atol=1e-9
+    )
+    np.testing.assert_allclose(factor.inverse_gram, inverse @ inverse.T, atol=1e-9)
+    columns = np.concatenate([factor.columns(0, 2), factor.columns(2, factor.rows)], axis=1)
+    np.testing.assert_allclose(columns @ columns.T, inverse @ inverse.T, atol=1e-9)
+
+
+@pytest.mark.parametrize("block", [Identity(4), Total(4), Prefix(4), AllRange(4), Dense([[1, 1, 0, 0]])], ids=str)
+@pytest.mark.parametrize("factor", FACTORS, ids=str)
+def test_query_variances_and_support(factor: Factor, block) -> None:
+    m, w = dense(factor), block.dense()
+    inverse = np.linalg.pinv(m.T @ m)
+    np.testing.assert_allclose(factor.query_variances(block), np.einsum("ij,jk,ik->i", w, inverse, w), atol=1e-9)
+    assert factor.total_variance(block) == pytest.approx(np.trace(w @ inverse @ w.T))
+    assert factor.supports(block) == np.allclose(w @ np.linalg.pinv(m) @ m, w)
+
+
+def test_misfits_are_refused() -> None:
+    with pytest.raises(WorkloadError, match="too large for exact sums"):
+        MatrixFactor([[2**31]], 1)
+    with pytest.raises(WorkloadError, match="zeros measures nothing"):
+        MatrixFactor([[0, 0]], 1)
+    with pytest.raises(WorkloadError, match="array of integers"):
+        MatrixFactor([[0.5]], 1)
+    with pytest.raises(WorkloadError, match="5 columns on an attribute of 4 levels"):
+        IdentityFactor(4).query_variances(Identity(5))
+    with pytest.raises(WorkloadError, match="expected positive integers"):
+        LevelsFactor(3, levels=0, total=1)
+
+
+@given(
+    shape=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    place=st.integers(0, 3),
+    rows=st.integers(1, 6),
+    bits=st.integers(1, 50),
+    entry=st.integers(1, 16),
+    seed=st.integers(0, 2**32),
+)
+def test_integer_products_are_exact_modulo_two_to_the_64(shape, place, rows, bits, entry, seed) -> None:
+    random, axis = np.random.Generator(np.random.PCG64(seed)), place % len(shape)
+    values = random.integers(-(2**bits), 2**bits, shape)
+    matrix = random.integers(-(2**entry), 2**entry + 1, (rows, shape[axis]))
+    wanted = np.moveaxis(np.tensordot(matrix.astype(object), values.astype(object), axes=(1, axis)), 0, axis)
+    wrapped = np.vectorize(lambda v: (int(v) + 2**63) % 2**64 - 2**63, otypes=[np.int64])(wanted)
+    found = along(matrix, values, axis)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, wrapped)
+
+
+def test_integer_products_of_many_pieces(monkeypatch) -> None:
+    monkeypatch.setattr("hush.linops.along.PIECE_CELLS", 64)
+    values = RANDOM.integers(-(2**40), 2**40, (7, 9, 11))
+    matrix = RANDOM.integers(-(2**20), 2**20, (13, 9))
+    wanted = np.einsum("ij,ajb->aib", matrix, values)
+    np.testing.assert_array_equal(along(matrix, values, 1), wanted)
+    np.testing.assert_allclose(along(matrix * 1.0, values * 1.0, 1), wanted.astype(float), rtol=1e-12, atol=1e3)
