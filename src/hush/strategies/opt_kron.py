@@ -80,7 +80,7 @@ def fit_product(
     """
     index = grams.index[np.asarray(terms)][:, list(grams.asked)]
     weights = grams.weights[np.asarray(terms)]
-    mixtures = [np.bincount(index[:, i], weights, len(shelf.blocks)) for i, shelf in enumerate(shelves)]
+    mixtures = [_tally(index[:, i], weights, shelf) for i, shelf in enumerate(shelves)]
     levels = np.array([LEVELS if mixture[1:].any() else TOTAL for mixture in mixtures], dtype=np.int64)
     own = np.array([shelf.choose(mixture) for shelf, mixture in zip(shelves, mixtures, strict=True)], dtype=np.int64)
     random = np.random.Generator(np.random.PCG64(seed))
@@ -92,6 +92,11 @@ def fit_product(
     if restarts:
         choices, error = descend(shelves, index, weights, choices, sweeps=sweeps, design=restarts)
     return Product(choices, tuple(int(j) for j in terms), error)
+
+
+def _tally(blocks: Any, weights: Floats, shelf: Shelf) -> Floats:
+    """The sum of weights for each block of a shelf."""
+    return np.asarray(np.bincount(blocks, weights, len(shelf.blocks)), dtype=np.float64)
 
 
 def _draw(shelves: Sequence[Shelf], mixtures: Sequence[Floats], random: np.random.Generator) -> Integers:
@@ -116,7 +121,7 @@ def descend(
         before = error
         for i, shelf in enumerate(shelves):
             rest = np.log(weights) + logs.sum(axis=1) - logs[:, i]
-            mixture = np.bincount(index[:, i], np.exp(rest - rest.max()), len(shelf.blocks))
+            mixture = _tally(index[:, i], np.exp(rest - rest.max()), shelf)
             choices[i] = shelf.choose(mixture) if design is None else shelf.improve(mixture, restarts=design)
             logs[:, i] = np.log(shelf.errors[choices[i], index[:, i]])
         error = total_error(logs, weights)

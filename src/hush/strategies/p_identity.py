@@ -151,10 +151,9 @@ def _bumps(n: int, counts: Sequence[int]) -> Floats:
 
 def _tree(p: int) -> list[int]:
     """Counts 1, 2, 4, ... and what is left: p in all."""
-    counts, left = [], p
-    while left > 0:
-        counts.append(min(left, 2 * counts[-1] if counts else 1))
-        left -= counts[-1]
+    counts = [1]
+    while sum(counts) < p:
+        counts.append(min(2 * counts[-1], p - sum(counts)))
     return counts
 
 

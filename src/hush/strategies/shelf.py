@@ -41,6 +41,7 @@ class Shelf(ABC):
         self.size = grams.domain.shape[place]
         self.blocks = grams.blocks[place]
         self._operators: list[Any] = []
+        self._tried: set[tuple[float, ...]] = set()  # mixtures already designed for, to about one per cent
         self._errors: list[Floats] = []
         self._table = np.zeros((0, len(self.blocks)))
         alone = np.full(len(self.blocks), np.inf)
@@ -71,6 +72,10 @@ class Shelf(ABC):
         asked = weights > 0
         if not asked[1:].any():
             return known
+        key = (restarts, *np.round(np.log(np.maximum(weights / weights.sum(), 1e-12)), 2).tolist())
+        if key in self._tried:
+            return known
+        self._tried.add(key)
         best = float(self.errors[known][asked] @ weights[asked])
         for item, errors in self._designs(weights, self._operators[known], restarts):
             value = float(errors[asked] @ weights[asked])
