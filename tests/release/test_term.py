@@ -9,7 +9,21 @@ import hush
 from hush import Budget, Schema, Workload, queries
 from hush.errors import SizeError, WorkloadError
 from hush.inference.residual_estimates import ResidualEstimates
-from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
+from hush.linops import (
+    AllRange,
+    Dense,
+    Equivalent,
+    Haar,
+    Identity,
+    LevelsAndTotal,
+    LinearOperator,
+    Permuted,
+    Prefix,
+    Scaled,
+    Stack,
+    Total,
+    WidthRange,
+)
 from hush.release import release as module
 from hush.release.row_labels import row_labels
 from hush.schema import Boolean, Categorical, Integer
@@ -104,10 +118,16 @@ def test_labels(release: hush.Release) -> None:
         (Dense([[0, 0, 1], [1, 1, 0], [1, 1, 1], [1, 0, 1], [2, 0, 0], [0, 0, 0]]),
          ["c", "a to b", "(total)", "query 4", "query 5", "query 6"]),
         (Dense([[1], [2]]), ["a", "query 2"]),
+        (LevelsAndTotal(3), ["a", "b", "c", "(total)"]),
+        (LevelsAndTotal(2, 1.0, -0.5), ["a", "b", "-0.5 x (total)"]),
+        (Permuted(Prefix(3), [2, 0, 1]), ["<= c", "<= a", "<= b"]),
+        (Scaled(Total(3), 2.0), ["2 x (total)"]),
+        (Stack([Total(3), WidthRange(3, 2)], [1, 3]), ["(total)", "3 x a to b", "3 x b to c"]),
+        (Haar(4), ["query 1", "query 2", "query 3", "query 4"]),
     ],
 )  # fmt: skip
 def test_every_query_has_a_label(block: LinearOperator, expected: list[str]) -> None:
-    assert row_labels(block, "abc") == expected
+    assert row_labels(block, "abc"[: block.shape[1]]) == expected
     assert len(expected) == block.shape[0]
 
 
@@ -129,6 +149,19 @@ def test_rows_can_be_shown_taken_and_exported(release: hush.Release) -> None:
 def test_terms_outside_the_workload_can_be_asked_for_too(release: hush.Release) -> None:
     answers = release.term(Term(("sex",), (Dense([[1, 1, 0]]),)))
     assert answers.estimate[0] == pytest.approx(release.counts(("sex",))[:2].sum())
+
+
+def test_levels_in_another_order_are_said_so(release: hush.Release) -> None:
+    answers = release.term(Term(("age",), (Permuted(Prefix(4), [3, 0, 1, 2]),)))
+    assert answers.labels["age"] == ["<= 23", "<= 20", "<= 21", "<= 22"]
+    assert answers.notes == ("age: its levels stand in the order of the workload: 23, 20, 21, 22.",)
+    counts = release.counts(("age",))
+    np.testing.assert_allclose(answers.estimate, np.cumsum(counts[[3, 0, 1, 2]]), atol=1e-8)
+
+
+def test_queries_known_by_their_gram_matrix_alone_are_refused(release: hush.Release) -> None:
+    with pytest.raises(WorkloadError, match="cannot be answered one by one"):
+        release.term(Term(("age",), (Equivalent(np.eye(4), queries=100),)))
 
 
 @pytest.mark.parametrize("which", [4, -1, True, "age", None, 1.0])

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from hush import Domain, Workload, queries
 from hush.errors import SizeError, WorkloadError
-from hush.linops import Dense, Identity, LinearOperator, Prefix, Total
+from hush.linops import Dense, Equivalent, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total
 from hush.workloads import Term, equivalence
 from hush.workloads.equivalence import equivalent
 
@@ -47,7 +47,6 @@ def one(block: LinearOperator, name: str = "c") -> Workload:
 
 
 ROTATION = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0]
-LEVELS_AND_TOTAL = Dense(np.vstack([np.eye(4), np.ones(4)]))
 
 
 @pytest.mark.parametrize(
@@ -55,9 +54,12 @@ LEVELS_AND_TOTAL = Dense(np.vstack([np.eye(4), np.ones(4)]))
     [
         (one(Prefix(4)), one(Dense(ROTATION @ Prefix(4).dense())), True),
         (Workload.upto(DOMAIN, 2), Workload(DOMAIN, reversed(Workload.upto(DOMAIN, 2).terms)), True),
-        (one(LEVELS_AND_TOTAL), one(Identity(4)) + Workload.kway(DOMAIN, 0), True),
+        (one(LevelsAndTotal(4)), one(Identity(4)) + Workload.kway(DOMAIN, 0), True),
         (one(Prefix(4)), one(Dense(Prefix(4).dense()[::-1])), True),
         (one(Prefix(4)), one(Dense(Prefix(4).dense().T)), False),
+        (one(Prefix(4)), one(Equivalent(Prefix(4).gram_dense(), queries=9)), True),
+        (one(Identity(4)), one(Permuted(Identity(4), [3, 1, 0, 2])), True),
+        (one(Prefix(4)), one(Permuted(Prefix(4), [3, 2, 1, 0])), False),
         (one(Prefix(4)), one(Identity(4)), False),
         (one(Identity(4)), 2.0 * one(Identity(4)), False),
         (Workload(DOMAIN, [*one(Prefix(4)).terms] * 2), 2.0 * one(Prefix(4)), True),

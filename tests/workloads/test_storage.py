@@ -6,6 +6,8 @@ import pytest
 from hush import Domain, Workload, queries
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError
+from hush.linops import Dense, Equivalent, Identity, LevelsAndTotal, Permuted, Prefix, Scaled, Stack
+from hush.workloads import Term, census
 from hush.workloads.storage import pack_domain, pack_workload, unpack_domain, unpack_workload
 
 DOMAIN = Domain({"a": 4, "b": 3, 'ü "x"': 5})
@@ -14,11 +16,18 @@ WORKLOADS = [
     2.5 * Workload.kway(DOMAIN, 1) + Workload.product(DOMAIN, {"a": queries.prefix, "b": queries.identity}),
     Workload.product(DOMAIN, {"a": queries.ranges}) + Workload.product(DOMAIN, {"a": queries.width(2)}),
     Workload.product(DOMAIN, {"b": queries.matrix([[1, 0.5, -1], [0, 0, 1]]), "a": queries.matrix(np.eye(4))}),
+    Workload.product(DOMAIN, {"a": queries.levels_and_total, "b": LevelsAndTotal(3, 0.5, -2.0)}),
+    Workload.product(DOMAIN, {"a": queries.permuted(queries.prefix, [2, 0, 3, 1]), "b": Scaled(Prefix(3), 0.1)}),
+    Workload.product(DOMAIN, {"a": Permuted(Permuted(Dense(np.tri(4)), [1, 0, 3, 2]), [3, 2, 1, 0]), "b": Prefix(3)}),
+    census.sf1_plus(),
+    Workload.product(DOMAIN, {"b": Equivalent(2.0**70 * (np.eye(3) + 1), queries=2**80)}),
+    Workload.product(DOMAIN, {"a": Stack([Identity(4), Permuted(Prefix(4), [1, 0, 2, 3]), Identity(4)], [1, -0.5, 3])}),
 ]
 
 
-def stored(folder: Path, workload: Workload, **changes: object) -> Path:
-    entry, arrays = pack_workload(workload)
+def stored(folder: Path, workload: Workload, entry: object = None, **changes: object) -> Path:
+    own, arrays = pack_workload(workload)
+    entry = own if entry is None else entry
     manifest = {"domain": pack_domain(workload.domain), "workload": entry}
     write_archive(folder / "x", kind="plan", version=1, manifest=manifest, arrays=arrays | changes)  # type: ignore[operator]
     return folder / "x"
@@ -49,6 +58,58 @@ def test_round_trip(tmp_path: Path, workload: Workload) -> None:
 def test_contents_that_do_not_fit_are_refused(tmp_path: Path, changes: dict) -> None:
     with pytest.raises(ArchiveError):
         restored(stored(tmp_path, Workload.kway(DOMAIN, 1) + Workload.kway(DOMAIN, 2), **changes))
+
+
+def test_blocks_share_their_parts_and_stay_small(tmp_path: Path) -> None:
+    blocks = (Permuted(Prefix(4), [3, 2, 1, 0]), Permuted(Prefix(4), [1, 0, 2, 3]), Prefix(4))
+    entry, arrays = pack_workload(Workload(DOMAIN, [Term(("a",), (block,)) for block in blocks]))
+    assert [item["kind"] for item in entry["blocks"]] == ["prefix", "permuted", "permuted"]
+    assert arrays["workload_blocks"].tolist() == [1, 2, 0]
+    assert {name for name in arrays if name.startswith("block_")} == {"block_1", "block_2"}
+
+
+@pytest.mark.parametrize(
+    ("block", "changes"),
+    [
+        ({"kind": "permuted", "of": 0}, {}),
+        ({"kind": "permuted", "of": -1}, {}),
+        ({"kind": "permuted", "of": 1}, {}),
+        ({"kind": "permuted", "of": True}, {}),
+        ({"kind": "permuted"}, {}),
+        ({"kind": "permuted", "of": 0}, {"block_1": np.array([0, 0, 1, 2])}),
+        ({"kind": "permuted", "of": 0}, {"block_1": np.array([0.5, 1.0, 2.0, 3.0])}),
+        ({"kind": "permuted", "of": 0}, {"block_1": np.array([[0, 1, 2, 3]])}),
+        ({"kind": "permuted", "of": 0}, {"block_1": np.array([0, 1, 2])}),
+        ({"kind": "scaled", "of": 0, "factor": "2"}, {}),
+        ({"kind": "scaled", "of": 0, "factor": True}, {}),
+        ({"kind": "scaled", "of": 0, "factor": 10**400}, {}),
+        ({"kind": "scaled", "of": 2, "factor": 2.0}, {}),
+        ({"kind": "levels", "size": 4, "level": 1.0}, {}),
+        ({"kind": "levels", "size": 5, "level": 1.0, "total": 1.0}, {}),
+        ({"kind": "levels", "size": 4, "level": None, "total": 1.0}, {}),
+        ({"kind": "gram", "queries": 3}, {}),
+        ({"kind": "gram", "queries": 0}, {"block_1": np.eye(4)}),
+        ({"kind": "gram", "queries": 2.0}, {"block_1": np.eye(4)}),
+        ({"kind": "gram", "queries": 2}, {"block_1": -np.eye(4)}),
+        ({"kind": "gram", "queries": 2}, {"block_1": np.triu(np.ones((4, 4)))}),
+        ({"kind": "gram", "queries": 2}, {"block_1": np.full((4, 4), np.nan)}),
+        ({"kind": "gram", "queries": 2}, {"block_1": np.eye(3)}),
+        ({"kind": "stack", "of": [0, 0]}, {}),
+        ({"kind": "stack", "of": [0, 0]}, {"block_1": np.array([1.0])}),
+        ({"kind": "stack", "of": [0, 0]}, {"block_1": np.array([1.0, np.inf])}),
+        ({"kind": "stack", "of": []}, {"block_1": np.zeros(0)}),
+        ({"kind": "stack", "of": 0}, {"block_1": np.array([1.0])}),
+        ({"kind": "stack", "of": [1]}, {"block_1": np.array([1.0])}),
+        ({"kind": "sphere"}, {}),
+        ("prefix", {}),
+    ],
+)
+def test_blocks_that_are_none_are_refused(tmp_path: Path, block: object, changes: dict) -> None:
+    workload = Workload(DOMAIN, [Term(("a",), (Prefix(4),)), Term(("a",), (Dense(np.eye(4)),))])
+    entry = {"blocks": [{"kind": "prefix", "size": 4}, block]}
+    path = stored(tmp_path, workload, entry, **({"block_1": np.zeros(3)} | changes))
+    with pytest.raises(ArchiveError):
+        restored(path)
 
 
 @pytest.mark.parametrize("entry", [None, 3, [["a"]], [["a", 0]], [["a", 2], ["a", 3]], [[1, 2]], {"a": 2}])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hush import Domain, Schema, Workload, queries
 from hush.errors import DomainError, SizeError, WorkloadError
-from hush.linops import Identity, Prefix
+from hush.linops import Equivalent, Identity, Prefix, Stack
 from hush.workloads import Term
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "d": 5})
@@ -65,6 +65,22 @@ def test_products_keep_their_blocks_and_leave_totals_out() -> None:
     assert not workload.plain
     explicit = Workload.product(DOMAIN, {"a": queries.matrix([[1, -1]])})
     assert explicit.queries == 1
+
+
+@pytest.mark.parametrize(
+    ("block", "asked"),
+    [
+        (queries.levels_and_total, 5),
+        (queries.permuted(queries.ranges, [3, 1, 0, 2]), 10),
+        (queries.predicates([[0, 2], [1]]), 2),
+        (Equivalent(4.0 * (np.eye(4) + 1), queries=16), 16),
+        (Stack([Identity(4), Prefix(4)]), 8),
+    ],
+)
+def test_products_take_any_block_and_count_its_queries(block: object, asked: int) -> None:
+    workload = Workload.product(DOMAIN, {"c": block, "a": queries.identity})
+    assert workload.queries == 2 * asked
+    assert workload == Workload.product(DOMAIN, {"c": block, "a": queries.identity})
 
 
 @pytest.mark.parametrize(

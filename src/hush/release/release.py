@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
@@ -86,10 +87,10 @@ class Release(ABC):
         term can be asked for too, as long as the release can estimate it.
         """
         term = self._term(which)
-        if term.queries > LARGEST_TABLES:
-            raise SizeError(f"the term asks for {term.queries:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
-        values, variances = self.estimates.product(term.clique, term.blocks)
-        return term_answers(self.schema, term, values, variances, level=level, notes=self._notes())
+        numbers = math.prod(block.shape[0] for block in term.blocks)
+        if numbers > LARGEST_TABLES:
+            raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
+        return term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
 
     def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Array]:
         """Several tables at once; by default the largest ones that the release has.

@@ -6,7 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
+from hush.errors import WorkloadError
+from hush.linops import (
+    AllRange,
+    Dense,
+    Equivalent,
+    Identity,
+    LevelsAndTotal,
+    LinearOperator,
+    Permuted,
+    Prefix,
+    Scaled,
+    Stack,
+    Total,
+    WidthRange,
+)
 
 TOTAL = "(total)"
 
@@ -30,9 +44,27 @@ def row_labels(block: LinearOperator, labels: Sequence[str]) -> list[str]:
             return [_run(labels, i, j) for i in range(block.size) for j in range(i, block.size)]
         case WidthRange():
             return [_run(labels, i, i + block.width - 1) for i in range(block.shape[0])]
+        case LevelsAndTotal():
+            return [*_times(block.levels, labels), *_times(block.total, [TOTAL])]
+        case Permuted():
+            return row_labels(block.operator, [labels[level] for level in block.order])
+        case Scaled():
+            return _times(block.factor, row_labels(block.operator, labels))
+        case Stack():
+            parts = zip(block.operators, block.weights or (), strict=True)
+            return [label for part, weight in parts for label in _times(weight, row_labels(part, labels))]
+        case Equivalent():
+            raise WorkloadError(
+                f"{block!r} is known by its Gram matrix alone, so its queries cannot be answered one by one; ask for "
+                "the counts of the levels, or give the queries themselves"
+            )
         case Dense():
             return [_of_row(row, labels, number) for number, row in enumerate(block.dense(), 1)]
     return [f"query {number}" for number in range(1, block.shape[0] + 1)]
+
+
+def _times(weight: float, labels: Sequence[str]) -> list[str]:
+    return [label if weight == 1 else f"{weight:g} x {label}" for label in labels]
 
 
 def _of_row(row: np.ndarray[tuple[int], np.dtype[np.float64]], labels: Sequence[str], number: int) -> str:

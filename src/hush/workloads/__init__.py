@@ -1,5 +1,6 @@
 """What the user wants to know: weighted tables of counts, and products of query blocks."""
 
-from hush.workloads.workload import Term, Workload
+from hush.workloads.term import Term
+from hush.workloads.workload import Workload
 
 __all__ = ["Term", "Workload"]

@@ -14,8 +14,9 @@ from functools import cache
 import numpy as np
 
 from hush.domain import Domain
-from hush.linops import Dense, Identity, LinearOperator, Total
-from hush.workloads.workload import Term, Workload
+from hush.linops import Dense, Identity, LevelsAndTotal, LinearOperator, Total
+from hush.workloads.term import Term
+from hush.workloads.workload import Workload
 
 SIZES = {"sex": 2, "hispanic": 2, "race": 64, "age": 115}
 STATES = 51
@@ -79,7 +80,7 @@ def _block(word: str, size: int) -> LinearOperator:
         case "I":
             return Identity(size)
         case "J":
-            return Dense(np.vstack([np.eye(size), np.ones(size)]))
+            return LevelsAndTotal(size)
         case "His" | "NH":
             return Dense(np.eye(2)[["His", "NH"].index(word)][None])
         case "Wh":

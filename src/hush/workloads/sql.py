@@ -23,7 +23,8 @@ from hush.sql.predicate import always, truth
 from hush.sql.query import Query, parse, statements
 from hush.sql.scope import Scope, quote
 from hush.workloads.boxes import Box, Mask, boxes
-from hush.workloads.workload import Term, Workload, merged
+from hush.workloads.term import Term, merged
+from hush.workloads.workload import Workload
 
 LARGEST_COUPLED = 1 << 24  # cells over which columns may be coupled
 LARGEST_BLOCK = 1 << 26  # entries of a block that is written out

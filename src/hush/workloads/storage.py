@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,10 @@ import numpy as np
 from hush.archive import ArchiveReader
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, HushError
-from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
-from hush.workloads.workload import Term, Workload
-
-_SIZED: dict[str, Callable[[int], LinearOperator]] = {
-    "identity": Identity,
-    "total": Total,
-    "prefix": Prefix,
-    "range": AllRange,
-}
+from hush.linops import LinearOperator
+from hush.workloads.block_storage import BlockTable, read_blocks
+from hush.workloads.term import Term
+from hush.workloads.workload import Workload
 
 
 def pack_cliques(domain: Domain, cliques: Iterable[Clique], prefix: str) -> dict[str, np.ndarray[Any, Any]]:
@@ -50,18 +45,12 @@ def unpack_cliques(domain: Domain, archive: ArchiveReader, prefix: str) -> list[
 
 def pack_workload(workload: Workload) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     """The manifest entry and the arrays of a workload."""
-    blocks: dict[LinearOperator, int] = {}
-    used = [blocks.setdefault(block, len(blocks)) for term in workload for block in term.blocks]
+    table = BlockTable()
+    used = [table.place(block) for term in workload for block in term.blocks]
     arrays = pack_cliques(workload.domain, workload.cliques, "workload")
     arrays["workload_blocks"] = np.array(used, dtype=np.int32)
     arrays["workload_weights"] = np.array(workload.weights, dtype=np.float64)
-    described = []
-    for block, index in blocks.items():
-        entry, matrix = _describe(block)
-        described.append(entry)
-        if matrix is not None:
-            arrays[f"block_{index}"] = matrix
-    return {"blocks": described}, arrays
+    return {"blocks": table.entries}, arrays | table.arrays
 
 
 def unpack_workload(domain: Domain, entry: Any, archive: ArchiveReader) -> Workload:
@@ -69,7 +58,7 @@ def unpack_workload(domain: Domain, entry: Any, archive: ArchiveReader) -> Workl
     if not isinstance(entry, dict) or not isinstance(entry.get("blocks"), list):
         raise ArchiveError("the file states no workload; make it anew")
     try:
-        blocks = [_block(item, archive, index) for index, item in enumerate(entry["blocks"])]
+        blocks = read_blocks(entry["blocks"], archive)
         cliques = unpack_cliques(domain, archive, "workload")
         used, weights = archive.array("workload_blocks").tolist(), archive.array("workload_weights").tolist()
         terms, position = [], 0
@@ -80,7 +69,7 @@ def unpack_workload(domain: Domain, entry: Any, archive: ArchiveReader) -> Workl
         return Workload(domain, terms)
     except ArchiveError:
         raise
-    except (HushError, ValueError, TypeError, KeyError):
+    except (HushError, ValueError, TypeError, KeyError, OverflowError):
         raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
 
 
@@ -106,29 +95,3 @@ def _take(blocks: Sequence[LinearOperator], places: Sequence[int], expected: int
     if len(places) != expected or any(not 0 <= place < len(blocks) for place in places):
         raise ArchiveError("the workload of the file names blocks it does not have; make it anew")
     return tuple(blocks[place] for place in places)
-
-
-def _describe(block: LinearOperator) -> tuple[dict[str, Any], np.ndarray[Any, Any] | None]:
-    for kind, made in _SIZED.items():
-        if block == made(block.shape[1]):
-            return {"kind": kind, "size": block.shape[1]}, None
-    if isinstance(block, WidthRange):
-        return {"kind": "width", "size": block.size, "width": block.width}, None
-    return {"kind": "matrix"}, block.dense()
-
-
-def _block(entry: Any, archive: ArchiveReader, index: int) -> LinearOperator:
-    kind = entry["kind"]
-    if kind in _SIZED:
-        return _SIZED[kind](_whole(entry["size"]))
-    if kind == "width":
-        return WidthRange(_whole(entry["size"]), _whole(entry["width"]))
-    if kind == "matrix":
-        return Dense(archive.array(f"block_{index}"))
-    raise ArchiveError(f"the file has a query block of the unknown kind {kind!r}; upgrade hush")
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**31:
-        raise ArchiveError("a query block of the file states no proper size; make it anew")
-    return value

@@ -6,6 +6,7 @@
     target income 3-way     every marginal over three attributes, income among them
     age,sex; race           these marginals
     age:prefix,sex          ages up to each one, by sex; also :range, :width10
+    age:levels,sex          each age and the total over ages, by sex
     <=2-way + 4*age,sex     a weighted union
 
 Names with other marks than letters, digits, `_`, `-`, `>` and `.` are written in double quotes.
@@ -20,7 +21,8 @@ from hush import queries
 from hush.domain import Domain
 from hush.errors import WorkloadError
 from hush.linops import Identity, LinearOperator
-from hush.workloads.workload import Term, Workload
+from hush.workloads.term import Term
+from hush.workloads.workload import Workload
 
 _NAME = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",:;*+]+))\s*(?::\s*([a-z]+)(\d*)\s*)?(,|$)')
 _EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way` or `age,sex; race`"
@@ -95,9 +97,17 @@ def _block(kind: str | None, number: str | None, size: int) -> LinearOperator:
         return Identity(size)
     if kind == "width" and number:
         return queries.width(int(number))(size)
-    makers = {"identity": queries.identity, "prefix": queries.prefix, "range": queries.ranges, "ranges": queries.ranges}
+    makers = {
+        "identity": queries.identity,
+        "prefix": queries.prefix,
+        "range": queries.ranges,
+        "ranges": queries.ranges,
+        "levels": queries.levels_and_total,
+    }
     if kind not in makers or number:
-        raise WorkloadError(f"query kind {kind + (number or '')!r}: expected prefix, range, width<levels> or identity")
+        raise WorkloadError(
+            f"query kind {kind + (number or '')!r}: expected prefix, range, levels, width<number> or identity"
+        )
     return makers[kind](size)
 
 

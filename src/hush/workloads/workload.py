@@ -6,7 +6,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,33 +13,14 @@ import numpy as np
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator, Total
+from hush.workloads.term import Term, check_term, merged
 
 if TYPE_CHECKING:
     from hush.schema import Schema
 
+__all__ = ["Term", "Workload"]
+
 LARGEST_TERMS = 5_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One product of query blocks: `blocks[i]` on attribute `clique[i]`, everything else totalled out.
-
-    `weight` multiplies the variance of each of its answers wherever errors are added or compared.
-    """
-
-    clique: Clique
-    blocks: tuple[LinearOperator, ...]
-    weight: float = 1.0
-
-    @property
-    def queries(self) -> int:
-        """How many numbers it asks for."""
-        return math.prod(block.shape[0] for block in self.blocks)
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is a marginal: every cell of the clique."""
-        return all(isinstance(block, Identity) for block in self.blocks)
 
 
 class Workload:
@@ -61,7 +41,7 @@ class Workload:
         if not self.terms:
             raise WorkloadError("the workload is empty; ask for at least one table of counts")
         for term in self.terms:
-            _check_term(domain, term)
+            check_term(domain, term)
 
     @classmethod
     def kway(cls, domain: Domain, order: int) -> Workload:
@@ -216,15 +196,6 @@ class Workload:
         return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
 
 
-def merged(terms: Iterable[Term]) -> Iterator[Term]:
-    """The terms in order of first appearance, those that ask for the same with their weights added."""
-    weights: dict[tuple[Clique, tuple[LinearOperator, ...]], float] = {}
-    for term in terms:
-        key = (term.clique, term.blocks)
-        weights[key] = weights.get(key, 0.0) + term.weight
-    return (Term(clique, blocks, weight) for (clique, blocks), weight in weights.items())
-
-
 def _domain_of(given: object) -> Domain:
     """The domain itself, or that of a schema or table."""
     found = given if isinstance(given, Domain) else getattr(given, "domain", None)
@@ -269,14 +240,3 @@ def _plain_term(domain: Domain, clique: Clique, weight: float = 1.0) -> Term:
 def _plain(domain: Domain, cliques: Iterable[Clique]) -> Iterator[Term]:
     blocks = {name: Identity(domain[name]) for name in domain}
     return (Term(clique, tuple(blocks[name] for name in clique)) for clique in cliques)
-
-
-def _check_term(domain: Domain, term: Term) -> None:
-    if not (math.isfinite(term.weight) and term.weight > 0):
-        raise WorkloadError(f"the marginal {term.clique!r} has weight {term.weight!r}: expected a finite number > 0")
-    for name, block in zip(term.clique, term.blocks, strict=True):
-        size = domain[name]
-        if block.shape[1] != size:
-            raise WorkloadError(f"attribute {name!r} has {size} levels, its query block {block.shape[1]} columns")
-        if size == 1:
-            raise WorkloadError(f"attribute {name!r} has a single level, so it says nothing; leave it out")
