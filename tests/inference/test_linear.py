@@ -8,6 +8,7 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DataError, WorkloadError
+from hush.inference.global_estimates import GlobalEstimates
 from hush.inference.linear_answers import LinearAnswers
 from hush.inference.local_estimates import LocalEstimates
 from hush.inference.marginal_answers import combine_marginals
@@ -166,3 +167,54 @@ def test_noise_is_the_least_within_the_cost(noise: NoiseKind) -> None:
     l1, l2 = np.abs(MATRIX).sum(axis=0).max(), (MATRIX**2).sum(axis=0).max()
     wanted = l2 / (2 / 9) if noise is NoiseKind.GAUSSIAN else 2 * (l1 * 9) ** 2
     assert own.variance == pytest.approx(wanted / 16, rel=1e-3)
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["matrix", "iterative"])
+def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool, monkeypatch) -> None:
+    if not small:
+        monkeypatch.setattr("hush.strategies.joint.LARGEST_MATRIX", 1)
+    levels = part((("a",), ("b",)), (LevelsFactor(3, levels=5, total=2), IdentityFactor(2)), Fraction(1, 4))
+    ages = part((("c",),), (MatrixFactor(MATRIX, 4),), Fraction(1, 2))
+    both = part((("b",), ("c",)), (IdentityFactor(2), MatrixFactor(MATRIX, 4)), Fraction(1, 8))
+    strategy = LinearStrategy(DOMAIN, (levels, ages, both), Recovery.GLOBAL, "test")
+    answers = LinearAnswers(strategy)
+    rows, noisy, weights = [], [], []
+    for index, own in enumerate(strategy):
+        answers[index] = RANDOM.integers(0, 90, own.query.shape)
+        matrix = np.ones((1, 1))
+        for name, size in zip(DOMAIN, DOMAIN.shape, strict=True):
+            inside = name in own.clique
+            factor = own.factors[own.clique.index(name)] if inside else None
+            matrix = np.kron(matrix, factor.forward(np.eye(size), 0) if factor else np.ones((1, size)))
+        rows.append(matrix)
+        noisy.append(answers.values[index].ravel() / own.query.scale)
+        weights.append(np.full(len(matrix), 1 / own.variance))
+    q, y, w = np.concatenate(rows), np.concatenate(noisy), np.concatenate(weights)
+    inverse = np.linalg.pinv(q.T @ (w[:, None] * q))
+    held = (("a", "b"), ("b", "c"))
+    twin = DenseEstimates(DOMAIN, inverse @ (q.T @ (w * y)), inverse, cliques=held)
+    estimates = GlobalEstimates(answers)
+    assert set(estimates.cliques) == set(held)
+    assert not estimates.covers(("a", "c"))
+    for clique in [("a", "b"), ("c", "b"), ("b",), ("a",), ("c",), ()]:
+        np.testing.assert_allclose(estimates.counts(clique), twin.counts(clique), atol=1e-6)
+        first, second = RANDOM.normal(size=(2, *DOMAIN.sizes(clique)))
+        for groups in range(len(clique) + 1):
+            np.testing.assert_allclose(
+                estimates.covariance(clique, first, second, groups),
+                twin.covariance(clique, first, second, groups),
+                rtol=1e-6,
+                atol=1e-8,
+            )
+        blocks = [Prefix(n) for n in DOMAIN.sizes(clique)]
+        for found, wanted in zip(estimates.product(clique, blocks), twin.product(clique, blocks), strict=True):
+            np.testing.assert_allclose(found, wanted, atol=1e-6)
+    with pytest.raises(WorkloadError, match="no combination of what was measured"):
+        estimates.counts(("a", "c"))
+    if small:
+        term = Term(("b", "c"), (Identity(2), Prefix(4)))
+        _, variances = twin.product(term.clique, term.blocks)
+        np.testing.assert_allclose(strategy.query_variances(term), variances, atol=1e-8)
+        assert strategy.total_variance(term) == pytest.approx(variances.sum())
+        local = LinearStrategy(DOMAIN, strategy.parts, Recovery.LOCAL, "test")
+        assert strategy.total_variance(term) < local.total_variance(term)

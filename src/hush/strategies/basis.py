@@ -85,6 +85,12 @@ class PlainBasis(Basis):
     def measure(self, counts: Integers, axis: int) -> Integers:
         return np.asarray(counts * np.int64(self._size) - counts.sum(axis=axis, keepdims=True, dtype=np.int64))
 
+    def forward(self, counts: Floats, axis: int) -> Floats:
+        return self.estimate(counts, axis)
+
+    def backward(self, answers: Floats, axis: int) -> Floats:
+        return self.estimate(answers, axis)
+
     def estimate(self, answers: Floats, axis: int) -> Floats:
         return np.asarray(answers - answers.mean(axis=axis, keepdims=True))
 

@@ -71,6 +71,14 @@ class Factor(ABC):
         """M along one axis, in exact integers modulo 2^64: size l becomes k."""
 
     @abstractmethod
+    def forward(self, counts: Floats, axis: int) -> Floats:
+        """M / L along one axis, in floats: size l becomes k."""
+
+    @abstractmethod
+    def backward(self, answers: Floats, axis: int) -> Floats:
+        """(M / L)^T along one axis, in floats: size k becomes l."""
+
+    @abstractmethod
     def estimate(self, answers: Floats, axis: int) -> Floats:
         """(M / L)^+ along one axis: k noisy answers, already divided by L, become l counts."""
 
@@ -144,6 +152,12 @@ class IdentityFactor(Factor):
 
     def measure(self, counts: Integers, axis: int) -> Integers:
         return counts
+
+    def forward(self, counts: Floats, axis: int) -> Floats:
+        return counts
+
+    def backward(self, answers: Floats, axis: int) -> Floats:
+        return answers
 
     def estimate(self, answers: Floats, axis: int) -> Floats:
         return answers
@@ -234,6 +248,12 @@ class MatrixFactor(Factor):
 
     def measure(self, counts: Integers, axis: int) -> Integers:
         return along(self.matrix, counts, axis)
+
+    def forward(self, counts: Floats, axis: int) -> Floats:
+        return along(self.matrix / self._scale, counts, axis)
+
+    def backward(self, answers: Floats, axis: int) -> Floats:
+        return along(self.matrix.T / self._scale, answers, axis)
 
     def estimate(self, answers: Floats, axis: int) -> Floats:
         return along(self._inverse, answers, axis)

@@ -64,9 +64,15 @@ class LevelsFactor(Factor):
         total = counts.sum(axis=axis, keepdims=True, dtype=np.int64) * np.int64(self.total)
         return np.concatenate([counts * np.int64(self.levels), total], axis=axis)
 
-    def estimate(self, answers: Floats, axis: int) -> Floats:
+    def forward(self, counts: Floats, axis: int) -> Floats:
+        return np.concatenate([counts * self.levels, counts.sum(axis=axis, keepdims=True) * self.total], axis=axis)
+
+    def backward(self, answers: Floats, axis: int) -> Floats:
         own, total = np.split(answers, [self._size], axis=axis)
-        v = own * self.levels + total * self.total
+        return np.asarray(own * self.levels + total * self.total)
+
+    def estimate(self, answers: Floats, axis: int) -> Floats:
+        v = self.backward(answers, axis)
         return np.asarray((v - self._shrink * v.sum(axis=axis, keepdims=True)) / self.levels**2)
 
     def adjoint(self, coefficients: Floats, axis: int) -> Floats:

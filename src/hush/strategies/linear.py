@@ -19,6 +19,7 @@ from hush.privacy.neighbours import Neighbours
 from hush.strategies.coefficients import mean_variances
 from hush.strategies.draft import Recovery
 from hush.strategies.factor import IdentityFactor
+from hush.strategies.joint import JointPrecision
 from hush.strategies.marginal_noise import marginal_noise
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.part import Part
@@ -89,6 +90,19 @@ class LinearStrategy:
         """For marginal recovery: the residual strategy with the same information."""
         return marginal_noise(self.domain, [(part.clique, part.variance) for part in self.parts])
 
+    @cached_property
+    def joint(self) -> JointPrecision:
+        """For global recovery: what all parts say together."""
+        return JointPrecision(self.domain, self.parts)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the errors are those of the release; if not, the release's are at most these.
+
+        Global least squares over a large domain is predicted by the part that answers best by itself.
+        """
+        return self.recovery is not Recovery.GLOBAL or self.joint.small
+
     def part_for(self, term: Term) -> Part:
         """The part that answers a product of blocks with the least error; WorkloadError where none can."""
         able = [part for part in self.parts if part.supports(term.clique, term.blocks)]
@@ -106,14 +120,17 @@ class LinearStrategy:
         return any(part.supports(term.clique, term.blocks) for part in self.parts)
 
     def query_variances(self, term: Term) -> Floats:
-        """The variance of every query of a product of blocks, one axis per block."""
+        """The variance of every query of a product of blocks, one axis per block; see `exact`."""
         if self.recovery is Recovery.MARGINALS:
             return self.residual.query_variances(term.clique, term.blocks)
+        if self.recovery is Recovery.GLOBAL and self.joint.small:
+            self.part_for(term)
+            return self.joint.variances(term.clique, term.blocks)
         return self.part_for(term).variances(term.clique, term.blocks)
 
     def total_variance(self, term: Term) -> float:
-        """The summed variance of the queries of a product of blocks."""
-        if self.recovery is Recovery.MARGINALS:
+        """The summed variance of the queries of a product of blocks; see `exact`."""
+        if self.recovery is Recovery.MARGINALS or (self.recovery is Recovery.GLOBAL and self.joint.small):
             return float(self.query_variances(term).sum())
         return self.part_for(term).total(term.clique, term.blocks)
 
@@ -165,4 +182,6 @@ class LinearErrors:
         """The largest variance of a query, weights left aside."""
         if self.strategy.recovery is Recovery.MARGINALS:
             return self.strategy.residual.max_variance(self.workload, weighted=False)
+        if self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small:
+            return max(float(self.strategy.query_variances(term).max()) for term in self.workload)
         return max(self.strategy.part_for(term).largest(term.clique, term.blocks) for term in self.workload)
