@@ -1,3 +1,6 @@
+import tracemalloc
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -54,3 +57,45 @@ def test_explicit_matrices_compare_by_entries_and_cannot_be_changed() -> None:
 def test_impossible_blocks_are_refused(build: object) -> None:
     with pytest.raises(WorkloadError):
         build()  # type: ignore[operator]
+
+
+@given(st.integers(1, 12), st.data())
+def test_width_ranges_in_closed_form(size: int, data: st.DataObject) -> None:
+    width = data.draw(st.integers(1, size))
+    twin = np.array([[float(i <= x < i + width) for x in range(size)] for i in range(size - width + 1)])
+    np.testing.assert_array_equal(WidthRange(size, width).dense(), twin)
+    np.testing.assert_array_equal(WidthRange(size, width).gram_dense(), twin.T @ twin)
+    np.testing.assert_array_equal(WidthRange(size, width).column_norms(1), twin.sum(axis=0))
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_sensitivity_of_all_ranges(size: int) -> None:
+    assert AllRange(size).sensitivity(1) == (size + 1) ** 2 // 4
+    assert AllRange(size).sensitivity(2) == pytest.approx(np.sqrt((size + 1) ** 2 // 4))
+
+
+@pytest.mark.parametrize("size", [1, 2, 9])
+def test_inverse_of_all_ranges(size: int) -> None:
+    np.testing.assert_allclose(AllRange(size).pinv().dense(), np.linalg.pinv(AllRange(size).dense()), atol=1e-12)
+
+
+@pytest.mark.parametrize("build", [Identity, Total, Prefix, lambda n: WidthRange(n, 1000)], ids=str)
+def test_a_million_levels_need_no_matrix(build: Callable[[int], LinearOperator]) -> None:
+    block = build(10**6)
+    x = np.ones((10**6, 1))
+    tracemalloc.start()
+    answers = block.matmat(x)
+    left, right = float(np.sum(answers**2)), float(np.sum(x * block.gram().matmat(x)))
+    assert block.sensitivity(2) == np.sqrt(block.sensitivity(1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert left == pytest.approx(right)
+    assert peak < 1 << 27
+
+
+def test_a_transpose_shares_the_entries() -> None:
+    block = Dense([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    same = Dense([[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]])
+    assert same == block.T
+    assert hash(same) == hash(block.T)
+    assert np.shares_memory(block.T.dense(), block.dense())

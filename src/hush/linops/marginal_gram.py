@@ -69,13 +69,13 @@ class MarginalGram(LinearOperator):
         return _outer([(1.0, n - 1.0) for n in self.sizes])
 
     def matmat(self, x: Array) -> Array:
-        """Each attribute's mean is turned onto its first level, the eigenvalues are applied, and all is turned back."""
         cells = np.array(x, dtype=np.float64, order="C").reshape((*self.sizes, x.shape[1]))
         kappa = self.eigenvalues.reshape((2,) * len(self.sizes)).T  # axis i is bit i
-        pattern = np.ix_(*[np.minimum(np.arange(n), 1) for n in self.sizes])
-        self._turn(cells)
-        cells *= kappa[pattern][..., None]
-        self._turn(cells)
+        for axis in range(len(self.sizes)):
+            _part_means(np.moveaxis(cells, axis, 0))
+        cells *= kappa[np.ix_(*[np.minimum(np.arange(n), 1) for n in self.sizes])][..., None]
+        for axis in range(len(self.sizes)):
+            _join_means(np.moveaxis(cells, axis, 0))
         return cells.reshape(-1, x.shape[1])
 
     def dense(self) -> Array:
@@ -144,14 +144,6 @@ class MarginalGram(LinearOperator):
         kappa.setflags(write=False)
         return kappa
 
-    def _turn(self, cells: Array) -> None:
-        """In place along each axis, the reflection that exchanges (1, .., 1) / sqrt(n) and -(1, 0, .., 0)."""
-        for axis, n in enumerate(self.sizes):
-            own, root = np.moveaxis(cells, axis, 0), math.sqrt(n)
-            along = (own.sum(axis=0) / root + own[0]) / (1 + 1 / root)
-            own -= along / root
-            own[0] -= along
-
     def _checked(self, values: Any) -> Array:
         given = np.array(values, dtype=np.float64)
         if given.shape != (1 << len(self.sizes),) or not np.isfinite(given).all():
@@ -179,6 +171,36 @@ def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 def complement_sizes(sizes: Sequence[int]) -> Array:
     """c(a) = prod_{i not in a} n_i for every a, (2^d,)."""
     return _outer([(float(n), 1.0) for n in sizes])
+
+
+def _part_means(x: Array) -> None:
+    """In place, the mean of all levels, then each level less the mean of those before it.
+
+    The latter span what has mean zero, and every entry keeps its own size, unlike in an orthonormal basis, so that
+    rounding stays that of the entries; running means are taken of deviations, which do not drift.
+    """
+    mean = x.mean(axis=0)
+    x -= mean
+    means = np.cumsum(x, axis=0)
+    means /= _counted(x, 1)
+    x[1:] -= means[:-1]
+    x[0] = mean + means[-1]
+
+
+def _join_means(x: Array) -> None:
+    """Undo `_part_means`: the mean of the first j levels is that of all, less x_i / (i + 1) for every i from j on."""
+    mean = x[0].copy()
+    x[0] = 0.0
+    if len(x) > 1:
+        tails = np.cumsum((x[1:] / _counted(x, 2))[::-1], axis=0)[::-1]
+        x[1:] -= tails
+        x[0] = -tails[0]
+    x += mean
+
+
+def _counted(x: Array, first: int) -> Array:
+    """first, first + 1, .. as far as there are levels, along the first axis."""
+    return np.arange(float(first), len(x) + 1).reshape(-1, *[1] * (x.ndim - 1))
 
 
 def _outer(pairs: Sequence[tuple[float, float]]) -> Array:
