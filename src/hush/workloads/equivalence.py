@@ -30,9 +30,10 @@ def equivalent(first: Workload, second: Workload, tolerance: float = RESOLUTION)
     Gram matrix of one attribute is made. O(terms^2 attributes).
 
     Equal terms cancel exactly; what remains is a difference of squares, so that relative differences below about 1e-8,
-    times the root of the number of attributes in a term, cannot be told from rounding. A tolerance below 1e-8 is refused.
+    times the root of the number of attributes in a term, cannot be told from rounding; a tolerance below 1e-8 is
+    refused.
 
-    Reference: [HDMM, Problem 1]: the error of a strategy Q is tr((Q^T Q)^+ W^T W), so W enters by its Gram matrix alone.
+    Reference: [HDMM, Problem 1]: the error of a strategy Q is tr((Q^T Q)^+ W^T W); W enters by W^T W alone.
 
     >>> from hush import Domain, Workload, queries
     >>> domain = Domain({"sex": 2})
