@@ -59,6 +59,7 @@ def test_arithmetic_builds_nodes() -> None:
     assert a * -2 == Scaled(a, -2.0) == -2 * a == np.float64(-2) * a
     assert a + Identity(3) == Sum((a, Identity(3)))
     assert a @ a == Product((a, a))
+    assert (a + a) + a == a + (a + a) == Sum((a, a, a))
     assert Identity(3) @ a == a
     np.testing.assert_array_equal((a @ (a @ a)).dense(), np.linalg.matrix_power(np.tri(3), 3))
 

@@ -1,7 +1,8 @@
 """Implicit matrices: what a workload asks and what a strategy measures, never built out unless asked."""
 
-from hush.linops.blocks import AllRange, Dense, Identity, Prefix, Total, WidthRange
+from hush.linops.blocks import AllRange, Identity, Prefix, Total, WidthRange
 from hush.linops.combination import Product, Scaled, Sum, Transposed
+from hush.linops.dense import Dense
 from hush.linops.diagonal import Diagonal
 from hush.linops.differences import Differences, SecondDifferences
 from hush.linops.equivalent import Equivalent

@@ -71,7 +71,8 @@ class Sum(LinearOperator):
     operators: Sequence[LinearOperator]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operators", tuple(self.operators))
+        parts = [own for given in self.operators for own in (given.operators if isinstance(given, Sum) else [given])]
+        object.__setattr__(self, "operators", tuple(parts))
         shapes = {operator.shape for operator in self.operators}
         if len(shapes) != 1:
             raise WorkloadError(f"a sum of operators of shapes {sorted(shapes)}: expected one shape")

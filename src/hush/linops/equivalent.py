@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hush.errors import SizeError, WorkloadError, shown
-from hush.linops.blocks import Dense
+from hush.linops.dense import Dense
 from hush.linops.operator import Array, LinearOperator, check_norm
 
 LARGEST_EQUIVALENT = 4096
@@ -95,7 +95,9 @@ class Equivalent(LinearOperator):
             e, q = np.linalg.eigh(self._gram / scale)
             s = np.sqrt(np.where(e > len(e) * np.finfo(np.float64).eps * max(e[-1], 0), e, 0))
             inverse = np.divide(1.0, s, out=np.zeros_like(s), where=s > 0)
-            self._roots = ((q * (s * math.sqrt(scale))) @ q.T, (q * (inverse / math.sqrt(scale))) @ q.T)
+            root, inverse_root = (q * (s * math.sqrt(scale))) @ q.T, (q * (inverse / math.sqrt(scale))) @ q.T
+            root.setflags(write=False)
+            self._roots = root, inverse_root
         return self._roots
 
 

@@ -76,7 +76,7 @@ class LinearOperator(ABC):
 
     def pinv(self) -> LinearOperator:
         """The Moore-Penrose inverse A^+, (n, m); explicit where not overridden, so for small matrices."""
-        from hush.linops.blocks import Dense
+        from hush.linops.dense import Dense
 
         m, n = self.shape
         if m * n > LARGEST_DENSE_INVERSE:
