@@ -1,4 +1,4 @@
-"""The inner loop of grouping terms, compiled: what a product chosen from the shelves would cost for each set of terms."""
+"""The inner loop of grouping terms, compiled: what a product chosen from the shelves costs for each set of terms."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Group the terms of a workload so that one product per group, with the best split of the budget, has least error.
 
-The error of groups with errors E_g is (sum_g E_g^{1/2})^2 under Gaussian and (sum_g E_g^{1/3})^3 under Laplace noise, so
+The error of groups with errors E_g is (sum_g E_g^{1/2})^2 under Gaussian, (sum_g E_g^{1/3})^3 under Laplace noise, so
 merging two groups is worth the difference of their roots. Groups start as single terms; the most valuable merge comes
 first, then the next, until none gains; then single terms move to other groups while that gains. E_g is predicted from
 what the shelves hold, without designing anything.

@@ -48,10 +48,11 @@ def opt_plus(
     """
     given = None if groups is None else check_groups(groups, len(grams))
     shelves = shelves_of(grams, noise, restarts=restarts, seed=seed) if shelves is None else shelves
-    if not shelves:
-        found = (tuple(range(len(grams))),)
+    found: Groups
+    if given is not None:
+        found = given
     else:
-        found = Grouping(grams, shelves, noise, cells).merged() if given is None else given
+        found = Grouping(grams, shelves, noise, cells).merged() if shelves else (tuple(range(len(grams))),)
     products = [fit_product(grams, shelves, own, sweeps=sweeps) for own in found]
     errors = np.array([product.error for product in products])
     parts = tuple(

@@ -182,7 +182,7 @@ class DesignedShelf(Shelf):
 
     def _built(self, item: tuple[MergedLevels, Any]) -> LinearOperator:
         merged, found = item
-        inner = found.strategy() if isinstance(found, Optimum) else p_identity.strategy(found)
+        inner = found.strategy if isinstance(found, Optimum) else p_identity.strategy(found)
         return Dense(merged.expand(inner.dense()))
 
 
