@@ -36,7 +36,7 @@ def l2_approximation(
     found = optimal_gram(gram_factor(gram), tolerance=tolerance, iterations=iterations)
     e, q = np.linalg.eigh(found.value.gram)
     scaled = np.sqrt(np.maximum(e, 0))[:, None] * q.T
-    roots = [found.value.strategy(), Dense(q @ scaled), Dense(scaled)]
+    roots = [found.value.strategy, Dense(q @ scaled), Dense(scaled)]
     best = min(roots, key=lambda root: root.sensitivity(1))
     return Solution(value=best, status=found.status, stats=found.stats)
 

@@ -7,7 +7,8 @@ z = log d, scaled so that f = sum d = 1, the step solves
     (M + diag(d max(1 - x, 0)) + mu diag(d)) dz = d (x - 1),        M = -D (Hessian / k) D,
 
 which is positive definite, keeps every weight positive and lets those of slack constraints die. The first step is the
-fixed point's, d <- d x^2; a step that loses ground is taken back and replaced by d <- d x.
+fixed point's, d <- d x^2; a step that loses ground is taken back and replaced by d <- d x. Weights may come in groups,
+each adding up to one.
 
 Reference: [Boyd & Vandenberghe 2004, sec. 9.5] for Newton's method.
 """
@@ -27,18 +28,23 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Primal = TypeVar("Primal")
 
 _DAMPING = 1e-3
+_LEAST = 1e-100  # a weight; slack constraints go on losing theirs
 _LONGEST = 2.0  # the most that the log of a weight moves in a step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point(Generic[Primal]):
-    """What is known at some weights: bounds on the optimum, x / f, and M / f when it is asked for."""
+    """What is known at some weights: bounds on the optimum, x / f, and M / f when it is asked for.
+
+    Steps of log d are `stretch` times those of the variable that M is the curvature in.
+    """
 
     lower: float
     upper: float
     primal: Primal
     slope: Floats  # (n,)
     curvature: Callable[[], Floats]  # -> (n, n)
+    stretch: Floats | float = 1.0  # (n,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +63,14 @@ def ascend(
     *,
     tolerance: float,
     iterations: int,
+    first: int | None = None,
 ) -> Solution[Ascent[Primal]]:
     """Weights whose primal point is within a factor 1 + `tolerance` of the best, or a status that says how far it is.
 
-    `stats` has `iterations` (evaluations), `value`, `lower_bound` and `gap`, which is certified: value / bound - 1.
+    The `first` weights add up to one and the others do, or all of them together. `stats` has `iterations`
+    (evaluations), `value`, `lower_bound` and `gap`, which is certified: value / bound - 1.
     """
-    weights = start / start.sum()
+    weights = _normalised(start, first)
     upper, lower, damping, retreated = np.inf, -np.inf, _DAMPING, False
     for iteration in range(1, iterations + 1):
         point = evaluate(weights)
@@ -78,10 +86,11 @@ def ascend(
         elif iteration == 1:
             weights, retreated = weights * slope**2, False
         else:
-            curvature = point.curvature()
+            curvature, stretch = point.curvature(), point.stretch
             del point
-            weights, retreated = _newton(weights, slope, curvature, damping), False
-        weights = weights / weights.sum()
+            step = stretch * _newton(weights, slope, curvature, damping)
+            weights, retreated = weights * np.exp(np.clip(step, -_LONGEST, _LONGEST)), False
+        weights = _normalised(weights, first)
     gap = upper / lower - 1 if lower > 0 else 0.0
     status = SOLVED
     if gap > tolerance:
@@ -102,7 +111,13 @@ def _newton(weights: Floats, slope: Floats, curvature: Floats, damping: float) -
     curvature *= scale
     try:
         root = linalg.cho_factor(curvature, overwrite_a=True, check_finite=False)
-        step = scale * linalg.cho_solve(root, scale * weights * short, check_finite=False)
+        return np.asarray(scale * linalg.cho_solve(root, scale * weights * short, check_finite=False))
     except linalg.LinAlgError:
-        step = short
-    return np.asarray(weights * np.exp(np.clip(step, -_LONGEST, _LONGEST)))
+        return np.asarray(short)
+
+
+def _normalised(weights: Floats, first: int | None) -> Floats:
+    weights = np.maximum(weights, _LEAST)
+    if first is None:
+        return np.asarray(weights / weights.sum())
+    return np.concatenate([weights[:first] / weights[:first].sum(), weights[first:] / weights[first:].sum()])

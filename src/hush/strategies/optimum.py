@@ -26,7 +26,6 @@ Differs from [Li 2013]: no semidefinite program, O(n^3) a step and about five st
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,13 +55,19 @@ class Optimum:
     error: float
     lower_bound: float
 
+    @property
     def strategy(self) -> LinearOperator:
-        """A with A^T A = X, (n, n): the upper triangular factor, or the symmetric root where X is singular."""
-        try:
-            return Dense(np.linalg.cholesky(self.gram).T)
-        except np.linalg.LinAlgError:
-            e, q = np.linalg.eigh(self.gram)
-            return Dense(np.sqrt(np.maximum(e, 0))[:, None] * q.T)
+        """A with A^T A = X, (n, n), made when asked for."""
+        return gram_root(self.gram)
+
+
+def gram_root(gram: Floats) -> LinearOperator:
+    """A with A^T A = X, (n, n): the upper triangular factor, or the scaled eigenvectors where X is singular."""
+    try:
+        return Dense(np.linalg.cholesky(gram).T)
+    except np.linalg.LinAlgError:
+        e, q = np.linalg.eigh(gram)
+        return Dense(np.sqrt(np.maximum(e, 0))[:, None] * q.T)
 
 
 def gram_factor(gram: Floats) -> Floats:
@@ -159,26 +164,31 @@ def _evaluate(factor: Floats, weights: Floats, completed: bool) -> Point[Floats]
         gram[np.diag_indices_from(gram)] = 1 + _JITTER
         upper = min(upper * (1 + _JITTER), _inverse_trace(gram, factor) * (1 + _JITTER))
         gram /= 1 + _JITTER
-    return Point(lower=root_sum(e) ** 2, upper=upper, primal=gram, slope=diagonal / f, curvature=_curvature(u, s, f))
+    return Point(
+        lower=root_sum(e) ** 2,
+        upper=upper,
+        primal=gram,
+        slope=diagonal / f,
+        curvature=lambda: harmonic_kernel(u, s / f),
+    )
 
 
-def _curvature(u: Floats, s: Floats, f: float) -> Callable[[], Floats]:
-    """M / f, in single precision until it is added up: it steers the search and no certificate rests on it."""
+def harmonic_kernel(vectors: Floats, values: Floats) -> Floats:
+    """sum_ab U_ja U_jb U_ka U_kb s_a s_b / (s_a + s_b), (n, n), for U (n, r) and rising s (r,); within 2 %.
 
-    def compute() -> Floats:
-        single = u.astype(np.float32)
-        total = np.zeros((len(u), len(u)), dtype=np.float32)
-        for log_t in np.arange(-np.log(s[-1]) - 4.5, -np.log(s[0]) + _STEP, _STEP):
-            t = np.exp(log_t)
-            w = s * np.exp(-t * s)
-            strong = w > _FAINT * w.max()
-            half = single[:, strong] * np.sqrt(w[strong] * np.sqrt(_STEP * t / f)).astype(np.float32)
-            product = half @ half.T
-            product *= product
-            total += product
-        return total.astype(np.float64)
-
-    return compute
+    In single precision until it is added up: it steers a search and no certificate rests on it.
+    """
+    single = vectors.astype(np.float32)
+    total = np.zeros((len(vectors), len(vectors)), dtype=np.float32)
+    for log_t in np.arange(-np.log(values[-1]) - 4.5, -np.log(values[0]) + _STEP, _STEP):
+        t = np.exp(log_t)
+        w = values * np.exp(-t * values)
+        strong = w > _FAINT * w.max()
+        half = single[:, strong] * np.sqrt(w[strong] * np.sqrt(_STEP * t)).astype(np.float32)
+        product = half @ half.T
+        product *= product
+        total += product
+    return total.astype(np.float64)
 
 
 def _inverse_trace(gram: Floats, factor: Floats) -> float:
