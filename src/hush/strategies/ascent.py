@@ -28,6 +28,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Primal = TypeVar("Primal")
 
 _DAMPING = 1e-3
+_ROUNDING = 1e-13
 _LEAST = 1e-100  # a weight; slack constraints go on losing theirs
 _LONGEST = 2.0  # the most that the log of a weight moves in a step
 
@@ -71,14 +72,14 @@ def ascend(
     (evaluations), `value`, `lower_bound` and `gap`, which is certified: value / bound - 1.
     """
     weights = _normalised(start, first)
-    upper, lower, damping, retreated = np.inf, -np.inf, _DAMPING, False
+    upper, lower, damping, retreated = np.inf, 0.0, _DAMPING, False
     for iteration in range(1, iterations + 1):
         point = evaluate(weights)
         if point.upper < upper or iteration == 1:
             upper, primal = point.upper, point.primal
-        gained = point.lower > lower
+        gained = point.lower >= lower * (1 - _ROUNDING)
         if gained:
-            lower, best, slope = point.lower, weights, point.slope
+            lower, best, slope = max(lower, point.lower), weights, point.slope
         if upper <= (1 + tolerance) * lower or iteration == iterations or (retreated and not gained):
             break
         if not gained:
