@@ -46,6 +46,14 @@ def test_no_query_is_answered_twice_as_well_by_one_of_tree_and_wavelet(size: int
     assert ratio.min() >= 0.5 - 1e-9
 
 
+@pytest.mark.parametrize("exponent", [1, 3, 5])
+def test_the_worst_range_of_a_tree(exponent: int) -> None:
+    half = (2 ** (exponent + 1) - 1) // 3
+    errors = query_errors(AllRange(2 ** (exponent + 1)), hierarchy.hierarchical(2 ** (exponent + 1)))
+    ranges = list(zip(*np.triu_indices(2 ** (exponent + 1)), strict=True))
+    assert errors[ranges.index((2**exponent - half, 2**exponent + half - 1))] == pytest.approx(errors.max())
+
+
 def test_the_branching_for_ranges() -> None:
     assert [hierarchy.best_branching(size) for size in (1, 2, 64, 256, 1024, 4096)] == [2, 2, 64, 16, 32, 16]
     assert hierarchy.hb(256).shape == (16 + 256, 256)

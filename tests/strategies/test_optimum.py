@@ -159,5 +159,5 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WorkloadError, match="no negative eigenvalue"):
         gram_factor(-np.eye(2))
     monkeypatch.setattr(optimum, "available_memory", lambda: 1000)
-    with pytest.raises(SizeError, match="takes 5.6 KB of memory and 1.0 KB can be had; coarsen"):
+    with pytest.raises(SizeError, match="takes 8.0 KB of memory and 1.0 KB can be had; coarsen"):
         optimal_gram(np.tri(10))

@@ -87,11 +87,10 @@ def ascend(
         elif iteration == 1:
             weights, retreated = weights * slope**2, False
         else:
-            curvature, stretch = point.curvature(), point.stretch
-            del point
-            step = stretch * _newton(weights, slope, curvature, damping)
+            step = point.stretch * _newton(weights, slope, point.curvature(), damping)
             weights, retreated = weights * np.exp(np.clip(step, -_LONGEST, _LONGEST)), False
         weights = _normalised(weights, first)
+        del point  # and the arrays behind it, before the next are made
     gap = upper / lower - 1 if lower > 0 else 0.0
     status = SOLVED
     if gap > tolerance:
@@ -111,7 +110,7 @@ def _newton(weights: Floats, slope: Floats, curvature: Floats, damping: float) -
     curvature *= scale[:, None]
     curvature *= scale
     try:
-        root = linalg.cho_factor(curvature, overwrite_a=True, check_finite=False)
+        root = linalg.cho_factor(curvature.T, overwrite_a=True, check_finite=False)
         return np.asarray(scale * linalg.cho_solve(root, scale * weights * short, check_finite=False))
     except linalg.LinAlgError:
         return np.asarray(short)

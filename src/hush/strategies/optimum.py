@@ -40,7 +40,7 @@ from hush.strategies.ascent import Point, ascend
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-_ARRAYS = 7  # of n x n numbers held at the same time
+_ARRAYS = 10  # of n x n numbers held at the same time, those of the eigen-solver and the caller among them
 _JITTER = 1e-11
 _STEP = 1.5  # of log t; the sum is then within 1.5 % of the integral
 _FAINT = 1e-4
@@ -98,7 +98,7 @@ def optimal_gram(
     and the tolerance takes a step or two more. Stopped early by `iterations`, the result is a supporting strategy all
     the same; `status` says how far from the best it may be, and `stats` has `value`, `lower_bound` and `gap`.
 
-    Complexity: an eigen-decomposition and about ten products of (n, r) matrices a step; seven n x n arrays.
+    Complexity: an eigen-decomposition and about ten products of (n, r) matrices a step; ten n x n arrays.
 
     >>> found = optimal_gram(np.tri(64).T)
     >>> found.solved, round(found.value.error, 1), found.stats["gap"] < 1e-4
@@ -111,9 +111,8 @@ def optimal_gram(
     used = np.flatnonzero(factor.any(axis=1))
     if not len(used):
         raise WorkloadError("the queries are all zero; ask for something")
-    r = _full_rank(np.asarray(factor[used], dtype=np.float64))
-    scale = float(np.sqrt(np.mean(r**2)))
-    r /= scale
+    scale = float(np.abs(factor).max())
+    r = _full_rank(factor[used] / scale)
     found = ascend(
         lambda d: _evaluate(r, d, completed), np.ones(len(used)), tolerance=tolerance, iterations=max(1, iterations)
     )
@@ -149,7 +148,7 @@ def root_sum(eigenvalues: Floats) -> float:
 def _evaluate(factor: Floats, weights: Floats, completed: bool) -> Point[Floats]:
     root = np.sqrt(weights)[:, None]
     u = root * factor
-    e, q = linalg.eigh(u.T @ u, driver="evd", overwrite_a=True, check_finite=False)
+    e, q = linalg.eigh((u.T @ u).T, driver="evd", overwrite_a=True, check_finite=False)
     s = np.sqrt(np.maximum(e, len(e) * np.finfo(np.float64).eps * e[-1]))
     u = u @ (q / s)
     del q
@@ -208,11 +207,18 @@ def _full_rank(factor: Floats) -> Floats:
         return gram_factor(factor @ factor.T)
     inner = factor.T @ factor
     norms = np.sqrt(inner.diagonal())
-    if norms.min() > 0 and np.abs(inner / np.outer(norms, norms) - np.eye(r)).max() < 1e-6:
-        return factor.copy()
-    e, q = linalg.eigh(inner, driver="evd", overwrite_a=True, check_finite=False)
+    if norms.min() > 0 and _largest_cosine(inner, norms) < 1e-6:
+        return factor
+    e, q = linalg.eigh(inner.T, driver="evd", overwrite_a=True, check_finite=False)
     kept = e > 4 * n * np.finfo(np.float64).eps * e[-1]
     return np.asarray(factor @ q[:, kept])
+
+
+def _largest_cosine(inner: Floats, norms: Floats) -> float:
+    """The largest |cosine| between two columns, row by row."""
+    return max(
+        (float(np.abs(row[k + 1 :] / norms[k + 1 :]).max()) / norms[k] for k, row in enumerate(inner[:-1])), default=0.0
+    )
 
 
 def _refuse_beyond_memory(n: int) -> None:
