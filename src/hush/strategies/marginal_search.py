@@ -9,7 +9,7 @@ Reference: [HDMM, sec. 3.5.5] for the problem and random starts; the search is o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,15 @@ from hush.strategies.marginal_system import MarginalSystem, SomeSets
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Support = dict[int, float]  # places of candidates and their shares
+Change = dict[int, float]  # places of candidates and their new shares, zero for those that go
 
 _NEGLIGIBLE = 1e-4  # shares that a fit drops if that does not hurt
 _STEPS = (0.01, 0.03, 0.1, 0.3)  # shares that a new marginal is tried with
 _TRIED = 12
+_TRIAL_ITERATIONS = 15
 _BETTER = 1e-6
-_LARGEST_SUPPORT = 400
+_LARGEST_SUPPORT = 1000
+_FEW = 60  # marginals up to which any two are tried as one; beyond, those that differ by one attribute
 
 
 def fit_shares(system: MarginalSystem, start: Floats, *, iterations: int = 300) -> Floats:
@@ -42,27 +45,52 @@ def search_support(system: SomeSets, start: Support, *, rounds: int) -> tuple[fl
     for _ in range(rounds):
         if len(support) > _LARGEST_SUPPORT:
             break
-        changes = sorted(_changes(system, support), key=lambda change: change[0])[:_TRIED]
-        for _, changed in changes:
-            trial, fitted = _fitted(system, changed)
+        changes = sorted(_changes(system, support), key=lambda change: change[0])
+        trials = [_together(system, support, value, changes), *(change for _, change in changes[:_TRIED])]
+        for change in trials:
+            changed = {k: share for k, share in {**support, **change}.items() if share > 0}
+            if not change or not _supports(system, changed):
+                continue
+            trial, fitted = _fitted(system, changed, iterations=_TRIAL_ITERATIONS)
             if trial < value * (1 - _BETTER):
                 value, support = trial, fitted
                 break
         else:
             break
-    return value, support
+    return _fitted(system, support)
 
 
-def _fitted(system: SomeSets, support: Support) -> tuple[float, Support]:
+def _together(system: SomeSets, support: Support, value: float, changes: Sequence[tuple[float, Change]]) -> Change:
+    """All changes that lower the error without a fit, one after the other, as long as each still does."""
+    made: Change = {}
+    now = dict(support)
+    for predicted, change in changes:
+        if not predicted < value:
+            break
+        if made.keys() & change.keys():
+            continue
+        u = np.zeros(len(system.sets))
+        trial = {**now, **change}
+        u[list(trial)] = np.array(list(trial.values()))
+        if (error := system.error(u)) < value:
+            value, now, made = error, trial, {**made, **change}
+    return made
+
+
+def _supports(system: SomeSets, support: Support) -> bool:
+    return system.only(list(support)).error(np.array(list(support.values()))) < np.inf
+
+
+def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tuple[float, Support]:
     """Shares fitted on a support, without those that do not help."""
     places = list(support)
     own = system.only(places)
-    c = fit_shares(own, np.array([support[k] for k in places]))
+    c = fit_shares(own, np.array([support[k] for k in places]), iterations=iterations)
     value = own.error(c)
     kept = c > _NEGLIGIBLE
     if not kept.all() and own.error(np.where(kept, c, 0.0)) < np.inf:
         smaller = own.only(np.flatnonzero(kept).tolist())
-        fewer = fit_shares(smaller, c[kept])
+        fewer = fit_shares(smaller, c[kept], iterations=iterations)
         if smaller.error(fewer) <= value * (1 + 1e-9):
             return smaller.error(fewer), {
                 k: float(v) for k, v in zip(np.array(places)[kept].tolist(), fewer, strict=True)
@@ -70,51 +98,47 @@ def _fitted(system: SomeSets, support: Support) -> tuple[float, Support]:
     return value, {k: float(v) for k, v in zip(places, c.tolist(), strict=True)}
 
 
-def _changes(system: SomeSets, support: Support) -> Iterator[tuple[float, Support]]:
-    """Supports one change away, each with its error before shares are fitted anew."""
+def _changes(system: SomeSets, support: Support) -> Iterator[tuple[float, Change]]:
+    """Changes of a support, each with the error that it leads to before shares are fitted anew."""
     place = {b: k for k, b in enumerate(system.sets)}
     u = np.zeros(len(system.sets))
     u[list(support)] = np.array(list(support.values())) ** 2
     q = system.precision(u)
     yield from _additions(system, support, q)
-
-    def moved(old: tuple[int, ...], new: int, share: float) -> tuple[float, Support]:
-        changed = {k: v for k, v in support.items() if k not in old}
-        changed[new] = changed.get(new, 0.0) + share
-        return _partial_cost(system, support, changed, q), changed
-
+    total = sum(support.values())
     attributes = max(system.sets).bit_length()
-    for k, share in support.items():
-        rest = {j: v for j, v in support.items() if j != k}
-        if rest:
-            yield _partial_cost(system, support, rest, q), rest
+    listed = list(support.items())
+    for x, (k, share) in enumerate(listed):
+        changes: list[Change] = [{k: 0.0}]
         for i in range(attributes):
             other = place.get(system.sets[k] ^ 1 << i)
             if other is not None:
-                yield moved((k,), other, share)
-    listed = list(support.items())
-    for x, (k, share) in enumerate(listed):
+                changes.append({k: 0.0, other: support.get(other, 0.0) + share})
         for j, other_share in listed[:x]:
-            union = place.get(system.sets[k] | system.sets[j])
+            both = system.sets[k] | system.sets[j]
+            grown = both.bit_count() - max(system.sets[k].bit_count(), system.sets[j].bit_count())
+            union = place.get(both) if grown <= 1 or len(support) <= _FEW else None
             if union is not None:
-                yield moved((k, j), union, max(share, other_share))
-                yield moved((k, j), union, share + other_share)
+                changes.append({k: 0.0, j: 0.0, union: max(share, other_share)})
+                changes.append({k: 0.0, j: 0.0, union: share + other_share})
+        for change in changes:
+            yield _changed_error(system, support, change, q, total), change
 
 
-def _partial_cost(system: SomeSets, old: Support, new: Support, q: Floats) -> float:
-    """F of a changed support, from the precisions of the old one."""
+def _changed_error(system: SomeSets, support: Support, change: Change, q: Floats, total: float) -> float:
+    """F after a change, from the precisions before it."""
     now = q.copy()
-    for k in old.keys() | new.keys():
-        change = new.get(k, 0.0) ** 2 - old.get(k, 0.0) ** 2
-        if change:
-            rows, data = system.column(k)
-            now[rows] += data * change
-    if (now <= 1e-12 * q).any():
+    for k, share in change.items():
+        old = support.get(k, 0.0)
+        total += share - old
+        rows, data = system.column(k)
+        now[rows] += data * (share**2 - old**2)
+    if now.min() <= 0 or (now <= 1e-12 * q).any():
         return float("inf")
-    return float(sum(new.values()) ** 2 * np.sum(system.act / now))
+    return float(total**2 * (system.act / now).sum())
 
 
-def _additions(system: SomeSets, support: Support, q: Floats) -> Iterator[tuple[float, Support]]:
+def _additions(system: SomeSets, support: Support, q: Floats) -> Iterator[tuple[float, Change]]:
     """The few marginals whose addition lowers the error most, all candidates and several shares at a time."""
     total = sum(support.values())
     m = system.matrix
@@ -126,7 +150,6 @@ def _additions(system: SomeSets, support: Support, q: Floats) -> Iterator[tuple[
         t = step * total
         saved = np.bincount(columns, act / old - act / (old + t**2 * m.data), m.shape[1])
         values = (total + t) ** 2 * (now - saved)
-        for k in np.argsort(values, kind="stable")[:_TRIED].tolist():
-            found.append((float(values[k]), k, t))
+        found += [(float(values[k]), k, t) for k in np.argsort(values, kind="stable")[:_TRIED].tolist()]
     for value, k, t in sorted(found)[: 2 * _TRIED]:
-        yield value, {**support, k: support.get(k, 0.0) + t}
+        yield value, {k: support.get(k, 0.0) + t}

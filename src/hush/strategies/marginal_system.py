@@ -80,9 +80,12 @@ class MarginalSystem(ABC):
 
     def lower_bound(self, shares: Floats) -> float:
         """What no shares of these marginals can beat under Gaussian noise: F^2 / max h, since 1 / F is concave."""
-        u = shares / shares.sum()
-        q = self.precision(u)
-        return float(self._ratio(q).sum() ** 2 / self.pull(self._ratio(q, 2)).max())
+        return self.error(shares) / (1 + float(self.excess(shares).max()))
+
+    def excess(self, shares: Floats) -> Floats:
+        """h / F - 1 at u = shares: positive for marginals that deserve more under Gaussian noise, (sets,)."""
+        q = self.precision(shares / shares.sum())
+        return np.asarray(self.pull(self._ratio(q, 2)) / self._ratio(q).sum() - 1)
 
     def stepped(self, shares: Floats) -> Floats:
         """c (c^{p-1} h)^{1/(p+1)}, normalised: the split that is best if each marginal keeps its part in every answer.
@@ -175,9 +178,9 @@ def acts(grams: TermGrams) -> dict[int, float]:
     for blocks, weight in zip(index.tolist(), weights.tolist(), strict=True):
         inside = [(0, weight)]
         for i, block in enumerate(blocks):
-            flat, rest = float(split[i][0][block]), float(split[i][1][block])
-            varying = [(a | 1 << i, v * rest) for a, v in inside] if rest > 1e-14 * flat else []
-            inside = [(a, v * flat) for a, v in inside if flat > 0] + varying
+            mean, spread = float(split[i][0][block]), float(split[i][1][block])
+            varying = [(a | 1 << i, v * spread) for a, v in inside] if spread > 1e-14 * mean else []
+            inside = [(a, v * mean) for a, v in inside if mean > 0] + varying
         for a, v in inside:
             found[a] = found.get(a, 0.0) + v
     return dict(sorted(found.items()))

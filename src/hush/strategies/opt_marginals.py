@@ -33,6 +33,7 @@ _NEGLIGIBLE = 1e-9
 _LARGEST_ACT = 1 << 22
 _LARGEST_PAIRS = 1 << 22  # candidates and the sets within them, together
 _GAP = 1e-3
+_RETURNS = 20  # times that marginals whose share fell to nothing too early are brought back
 
 
 def opt_marginals(
@@ -131,9 +132,19 @@ def _convex(sizes: Sequence[float], act: dict[int, float], cells: float) -> tupl
         start = np.full(len(system.sets), 1 / len(system.sets))
         for _ in range(10):
             start = system.stepped(start)
-    shares = fit_shares(system, start, iterations=1000)
-    for _ in range(20):
-        shares = system.stepped(shares)
+    shares = fit_shares(system, start, iterations=200)
+    for _ in range(_RETURNS):
+        excess = system.excess(shares)
+        if excess.max() <= _GAP / 10:
+            break
+        lacking = np.where(excess > _GAP / 10, excess, 0.0)
+        active = np.flatnonzero((shares > _NEGLIGIBLE) | (lacking > 0))
+        few = SomeSets(NoiseKind.GAUSSIAN, sizes, act, [system.sets[k] for k in active.tolist()])
+        again = np.zeros_like(shares)
+        again[active] = fit_shares(few, 0.99 * shares[active] + 0.01 * (lacking / lacking.sum())[active])
+        if not system.error(again) < system.error(shares):
+            break
+        shares = again
     return system, shares
 
 

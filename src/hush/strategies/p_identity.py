@@ -28,6 +28,7 @@ from hush.solution import SOLVED, Solution
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 LARGEST_SIZE = 4096
+LARGEST_ENTRY = 1e3  # of Theta: beyond, the loss is lost in rounding
 SEED = 2018  # public: it places the starts of the search, and is no part of any noise
 _TRIAL = 4  # a start is followed for 1 / _TRIAL of the iterations; the best _FINALS of them go on
 _FINALS = 2
@@ -111,7 +112,7 @@ def _descend(gram: Floats, theta: Floats, iterations: int) -> tuple[float, Float
         return value, slope.ravel()
 
     options = {"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-9, "gtol": 1e-10}
-    bounds = optimize.Bounds(0, np.inf)
+    bounds = optimize.Bounds(0, LARGEST_ENTRY)
     found = optimize.minimize(scaled_loss, theta.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if found.fun <= scaled_loss(theta.ravel())[0]:
         theta = found.x.reshape(shape)
