@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Prefix, WidthRange
+from hush.strategies import max_error
 from hush.strategies.error import largest_error, query_errors
 from hush.strategies.max_error import least_max_error
 from hush.strategies.optimum import optimal_gram
@@ -62,10 +63,13 @@ def test_stopping_early_is_said() -> None:
     assert found.value.lower_bound < found.stats["value"]
 
 
-def test_what_is_refused() -> None:
+def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WorkloadError, match="not all of them zero"):
         least_max_error(np.zeros((2, 2)))
     with pytest.raises(WorkloadError, match="power=1: expected a number above 1; for the sum"):
         least_max_error(np.eye(2), power=1)
     with pytest.raises(SizeError, match="limit 8192"):
         least_max_error(np.ones((8193, 2)))
+    monkeypatch.setattr(max_error, "available_memory", lambda: 1000)
+    with pytest.raises(SizeError, match="6 queries on 6 cells take 4.6 KB of memory and 1.0 KB can be had"):
+        least_max_error(np.tri(6))

@@ -28,7 +28,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Primal = TypeVar("Primal")
 
 _DAMPING = 1e-3
-_ROUNDING = 1e-13
+_ROUNDING = 1e-10  # of the dual value, where queries differ much in scale
 _LEAST = 1e-100  # a weight; slack constraints go on losing theirs
 _LONGEST = 2.0  # the most that the log of a weight moves in a step
 

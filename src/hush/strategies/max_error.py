@@ -26,6 +26,7 @@ from scipy import linalg
 
 from hush.errors import SizeError, WorkloadError
 from hush.linops import LinearOperator
+from hush.memory import available_memory, readable
 from hush.solution import Solution
 from hush.strategies.ascent import Point, ascend
 from hush.strategies.optimum import gram_root, harmonic_kernel
@@ -33,6 +34,7 @@ from hush.strategies.optimum import gram_root, harmonic_kernel
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 MOST_QUERIES = 8192
+_BYTES = 32  # for each pair of queries and cells: the curvature in both precisions and its factor
 _JITTER = 1e-11
 
 
@@ -79,6 +81,12 @@ def least_max_error(
             "ask fewer queries, or take the least total error"
         )
     m, n = w.shape
+    need = _BYTES * (m + n) ** 2
+    if need > available_memory():
+        raise SizeError(
+            f"{m} queries on {n} cells take {readable(need)} of memory and {readable(available_memory())} can be had; "
+            "ask fewer queries, or take the least total error"
+        )
     rows, columns = np.flatnonzero(w.any(axis=1)), np.flatnonzero(w.any(axis=0))
     scale = float(np.abs(w).max())
     own = w[np.ix_(rows, columns)] / scale

@@ -42,6 +42,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _ARRAYS = 10  # of n x n numbers held at the same time, those of the eigen-solver and the caller among them
 _JITTER = 1e-11
+_SQUARABLE = 1e-10  # the least ratio of eigenvalues that are found from A^T A
 _STEP = 1.5  # of log t; the sum is then within 1.5 % of the integral
 _FAINT = 1e-4
 
@@ -147,11 +148,7 @@ def root_sum(eigenvalues: Floats) -> float:
 
 def _evaluate(factor: Floats, weights: Floats, completed: bool) -> Point[Floats]:
     root = np.sqrt(weights)[:, None]
-    u = root * factor
-    e, q = linalg.eigh((u.T @ u).T, driver="evd", overwrite_a=True, check_finite=False)
-    s = np.sqrt(np.maximum(e, len(e) * np.finfo(np.float64).eps * e[-1]))
-    u = u @ (q / s)
-    del q
+    u, s, dual_root = _singular(root * factor)
     f = float(s.sum())
     diagonal = u**2 @ s / weights
     largest = float(diagonal.max())
@@ -164,12 +161,29 @@ def _evaluate(factor: Floats, weights: Floats, completed: bool) -> Point[Floats]
         upper = min(upper * (1 + _JITTER), _inverse_trace(gram, factor) * (1 + _JITTER))
         gram /= 1 + _JITTER
     return Point(
-        lower=root_sum(e) ** 2,
+        lower=dual_root**2,
         upper=upper,
         primal=gram,
         slope=diagonal / f,
         curvature=lambda: harmonic_kernel(u, s / f),
     )
+
+
+def _singular(matrix: Floats) -> tuple[Floats, Floats, float]:
+    """Left singular vectors (n, r) and rising singular values (r,) of full column rank, and a sum that these reach.
+
+    From the eigenvectors of A^T A, several times faster than the decomposition itself, unless squaring would drown the
+    least of them in rounding.
+    """
+    eps = len(matrix) * np.finfo(np.float64).eps
+    e, q = linalg.eigh((matrix.T @ matrix).T, driver="evd", overwrite_a=True, check_finite=False)
+    if e[0] > _SQUARABLE * e[-1]:
+        s = np.sqrt(e)
+        q /= s
+        return matrix @ q, s, root_sum(e)
+    left, s, _ = linalg.svd(matrix, full_matrices=False, overwrite_a=True, check_finite=False)
+    least = float(np.maximum(s - eps * s[0], 0).sum())
+    return left[:, ::-1], np.maximum(s[::-1], eps * s[0]), least
 
 
 def harmonic_kernel(vectors: Floats, values: Floats) -> Floats:
@@ -209,9 +223,9 @@ def _full_rank(factor: Floats) -> Floats:
     norms = np.sqrt(inner.diagonal())
     if norms.min() > 0 and _largest_cosine(inner, norms) < 1e-6:
         return factor
-    e, q = linalg.eigh(inner.T, driver="evd", overwrite_a=True, check_finite=False)
-    kept = e > 4 * n * np.finfo(np.float64).eps * e[-1]
-    return np.asarray(factor @ q[:, kept])
+    left, values, _ = linalg.svd(factor, full_matrices=False, check_finite=False)
+    kept = values > n * np.finfo(np.float64).eps * values[0]
+    return np.asarray(left[:, kept] * values[kept])
 
 
 def _largest_cosine(inner: Floats, norms: Floats) -> float:
