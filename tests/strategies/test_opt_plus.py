@@ -53,8 +53,8 @@ def test_groups_found_are_no_worse_than_single_terms_or_one_group(noise: NoiseKi
 
 
 def test_equal_terms_are_one() -> None:
-    domain = Domain({"a": 3, "b": 400})
-    term = Term(("b",), (Prefix(400),))
+    domain = Domain({"a": 3, "b": 60})
+    term = Term(("b",), (Prefix(60),))
     workload = Workload(domain, [term, Term(("a",), Workload.kway(domain, 1).terms[0].blocks), term])
     draft = opt_plus(TermGrams.of(workload), NoiseKind.GAUSSIAN)
     assert (0, 2) in [part.terms for part in draft.parts]
@@ -66,10 +66,10 @@ def test_cells_bound_what_is_merged() -> None:
 
 
 def test_very_many_terms_are_grouped_by_the_sets_that_hold_them() -> None:
-    workload = Workload.upto(Domain({f"a{i}": 3 for i in range(20)}), 3)
+    workload = Workload.upto(Domain({f"a{i}": 3 for i in range(19)}), 3)
     assert len(workload) > MOST_PAIRED
     draft = opt_plus(TermGrams.of(workload), NoiseKind.GAUSSIAN)
-    assert len(draft.parts) <= 1140
+    assert len(draft.parts) <= 969
     assert sorted(j for part in draft.parts for j in part.terms) == list(range(len(workload)))
 
 

@@ -2,8 +2,8 @@
 
 The error of groups with errors E_g is (sum_g E_g^{1/2})^2 under Gaussian, (sum_g E_g^{1/3})^3 under Laplace noise, so
 merging two groups is worth the difference of their roots. Groups start as single terms; the most valuable merge comes
-first, then the next, until none gains; then single terms move to other groups while that gains. E_g is predicted from
-what the shelves hold, without designing anything.
+first, then the next, on past small losses, and the best groups passed are kept; then single terms move to other groups,
+or away by themselves, while that gains. E_g is predicted from what the shelves hold, without designing anything.
 
 Differs from [HDMM, sec. 3.3.3], where groups are given by hand.
 """
@@ -27,6 +27,8 @@ Groups = tuple[tuple[int, ...], ...]
 MOST_PAIRED = 1000  # sets of terms beyond which pairs are too many to compare
 _SWEEPS = 3
 _GAIN = 1e-9
+_DETOUR = 1.25  # how far above the best sum of roots merging goes on
+_ROUNDS = 3
 
 
 class Grouping:
@@ -49,7 +51,16 @@ class Grouping:
 
     def merged(self) -> Groups:
         """The groups after merging and moving, as places of terms."""
-        return self._spelled(self._moved(self._agglomerated(self._first())))
+        groups = self._first()
+        for _ in range(_ROUNDS):
+            before = self.roots(groups).sum()
+            groups = self._moved(self._agglomerated(groups))
+            if not self.roots(groups).sum() < before * (1 - _GAIN):
+                break
+        together = [tuple(range(len(self._index)))]
+        if self.roots(together).sum() < self.roots(groups).sum():
+            groups = together
+        return self._spelled(groups)
 
     def single(self) -> Groups:
         """Every distinct term by itself."""
@@ -79,17 +90,20 @@ class Grouping:
         return [tuple(sorted(own)) for own in homes.values()]
 
     def _agglomerated(self, groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The best of the groups passed while the best pair is merged, also at a small loss."""
         if len(groups) > MOST_PAIRED:
             return groups
+        groups = list(groups)
         roots = self.roots(groups)
         n = len(groups)
         left, right = np.triu_indices(n, 1)
         gains = np.full((n, n), -np.inf)
         pairs = [groups[a] + groups[b] for a, b in zip(left.tolist(), right.tolist(), strict=True)]
         gains[left, right] = roots[left] + roots[right] - self.roots(pairs)
+        best, kept = roots.sum(), list(groups)
         while n > 1:
             a, b = divmod(int(np.argmax(gains)), n)
-            if not gains[a, b] > _GAIN * roots.sum():
+            if roots.sum() - gains[a, b] > _DETOUR * best:
                 break
             groups[a], groups[b] = groups[a] + groups[b], ()
             roots[a], roots[b] = roots[a] + roots[b] - gains[a, b], 0.0
@@ -98,7 +112,9 @@ class Grouping:
             found = self.roots([groups[a] + groups[g] for g in others]) if others else np.zeros(0)
             for g, value in zip(others, found.tolist(), strict=True):
                 gains[min(a, g), max(a, g)] = roots[a] + roots[g] - value
-        return [own for own in groups if own]
+            if roots.sum() < best * (1 - _GAIN):
+                best, kept = roots.sum(), list(groups)
+        return [own for own in kept if own]
 
     def _moved(self, groups: list[tuple[int, ...]], passes: int = 3) -> list[tuple[int, ...]]:
         """Single terms to the group where they cost least, while that gains."""
@@ -110,9 +126,11 @@ class Grouping:
             for a in range(len(self._index)):
                 home = next(g for g, own in enumerate(groups) if a in own)
                 rest = tuple(x for x in groups[home] if x != a)
+                if rest:
+                    groups.append(())
+                    roots.append(0.0)
                 others = [g for g in range(len(groups)) if g != home]
-                alone = () if not rest else (rest,)
-                found = self.roots([*alone, *(groups[g] + (a,) for g in others)]).tolist()
+                found = self.roots([*((rest,) if rest else ()), *(groups[g] + (a,) for g in others)]).tolist()
                 left = found.pop(0) if rest else 0.0
                 costs = [value - roots[g] for g, value in zip(others, found, strict=True)]
                 best = int(np.argmin(costs)) if costs else -1
@@ -121,6 +139,9 @@ class Grouping:
                     groups[g], groups[home] = groups[g] + (a,), rest
                     roots[g], roots[home] = found[best], left
                     moved = True
+                if not groups[-1]:
+                    groups.pop()
+                    roots.pop()
             groups, roots = [g for g in groups if g], [r for g, r in zip(groups, roots, strict=True) if g]
             if not moved:
                 break

@@ -21,7 +21,7 @@ from hush.strategies.opt_kron import opt_kron
 from hush.strategies.opt_marginals import opt_marginals
 from hush.strategies.opt_plus import opt_plus
 from hush.strategies.p_identity import SEED
-from hush.strategies.shelf import LARGEST_SIZE, shelves_of
+from hush.strategies.shelf import LARGEST_SIZE, refuse_large, shelves_of
 from hush.strategies.term_grams import TermGrams
 
 OPERATORS = ("kron", "plus", "marginals")
@@ -51,6 +51,7 @@ def opt_hdmm(
     for name in operators:
         if name not in OPERATORS:
             raise WorkloadError(f"operator {name!r}: expected one of {', '.join(OPERATORS)}")
+    refuse_large(grams)
     drafts = [identity_draft(grams, noise)]
     starts: list[list[tuple[str, ...]]] = []
     if "kron" in operators or "plus" in operators:

@@ -33,6 +33,8 @@ _NEGLIGIBLE = 1e-9
 _LARGEST_ACT = 1 << 22
 _LARGEST_PAIRS = 1 << 22  # candidates and the sets within them, together
 _GAP = 1e-3
+_TRIAL = 20  # a start is followed for 1 / _TRIAL of the rounds; the best _FINALS of them go on
+_FINALS = 1
 _RETURNS = 20  # times that marginals whose share fell to nothing too early are brought back
 
 
@@ -159,14 +161,15 @@ def _searched(system: SomeSets, given: Sequence[Sequence[int]], restarts: int, r
         shares = fit_shares(system, spread, iterations=200)
         order = np.argsort(-shares, kind="stable")
         starts.append({int(b): float(shares[b]) for b in order[:200].tolist() if shares[b] > 1e-6})
-    best, shares = np.inf, np.zeros(n)
+    trials = []
     for start in starts:
         if system.only(list(start)).error(np.ones(len(start))) == np.inf:
             start = {**start, **{place[b]: 1e-3 for b in given[0]}}
-        value, support = search_support(system, start, rounds=rounds)
-        if value < best:
-            best, shares = value, np.zeros(n)
-            shares[list(support)] = list(support.values())
+        trials.append(search_support(system, start, rounds=-(-rounds // _TRIAL)))
+    finals = sorted(trials, key=lambda trial: trial[0])[:_FINALS]
+    _, support = min((search_support(system, own, rounds=rounds) for _, own in finals), key=lambda found: found[0])
+    shares = np.zeros(n)
+    shares[list(support)] = list(support.values())
     return shares
 
 

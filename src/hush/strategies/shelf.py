@@ -190,13 +190,8 @@ def shelves_of(
     grams: TermGrams, noise: NoiseKind, *, restarts: int = 2, iterations: int = 500, seed: int = p_identity.SEED
 ) -> tuple[Shelf, ...]:
     """A shelf for every asked attribute, filled; refuses attributes too large to design for before any work."""
+    refuse_large(grams)
     parts = [level_total_parts(grams, place) for place in grams.asked]
-    for place, own in zip(grams.asked, parts, strict=True):
-        if own is None and grams.domain.shape[place] > LARGEST_SIZE:
-            raise SizeError(
-                f"attribute {grams.domain.attributes[place]!r} has {grams.domain.shape[place]} levels and is asked for "
-                f"more than levels and totals; coarsen it to at most {LARGEST_SIZE} bins"
-            )
     shelves = []
     for place, own in zip(grams.asked, parts, strict=True):
         shelf: Shelf
@@ -207,6 +202,16 @@ def shelves_of(
         shelf.fill(restarts)
         shelves.append(shelf)
     return tuple(shelves)
+
+
+def refuse_large(grams: TermGrams) -> None:
+    """Refuse attributes of too many levels that are asked for more than levels and totals."""
+    for place in grams.asked:
+        if grams.domain.shape[place] > LARGEST_SIZE and not grams.plain(place):
+            raise SizeError(
+                f"attribute {grams.domain.attributes[place]!r} has {grams.domain.shape[place]} levels and is asked for "
+                f"more than levels and totals; coarsen it to at most {LARGEST_SIZE} bins"
+            )
 
 
 def level_total_parts(grams: TermGrams, place: int) -> Floats | None:
