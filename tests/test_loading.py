@@ -35,7 +35,7 @@ Parts = tuple[str, dict[str, Any], dict[str, np.ndarray[Any, Any]]]
 
 def small_plan() -> ResidualPlan:
     asked = Workload.kway(DOMAIN, 2) + Workload.product(DOMAIN, {"c": queries.prefix})
-    made = hush.plan(asked, hush.Budget(rho=0.5))
+    made = hush.plan(asked, hush.Budget(rho=0.5), mechanism="residual")
     assert isinstance(made, ResidualPlan)
     return made
 

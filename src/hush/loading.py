@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +12,11 @@ from hush.archive import ArchiveReader
 from hush.errors import ArchiveError, HushError, SchemaError, SizeError
 from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
 from hush.mechanisms.registry import PLANS, RELEASES
-from hush.mechanisms.residual import ResidualPlan, ResidualRelease
-from hush.privacy.neighbours import Neighbours
 from hush.release.release import KIND, VERSION, Release
 from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.schema.toml_reader import read_toml
-from hush.strategies.residual import ResidualStrategy
-from hush.strategies.terms import TermTable
-from hush.workloads import Workload
 from hush.workloads.storage import unpack_domain, unpack_workload
-
-ROUNDING = Fraction(1, 10**9)  # another version may turn the same epsilon into a rho that differs in the last digits
-EXTREME = 1e100  # errors of larger noise or weights could not be computed as floats
 
 
 def load(path: str | Path) -> Release | Plan:
@@ -70,37 +61,27 @@ def _release(path: str | Path, archive: ArchiveReader) -> Release:
     schema = _schema(path, archive)
     if schema.domain != domain:
         raise ArchiveError(f"{path} is damaged: its schema and its domain differ; get the release again")
-    made: ResidualRelease = maker.unpack(
+    made: Release = maker.unpack(
         archive,
         schema=schema,
         workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
         statement=Statement.from_json(archive.manifest.get("privacy")),
         complete=archive.field("complete", bool),
     )
-    strategy, filled = made.answers.strategy, made.answers.filled
-    _check_measured(path, strategy, made.workload, made.statement.neighbours)
-    if made.complete and not filled.all():
-        raise ArchiveError(f"{path} is damaged: it says it is complete, and lacks tables; get the release again")
+    complaint = made.contradiction()
+    if complaint is not None:
+        raise ArchiveError(f"{path} is damaged: {complaint}; get the release again")
     return made
 
 
 def _plan(path: str | Path, archive: ArchiveReader) -> Plan:
-    made: ResidualPlan = PLANS[_mechanism(path, archive)].unpack(archive)
-    _check_measured(path, made.strategy, made.workload, made.neighbours)
-    if made.rho > Fraction(made.budget.rho) * (1 + ROUNDING):
-        raise ArchiveError(f"{path} is damaged: the plan costs more than its budget; plan again")
-    numbers = np.concatenate([made.strategy.sigma_squared, made.workload.weights])
-    if not ((numbers > 1 / EXTREME) & (numbers < EXTREME)).all():
-        raise ArchiveError(f"{path} is damaged: its noise or its weights are beyond {EXTREME:g}; plan again")
+    made: Plan = PLANS[_mechanism(path, archive)].unpack(archive)
+    complaint = made.contradiction()
+    if complaint is None and not made.affordable:
+        complaint = "the plan costs more than its budget"
+    if complaint is not None:
+        raise ArchiveError(f"{path} is damaged: {complaint}; make the plan anew")
     return made
-
-
-def _check_measured(path: str | Path, strategy: ResidualStrategy, workload: Workload, neighbours: Neighbours) -> None:
-    """Refuse a file that measures other sets, or for other neighbours, than it shows."""
-    if TermTable.of(workload).closure() != strategy.closure:
-        raise ArchiveError(f"{path} is damaged: it measures other tables than its workload asks for; make it anew")
-    if strategy.neighbours is not neighbours:
-        raise ArchiveError(f"{path} is damaged: its noise is for other neighbours than it states; make it anew")
 
 
 def _mechanism(path: str | Path, archive: ArchiveReader) -> str:

@@ -51,8 +51,8 @@ def ranges(size: int) -> LinearOperator:
 
 
 def width(levels: int) -> Block:
-    """Every run of `levels` neighbouring levels."""
-    return lambda size: WidthRange(size, levels)
+    """Every run of `levels` neighbouring levels; a run of all of them is the total."""
+    return lambda size: Total(size) if levels == size else WidthRange(size, levels)
 
 
 def matrix(rows: Any) -> Block:

@@ -2,6 +2,7 @@ import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload, queries
 from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import Residual
-from hush.mechanisms.residual import ResidualRelease
+from hush.mechanisms.residual import ResidualPlan, ResidualRelease
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent
 from hush.privacy.query import Counts
@@ -24,6 +25,10 @@ PLAIN = Workload.marginals(DOMAIN, [("a", "b"), ("b", "c"), ("a",)], weights=[1.
 MIXED = PLAIN + Workload.product(DOMAIN, {"b": queries.prefix, "c": queries.identity})
 BUDGET = Budget(rho=0.4)
 EXACT = Budget(rho=800.0)  # noise so small that every draw is zero with all but vanishing probability
+
+
+def residual_plan(*arguments: Any, **options: Any) -> ResidualPlan:
+    return hush.plan(*arguments, mechanism="residual", **options)  # type: ignore[return-value]
 
 
 def spent(event: object) -> Fraction:
@@ -42,7 +47,7 @@ def spent(event: object) -> Fraction:
 def test_the_charge_is_what_was_measured_and_fits_the_budget_closely(
     workload: Workload, budget: Budget, relation: Neighbours
 ) -> None:
-    plan = hush.plan(workload, budget, neighbours=relation)
+    plan = residual_plan(workload, budget, neighbours=relation)
     release = plan.release(TABLE)
     total = spent(release.statement.event)
     assert total <= Fraction(budget.rho)
@@ -54,7 +59,7 @@ def test_the_charge_is_what_was_measured_and_fits_the_budget_closely(
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_no_neighbour_is_further_than_the_charge(workload: Workload, relation: Neighbours) -> None:
     """The exact zCDP of Gaussian answers, sum of squared distance / (2 sigma^2), on every neighbour."""
-    plan = hush.plan(workload, BUDGET, neighbours=relation)
+    plan = residual_plan(workload, BUDGET, neighbours=relation)
     requests = plan.requests()
     cliques = [clique for request in requests for clique in request.query.cliques]
 
@@ -79,7 +84,7 @@ def test_no_neighbour_is_further_than_the_charge(workload: Workload, relation: N
 @pytest.mark.parametrize("workload", [PLAIN, MIXED], ids=["plain", "mixed"])
 def test_replay_finds_nothing_beside_the_gate(workload: Workload, tmp_path: Path) -> None:
     def run(table: TinyTable) -> object:
-        plan = hush.plan(workload, BUDGET)
+        plan = residual_plan(workload, BUDGET)
         ledger = tmp_path / "budget.db"
         ledger.unlink(missing_ok=True)
         release = plan.release(table, ledger=None)
@@ -97,7 +102,7 @@ def test_replay_finds_nothing_beside_the_gate(workload: Workload, tmp_path: Path
 
 def test_replay_on_the_neighbours_by_exchange() -> None:
     def run(table: TinyTable) -> object:
-        release = hush.plan(PLAIN, BUDGET, neighbours=Neighbours.REPLACE).release(table)
+        release = residual_plan(PLAIN, BUDGET, neighbours=Neighbours.REPLACE).release(table)
         return [release.counts(clique) for clique in PLAIN.cliques]
 
     assert check_replay(run, TABLE, neighbours_of(TABLE, Neighbours.REPLACE)) == len(ROWS) * DOMAIN.size()
@@ -105,14 +110,14 @@ def test_replay_on_the_neighbours_by_exchange() -> None:
 
 @pytest.mark.parametrize("workload", [PLAIN, MIXED, Workload.upto(DOMAIN, 3)], ids=["plain", "mixed", "all"])
 def test_next_to_no_noise_gives_the_counts_back(workload: Workload) -> None:
-    release = hush.plan(workload, EXACT).release(TABLE)
+    release = residual_plan(workload, EXACT).release(TABLE)
     for clique in workload.cliques:
         for order in itertools.permutations(clique):
             np.testing.assert_allclose(release.counts(order), TABLE.counts([order])[order], atol=0.5)
 
 
 def test_tables_agree_on_what_they_share() -> None:
-    release = hush.plan(Workload.upto(DOMAIN, 3), BUDGET).release(TABLE)
+    release = residual_plan(Workload.upto(DOMAIN, 3), BUDGET).release(TABLE)
     whole = release.counts(("a", "b", "c"))
     np.testing.assert_allclose(release.counts(("b", "a")), whole.sum(axis=2).T, atol=1e-9)
     np.testing.assert_allclose(release.counts(()), whole.sum(), atol=1e-9)
@@ -120,7 +125,7 @@ def test_tables_agree_on_what_they_share() -> None:
 
 @pytest.mark.parametrize("workload", [PLAIN, MIXED], ids=["plain", "mixed"])
 def test_predicted_variances_are_those_of_the_answers(workload: Workload) -> None:
-    plan = hush.plan(workload, BUDGET)
+    plan = residual_plan(workload, BUDGET)
     release = plan.release(TABLE)
     for clique in PLAIN.cliques:
         answers = release.marginal(*clique)
@@ -135,14 +140,14 @@ def test_intervals_cover_the_truth_as_often_as_they_say(workload: Workload) -> N
 
     Negative control: intervals made 20 % shorter cover about 88 %, below the accepted band.
     """
-    plan = hush.plan(workload, BUDGET)
+    plan = residual_plan(workload, BUDGET)
     sqls = [
         "SELECT COUNT(*) FROM t",
         "SELECT COUNT(*) FROM t WHERE a = 1 AND b >= 1",
         "SELECT b, COUNT(*) FROM t WHERE c = 0 OR b = 2 GROUP BY b",
         "SELECT SUM(b) FROM t WHERE NOT (c = 1)",
     ]
-    with_exact = hush.plan(workload, EXACT).release(TABLE)
+    with_exact = residual_plan(workload, EXACT).release(TABLE)
     truths = [np.round(np.asarray(with_exact.sql(sql).estimate)) for sql in sqls]
     cells = [TABLE.counts([clique])[clique].ravel() for clique in PLAIN.cliques]
     inside: dict[str, list[np.ndarray]] = {}
@@ -168,7 +173,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(workload: Workload) -> N
 
 
 def test_files_keep_everything(tmp_path: Path) -> None:
-    release = hush.plan(MIXED, BUDGET).release(TABLE)
+    release = residual_plan(MIXED, BUDGET).release(TABLE)
     release.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
     assert isinstance(loaded, ResidualRelease)
@@ -182,7 +187,7 @@ def test_files_keep_everything(tmp_path: Path) -> None:
 
 
 def test_plans_keep_everything(tmp_path: Path) -> None:
-    plan = hush.plan(MIXED, Budget(epsilon=2.0, delta=1e-6), loss="maxvar", max_rows_per_unit=3)
+    plan = residual_plan(MIXED, Budget(epsilon=2.0, delta=1e-6), loss="maxvar", max_rows_per_unit=3)
     plan.save(tmp_path / "p.hush")
     loaded = hush.load(tmp_path / "p.hush")
     assert str(loaded) == str(plan)
@@ -193,7 +198,7 @@ def test_plans_keep_everything(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", None])
 def test_files_that_are_cut_or_foreign_are_refused(tmp_path: Path, damage: bytes | None) -> None:
     path = tmp_path / "x.hush"
-    hush.plan(PLAIN, BUDGET).release(TABLE).save(path)
+    residual_plan(PLAIN, BUDGET).release(TABLE).save(path)
     path.write_bytes(path.read_bytes()[:-40] if damage is None else damage)
     with pytest.raises(ArchiveError, match="not a hush"):
         hush.load(path)
@@ -201,10 +206,10 @@ def test_files_that_are_cut_or_foreign_are_refused(tmp_path: Path, damage: bytes
 
 def test_units_of_several_rows_are_paid_for() -> None:
     table = TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=3), units=[1, 1, 1, 1, 2, 3])
-    plan = hush.plan(PLAIN, BUDGET, max_rows_per_unit=3)
+    plan = residual_plan(PLAIN, BUDGET, max_rows_per_unit=3)
     release = plan.release(table)
     assert spent(release.statement.event) <= Fraction(BUDGET.rho)
-    one = hush.plan(PLAIN, BUDGET)
+    one = residual_plan(PLAIN, BUDGET)
     assert plan.rmse == pytest.approx(3 * one.rmse, rel=1e-6)
     with pytest.raises(DataError, match="max_rows_per_unit=3"):
         one.release(table)
@@ -212,7 +217,7 @@ def test_units_of_several_rows_are_paid_for() -> None:
 
 def test_the_ledger_is_charged_first_and_once(tmp_path: Path) -> None:
     path = tmp_path / "budget.db"
-    plan = hush.plan(PLAIN, BUDGET)
+    plan = residual_plan(PLAIN, BUDGET)
     release = plan.release(TABLE, ledger=path, name="first")
     ledger = Ledger.open(path)
     assert ledger.budget == BUDGET
@@ -237,7 +242,7 @@ class Stopping(TinyTable):
 
 def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", 10)
-    plan = hush.plan(PLAIN, BUDGET)
+    plan = residual_plan(PLAIN, BUDGET)
     with pytest.raises(InterruptedRelease, match="paid for and kept") as stopped:
         plan.release(Stopping(DOMAIN, ROWS), ledger=tmp_path / "budget.db")
     partial = stopped.value.release
@@ -254,18 +259,18 @@ def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, monkeypatch: pytes
 
 
 def test_seeded_releases_are_stamped(tmp_path: Path) -> None:
-    release = hush.plan(PLAIN, BUDGET).release(TABLE, entropy=NotPrivateEntropy(1))
+    release = residual_plan(PLAIN, BUDGET).release(TABLE, entropy=NotPrivateEntropy(1))
     assert "NOT PRIVATE" in repr(release)
     release.save(tmp_path / "x.hush")
     assert "NOT PRIVATE" in repr(hush.load(tmp_path / "x.hush"))
-    assert "NOT PRIVATE" not in repr(hush.plan(PLAIN, BUDGET).release(TABLE))
+    assert "NOT PRIVATE" not in repr(residual_plan(PLAIN, BUDGET).release(TABLE))
 
 
 def test_smallest_budget_for_an_error() -> None:
     plan = hush.plan_for_error(PLAIN, 5.0)
     assert plan.rmse == pytest.approx(5.0, rel=1e-6)
     assert plan.rmse <= 5.0
-    assert hush.plan(PLAIN, Budget(rho=0.999 * plan.budget.rho)).rmse > 5.0  # type: ignore[operator]
+    assert residual_plan(PLAIN, Budget(rho=0.999 * plan.budget.rho)).rmse > 5.0  # type: ignore[operator]
     widest = hush.plan_for_error(Workload.upto(DOMAIN, 2), 5.0, "maxvar", max_rows_per_unit=2)
     assert widest.max_variance**0.5 <= 5.0 * (1 + 1e-9)
     assert spent(
@@ -275,7 +280,7 @@ def test_smallest_budget_for_an_error() -> None:
 
 def test_max_variance_plans_beat_rmse_plans_at_their_own_game() -> None:
     workload = Workload.upto(DOMAIN, 2)
-    total, largest = hush.plan(workload, BUDGET), hush.plan(workload, BUDGET, loss="maxvar")
+    total, largest = residual_plan(workload, BUDGET), residual_plan(workload, BUDGET, loss="maxvar")
     assert largest.max_variance <= total.max_variance  # type: ignore[operator]
     assert total.rmse <= largest.rmse  # type: ignore[operator]
 
@@ -286,17 +291,17 @@ OTHER = TinyTable(Domain({"a": 2, "b": 4, "c": 2}), ROWS)
 @pytest.mark.parametrize(
     ("run", "error", "text"),
     [
-        (lambda: hush.plan(PLAIN, Budget(epsilon=1.0)), BudgetError, "add a delta"),
+        (lambda: residual_plan(PLAIN, Budget(epsilon=1.0)), BudgetError, "add a delta"),
         (lambda: hush.plan(PLAIN, BUDGET, mechanism="magic"), WorkloadError, "'magic'"),
         (lambda: hush.plan(PLAIN, BUDGET, mechanism=3), WorkloadError, "plan method"),
-        (lambda: hush.plan(PLAIN, BUDGET, loss="l7"), WorkloadError, "'l7'"),
+        (lambda: residual_plan(PLAIN, BUDGET, loss="l7"), WorkloadError, "'l7'"),
         (lambda: hush.plan(PLAIN, 1.0), BudgetError, "expected a Budget"),
         (lambda: hush.plan([("a",)], BUDGET), WorkloadError, "expected a Workload"),
-        (lambda: hush.plan(PLAIN, BUDGET, max_rows_per_unit=0), BudgetError, "max_rows_per_unit=0"),
+        (lambda: residual_plan(PLAIN, BUDGET, max_rows_per_unit=0), BudgetError, "max_rows_per_unit=0"),
         (lambda: hush.plan_for_error(PLAIN, 0.0), WorkloadError, "target=0.0"),
-        (lambda: hush.plan(PLAIN, BUDGET).release(OTHER), DataError, "'b' has 3 levels in the plan, 4"),
+        (lambda: residual_plan(PLAIN, BUDGET).release(OTHER), DataError, "'b' has 3 levels in the plan, 4"),
         (
-            lambda: hush.plan(Workload.kway(Domain({f"x{i}": 1000 for i in range(6)}), 6), BUDGET),
+            lambda: residual_plan(Workload.kway(Domain({f"x{i}": 1000 for i in range(6)}), 6), BUDGET),
             SizeError,
             "fewer attributes",
         ),
@@ -311,7 +316,7 @@ def test_bad_input_is_refused_before_anything_is_charged(run: object, error: typ
 
 def test_bad_input_makes_no_ledger(tmp_path: Path) -> None:
     with pytest.raises(HushError):
-        hush.plan(PLAIN, BUDGET).release(OTHER, ledger=tmp_path / "budget.db")
+        residual_plan(PLAIN, BUDGET).release(OTHER, ledger=tmp_path / "budget.db")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -324,7 +329,7 @@ def test_mechanism_objects_go_where_names_go() -> None:
 @pytest.mark.parametrize("kind", ["nonnegative", "whole"])
 def test_tables_for_display_are_not_negative_and_agree(kind: str) -> None:
     """Rows are few and noise is large, so that unbiased tables have negative cells."""
-    release = hush.plan(Workload.upto(DOMAIN, 2), BUDGET).release(TABLE, entropy=NotPrivateEntropy(3))
+    release = residual_plan(Workload.upto(DOMAIN, 2), BUDGET).release(TABLE, entropy=NotPrivateEntropy(3))
     raw = release.tables()
     assert min(table.min() for table in raw.values()) < 0
     made = release.tables(kind=kind)
@@ -340,17 +345,17 @@ def test_tables_for_display_are_not_negative_and_agree(kind: str) -> None:
 
 def test_unknown_kinds_of_tables_are_refused() -> None:
     with pytest.raises(WorkloadError, match="kind='rounded'"):
-        hush.plan(PLAIN, BUDGET).release(TABLE).tables(kind="rounded")
+        residual_plan(PLAIN, BUDGET).release(TABLE).tables(kind="rounded")
 
 
 def test_frames_and_paths_are_not_tables() -> None:
     with pytest.raises(DataError, match="write hush.read"):
-        hush.plan(PLAIN, BUDGET).release("people.csv")  # type: ignore[arg-type]
+        residual_plan(PLAIN, BUDGET).release("people.csv")  # type: ignore[arg-type]
 
 
 def test_answers_say_that_rows_of_a_unit_were_left_out() -> None:
     table = TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=2), units=[1, 1, 1, 2, 2, 3])
-    release = hush.plan(PLAIN, BUDGET, max_rows_per_unit=2).release(table)
+    release = residual_plan(PLAIN, BUDGET, max_rows_per_unit=2).release(table)
     assert "at most 2 rows of each id" in str(release.marginal("a"))
     assert "at most 2 rows of each id" in str(release.sql("SELECT COUNT(*) FROM t"))
 
@@ -361,14 +366,14 @@ def test_what_does_not_fit_in_memory_is_refused_before_the_charge(
     monkeypatch.setattr("hush.mechanisms.residual.available_memory", lambda: 10**6)
     table = TinyTable(DOMAIN, ROWS)
     with pytest.raises(SizeError, match="releasing needs about"):
-        hush.plan(PLAIN, BUDGET).release(table, ledger=tmp_path / "budget.db")
+        residual_plan(PLAIN, BUDGET).release(table, ledger=tmp_path / "budget.db")
     assert table.reads == 0
     assert not (tmp_path / "budget.db").exists()
 
 
 def test_combinations_across_tables_have_exact_errors() -> None:
     """The share of a = 1 among c = 1 minus that of b = 2: three tables at once, against 600 releases."""
-    plan = hush.plan(PLAIN, BUDGET)
+    plan = residual_plan(PLAIN, BUDGET)
     parts = [(("a",), np.array([0.0, 1.0])), (("b", "c"), np.eye(3, 2)), (("b", "a"), -np.ones((3, 2)))]
     values, errors = [], set()
     for seed in range(600):

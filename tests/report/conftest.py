@@ -73,6 +73,9 @@ class StandIn(Release):
     def estimates(self) -> StandInEstimates:
         return self._estimates
 
+    def contradiction(self) -> None:
+        return None
+
     def _pack(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {}
 

@@ -6,6 +6,9 @@
 Plan(residual, 1 tables, rho=0.5)
 """
 
+from hush.mechanisms.direct import Direct
+from hush.mechanisms.hdmm import HDMM
+from hush.mechanisms.matrix import Matrix
 from hush.mechanisms.residual import Residual
 
-__all__ = ["Residual"]
+__all__ = ["HDMM", "Direct", "Matrix", "Residual"]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
+from hush.archive import ArchiveReader, write_archive
 from hush.domain import Domain
-from hush.errors import DataError, InterruptedRelease
+from hush.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, WorkloadError
 from hush.mechanisms.plan_table import plan_text
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
@@ -24,10 +26,12 @@ from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema, Unit
 from hush.workloads import Workload
+from hush.workloads.storage import pack_domain, pack_workload, unpack_domain, unpack_workload
 
 Progress = Callable[[float], None]
 PLAN_KIND = "plan"
 PLAN_VERSION = 1
+ROUNDING = Fraction(1, 10**9)  # another version may turn the same epsilon into a rho that differs in the last digits
 
 
 class Table(Protocol):
@@ -51,6 +55,15 @@ class Collector(Protocol):
     def release(self, schema: Schema, statement: Statement, *, complete: bool) -> Release: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One mechanism in a comparison: its predicted RMSE, or why it was left out."""
+
+    name: str
+    rmse: float | None
+    reason: str = ""
+
+
 class Plan(ABC):
     """A workload, a budget, and the noise that fits both; holds no data and may be published.
 
@@ -60,13 +73,32 @@ class Plan(ABC):
     mechanism: str
 
     def __init__(
-        self, *, workload: Workload, budget: Budget, neighbours: Neighbours, max_rows_per_unit: int, loss: str
+        self,
+        *,
+        strategy: Any,
+        workload: Workload,
+        budget: Budget,
+        neighbours: Neighbours,
+        max_rows_per_unit: int,
+        loss: str,
     ) -> None:
+        self.strategy = strategy
         self.workload = workload
         self.budget = budget
         self.neighbours = neighbours
-        self.max_rows_per_unit = max_rows_per_unit
+        self.max_rows_per_unit = rows_per_unit(max_rows_per_unit)
         self.loss = loss
+        self.ranking: tuple[Ranked, ...] = ()  # the mechanisms that were compared, best first
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The pure epsilon that releasing costs at most; None where the noise has none."""
+        return None
+
+    @property
+    def lower_bound(self) -> tuple[float, str] | None:
+        """An RMSE that no unbiased linear mechanism of this cost and noise can beat, and which bound it is."""
+        return None
 
     @property
     @abstractmethod
@@ -103,8 +135,17 @@ class Plan(ABC):
         """Memory and time that releasing will take, roughly, in words."""
 
     @abstractmethod
-    def save(self, path: str | Path) -> None:
-        """Write the plan to a file that `hush.load` reads; it holds no data."""
+    def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        """What the mechanism stores beside the workload: a manifest entry and arrays."""
+
+    @classmethod
+    @abstractmethod
+    def _unpack(cls, domain: Domain, entry: Any, archive: ArchiveReader) -> Any:
+        """The strategy that `_pack` stored."""
+
+    @abstractmethod
+    def contradiction(self) -> str | None:
+        """What a plan from a file shows that it would not do, in words; None where all is well."""
 
     @abstractmethod
     def requests(self) -> list[Request]:
@@ -118,6 +159,45 @@ class Plan(ABC):
     def domain(self) -> Domain:
         """The attributes and their sizes."""
         return self.workload.domain
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the budget covers the cost."""
+        if self.budget.pure:
+            return self.epsilon is not None and self.epsilon <= Fraction(self.budget.epsilon or 0.0) * (1 + ROUNDING)
+        return self.rho <= Fraction(self.budget.rho) * (1 + ROUNDING)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file that `hush.load` reads; it holds no data."""
+        entry, arrays = self._pack()
+        workload, workload_arrays = pack_workload(self.workload)
+        manifest = {
+            "mechanism": self.mechanism,
+            "loss": self.loss,
+            "budget": self.budget.to_json(),
+            "neighbours": self.neighbours.name,
+            "max_rows_per_unit": self.max_rows_per_unit,
+            "domain": pack_domain(self.domain),
+            "workload": workload,
+            "strategy": entry,
+        }
+        write_archive(path, kind=PLAN_KIND, version=PLAN_VERSION, manifest=manifest, arrays=arrays | workload_arrays)
+
+    @classmethod
+    def unpack(cls, archive: ArchiveReader) -> Self:
+        """The plan that `save` wrote."""
+        domain = unpack_domain(archive.manifest.get("domain"))
+        try:
+            return cls(
+                strategy=cls._unpack(domain, archive.manifest.get("strategy"), archive),
+                workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
+                budget=Budget.from_json(archive.manifest.get("budget")),
+                neighbours=Neighbours[archive.field("neighbours", str)],
+                max_rows_per_unit=archive.field("max_rows_per_unit", int),
+                loss=archive.field("loss", str),
+            )
+        except (BudgetError, WorkloadError, KeyError):
+            raise ArchiveError("the file's plan contradicts itself; make it anew") from None
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -181,6 +261,13 @@ class Plan(ABC):
                 f"the plan is for units of at most {self.max_rows_per_unit} rows, the table has {table.unit.max_rows}; "
                 f"plan again with max_rows_per_unit={table.unit.max_rows}"
             )
+
+
+def rows_per_unit(rows: int) -> int:
+    """The number of rows that a privacy unit may have, checked."""
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise BudgetError(f"max_rows_per_unit={rows!r}: expected an integer >= 1")
+    return rows
 
 
 def _watched(answers: Iterator[Noisy], requests: list[Request], progress: Progress | None) -> Iterator[Noisy]:

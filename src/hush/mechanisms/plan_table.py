@@ -75,6 +75,7 @@ def _facts(plan: Plan) -> Table:
     facts.add_column(overflow="fold")
     lines = [
         ("Error", f"RMSE {_short(plan.rmse)}, largest standard error {_short(_root(plan.max_variance))}"),
+        *_comparison(plan),
         ("Optimal", plan.optimality),
         ("Privacy", _privacy(plan)),
         ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
@@ -87,8 +88,23 @@ def _facts(plan: Plan) -> Table:
     return facts
 
 
+def _comparison(plan: Plan) -> list[tuple[str, str]]:
+    """The mechanisms that were compared, best first, with the bound that none can beat; and those left out."""
+    if not plan.ranking:
+        return []
+    tried = [f"{own.name} {_short(own.rmse)}" for own in plan.ranking if own.rmse is not None]
+    if plan.lower_bound is not None:
+        tried.append(f"lower bound {_short(plan.lower_bound[0])}")
+    lines = [("Compared", f"RMSE by mechanism: {', '.join(tried)}; {plan.mechanism} is taken")]
+    lines.extend(("Left out", f"{own.name}: {own.reason}") for own in plan.ranking if own.rmse is None)
+    return lines
+
+
 def _privacy(plan: Plan) -> str:
     """The budget in every digit, and what is spent of it rounded up."""
+    if plan.epsilon is not None:
+        spent = f"spends epsilon={shown_up(plan.epsilon)} of pure DP"
+        return f"{plan.budget}; {spent}, which is rho={shown_up(plan.rho)} of zCDP at most"
     delta, zcdp = plan.budget.delta or 1e-9, Budget(rho=float_up(plan.rho))
     mu = zcdp.mu  # rounded down, as befits a budget
     if Fraction(mu) ** 2 < 2 * plan.rho:

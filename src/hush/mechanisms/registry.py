@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from hush.errors import WorkloadError
+from hush.mechanisms import auto, direct, hdmm, matrix, residual
 from hush.mechanisms.plan import Plan
-from hush.mechanisms.residual import NAME as RESIDUAL
-from hush.mechanisms.residual import Residual, ResidualPlan, ResidualRelease
 from hush.privacy.budget import Budget
 from hush.privacy.neighbours import Neighbours
-from hush.strategies.losses import Loss
+from hush.strategies.losses import Loss, SumOfVariances, loss_of
 from hush.workloads import Workload
 
 
@@ -20,8 +20,25 @@ class Mechanism(Protocol):
     def plan(self, workload: Workload, budget: Budget, *, neighbours: Neighbours, max_rows_per_unit: int) -> Plan: ...
 
 
-PLANS: dict[str, Any] = {RESIDUAL: ResidualPlan}
-RELEASES: dict[str, Any] = {RESIDUAL: ResidualRelease}
+PLANS: dict[str, Any] = {
+    residual.NAME: residual.ResidualPlan,
+    hdmm.NAME: hdmm.HDMMPlan,
+    matrix.NAME: matrix.MatrixPlan,
+    direct.NAME: direct.DirectPlan,
+}
+RELEASES: dict[str, Any] = {
+    residual.NAME: residual.ResidualRelease,
+    hdmm.NAME: hdmm.HDMMRelease,
+    matrix.NAME: matrix.MatrixRelease,
+    direct.NAME: direct.DirectRelease,
+}
+MECHANISMS: dict[str, Callable[[str | Loss], Mechanism]] = {
+    auto.NAME: lambda loss: auto.Auto(loss=loss),
+    residual.NAME: lambda loss: residual.Residual(loss=loss),
+    hdmm.NAME: lambda loss: _for_rmse(hdmm.NAME, loss, hdmm.HDMM()),
+    matrix.NAME: lambda loss: matrix.Matrix(loss=loss),
+    direct.NAME: lambda loss: _for_rmse(direct.NAME, loss, direct.Direct()),
+}
 
 
 def mechanism_of(mechanism: str | Mechanism, loss: str | Loss) -> Mechanism:
@@ -30,6 +47,12 @@ def mechanism_of(mechanism: str | Mechanism, loss: str | Loss) -> Mechanism:
         if not hasattr(mechanism, "plan"):
             raise WorkloadError(f"mechanism={mechanism!r}: expected a name or an object with a plan method")
         return mechanism
-    if mechanism in ("auto", RESIDUAL):
-        return Residual(loss=loss)
-    raise WorkloadError(f"mechanism={mechanism!r}: expected one of auto, {', '.join(PLANS)}")
+    if mechanism not in MECHANISMS:
+        raise WorkloadError(f"mechanism={mechanism!r}: expected one of {', '.join(MECHANISMS)}")
+    return MECHANISMS[mechanism](loss)
+
+
+def _for_rmse(name: str, loss: str | Loss, mechanism: Mechanism) -> Mechanism:
+    if not isinstance(loss_of(loss), SumOfVariances):
+        raise WorkloadError(f"mechanism={name!r} makes 'rmse' small, nothing else; use 'residual' or 'matrix'")
+    return mechanism

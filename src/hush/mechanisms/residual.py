@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hush.archive import ArchiveReader, write_archive
-from hush.errors import ArchiveError, BudgetError, SizeError, WorkloadError
+from hush.archive import ArchiveReader
+from hush.domain import Domain
+from hush.errors import ArchiveError, SizeError, WorkloadError
 from hush.inference.answers import ResidualAnswers
 from hush.inference.covariance import variance_of
 from hush.inference.residual import Reconstruction
 from hush.inference.residual_estimates import ResidualEstimates
-from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Collector, Plan
+from hush.mechanisms.plan import Collector, Plan, rows_per_unit
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
 from hush.privacy.gate import BATCH_CELLS, Noisy, Request
@@ -29,23 +29,22 @@ from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.strategies.basis import Basis
+from hush.strategies.bounds import lower_bound
 from hush.strategies.coefficients import mean_variances
+from hush.strategies.linear_storage import narrow
 from hush.strategies.losses import Loss
+from hush.strategies.noise_kind import NoiseKind, unit_variance
 from hush.strategies.residual import ResidualStrategy
 from hush.strategies.residual_query import check_measurable, requests
 from hush.strategies.select import select_for_target, select_residual
 from hush.strategies.storage import pack_strategy, unpack_strategy
+from hush.strategies.term_grams import TermGrams
 from hush.strategies.terms import TermTable
 from hush.workloads import Workload
-from hush.workloads.storage import (
-    pack_domain,
-    pack_workload,
-    unpack_domain,
-    unpack_workload,
-)
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 NAME = "residual"
+EXTREME = 1e100  # errors of larger noise or weights could not be computed as floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Residual:
         max_rows_per_unit: int = 1,
     ) -> ResidualPlan:
         """The noise that makes the loss smallest within the budget."""
-        share = Fraction(budget.rho) / _rows(max_rows_per_unit) ** 2
+        share = Fraction(budget.rho) / rows_per_unit(max_rows_per_unit) ** 2
         found = select_residual(workload, rho=share, loss=self.loss, bases=self.bases, neighbours=neighbours)
         return ResidualPlan(
             strategy=found.checked(),
@@ -91,7 +90,7 @@ class Residual:
         """The smallest budget, in zCDP, that reaches a target: the RMSE, or the largest standard error for "maxvar"."""
         found = select_for_target(workload, target=target, loss=self.loss, bases=self.bases, neighbours=neighbours)
         strategy = found.checked()
-        rho = strategy.rho * _rows(max_rows_per_unit) ** 2
+        rho = strategy.rho * rows_per_unit(max_rows_per_unit) ** 2
         return ResidualPlan(
             strategy=strategy,
             workload=workload,
@@ -107,9 +106,10 @@ class ResidualPlan(Plan):
 
     mechanism = NAME
 
+    strategy: ResidualStrategy
+
     def __init__(self, *, strategy: ResidualStrategy, **common: Any) -> None:
-        super().__init__(**common)
-        self.strategy = strategy
+        super().__init__(strategy=strategy, **common)
         check_measurable(strategy)
 
     @cached_property
@@ -118,8 +118,10 @@ class ResidualPlan(Plan):
         return self.strategy.rmse(self.workload)
 
     @cached_property
-    def max_variance(self) -> float:
-        """The largest variance of a query of the workload, weights left aside."""
+    def max_variance(self) -> float | None:
+        """The largest variance of a query of the workload, weights left aside; None where queries are not listed."""
+        if not all(term.listed for term in self.workload):
+            return None
         return self.strategy.max_variance(self.workload, weighted=False)
 
     @cached_property
@@ -132,6 +134,18 @@ class ResidualPlan(Plan):
     def rho(self) -> Fraction:
         """The zCDP that releasing costs at most."""
         return self.strategy.rho * self.max_rows_per_unit**2
+
+    @cached_property
+    def lower_bound(self) -> tuple[float, str] | None:
+        """The SVD bound: in closed form for marginals, through the Gram matrices of other queries."""
+        if self.neighbours is not Neighbours.ADD_REMOVE:
+            return None
+        found, name = self.strategy.lower_bound(self.workload), "singular value bound"
+        if found is None:
+            total, name = lower_bound(TermGrams.of(self.workload))
+            found = total * unit_variance(NoiseKind.GAUSSIAN, self.strategy.rho)
+        weights = sum(term.weight * term.queries for term in self.workload)
+        return math.sqrt(found / weights), name
 
     @property
     def optimality(self) -> str:
@@ -164,37 +178,16 @@ class ResidualPlan(Plan):
         """One noisy residual table per set of the closure."""
         return requests(self.strategy)
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan to a file that `hush.load` reads; it holds no data."""
-        entry, arrays = pack_strategy(self.strategy)
-        workload, workload_arrays = pack_workload(self.workload)
-        manifest = {
-            "mechanism": NAME,
-            "loss": self.loss,
-            "budget": self.budget.to_json(),
-            "neighbours": self.neighbours.name,
-            "max_rows_per_unit": self.max_rows_per_unit,
-            "domain": pack_domain(self.domain),
-            "workload": workload,
-            "strategy": entry,
-        }
-        write_archive(path, kind=PLAN_KIND, version=PLAN_VERSION, manifest=manifest, arrays=arrays | workload_arrays)
+    def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        return pack_strategy(self.strategy)
 
     @classmethod
-    def unpack(cls, archive: ArchiveReader) -> ResidualPlan:
-        """The plan that `save` wrote."""
-        domain = unpack_domain(archive.manifest.get("domain"))
-        try:
-            return cls(
-                strategy=unpack_strategy(domain, archive.manifest.get("strategy"), archive),
-                workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
-                budget=Budget.from_json(archive.manifest.get("budget")),
-                neighbours=Neighbours[archive.field("neighbours", str)],
-                max_rows_per_unit=_rows(archive.field("max_rows_per_unit", int)),
-                loss=archive.field("loss", str),
-            )
-        except (BudgetError, WorkloadError, KeyError):
-            raise ArchiveError("the file's plan contradicts itself; make it anew") from None
+    def _unpack(cls, domain: Domain, entry: Any, archive: ArchiveReader) -> ResidualStrategy:
+        return unpack_strategy(domain, entry, archive)
+
+    def contradiction(self) -> str | None:
+        """What the plan shows that it would not do."""
+        return _contradiction(self.strategy, self.workload, self.neighbours)
 
     def _collector(self) -> Collector:
         needed, free = self.memory, available_memory()
@@ -257,9 +250,15 @@ class ResidualRelease(Release):
         value = Quantity("value", np.array([estimate]), np.array([math.sqrt(variance)]))
         return Answers(groups=(), quantities=(value,), level=level, notes=self._notes())
 
+    def contradiction(self) -> str | None:
+        """What the release shows that it does not hold."""
+        if self.complete and not self.answers.filled.all():
+            return "it says it is complete, and lacks tables"
+        return _contradiction(self.answers.strategy, self.workload, self.statement.neighbours)
+
     def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         entry, arrays = pack_strategy(self.answers.strategy)
-        return entry, arrays | {"noisy": _narrow(self.answers.flat), "filled": self.answers.filled}
+        return entry, arrays | {"noisy": narrow(self.answers.flat), "filled": self.answers.filled}
 
     @classmethod
     def unpack(cls, archive: ArchiveReader, **common: Any) -> ResidualRelease:
@@ -275,18 +274,16 @@ class ResidualRelease(Release):
         return cls(answers=answers, **common)
 
 
-def _narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same integers in the smallest type that holds them."""
-    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
-    kinds = (np.int8, np.int16, np.int32, np.int64)
-    fitting = next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
-    return values.astype(fitting)
-
-
-def _rows(max_rows_per_unit: int) -> int:
-    if isinstance(max_rows_per_unit, bool) or not isinstance(max_rows_per_unit, int) or max_rows_per_unit < 1:
-        raise BudgetError(f"max_rows_per_unit={max_rows_per_unit!r}: expected an integer >= 1")
-    return max_rows_per_unit
+def _contradiction(strategy: ResidualStrategy, workload: Workload, neighbours: Neighbours) -> str | None:
+    """Where a strategy measures other sets, or for other neighbours, than are shown."""
+    if TermTable.of(workload).closure() != strategy.closure:
+        return "it measures other tables than its workload asks for"
+    if strategy.neighbours is not neighbours:
+        return "its noise is for other neighbours than it states"
+    numbers = np.concatenate([strategy.sigma_squared, workload.weights])
+    if not ((numbers > 1 / EXTREME) & (numbers < EXTREME)).all():
+        return f"its noise or its weights are beyond {EXTREME:g}"
+    return None
 
 
 def _loss_name(loss: str | Loss) -> str:

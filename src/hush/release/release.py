@@ -58,6 +58,10 @@ class Release(ABC):
         """Counts and covariances."""
 
     @abstractmethod
+    def contradiction(self) -> str | None:
+        """What a release from a file shows that it does not hold, in words; None where all is well."""
+
+    @abstractmethod
     def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """What the mechanism stores beside the workload: a manifest entry and arrays."""
 

@@ -33,7 +33,8 @@ class Profile:
             a, b = np.array([(n - 1) / n]), np.array([1 / n**2])
         else:
             a, b = basis.query_variances(block), basis.query_mean(block)
-        return cls(float(a.mean()), float(b.mean()), upper_right_hull(np.column_stack([a, b])))
+        share = block.shape[0] / block.queries  # one, except where queries are known by their Gram matrix alone
+        return cls(float(a.mean()) * share, float(b.mean()) * share, upper_right_hull(np.column_stack([a, b])))
 
 
 def upper_right_hull(points: Floats) -> Floats:  # points: (n, 2)

@@ -66,7 +66,7 @@ class TermTable:
     @property
     def queries(self) -> Floats:
         """How many numbers each term asks for: (terms,)."""
-        rows = np.array([block.shape[0] for _, block in self.blocks], dtype=np.float64)
+        rows = np.array([block.queries for _, block in self.blocks], dtype=np.float64)
         counts = np.empty(len(self.weights))
         for group in self.groups:
             counts[group.terms] = np.prod(rows[group.blocks], axis=1) if len(rows) else 1.0
@@ -102,7 +102,7 @@ class TermTable:
 
     def _shares(self) -> Floats:
         """For each block, the sum over terms of weight times queries on the other attributes."""
-        rows = np.array([block.shape[0] for _, block in self.blocks], dtype=np.float64)
+        rows = np.array([block.queries for _, block in self.blocks], dtype=np.float64)
         shares = np.zeros(len(self.blocks))
         for group in self.groups:
             if group.places.shape[1]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
-from hush.linops import Identity, LinearOperator
+from hush.linops import Equivalent, Identity, LinearOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,11 @@ class Term:
     def queries(self) -> int:
         """How many numbers it asks for."""
         return math.prod(block.queries for block in self.blocks)
+
+    @property
+    def listed(self) -> bool:
+        """Whether its queries are known one by one, and not through their Gram matrix alone."""
+        return not any(isinstance(block, Equivalent) for block in self.blocks)
 
     @property
     def plain(self) -> bool:

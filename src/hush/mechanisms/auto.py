@@ -1,0 +1,98 @@
+"""auto: plans with every mechanism that fits the workload and the budget; the least predicted error is taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hush.errors import HushError
+from hush.mechanisms.direct import Direct
+from hush.mechanisms.hdmm import HDMM
+from hush.mechanisms.matrix import Matrix
+from hush.mechanisms.plan import Plan, Ranked
+from hush.mechanisms.residual import Residual
+from hush.privacy.budget import Budget
+from hush.privacy.neighbours import Neighbours
+from hush.strategies.losses import Loss, MaxVariance, SumOfVariances, loss_of
+from hush.workloads import Workload
+
+NAME = "auto"
+LARGEST_MATRIX = 1024  # cells up to which an explicit strategy is tried unasked
+MOST_TERMS = 1000  # terms up to which HDMM is tried unasked
+TIE = 1e-3  # the first of the list wins unless another is better by this much
+
+Maker = Callable[[], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """Compares residual, matrix, hdmm and direct noise by predicted error; the plan's `ranking` says how each did."""
+
+    loss: str | Loss = "rmse"
+
+    def plan(
+        self,
+        workload: Workload,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        max_rows_per_unit: int = 1,
+    ) -> Plan:
+        """The plan of least predicted error; reads no data, so looking at several costs no privacy."""
+        options = {"neighbours": neighbours, "max_rows_per_unit": max_rows_per_unit}
+        loss = loss_of(self.loss)
+        made: list[tuple[str, Plan]] = []
+        left_out: list[Ranked] = []
+        problem: HushError | None = None
+        for name, reason, maker in _candidates(workload, budget, self.loss, options):
+            if reason:
+                left_out.append(Ranked(name, None, reason))
+                continue
+            try:
+                made.append((name, maker()))
+            except HushError as error:
+                problem = problem or error
+                left_out.append(Ranked(name, None, str(error)))
+        if not made:
+            raise problem or HushError("no mechanism fits the workload")
+        chosen = made[0]
+        for other in made[1:]:
+            if _error(other[1], loss) < _error(chosen[1], loss) * (1 - TIE):
+                chosen = other
+        found = sorted((Ranked(name, plan.rmse) for name, plan in made), key=lambda own: own.rmse or math.inf)
+        chosen[1].ranking = (*found, *left_out)
+        return chosen[1]
+
+
+def _candidates(
+    workload: Workload, budget: Budget, loss: str | Loss, options: dict[str, object]
+) -> list[tuple[str, str, Maker]]:
+    """Mechanisms in order of preference: name, why it is left out (or nothing), and how to make its plan."""
+    kind = loss_of(loss)
+    total = isinstance(kind, SumOfVariances)
+    asked = {name for term in workload for name in term.clique}
+    cells = math.prod(workload.domain[name] for name in asked)
+    optimal = workload.plain and not budget.pure
+    skipped = "" if not optimal else "no linear mechanism with Gaussian noise beats residual on marginals"
+    matrix = skipped
+    if not matrix and not (total or (isinstance(kind, MaxVariance) and not budget.pure)):
+        matrix = "it makes rmse or maxvar small, nothing else"
+    if not matrix and cells > LARGEST_MATRIX:
+        matrix = f"{cells:,} cells; name it to try, up to 4,096 cells"
+    hdmm = skipped or ("" if total else "it makes rmse small, nothing else")
+    if not hdmm and len(workload) > MOST_TERMS:
+        hdmm = f"{len(workload):,} terms take long; name it to try"
+    residual = "Gaussian noise needs a delta" if budget.pure else ""
+    direct = "" if total and len(workload) <= MOST_TERMS else "it is for rmse and fewer terms"
+    return [
+        ("residual", residual, lambda: Residual(loss=loss).plan(workload, budget, **options)),  # type: ignore[arg-type]
+        ("matrix", matrix, lambda: Matrix(loss=loss).plan(workload, budget, **options)),  # type: ignore[arg-type]
+        ("hdmm", hdmm, lambda: HDMM().plan(workload, budget, **options)),  # type: ignore[arg-type]
+        ("direct", direct, lambda: Direct().plan(workload, budget, **options)),  # type: ignore[arg-type]
+    ]
+
+
+def _error(plan: Plan, loss: Loss) -> float:
+    found = plan.max_variance if isinstance(loss, MaxVariance) else plan.rmse
+    return math.inf if found is None else found

@@ -1,0 +1,226 @@
+"""Plans and releases of linear strategies, whichever operator selected them: matrix, hdmm and direct share all this."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hush.archive import ArchiveReader
+from hush.domain import Domain
+from hush.errors import ArchiveError, SizeError
+from hush.inference.estimates import Estimates
+from hush.inference.linear_answers import LinearAnswers
+from hush.inference.local_estimates import LocalEstimates
+from hush.inference.marginal_answers import combine_marginals
+from hush.inference.residual_estimates import ResidualEstimates
+from hush.mechanisms.plan import Collector, Plan
+from hush.memory import available_memory, readable
+from hush.privacy.gate import Noisy, Request
+from hush.privacy.neighbours import Neighbours
+from hush.release.release import Release
+from hush.release.statement import Statement
+from hush.schema import Schema
+from hush.strategies.bounds import lower_bound
+from hush.strategies.draft import Recovery
+from hush.strategies.linear import LinearErrors, LinearStrategy
+from hush.strategies.linear_storage import narrow, pack_linear, unpack_linear
+from hush.strategies.noise_kind import NoiseKind, unit_variance
+from hush.strategies.term_grams import TermGrams
+from hush.workloads import Workload
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+EXTREME = 1e100
+
+
+class LinearPlan(Plan):
+    """A linear strategy for a workload, with the error of every answer known."""
+
+    strategy: LinearStrategy
+    release_class: ClassVar[type[LinearRelease]]
+
+    @cached_property
+    def errors(self) -> LinearErrors:
+        """The errors of every term."""
+        return self.strategy.errors(self.workload)
+
+    @property
+    def rmse(self) -> float:
+        """Root mean squared error over all queries of the workload, each counted as often as its weight."""
+        return self.errors.rmse
+
+    @property
+    def max_variance(self) -> float | None:
+        """The largest variance of a query of the workload, weights left aside; None for queries without rows."""
+        return self.errors.largest if all(term.listed for term in self.workload) else None
+
+    @property
+    def term_variances(self) -> Floats:
+        """The mean variance over the queries of each term of the workload."""
+        return self.errors.means
+
+    def variance(self, clique: Iterable[str]) -> float:
+        """The mean variance over the cells of a marginal."""
+        return self.strategy.variance(self.domain.clique(clique))
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The pure epsilon that releasing costs at most, under Laplace noise."""
+        return self.strategy.cost * self.max_rows_per_unit if self.strategy.noise is NoiseKind.LAPLACE else None
+
+    @property
+    def rho(self) -> Fraction:
+        """The zCDP that releasing costs at most: epsilon^2 / 2 under Laplace noise."""
+        if self.epsilon is not None:
+            return self.epsilon**2 / 2
+        return self.strategy.cost * self.max_rows_per_unit**2
+
+    @cached_property
+    def lower_bound(self) -> tuple[float, str] | None:
+        """An RMSE that no strategy can beat with this noise and budget, and which bound it is."""
+        if self.neighbours is not Neighbours.ADD_REMOVE:
+            return None
+        total, name = lower_bound(TermGrams.of(self.workload))
+        weights = sum(term.weight * term.queries for term in self.workload)
+        return math.sqrt(total * unit_variance(self.strategy.noise, self.strategy.cost) / weights), name
+
+    @property
+    def optimality(self) -> str:
+        """What is claimed of the error."""
+        found = f"{self.strategy.noise.value.capitalize()} noise, {self.strategy.method}"
+        if self.lower_bound is None:
+            return f"{found}; no lower bound is known"
+        bound, name = self.lower_bound
+        return f"{found}: {self.rmse / bound:.3f} times the lower bound, RMSE {bound:.3g} ({name})"
+
+    @property
+    def memory(self) -> int:
+        """Bytes that releasing takes at its peak, roughly: all answers, and the largest part three times over."""
+        largest = max(max(math.prod(part.query.shape), self.domain.size(part.clique)) for part in self.strategy.parts)
+        return 8 * self.strategy.numbers + 24 * largest
+
+    @property
+    def work(self) -> str:
+        """Memory and time that releasing will take, roughly."""
+        numbers, parts = self.strategy.numbers, len(self.strategy.parts)
+        seconds = 2e-7 * numbers + 1e-4 * parts
+        tables = "noisy table" if parts == 1 else "noisy tables"
+        return (
+            f"{parts:,} {tables}, {numbers:,} numbers; "
+            f"about {max(self.memory / 1e6, 1):,.0f} MB and {max(seconds, 0.1):,.1f} s beside counting"
+        )
+
+    def requests(self) -> list[Request]:
+        """One noisy product per part."""
+        return self.strategy.requests()
+
+    def contradiction(self) -> str | None:
+        """What the plan shows that it would not do."""
+        return _contradiction(self.strategy, self.workload, self.neighbours.name)
+
+    def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        return pack_linear(self.strategy)
+
+    @classmethod
+    def _unpack(cls, domain: Domain, entry: Any, archive: ArchiveReader) -> LinearStrategy:
+        return unpack_linear(domain, entry, archive)
+
+    def _collector(self) -> Collector:
+        needed, free = self.memory, available_memory()
+        if needed > 0.9 * free:
+            raise SizeError(
+                f"releasing needs about {readable(needed)}, more than the {readable(0.9 * free)} that can be had; "
+                "drop an attribute, use wider bins or ask for fewer attributes at once"
+            )
+        return _Collected(self)
+
+
+class _Collected:
+    """Answers of parts as they are taken, in the order of the strategy."""
+
+    def __init__(self, plan: LinearPlan) -> None:
+        self._plan = plan
+        self._answers = LinearAnswers(plan.strategy)
+        self._taken = 0
+
+    def add(self, answer: Noisy) -> None:
+        """Keep the next answer."""
+        self._answers[self._taken] = answer.values
+        self._taken += 1
+
+    def release(self, schema: Schema, statement: Statement, *, complete: bool) -> LinearRelease:
+        """The release of what was taken."""
+        return self._plan.release_class(
+            answers=self._answers,
+            schema=schema,
+            workload=self._plan.workload,
+            statement=statement,
+            complete=complete,
+        )
+
+
+class LinearRelease(Release):
+    """Noisy answers to a strategy; unbiased estimates of everything it supports."""
+
+    def __init__(self, *, answers: LinearAnswers, **common: Any) -> None:
+        super().__init__(**common)
+        self.answers = answers
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """Counts and covariances by the recovery of the strategy."""
+        if self.answers.strategy.recovery is Recovery.MARGINALS:
+            return ResidualEstimates(combine_marginals(self.answers))
+        return LocalEstimates(self.answers)
+
+    def contradiction(self) -> str | None:
+        """What the release shows that it does not hold."""
+        if self.complete and len(self.answers.filled) < len(self.answers.strategy.parts):
+            return "it says it is complete, and lacks tables"
+        return _contradiction(self.answers.strategy, self.workload, self.statement.neighbours.name)
+
+    def _notes(self) -> tuple[str, ...]:
+        strategy = self.answers.strategy
+        if strategy.recovery is not Recovery.LOCAL or len(strategy.parts) == 1:
+            return super()._notes()
+        return (*super()._notes(), "tables measured apart may disagree, within their errors.")
+
+    def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        entry, arrays = pack_linear(self.answers.strategy)
+        for index, values in enumerate(self.answers.values):
+            if values is not None:
+                arrays[f"noisy_{index}"] = narrow(values)
+        return entry | {"filled": [values is not None for values in self.answers.values]}, arrays
+
+    @classmethod
+    def unpack(cls, archive: ArchiveReader, **common: Any) -> LinearRelease:
+        """The release that `save` wrote."""
+        entry: dict[str, Any] = archive.field("measured", dict)
+        strategy = unpack_linear(common["workload"].domain, entry, archive)
+        answers = LinearAnswers(strategy)
+        filled = entry["filled"]
+        if len(filled) != len(strategy.parts) or not all(isinstance(own, bool) for own in filled):
+            raise ArchiveError("the file's noisy tables do not fit its strategy; get the release again")
+        for index in np.flatnonzero(filled).tolist():
+            values = archive.array(f"noisy_{index}")
+            if values.dtype.kind != "i" or values.shape != strategy.parts[index].query.shape:
+                raise ArchiveError("the file's noisy tables do not fit its strategy; get the release again")
+            answers[index] = values
+        return cls(answers=answers, **common)
+
+
+def _contradiction(strategy: LinearStrategy, workload: Workload, neighbours: str) -> str | None:
+    """Where a strategy does not support the workload shown, or is for other neighbours."""
+    if strategy.neighbours.name != neighbours:
+        return "its noise is for other neighbours than it states"
+    for term in workload:
+        if not strategy.supports(term):
+            return "it measures other tables than its workload asks for"
+    numbers = np.array([*workload.weights, *(part.variance for part in strategy.parts)])
+    if not ((numbers > 1 / EXTREME) & (numbers < EXTREME)).all():
+        return f"its noise or its weights are beyond {EXTREME:g}"
+    return None

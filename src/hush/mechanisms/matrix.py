@@ -1,0 +1,202 @@
+"""matrix: the matrix mechanism with an explicit strategy over the cells of all attributes that are asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hush.domain import Clique
+from hush.errors import SizeError, WorkloadError
+from hush.linops import Dense, LinearOperator
+from hush.mechanisms.linear import LinearPlan, LinearRelease
+from hush.mechanisms.noise_choice import choose_noise, per_row
+from hush.privacy.budget import Budget
+from hush.privacy.neighbours import Neighbours
+from hush.strategies import hierarchy
+from hush.strategies.approximations import l2_approximation, singular_value_approximation
+from hush.strategies.draft import Draft, PartDraft, Recovery
+from hush.strategies.eigen_design import eigen_design
+from hush.strategies.error import Floats, total_error
+from hush.strategies.integers import round_draft
+from hush.strategies.losses import Loss, MaxVariance, SumOfVariances, loss_of
+from hush.strategies.max_error import least_max_error
+from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.optimum import gram_factor, optimal_gram
+from hush.strategies.p_identity import optimise_theta
+from hush.strategies.p_identity import strategy as p_identity
+from hush.strategies.term_grams import TermGrams
+from hush.workloads import Workload
+
+NAME = "matrix"
+LARGEST_CELLS = 4096
+RIDGE = 1e-6  # of the mean variance asked for, so that rounding to integers cannot break support
+
+
+class MatrixRelease(LinearRelease):
+    """Noisy answers to an explicit strategy."""
+
+    mechanism = NAME
+
+
+class MatrixPlan(LinearPlan):
+    """An explicit strategy for a workload and a budget."""
+
+    mechanism = NAME
+    release_class = MatrixRelease
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """The matrix mechanism on a domain of up to 4096 cells, or on each attribute of one product of queries.
+
+    `strategy` is "best", or one of those in `STRATEGIES`. `noise` is "auto" (Laplace for pure epsilon, else Gaussian),
+    "gaussian" or "laplace". `loss` is "rmse", or "maxvar" under Gaussian noise. Under Gaussian noise "best" is the
+    certified optimum: no strategy has a smaller error, up to 1e-4.
+
+    Reference: [Li et al. 2010]; see `strategies` for each of them.
+    """
+
+    strategy: str = "best"
+    noise: str = "auto"
+    loss: str | Loss = "rmse"
+
+    def plan(
+        self,
+        workload: Workload,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        max_rows_per_unit: int = 1,
+    ) -> MatrixPlan:
+        """The strategy of least predicted error within the budget."""
+        kind, spent = choose_noise(self.noise, budget)
+        share = per_row(kind, spent, max_rows_per_unit)
+        return MatrixPlan(
+            strategy=round_draft(self._draft(workload, kind), budget=share, neighbours=neighbours),
+            workload=workload,
+            budget=spent,
+            neighbours=neighbours,
+            max_rows_per_unit=max_rows_per_unit,
+            loss=self.loss if isinstance(self.loss, str) else type(self.loss).__name__,
+        )
+
+    def _draft(self, workload: Workload, noise: NoiseKind) -> Draft:
+        loss = loss_of(self.loss)
+        if self.strategy != "best" and self.strategy not in STRATEGIES:
+            raise WorkloadError(f"strategy={self.strategy!r}: expected best, {', '.join(STRATEGIES)}")
+        if isinstance(loss, MaxVariance):
+            return _least_maximum(workload, noise)
+        if not isinstance(loss, SumOfVariances):
+            raise WorkloadError("the matrix mechanism makes 'rmse' or 'maxvar' small; use mechanism='residual'")
+        grams = TermGrams.of(workload)
+        sizes = [workload.domain.shape[place] for place in grams.asked]
+        names = [workload.domain.attributes[place] for place in grams.asked]
+        if not names:
+            raise WorkloadError("the workload asks for the total alone; use mechanism='residual' or 'direct'")
+        if len(grams) == 1:
+            found = [self._select(grams.gram(place, int(grams.index[0, place])), noise) for place in grams.asked]
+            groups: tuple[Clique, ...] = tuple((name,) for name in names)
+            error = float(grams.weights[0]) * math.prod(error for _, error, _ in found)
+        else:
+            gram = _joint_gram(grams, _require_small(sizes))
+            found, groups = [self._select(gram, noise)], (tuple(names),)
+            error = found[0][1]
+        method = " x ".join(dict.fromkeys(name for _, _, name in found))
+        part = PartDraft(groups, tuple(factor for factor, _, _ in found), 1.0, tuple(range(len(grams))))
+        return Draft(workload.domain, (part,), noise, Recovery.LOCAL, error, method)
+
+    def _select(self, gram: Floats, noise: NoiseKind) -> tuple[LinearOperator, float, str]:
+        """A strategy of sensitivity one for one axis, its error and its name."""
+        n = len(gram)
+        if n > LARGEST_CELLS:
+            raise SizeError(_too_large(n))
+        if self.strategy == "best":
+            tried = BEST[noise] if n & (n - 1) else (*BEST[noise], *POWERS[noise])
+        else:
+            tried = (self.strategy,)
+        best: tuple[LinearOperator, float, str] | None = None
+        for name in tried:
+            made = STRATEGIES[name](gram, noise)
+            error = total_error(gram, made, noise)
+            if best is None or error < best[1]:
+                best = (Dense(made.dense() / made.sensitivity(noise.norm)), error, name)
+        if best is None:
+            raise WorkloadError("no strategy was tried; name one")
+        return best
+
+
+def _optimal(gram: Floats, noise: NoiseKind) -> LinearOperator:
+    n = len(gram)
+    ridge = RIDGE * np.trace(gram) / n * np.eye(n)
+    return optimal_gram(gram_factor(gram + ridge)).checked().strategy
+
+
+def _p_identity(gram: Floats, noise: NoiseKind) -> LinearOperator:
+    return p_identity(optimise_theta(gram).value)
+
+
+STRATEGIES: dict[str, Callable[[Floats, NoiseKind], LinearOperator]] = {
+    "optimal": _optimal,
+    "p-identity": _p_identity,
+    "eigen": lambda gram, noise: eigen_design(gram).checked(),
+    "l2": lambda gram, noise: l2_approximation(gram).checked(),
+    "singular": lambda gram, noise: singular_value_approximation(gram),
+    "identity": lambda gram, noise: hierarchy.identity(len(gram)),
+    "hierarchical": lambda gram, noise: hierarchy.hierarchical(len(gram)),
+    "hb": lambda gram, noise: hierarchy.hb(len(gram)),
+    "wavelet": lambda gram, noise: hierarchy.wavelet(len(gram)),
+    "short-wavelet": lambda gram, noise: hierarchy.short_wavelet(len(gram)),
+}
+BEST = {
+    NoiseKind.GAUSSIAN: ("optimal", "identity"),
+    NoiseKind.LAPLACE: ("p-identity", "l2", "hb", "hierarchical", "identity"),
+}
+POWERS: dict[NoiseKind, tuple[str, ...]] = {NoiseKind.GAUSSIAN: (), NoiseKind.LAPLACE: ("short-wavelet",)}
+
+
+def _joint_gram(grams: TermGrams, cells: int) -> Floats:
+    """sum_j w_j kron_i V_i^(j) over the attributes that are asked for."""
+    total = np.zeros((cells, cells))
+    for weight, index in zip(grams.weights, grams.index, strict=True):
+        product = np.full((1, 1), weight)
+        for place in grams.asked:
+            product = np.kron(product, grams.gram(place, int(index[place])))
+        total += product
+    return total
+
+
+def _least_maximum(workload: Workload, noise: NoiseKind) -> Draft:
+    """The draft whose largest weighted variance over the queries is least, under Gaussian noise."""
+    if noise is not NoiseKind.GAUSSIAN:
+        raise WorkloadError("the least maximum error is known for Gaussian noise alone; use loss='rmse'")
+    grams = TermGrams.of(workload)
+    names = tuple(workload.domain.attributes[place] for place in grams.asked)
+    _require_small(list(workload.domain.sizes(names)))
+    rows = []
+    for term in workload:
+        own = dict(zip(term.clique, term.blocks, strict=True))
+        product = np.full((1, 1), math.sqrt(term.weight))
+        for name in names:
+            product = np.kron(product, own[name].dense() if name in own else np.ones((1, workload.domain[name])))
+        rows.append(product)
+    found = least_max_error(np.concatenate(rows)).checked()
+    factor = Dense(np.linalg.cholesky(found.gram).T)
+    part = PartDraft((names,), (factor,), 1.0, tuple(range(len(grams))))
+    return Draft(workload.domain, (part,), noise, Recovery.LOCAL, math.nan, "optimal for the largest error")
+
+
+def _require_small(sizes: list[int]) -> int:
+    cells = math.prod(sizes)
+    if cells > LARGEST_CELLS:
+        raise SizeError(_too_large(cells))
+    return cells
+
+
+def _too_large(cells: int) -> str:
+    return (
+        f"an explicit strategy over {cells:,} cells is too large (limit {LARGEST_CELLS:,}); use mechanism='hdmm' for a "
+        "union of products, or coarsen the bins"
+    )
