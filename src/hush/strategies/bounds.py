@@ -35,6 +35,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Places = np.ndarray[Any, np.dtype[np.int32]]
 
 LARGEST_EXACT = 8192
+MOST_TERMS = 500  # whose products with each other are made one by one
 
 
 def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[float, str]:
@@ -58,8 +59,8 @@ def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[floa
     factors = _Factors(grams)
     queries = sum(math.prod(factors.rank(i, int(b)) for i, b in zip(places, row, strict=True)) for row in index)
     cells = math.prod(grams.domain.shape[i] for i in places)
-    if min(queries, cells) <= largest:
-        inner = _gram if cells <= queries else _outer
+    if cells <= largest or (queries <= largest and len(index) <= MOST_TERMS):
+        inner = _gram if cells <= queries or len(index) > MOST_TERMS else _outer
         return common * root_sum(linalg.eigvalsh(inner(factors, places, index, weights))) ** 2 / cells, "exact"
     parts = _parts(grams, places, index, weights)
     dominated = dominated_bound(grams, places, index, weights)
