@@ -70,7 +70,7 @@ def dense_gram(workload: Workload) -> tuple[np.ndarray, float, float]:
     return gram, weighted * l1**2, weighted * l2
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(NoiseKind))
 def test_never_worse_than_the_baselines_nor_better_than_the_svd_bound(seed: int, noise: NoiseKind) -> None:
     workload = product_workload(seed)

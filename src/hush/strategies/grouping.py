@@ -24,7 +24,7 @@ from hush.strategies.term_grams import TermGrams
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Groups = tuple[tuple[int, ...], ...]
 
-MOST_PAIRED = 1000  # sets of terms beyond which pairs are too many to compare
+MOST_PAIRED = 600  # sets of terms beyond which pairs are too many to compare
 _SWEEPS = 3
 _GAIN = 1e-9
 _DETOUR = 1.25  # how far above the best sum of roots merging goes on
@@ -118,7 +118,7 @@ class Grouping:
 
     def _moved(self, groups: list[tuple[int, ...]], passes: int = 3) -> list[tuple[int, ...]]:
         """Single terms to the group where they cost least, while that gains."""
-        if len(groups) * len(self._index) > MOST_PAIRED**2 / 4:
+        if len(groups) * len(self._index) > MOST_PAIRED**2 / 2:
             return groups
         roots = self.roots(groups).tolist()
         for _ in range(passes):

@@ -35,6 +35,7 @@ _LARGEST_PAIRS = 1 << 22  # candidates and the sets within them, together
 _GAP = 1e-3
 _TRIAL = 20  # a start is followed for 1 / _TRIAL of the rounds; the best _FINALS of them go on
 _FINALS = 1
+_FEW = 64  # candidates up to which every start, and more of them, is followed to its end
 _RETURNS = 20  # times that marginals whose share fell to nothing too early are brought back
 
 
@@ -156,7 +157,7 @@ def _searched(system: SomeSets, given: Sequence[Sequence[int]], restarts: int, r
     place = {b: k for k, b in enumerate(system.sets)}
     n = len(system.sets)
     starts: list[Support] = [{place[b]: 1.0 for b in own if b in place} for own in given]
-    for k in range(restarts):
+    for k in range(restarts if n > _FEW else 5 * restarts):
         spread = np.full(n, 1.0) if k == 0 else np.exp(random.normal(0.0, 3.0, n))
         shares = fit_shares(system, spread, iterations=200)
         order = np.argsort(-shares, kind="stable")
@@ -166,7 +167,7 @@ def _searched(system: SomeSets, given: Sequence[Sequence[int]], restarts: int, r
         if system.only(list(start)).error(np.ones(len(start))) == np.inf:
             start = {**start, **{place[b]: 1e-3 for b in given[0]}}
         trials.append(search_support(system, start, rounds=-(-rounds // _TRIAL)))
-    finals = sorted(trials, key=lambda trial: trial[0])[:_FINALS]
+    finals = sorted(trials, key=lambda trial: trial[0])[: _FINALS if n > _FEW else len(trials)]
     _, support = min((search_support(system, own, rounds=rounds) for _, own in finals), key=lambda found: found[0])
     shares = np.zeros(n)
     shares[list(support)] = list(support.values())
