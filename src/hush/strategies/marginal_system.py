@@ -124,7 +124,7 @@ class AllSets(MarginalSystem):
         """
         many = np.ones(1)
         for size in self._sizes:
-            many = np.concatenate([many, many * max(size - 1, 1e-300)])
+            many = np.concatenate([many, many * max(size - 1, 1e-6)])
         u = superset_differences(np.sqrt(self.act / (many * self._cells[-1])), self.attributes) / self._cells
         u = np.maximum(u, 0)
         return np.asarray(u / u.sum())
@@ -167,19 +167,24 @@ class SomeSets(MarginalSystem):
 
 def acts(grams: TermGrams) -> dict[int, float]:
     """act(a) divided by prod n_i over asked attributes, for every a where it is positive. O(sum_j 2^{|clique_j|})."""
-    index, atom = np.unique(grams.index[:, list(grams.asked)], axis=0, return_inverse=True)
-    weights = np.bincount(atom.ravel(), grams.weights)
     split = []
     for place in grams.asked:
         size = float(grams.domain.shape[place])
-        flat = grams.sums(place) / size**2
-        split.append((flat, np.maximum(grams.traces(place) / size - flat, 0)))
+        mean = grams.sums(place) / size**2
+        split.append((mean, np.maximum(grams.traces(place) / size - mean, 0)))
+    return summed_acts(grams, split)
+
+
+def summed_acts(grams: TermGrams, split: Sequence[tuple[Floats, Floats]]) -> dict[int, float]:
+    """sum_j w_j prod over i in a of spread_i prod over the others of mean_i, from both numbers of every block."""
+    index, atom = np.unique(grams.index[:, list(grams.asked)], axis=0, return_inverse=True)
+    weights = np.bincount(atom.ravel(), grams.weights)
     found: dict[int, float] = {}
     for blocks, weight in zip(index.tolist(), weights.tolist(), strict=True):
         inside = [(0, weight)]
         for i, block in enumerate(blocks):
             mean, spread = float(split[i][0][block]), float(split[i][1][block])
-            varying = [(a | 1 << i, v * spread) for a, v in inside] if spread > 1e-14 * mean else []
+            varying = [(a | 1 << i, v * spread) for a, v in inside] if spread > 1e-12 * mean else []
             inside = [(a, v * mean) for a, v in inside if mean > 0] + varying
         for a, v in inside:
             found[a] = found.get(a, 0.0) + v

@@ -17,6 +17,7 @@ from hush.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator, Scaled
 from hush.strategies.draft import Draft, PartDraft, Recovery
 from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.opt_bases import opt_bases
 from hush.strategies.opt_kron import opt_kron
 from hush.strategies.opt_marginals import opt_marginals
 from hush.strategies.opt_plus import opt_plus
@@ -25,6 +26,7 @@ from hush.strategies.shelf import LARGEST_SIZE, refuse_large, shelves_of
 from hush.strategies.term_grams import TermGrams
 
 OPERATORS = ("kron", "plus", "marginals")
+WITH_GLOBAL = (*OPERATORS, "bases")  # the last one needs least squares over the whole data vector
 _LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
 
 
@@ -39,6 +41,7 @@ def opt_hdmm(
 ) -> list[Draft]:
     """The strategy of each operator and of each baseline, the one of least error first.
 
+    `operators` may also name "bases", whose answers need least squares over the data vector of all asked attributes.
     `cells` bounds what a product over several terms, or a marginal, may measure; what would pass it is left out.
     `restarts` and `seed` place the starts of the search; both are public.
 
@@ -49,18 +52,20 @@ def opt_hdmm(
     ('marginals', 62886)
     """
     for name in operators:
-        if name not in OPERATORS:
-            raise WorkloadError(f"operator {name!r}: expected one of {', '.join(OPERATORS)}")
+        if name not in WITH_GLOBAL:
+            raise WorkloadError(f"operator {name!r}: expected one of {', '.join(WITH_GLOBAL)}")
     refuse_large(grams)
     drafts = [identity_draft(grams, noise)]
     starts: list[list[tuple[str, ...]]] = []
-    if "kron" in operators or "plus" in operators:
+    if {"kron", "plus", "bases"} & set(operators):
         shelves = shelves_of(grams, noise, restarts=restarts, seed=seed)
         if "kron" in operators:
             drafts.append(opt_kron(grams, noise, shelves=shelves, restarts=restarts, seed=seed))
         if "plus" in operators:
             drafts.append(opt_plus(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
             starts.append([part.clique for part in drafts[-1].parts])
+        if "bases" in operators and _few_marginals(grams):
+            drafts.append(opt_bases(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
     if "marginals" in operators and _few_marginals(grams):
         drafts.append(opt_marginals(grams, noise, cells=cells, starts=starts, restarts=restarts, seed=seed).value)
     if _direct_fits(grams):

@@ -71,7 +71,7 @@ def opt_marginals(
     stats: dict[str, float] = {}
     status = SOLVED
     if noise is NoiseKind.GAUSSIAN:
-        system, shares = _convex(sizes, act, cells)
+        system, shares = convex_shares(sizes, act, cells)
         lower = system.lower_bound(shares)
         gap = system.error(shares) / lower - 1
         stats = {"lower_bound": lower, "gap": gap}
@@ -81,7 +81,7 @@ def opt_marginals(
         system = SomeSets(noise, sizes, act, candidates(sizes, act, cells))
         bit = {grams.domain.attributes[place]: 1 << i for i, place in enumerate(grams.asked)}
         given = [[sum(bit[name] for name in clique) for clique in start] for start in starts]
-        shares = _searched(system, [maximal(act), *given], restarts, rounds, seed)
+        shares = searched_shares(system, [maximal(act), *given], restarts, rounds, seed)
     kept = shares > _NEGLIGIBLE
     if system.error(np.where(kept, shares, 0.0)) < np.inf:
         shares = np.where(kept, shares, 0.0) / shares[kept].sum()
@@ -122,7 +122,7 @@ def maximal(act: Iterable[int]) -> list[int]:
     return [a for a in act if a not in inside]
 
 
-def _convex(sizes: Sequence[float], act: dict[int, float], cells: float) -> tuple[MarginalSystem, Floats]:
+def convex_shares(sizes: Sequence[float], act: dict[int, float], cells: float) -> tuple[MarginalSystem, Floats]:
     """The certified shares under Gaussian noise, from the closed form where there is one."""
     system: MarginalSystem
     if len(sizes) <= MOST_ATTRIBUTES and cells == math.inf:
@@ -151,13 +151,13 @@ def _convex(sizes: Sequence[float], act: dict[int, float], cells: float) -> tupl
     return system, shares
 
 
-def _searched(system: SomeSets, given: Sequence[Sequence[int]], restarts: int, rounds: int, seed: int) -> Floats:
+def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: int, rounds: int, seed: int) -> Floats:
     """The best support of several searches under Laplace noise; the first start given supports the workload."""
     random = np.random.Generator(np.random.PCG64(seed))
     place = {b: k for k, b in enumerate(system.sets)}
     n = len(system.sets)
     starts: list[Support] = [{place[b]: 1.0 for b in own if b in place} for own in given]
-    for k in range(restarts if n > _FEW else 5 * restarts):
+    for k in range(restarts if n > _FEW else 3 * restarts):
         spread = np.full(n, 1.0) if k == 0 else np.exp(random.normal(0.0, 3.0, n))
         shares = fit_shares(system, spread, iterations=200)
         order = np.argsort(-shares, kind="stable")

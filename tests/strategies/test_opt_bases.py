@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from hush.domain import Domain
+from hush.linops import AllRange, Identity, LinearOperator, Prefix
+from hush.strategies.draft import Recovery
+from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.opt_bases import opt_bases
+from hush.strategies.opt_marginals import opt_marginals
+from hush.strategies.term_grams import TermGrams
+from hush.workloads import Workload
+from hush.workloads.workload import Term
+
+DOMAIN = Domain({"a": 6, "b": 5, "c": 3})
+WORKLOAD = Workload(
+    DOMAIN,
+    [
+        Term(("a", "b"), (Prefix(6), AllRange(5))),
+        Term(("a", "c"), (Prefix(6), Identity(3)), 2.0),
+        Term(("b",), (Prefix(5),)),
+        Term((), ()),
+    ],
+)
+
+
+def dense(clique: tuple[str, ...], blocks: tuple[LinearOperator, ...]) -> np.ndarray:
+    known = dict(zip(clique, blocks, strict=True))
+    made = np.ones((1, 1))
+    for name in DOMAIN:
+        made = np.kron(made, known[name].dense() if name in known else np.ones((1, DOMAIN[name])))
+    return made
+
+
+@pytest.mark.parametrize("noise", NoiseKind)
+def test_the_error_is_that_of_dense_global_least_squares(noise: NoiseKind) -> None:
+    draft = opt_bases(TermGrams.of(WORKLOAD), noise, restarts=1)
+    assert draft.recovery is Recovery.GLOBAL
+    rows = [dense(p.clique, p.factors) / np.sqrt(noise.variance(np.array(p.share))) for p in draft.parts]
+    for part in draft.parts:
+        assert dense(part.clique, part.factors).shape[1] == DOMAIN.size()
+        for factor in part.factors:
+            assert factor.column_norms(noise.norm).max() == pytest.approx(1)
+    q = np.concatenate(rows)
+    w = np.concatenate([np.sqrt(t.weight) * dense(t.clique, t.blocks) for t in WORKLOAD])
+    inverse = np.linalg.pinv(q, rcond=1e-10)
+    assert w @ inverse @ q == pytest.approx(w, abs=1e-6)
+    assert draft.error == pytest.approx(np.sum((w @ inverse) ** 2), rel=1e-6)
+
+
+def test_plain_marginals_are_a_special_case() -> None:
+    grams = TermGrams.of(Workload.kway(DOMAIN, 2))
+    for noise in NoiseKind:
+        bases = opt_bases(grams, noise).error
+        assert bases == pytest.approx(opt_marginals(grams, noise, restarts=2).value.error, rel=1e-3)
+
+
+def test_prefix_sums_keep_a_strategy_of_their_own() -> None:
+    domain = Domain({"x": 64, "y": 64, "z": 2})
+    terms = [Term(("x", "y"), (Prefix(64), Prefix(64))), Term(("x", "z"), (Prefix(64), Identity(2)))]
+    grams = TermGrams.of(Workload(domain, terms))
+    assert opt_bases(grams, NoiseKind.GAUSSIAN).error < opt_marginals(grams, NoiseKind.GAUSSIAN).value.error / 2
