@@ -116,7 +116,7 @@ def bad(folder: Path, *changes: object) -> list[tuple[list[object], str]]:
         ([*base, *ask, "--epsilon", -1, "--delta", 1e-9], "epsilon=-1.0"),
         ([*base, *ask, "--epsilon", "nan", "--delta", 1e-9], "epsilon=nan"),
         ([*base, *ask, "--epsilon", 1, "--delta", 1], "delta=1.0"),
-        ([*base, *ask, "--epsilon", 1], "add a delta"),
+        ([*base, *ask, "--epsilon", 1, "--mechanism", "residual"], "add a delta"),
         ([*base, *budget, "--workload", "agee"], "did you mean 'age'"),
         ([*base, *budget, "--workload", ""], "empty"),
         ([*base, *budget, *ask, "--mechanism", "magic"], "magic"),

@@ -18,19 +18,17 @@ from hush.inference.linear_answers import LinearAnswers
 from hush.inference.local_estimates import LocalEstimates
 from hush.inference.marginal_answers import combine_marginals
 from hush.inference.residual_estimates import ResidualEstimates
+from hush.mechanisms.bound import rmse_bound
 from hush.mechanisms.plan import Collector, Plan
 from hush.memory import available_memory, readable
 from hush.privacy.gate import Noisy, Request
-from hush.privacy.neighbours import Neighbours
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema
-from hush.strategies.bounds import lower_bound
 from hush.strategies.draft import Recovery
 from hush.strategies.linear import LinearErrors, LinearStrategy
 from hush.strategies.linear_storage import narrow, pack_linear, unpack_linear
-from hush.strategies.noise_kind import NoiseKind, unit_variance
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.noise_kind import NoiseKind
 from hush.workloads import Workload
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -82,11 +80,7 @@ class LinearPlan(Plan):
     @cached_property
     def lower_bound(self) -> tuple[float, str] | None:
         """An RMSE that no strategy can beat with this noise and budget, and which bound it is."""
-        if self.neighbours is not Neighbours.ADD_REMOVE:
-            return None
-        total, name = lower_bound(TermGrams.of(self.workload))
-        weights = sum(term.weight * term.queries for term in self.workload)
-        return math.sqrt(total * unit_variance(self.strategy.noise, self.strategy.cost) / weights), name
+        return rmse_bound(self.workload, self.strategy.noise, self.strategy.cost, self.neighbours)
 
     @property
     def optimality(self) -> str:

@@ -18,6 +18,7 @@ from hush.inference.answers import ResidualAnswers
 from hush.inference.covariance import variance_of
 from hush.inference.residual import Reconstruction
 from hush.inference.residual_estimates import ResidualEstimates
+from hush.mechanisms.bound import rmse_bound
 from hush.mechanisms.plan import Collector, Plan, rows_per_unit
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
@@ -29,16 +30,14 @@ from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.strategies.basis import Basis
-from hush.strategies.bounds import lower_bound
 from hush.strategies.coefficients import mean_variances
 from hush.strategies.linear_storage import narrow
 from hush.strategies.losses import Loss
-from hush.strategies.noise_kind import NoiseKind, unit_variance
+from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.residual import ResidualStrategy
 from hush.strategies.residual_query import check_measurable, requests
 from hush.strategies.select import select_for_target, select_residual
 from hush.strategies.storage import pack_strategy, unpack_strategy
-from hush.strategies.term_grams import TermGrams
 from hush.strategies.terms import TermTable
 from hush.workloads import Workload
 
@@ -137,15 +136,8 @@ class ResidualPlan(Plan):
 
     @cached_property
     def lower_bound(self) -> tuple[float, str] | None:
-        """The SVD bound: in closed form for marginals, through the Gram matrices of other queries."""
-        if self.neighbours is not Neighbours.ADD_REMOVE:
-            return None
-        found, name = self.strategy.lower_bound(self.workload), "singular value bound"
-        if found is None:
-            total, name = lower_bound(TermGrams.of(self.workload))
-            found = total * unit_variance(NoiseKind.GAUSSIAN, self.strategy.rho)
-        weights = sum(term.weight * term.queries for term in self.workload)
-        return math.sqrt(found / weights), name
+        """An RMSE that no mechanism of this cost with Gaussian noise can beat, and which bound it is."""
+        return rmse_bound(self.workload, NoiseKind.GAUSSIAN, self.strategy.rho, self.neighbours)
 
     @property
     def optimality(self) -> str:
