@@ -11,12 +11,46 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hush.errors import BudgetError
+from hush.errors import BudgetError, WorkloadError
+from hush.mechanisms.registry import MECHANISMS
 from hush.privacy.budget import Budget
+from hush.schema import Schema
+from hush.workloads import Workload
+from hush.workloads.text import parse_workload
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 WORKLOAD_HELP = "What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'age,sex; race', 'age:prefix'."
+
+
+MECHANISM_HELP = f"One of {', '.join(MECHANISMS)}; auto compares them by predicted error."
+
+
+def workload_options(command: Command) -> Command:
+    """--workload, --workload-sql."""
+    for option in (
+        click.option(
+            "--workload-sql", type=PATH, help="File of SELECT COUNT(*) queries, each ending in a semicolon, to ask for."
+        ),
+        click.option("--workload", help=WORKLOAD_HELP),
+    ):
+        command = option(command)
+    return command
+
+
+def stated_workload(schema: Schema, text: str | None, sql_file: Path | None) -> Workload:
+    """The workload of the options: what the text describes and what the file asks, together."""
+    if text is None and sql_file is None:
+        raise click.UsageError("say what to ask with --workload, or with --workload-sql and a file of queries")
+    described = None if text is None else parse_workload(schema.domain, text)
+    if sql_file is None:
+        return described if described is not None else parse_workload(schema.domain, "")
+    try:
+        written = sql_file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkloadError(f"{sql_file} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+    asked = Workload.sql(schema, written)
+    return asked if described is None else described + asked
 
 
 def budget_options(command: Command) -> Command:

@@ -8,7 +8,14 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from hush.cli.options import PATH, WORKLOAD_HELP, budget_options, stated_budget
+from hush.cli.options import (
+    MECHANISM_HELP,
+    PATH,
+    budget_options,
+    stated_budget,
+    stated_workload,
+    workload_options,
+)
 from hush.cli.output import check_output
 from hush.errors import BudgetError
 from hush.mechanisms.plan import Plan
@@ -19,14 +26,13 @@ from hush.printable import printable
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.rational import shown_up
 from hush.schema import Schema
-from hush.workloads.text import parse_workload
 
 
 @click.command()
 @click.argument("schema", type=PATH)
-@click.option("--workload", required=True, help=WORKLOAD_HELP)
+@workload_options
 @budget_options
-@click.option("--mechanism", default="auto", show_default=True, help="auto or residual.")
+@click.option("--mechanism", default="auto", show_default=True, help=MECHANISM_HELP)
 @click.option(
     "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to make small."
 )
@@ -38,7 +44,8 @@ from hush.workloads.text import parse_workload
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def plan(
     schema: Path,
-    workload: str,
+    workload: str | None,
+    workload_sql: Path | None,
     epsilon: float | None,
     delta: float | None,
     rho: float | None,
@@ -52,9 +59,9 @@ def plan(
 ) -> None:
     """Show what a release of a table with SCHEMA would measure and how accurate it would be. Reads no data."""
     if output is not None:
-        check_output(output, force=force, inputs=[schema])
+        check_output(output, force=force, inputs=[schema, workload_sql])
     found = Schema.load(schema)
-    asked = parse_workload(found.domain, workload)
+    asked = stated_workload(found, workload, workload_sql)
     if rows is not None and rows < 1:
         raise BudgetError(f"rows={rows}: expected the number of rows you expect, at least 1")
     made: Plan

@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from hush.cli.options import PATH, WORKLOAD_HELP, budget_options, progress_bar, stated_budget
+from hush.cli.options import (
+    MECHANISM_HELP,
+    PATH,
+    budget_options,
+    progress_bar,
+    stated_budget,
+    stated_workload,
+    workload_options,
+)
 from hush.cli.output import check_output
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease
 from hush.loading import load
@@ -20,13 +28,12 @@ from hush.planning import plan as make_plan
 from hush.release.release import Release
 from hush.schema import Schema, Unit
 from hush.tables import read
-from hush.workloads.text import parse_workload
 
 
 @click.command()
 @click.argument("data", type=str)
 @click.option("--schema", type=PATH, required=True, help="The schema file of the table.")
-@click.option("--workload", help=WORKLOAD_HELP)
+@workload_options
 @budget_options
 @click.option(
     "--plan",
@@ -34,7 +41,7 @@ from hush.workloads.text import parse_workload
     type=PATH,
     help="A plan saved by `hush plan -o`, in place of a workload; a budget given too is its limit.",
 )
-@click.option("--mechanism", default="auto", show_default=True, help="auto or residual.")
+@click.option("--mechanism", default="auto", show_default=True, help=MECHANISM_HELP)
 @click.option(
     "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to make small."
 )
@@ -48,6 +55,7 @@ def release(
     data: str,
     schema: Path,
     workload: str | None,
+    workload_sql: Path | None,
     epsilon: float | None,
     delta: float | None,
     rho: float | None,
@@ -63,19 +71,19 @@ def release(
     force: bool,
 ) -> None:
     """Measure DATA (CSV or Parquet file, or a pattern of them) with noise and write a release. Spends the budget."""
-    check_output(output, force=force, inputs=[*glob.glob(data, recursive=True), schema, plan_file, ledger])
+    check_output(
+        output, force=force, inputs=[*glob.glob(data, recursive=True), schema, plan_file, workload_sql, ledger]
+    )
     declared = Schema.load(schema)
     if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
         raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
     own = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
     if plan_file is not None:
-        if workload is not None:
-            raise click.UsageError("--plan holds the workload; leave --workload out")
+        if workload is not None or workload_sql is not None:
+            raise click.UsageError("--plan holds the workload; leave --workload and --workload-sql out")
         made = _loaded_plan(plan_file, epsilon, delta, rho, mu)
-    elif workload is None:
-        raise click.UsageError("say what to measure with --workload, or give a saved plan with --plan")
     else:
-        asked = parse_workload(declared.domain, workload)
+        asked = stated_workload(declared, workload, workload_sql)
         made = make_plan(asked, stated_budget(epsilon, delta, rho, mu), mechanism, loss, max_rows_per_unit=own.max_rows)
     new_ledger = ledger is not None and not ledger.exists()
     _announce(made, plan_file)

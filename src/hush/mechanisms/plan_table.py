@@ -12,13 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hush.linops import AllRange, Identity, LevelsAndTotal, LinearOperator, Prefix, WidthRange
 from hush.printable import printable
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.rational import float_up, shown_up
+from hush.workloads import Term
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
 
+KINDS = {Identity: "", Prefix: ":prefix", AllRange: ":range", LevelsAndTotal: ":levels"}  # as in workload texts
 MOST_ROWS = 24
 SHARE = 0.1  # of an average cell
 LARGEST_DELTA = 1e-3  # above it the plan warns
@@ -52,8 +55,8 @@ def _tables(plan: Plan, rows: int | None) -> Table:
     terms = plan.workload.terms
     if len(terms) <= MOST_ROWS:
         for term, error in zip(terms, errors, strict=True):
-            relative = _relative(error, term.queries, rows)
-            table.add_row(Text(_name(term.clique)), "1", f"{term.queries:,}", _short(error), relative)
+            relative = _relative(error, term, rows)
+            table.add_row(Text(_name(term)), "1", f"{term.queries:,}", _short(error), relative)
         return table
     orders = np.array([len(term.clique) for term in terms])
     cells = np.array([float(term.queries) for term in terms])
@@ -62,9 +65,9 @@ def _tables(plan: Plan, rows: int | None) -> Table:
         places = np.flatnonzero(own)
         extremes = {"least error": places[np.argmin(errors[own])], "most error": places[np.argmax(errors[own])]}
         for label, place in extremes.items() if own.sum() > 1 else [("only", places[0])]:
-            name = f"{order}-way, {label}: {_name(terms[place].clique)}"
+            name = f"{order}-way, {label}: {_name(terms[place])}"
             count = "" if label == "most error" else f"{own.sum():,}"
-            relative = _relative(errors[place], cells[place], rows)
+            relative = _relative(errors[place], terms[place], rows)
             table.add_row(Text(name), count, f"{cells[place]:,.0f}", _short(errors[place]), relative)
     return table
 
@@ -125,12 +128,24 @@ def _title(plan: Plan) -> str:
     return f"{plan.mechanism}: {count:,} table{'s' if count > 1 else ''}, {plan.workload.queries:,} numbers"
 
 
-def _name(clique: tuple[str, ...]) -> str:
-    return " x ".join(map(printable, clique)) if clique else "(total)"
+def _name(term: Term) -> str:
+    """The attributes of a term, with what is asked of each where that is not its levels."""
+    if not term.clique:
+        return "(total)"
+    return " x ".join(printable(name) + _kind(block) for name, block in zip(term.clique, term.blocks, strict=True))
 
 
-def _relative(error: float, cells: float, rows: int | None) -> str:
-    return f"{error * cells / rows:.2%}" if rows else f"{_short(error * cells / SHARE)}"
+def _kind(block: LinearOperator) -> str:
+    if isinstance(block, WidthRange):
+        return f":width{block.width}"
+    return next((word for kind, word in KINDS.items() if isinstance(block, kind)), ":queries")
+
+
+def _relative(error: float, term: Term, rows: int | None) -> str:
+    """The error beside the cell of a uniform table, for tables whose cells are disjoint."""
+    if not term.plain:
+        return "-"
+    return f"{error * term.queries / rows:.2%}" if rows else f"{_short(error * term.queries / SHARE)}"
 
 
 def _root(variance: float | None) -> float | None:
