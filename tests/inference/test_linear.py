@@ -8,6 +8,7 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DataError, WorkloadError
+from hush.inference.covariance import covariance_matrix, variance_of, variance_of_product
 from hush.inference.global_estimates import GlobalEstimates
 from hush.inference.linear_answers import LinearAnswers
 from hush.inference.local_estimates import LocalEstimates
@@ -117,10 +118,14 @@ def test_unsupported_queries_are_refused() -> None:
         answers[0] = np.array([1.0, 2.0])
 
 
-def test_marginals_together_are_weighted_least_squares_over_all_of_them() -> None:
+@pytest.mark.parametrize("tilted", [False, True], ids=["plain", "tilted"])
+def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: bool) -> None:
+    factors = {name: IdentityFactor(size) for name, size in zip(DOMAIN, DOMAIN.shape, strict=True)}
+    if tilted:
+        factors |= {"a": LevelsFactor(3, levels=3, total=2), "c": MatrixFactor(MATRIX, 4)}
     costs = {("a", "b"): Fraction(1, 3), ("b", "c"): Fraction(1, 5), ("a",): Fraction(1), (): Fraction(1, 7)}
     parts = tuple(
-        part(tuple((name,) for name in clique), tuple(IdentityFactor(DOMAIN[name]) for name in clique), cost)
+        part(tuple((name,) for name in clique), tuple(factors[name] for name in clique), cost)
         for clique, cost in costs.items()
     )
     strategy = LinearStrategy(DOMAIN, parts, Recovery.MARGINALS, "test")
@@ -130,9 +135,10 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them() -> Non
         answers[index] = RANDOM.integers(0, 40, own.query.shape)
         matrix = np.ones((1, 1))
         for name, size in zip(DOMAIN, DOMAIN.shape, strict=True):
-            matrix = np.kron(matrix, np.eye(size) if name in own.clique else np.ones((1, size)))
+            own_rows = factors[name].forward(np.eye(size), 0) if name in own.clique else np.ones((1, size))
+            matrix = np.kron(matrix, own_rows)
         rows.append(matrix)
-        noisy.append(answers.values[index].ravel())
+        noisy.append(answers.values[index].ravel() / own.query.scale)
         weights.append(np.full(len(matrix), 1 / own.variance))
     q, y, w = np.concatenate(rows), np.concatenate(noisy), np.concatenate(weights)
     inverse = np.linalg.pinv(q.T @ (w[:, None] * q))
@@ -158,7 +164,32 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them() -> Non
     errors = strategy.errors(asked)
     np.testing.assert_allclose(errors.totals, [own.sum() for own in sums])
     assert errors.largest == pytest.approx(max(own.max() for own in sums))
+    combination = [(("a", "b"), RANDOM.normal(size=(3, 2))), (("c", "b"), RANDOM.normal(size=(4, 2))), ((), 2.0)]
+    spread = (
+        sum(
+            np.broadcast_to(own.reshape([DOMAIN[n] if n in c else 1 for n in DOMAIN]), DOMAIN.shape)
+            for c, own in [(("a", "b"), combination[0][1]), (("b", "c"), combination[1][1].T)]
+        )
+        + 2.0
+    )
+    assert variance_of(strategy.residual, combination) == pytest.approx(spread.ravel() @ inverse @ spread.ravel())
+    cells = covariance_matrix(strategy.residual, ("a", "b"), ("b", "c"))
+    assert cells[0, 1] == pytest.approx(twin_covariance(inverse, {"a": 0, "b": 0}, {"b": 0, "c": 1}))
+    assert variance_of_product(strategy.residual, ("b", "c"), [np.ones(2), np.arange(4.0)]) == pytest.approx(
+        twin.covariance(("c",), np.arange(4.0), np.arange(4.0), 0)
+    )
     assert not strategy.supports(Term(("a", "c"), (Identity(3), Identity(4))))
+
+
+def twin_covariance(inverse: np.ndarray, first: dict, second: dict) -> float:
+    """The covariance of two cells of marginals from that of all cells."""
+    masks = []
+    for cell in (first, second):
+        mask = np.ones(())
+        for name, size in zip(DOMAIN, DOMAIN.shape, strict=True):
+            mask = np.multiply.outer(mask, np.eye(size)[cell[name]] if name in cell else np.ones(size))
+        masks.append(mask.ravel())
+    return float(masks[0] @ inverse @ masks[1])
 
 
 @pytest.mark.parametrize("noise", list(NoiseKind))

@@ -64,7 +64,7 @@ def variance_of_product(strategy: ResidualStrategy, clique: Iterable[str], vecto
     for name, vector in zip(names, vectors, strict=True):
         w = _coefficients(vector, (strategy.domain[name],), (name,))
         residual = strategy.basis(name).adjoint(w, 0)
-        pairs[name] = ((w.sum() / len(w)) ** 2, float(residual @ residual))
+        pairs[name] = (float(strategy.basis(name).mean(w, 0)[0]) ** 2, float(residual @ residual))
     values = strategy.sigma_squared[strategy.closure.subsets(names)]
     for name in strategy.domain.clique(names):  # the lowest bit is the first attribute
         values = values[0::2] * pairs[name][0] + values[1::2] * pairs[name][1]
@@ -89,7 +89,8 @@ def covariance_matrix(strategy: ResidualStrategy, clique: Iterable[str], other: 
         for name in strategy.domain.clique({*rows, *columns}):
             n = strategy.domain[name]
             shape = (n if name in rows else 1, n if name in columns else 1)
-            mean = np.full(shape, 1 / n**2 if name in shared else 1 / n)
+            tilt = strategy.basis(name).spread(np.ones(1), 0)
+            mean = np.outer(tilt, tilt) if name in shared else tilt.reshape(shape)
             factors[name] = strategy.basis(name).inverse_gram if name in inside else mean
         total += strategy.sigma_squared[index] * _ordered_product(factors, rows, columns)
     return total

@@ -1,34 +1,51 @@
 """Residual answers from noisy marginals: the best linear unbiased combination of all of them.
 
-See `strategies.marginal_noise` for the weights. Each marginal is collapsed once, in O(k cells), into its residuals and
-added to theirs; no object of the size of the domain is made.
+See `strategies.marginal_noise` for the weights. The answers of each part are brought down to every subset of its
+attributes by one total per axis, in O(k cells), and added to theirs; no object of the size of the domain is made.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from hush.inference.answers import ResidualAnswers
 from hush.inference.linear_answers import LinearAnswers
-from hush.inference.transform import collapse, parts
-from hush.strategies.marginal_noise import marginal_noise
+from hush.inference.transform import parts
+from hush.strategies.basis import Basis
+from hush.strategies.factor import Floats
+from hush.strategies.linear import marginal_strategy
+from hush.strategies.marginal_noise import total_variance
+from hush.strategies.tilted_basis import TiltedBasis
 
 
 def combine_marginals(answers: LinearAnswers) -> ResidualAnswers:
-    """Residual answers, in floats, of every set within some measured marginal."""
-    domain, measured = answers.strategy.domain, answers.filled
-    strategy = marginal_noise(domain, [(part.clique, part.variance) for part in measured])
+    """Residual answers, in floats, of every set within some measured part."""
+    measured = answers.filled
+    strategy = marginal_strategy(answers.strategy.domain, measured)
     combined = ResidualAnswers(strategy, combined=True)
     for part in measured:
         bases = strategy.clique_bases(part.clique)
-        own = collapse(np.asarray(answers.of(part)), bases)
+        extended = _with_totals(answers.of(part), bases)
         positions = strategy.closure.subsets(part.clique)
         for mask, piece in parts(len(bases)):
             index = positions[mask]
-            inside = [basis for axis, basis in enumerate(bases) if mask >> axis & 1]
-            # the sum is n_{b \\ A} times the mean, and its precision 1 / (s^2 n_{b \\ A}): the two cancel
-            weight = strategy.sigma_squared[index] / part.variance * float(np.prod([basis.scale for basis in inside]))
+            outside = math.prod(total_variance(b) for axis, b in enumerate(bases) if not mask >> axis & 1)
+            scale = math.prod(b.scale for axis, b in enumerate(bases) if mask >> axis & 1)
+            weight = strategy.sigma_squared[index] / (part.variance * outside) * scale
             start, stop = combined.starts[index], combined.starts[index + 1]
-            combined.flat[start:stop] += weight * np.asarray(own[piece]).ravel()
+            combined.flat[start:stop] += weight * np.asarray(extended[piece]).ravel()
             combined.filled[index] = True
     return combined
+
+
+def _with_totals(values: Floats, bases: tuple[Basis, ...]) -> Floats:
+    """The answers with one more level per axis, level 0: the total along it, by least squares."""
+    for axis, basis in enumerate(bases):
+        if isinstance(basis, TiltedBasis):
+            total = np.expand_dims(np.tensordot(values, basis.total, axes=(axis, 0)), axis)
+        else:
+            total = values.sum(axis=axis, keepdims=True)
+        values = np.concatenate([total, values], axis=axis)
+    return values

@@ -108,6 +108,5 @@ def _split(coefficients: Floats, bases: tuple[Basis, ...], groups: int) -> Float
     """Coefficients along each axis after the groups as their mean part, then their residual part."""
     found = np.asarray(coefficients, dtype=np.float64)
     for axis in range(groups, len(bases)):
-        mean = found.mean(axis=axis, keepdims=True)
-        found = np.concatenate([mean, bases[axis].adjoint(found, axis)], axis=axis)
+        found = np.concatenate([bases[axis].mean(found, axis), bases[axis].adjoint(found, axis)], axis=axis)
     return found

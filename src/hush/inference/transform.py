@@ -4,8 +4,10 @@ An extended tensor has one axis per attribute, with k + 1 levels: level 0 stands
 the rows of the attribute's basis. The part with levels >= 1 on the axes of A' and 0 elsewhere belongs to residual set
 A'. With N = M / L the step for one axis and its transpose are
 
-    expand:    t -> N^+ t_{1..k} + 1 t_0 / l            (l)
-    collapse:  x -> [ 1^T x / l ;  (N^+)^T x ]          (k + 1)
+    expand:    t -> N^+ t_{1..k} + m t_0                (l)
+    collapse:  x -> [ m^T x ;  (N^+)^T x ]              (k + 1)
+
+with m = 1 / l unless the basis is tilted,
 
 so that expanding every axis of the residual answers gives the best linear unbiased estimate of the marginal, and
 collapsing coefficients on counts gives coefficients on residual answers.
@@ -32,7 +34,7 @@ def expand(extended: Floats, bases: Sequence[Basis]) -> Floats:
     tensor = extended
     for axis, basis in enumerate(bases):
         absent, present = _take(tensor, axis, slice(0, 1)), _take(tensor, axis, slice(1, None))
-        tensor = basis.estimate(present, axis) + absent / basis.size
+        tensor = basis.estimate(present, axis) + basis.spread(absent, axis)
     return tensor
 
 
@@ -40,8 +42,7 @@ def collapse(coefficients: Floats, bases: Sequence[Basis]) -> Floats:
     """Coefficients on residual answers from coefficients on counts: the transpose of `expand`."""
     tensor = coefficients
     for axis, basis in enumerate(bases):
-        mean = tensor.sum(axis=axis, keepdims=True) / basis.size
-        tensor = np.concatenate([mean, basis.adjoint(tensor, axis)], axis=axis)
+        tensor = np.concatenate([basis.mean(tensor, axis), basis.adjoint(tensor, axis)], axis=axis)
     return tensor
 
 

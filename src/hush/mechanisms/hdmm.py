@@ -19,6 +19,7 @@ from hush.workloads import Workload
 
 NAME = "hdmm"
 RECOVERIES = ("local", "global")
+MOST_CELLS = 2.0**28  # that one part over several terms may measure
 
 
 class HDMMRelease(LinearRelease):
@@ -65,7 +66,12 @@ class HDMM:
         kind, spent = choose_noise(self.noise, budget)
         share = per_row(kind, spent, max_rows_per_unit)
         drafts = opt_hdmm(
-            TermGrams.of(workload), kind, operators=self.operators, restarts=self.restarts, seed=self.seed
+            TermGrams.of(workload),
+            kind,
+            operators=self.operators,
+            cells=MOST_CELLS,
+            restarts=self.restarts,
+            seed=self.seed,
         )
         rounded = (round_draft(self._recovered(draft), budget=share, neighbours=neighbours) for draft in drafts)
         able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload))

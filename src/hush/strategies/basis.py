@@ -36,6 +36,14 @@ class Basis(Factor):
         self._require(block)
         return bool(np.abs(block.matmat(np.ones((self.size, 1)))).max() <= 1e-9)
 
+    def mean(self, coefficients: Floats, axis: int) -> Floats:
+        """The part of coefficients that the total answers, 1^T c / l along one axis, which is kept with one level."""
+        return np.asarray(coefficients.sum(axis=axis, keepdims=True) / self.size)
+
+    def spread(self, totals: Floats, axis: int) -> Floats:
+        """Totals, along one axis of one level, spread over the levels: 1 t / l."""
+        return np.asarray(np.repeat(totals / self.size, self.size, axis=axis))
+
     def query_mean(self, block: LinearOperator) -> Floats:
         """b[w] = (w 1 / l)^2 for each row w of a query block."""
         self._require(block)

@@ -14,7 +14,7 @@ class Recovery(StrEnum):
     """How answers to the workload are recovered from noisy answers to the strategy."""
 
     LOCAL = "local"  # each term from one part, by the pseudo-inverse of that part
-    MARGINALS = "marginals"  # from all parts, which are plain marginals, by their exact pseudo-inverse
+    MARGINALS = "marginals"  # from all parts, which share a factor per attribute, by their exact pseudo-inverse
     GLOBAL = "global"  # from all parts, by least squares over the data vector
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from hush.domain import Domain
 from hush.errors import WorkloadError
 from hush.linops import Identity, LevelsAndTotal, LinearOperator
 from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.neighbours import Neighbours
-from hush.strategies.draft import Draft, PartDraft
+from hush.strategies.draft import Draft, PartDraft, Recovery
 from hush.strategies.factor import Factor, IdentityFactor, MatrixFactor
 from hush.strategies.levels_factor import LevelsFactor
 from hush.strategies.linear import LinearStrategy
@@ -40,29 +40,36 @@ def round_draft(draft: Draft, *, budget: Fraction, neighbours: Neighbours = Neig
     Privacy: sensitivity is that of the rounded integers, so rounding cannot understate it.
     """
     costs = split_exactly(np.array([part.share for part in draft.parts]) * float(budget), budget)
-    parts = tuple(
-        _round_part(draft.domain, part, cost, draft.noise, neighbours)
-        for part, cost in zip(draft.parts, costs, strict=True)
-    )
-    return LinearStrategy(draft.domain, parts, draft.recovery, draft.method)
+    distinct = {id(factor): factor for part in draft.parts for factor in part.factors}
+    kept = {key: _kept(factor) for key, factor in distinct.items()}
+    bits = [_bits(part, kept) for part in draft.parts]
+    if draft.recovery is Recovery.MARGINALS:  # every part must measure an attribute with the same integers
+        bits = [min(bits)] * len(bits)
+    rounded: dict[tuple[int, int], Factor] = {}
+    parts = []
+    for part, cost, own in zip(draft.parts, costs, bits, strict=True):
+        factors = []
+        for factor in part.factors:
+            key = (id(factor), own)
+            if key not in rounded:
+                rounded[key] = kept[id(factor)] or MatrixFactor(_round(factor.dense(), own, draft.noise), 1)
+            factors.append(rounded[key])
+        sizes = tuple(draft.domain.sizes(group) for group in part.groups)
+        parts.append(Part(part.groups, sizes, tuple(factors), cost, draft.noise, neighbours))
+    return LinearStrategy(draft.domain, tuple(parts), draft.recovery, draft.method)
 
 
-def _round_part(domain: Domain, part: PartDraft, cost: Fraction, noise: NoiseKind, neighbours: Neighbours) -> Part:
-    ready = [_kept(factor) for factor in part.factors]
-    left = _BITS - sum(factor.largest_entry.bit_length() - (factor.largest_entry == 1) for factor in ready if factor)
-    rounded = sum(factor is None for factor in ready)
-    bits = min(MOST_BITS, left // max(rounded, 1))
+def _bits(part: PartDraft, kept: Mapping[int, Factor | None]) -> int:
+    """How many bits each factor of a part that must be rounded may have."""
+    known = [own for own in (kept[id(factor)] for factor in part.factors) if own is not None]
+    left = _BITS - sum(own.largest_entry.bit_length() - (own.largest_entry == 1) for own in known)
+    bits = min(MOST_BITS, left // max(len(part.factors) - len(known), 1))
     if bits < 2:
         raise WorkloadError(
             f"a product over {', '.join(part.clique)} is too large to be measured exactly in 64-bit integers; "
             "ask for fewer attributes at once"
         )
-    factors = tuple(
-        own if own is not None else MatrixFactor(_round(factor.dense(), bits, noise), 1)
-        for own, factor in zip(ready, part.factors, strict=True)
-    )
-    sizes = tuple(domain.sizes(group) for group in part.groups)
-    return Part(part.groups, sizes, factors, cost, noise, neighbours)
+    return bits
 
 
 def _kept(factor: LinearOperator) -> Factor | None:

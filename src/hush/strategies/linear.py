@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,15 +16,17 @@ from hush.errors import WorkloadError
 from hush.linops import Identity
 from hush.privacy.gate import Request
 from hush.privacy.neighbours import Neighbours
+from hush.strategies.basis import Basis
 from hush.strategies.coefficients import mean_variances
 from hush.strategies.draft import Recovery
-from hush.strategies.factor import IdentityFactor
+from hush.strategies.factor import Factor
 from hush.strategies.joint import JointPrecision
 from hush.strategies.marginal_noise import marginal_noise
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.part import Part
 from hush.strategies.residual import ResidualStrategy
 from hush.strategies.terms import TermTable
+from hush.strategies.tilted_basis import basis_of
 from hush.workloads import Term, Workload
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -55,11 +57,8 @@ class LinearStrategy:
             ordered = self.domain.clique(part.clique)
             if ordered != part.clique or self.domain.sizes(ordered) != sum(part.sizes, ()):
                 raise WorkloadError(f"the part over {part.clique!r} does not fit the domain; its attributes in order")
-        plain = all(isinstance(factor, IdentityFactor) for part in self.parts for factor in part.factors)
-        if self.recovery is Recovery.MARGINALS and not (
-            plain and all(len(g) == 1 for p in self.parts for g in p.groups)
-        ):
-            raise WorkloadError("marginal recovery needs parts that are plain marginals; use local recovery")
+        if self.recovery is Recovery.MARGINALS:
+            _bases(self.parts)
 
     @property
     def noise(self) -> NoiseKind:
@@ -88,7 +87,7 @@ class LinearStrategy:
     @cached_property
     def residual(self) -> ResidualStrategy:
         """For marginal recovery: the residual strategy with the same information."""
-        return marginal_noise(self.domain, [(part.clique, part.variance) for part in self.parts])
+        return marginal_strategy(self.domain, self.parts)
 
     @cached_property
     def joint(self) -> JointPrecision:
@@ -185,3 +184,21 @@ class LinearErrors:
         if self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small:
             return max(float(self.strategy.query_variances(term).max()) for term in self.workload)
         return max(self.strategy.part_for(term).largest(term.clique, term.blocks) for term in self.workload)
+
+
+def marginal_strategy(domain: Domain, parts: Sequence[Part]) -> ResidualStrategy:
+    """The residual strategy with the same information as parts that share one factor for each attribute."""
+    return marginal_noise(domain, [(part.clique, part.variance) for part in parts], _bases(parts))
+
+
+def _bases(parts: Sequence[Part]) -> dict[str, Basis]:
+    """The basis of every attribute; refuses parts that measure an attribute in two ways, or several as one."""
+    factors: dict[str, Factor] = {}
+    for part in parts:
+        for group, factor in zip(part.groups, part.factors, strict=True):
+            if len(group) != 1 or not factor.full or factors.setdefault(group[0], factor) != factor:
+                raise WorkloadError(
+                    f"marginal recovery needs one full-rank factor for each attribute, and {group!r} has another; "
+                    "use local recovery"
+                )
+    return {name: basis_of(factor) for name, factor in factors.items()}

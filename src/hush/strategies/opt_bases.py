@@ -59,7 +59,7 @@ def opt_bases(
         used = [i for i in range(len(shelves)) if system.sets[k] >> i & 1]
         groups = tuple((grams.domain.attributes[shelves[i].place],) for i in used)
         parts.append(PartDraft(groups, tuple(chosen[i] for i in used), float(shares[k])))
-    return Draft(grams.domain, tuple(parts), noise, Recovery.GLOBAL, system.error(shares), "bases")
+    return Draft(grams.domain, tuple(parts), noise, Recovery.MARGINALS, system.error(shares), "bases")
 
 
 def _base(shelf: Shelf) -> LinearOperator:

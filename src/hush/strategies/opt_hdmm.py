@@ -25,8 +25,7 @@ from hush.strategies.p_identity import SEED
 from hush.strategies.shelf import LARGEST_SIZE, refuse_large, shelves_of
 from hush.strategies.term_grams import TermGrams
 
-OPERATORS = ("kron", "plus", "marginals")
-WITH_GLOBAL = (*OPERATORS, "bases")  # the last one needs least squares over the whole data vector
+OPERATORS = ("kron", "plus", "marginals", "bases")
 _LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
 
 
@@ -41,7 +40,6 @@ def opt_hdmm(
 ) -> list[Draft]:
     """The strategy of each operator and of each baseline, the one of least error first.
 
-    `operators` may also name "bases", whose answers need least squares over the data vector of all asked attributes.
     `cells` bounds what a product over several terms, or a marginal, may measure; what would pass it is left out.
     `restarts` and `seed` place the starts of the search; both are public.
 
@@ -52,8 +50,8 @@ def opt_hdmm(
     ('marginals', 62886)
     """
     for name in operators:
-        if name not in WITH_GLOBAL:
-            raise WorkloadError(f"operator {name!r}: expected one of {', '.join(WITH_GLOBAL)}")
+        if name not in OPERATORS:
+            raise WorkloadError(f"operator {name!r}: expected one of {', '.join(OPERATORS)}")
     refuse_large(grams)
     drafts = [identity_draft(grams, noise)]
     starts: list[list[tuple[str, ...]]] = []
@@ -64,7 +62,8 @@ def opt_hdmm(
         if "plus" in operators:
             drafts.append(opt_plus(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
             starts.append([part.clique for part in drafts[-1].parts])
-        if "bases" in operators and _few_marginals(grams):
+        designed = not all(isinstance(shelf, LevelTotalShelf) for shelf in shelves)  # otherwise they are marginals
+        if "bases" in operators and designed and _few_marginals(grams):
             drafts.append(opt_bases(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
     if "marginals" in operators and _few_marginals(grams):
         drafts.append(opt_marginals(grams, noise, cells=cells, starts=starts, restarts=restarts, seed=seed).value)
