@@ -22,7 +22,7 @@ from hush.strategies.opt_kron import opt_kron
 from hush.strategies.opt_marginals import opt_marginals
 from hush.strategies.opt_plus import opt_plus
 from hush.strategies.p_identity import SEED
-from hush.strategies.shelf import LARGEST_SIZE, refuse_large, shelves_of
+from hush.strategies.shelf import LARGEST_SIZE, LevelTotalShelf, refuse_large, shelves_of
 from hush.strategies.term_grams import TermGrams
 
 OPERATORS = ("kron", "plus", "marginals", "bases")
