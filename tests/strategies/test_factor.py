@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from hush.errors import WorkloadError
 from hush.linops import AllRange, Dense, Identity, Prefix, Total
-from hush.linops.along import along
+from hush.linops.along import along, along_all
 from hush.strategies.factor import Factor, IdentityFactor, MatrixFactor
 from hush.strategies.levels_factor import LevelsFactor
 
@@ -98,3 +98,19 @@ def test_integer_products_of_many_pieces(monkeypatch) -> None:
     wanted = np.einsum("ij,ajb->aib", matrix, values)
     np.testing.assert_array_equal(along(matrix, values, 1), wanted)
     np.testing.assert_allclose(along(matrix * 1.0, values * 1.0, 1), wanted.astype(float), rtol=1e-12, atol=1e3)
+
+
+@pytest.mark.parametrize("shape", [(7, 9, 11), (3, 200), (150, 2)])
+def test_all_axes_at_once_equal_one_after_the_other(monkeypatch, shape: tuple[int, ...]) -> None:
+    """Slabs of a few cells: integers, factors that grow and that shrink the first axis."""
+    values = RANDOM.integers(0, 100, shape)
+    for growing in (True, False):
+        matrices = [RANDOM.integers(-5, 6, (n + 3 if growing else max(1, n - 2), n)) for n in shape]
+        steps = [lambda t, axis, m=m: along(m, t, axis) for m in matrices]
+        wanted = values
+        for axis, step in enumerate(steps):
+            wanted = step(wanted, axis)
+        monkeypatch.setattr("hush.linops.along.PIECE_CELLS", 16)
+        found = along_all(steps, values, [len(m) for m in matrices], np.int64)
+        monkeypatch.undo()
+        np.testing.assert_array_equal(found, wanted)

@@ -42,9 +42,13 @@ class LinearAnswers:
         """The parts whose answers are there."""
         return [part for part, own in zip(self.strategy.parts, self.values, strict=True) if own is not None]
 
-    def of(self, part: Part) -> Floats:
-        """The answers of a part over the scale of its integers."""
+    def integers(self, part: Part) -> Integers:
+        """The answers of a part as they were taken."""
         own = self.values[self.strategy.parts.index(part)]
         if own is None:
             raise DataError(f"the answers over {part.clique!r} are missing; load the whole release")
-        return own / part.query.scale
+        return own
+
+    def of(self, part: Part) -> Floats:
+        """The answers of a part over the scale of its integers."""
+        return self.integers(part) / part.query.scale

@@ -19,6 +19,7 @@ from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
 from hush.inference.linear_answers import LinearAnswers
 from hush.linops import Identity, LinearOperator
+from hush.linops.along import along_all
 from hush.strategies.factor import Factor
 from hush.strategies.part import Part
 
@@ -97,7 +98,7 @@ class LocalEstimates:
 
     def _values(self, part: Part, names: Clique) -> Floats:
         """The estimated counts over some attributes of a part: totals are taken first, while they shrink the work."""
-        tensor = self._answers.of(part)
+        tensor: np.ndarray[Any, Any] = self._answers.integers(part)
         kept: list[tuple[Factor, Clique, tuple[int, ...]]] = []
         for axis in reversed(range(len(part.factors))):
             group, factor = part.groups[axis], part.factors[axis]
@@ -105,11 +106,12 @@ class LocalEstimates:
                 kept.insert(0, (factor, group, part.sizes[axis]))
             else:
                 tensor = np.tensordot(tensor, factor.adjoint(np.ones(factor.size), 0), axes=(axis, 0))
-        for axis, (factor, _, _) in enumerate(kept):
-            tensor = factor.estimate(tensor, axis)
+        tensor = along_all([own.estimate for own, _, _ in kept], tensor, [own.size for own, _, _ in kept], np.float64)
+        tensor = np.divide(tensor, part.query.scale, out=tensor if tensor.dtype.kind == "f" else None)
         tensor = tensor.reshape([size for _, _, sizes in kept for size in sizes])
         axes = [name for _, group, _ in kept for name in group]
-        tensor = tensor.sum(axis=tuple(place for place, name in enumerate(axes) if name not in names))
+        gone = tuple(place for place, name in enumerate(axes) if name not in names)
+        tensor = tensor.sum(axis=gone) if gone else tensor
         axes = [name for name in axes if name in names]
         return np.asarray(np.transpose(tensor, [axes.index(name) for name in names]), order="C")
 

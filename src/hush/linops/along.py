@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ PIECE_CELLS = 1 << 20
 _EXACT_BITS = 53  # integers up to 2^53 are exact as floats
 
 Values = np.ndarray[Any, Any]
+Step = Callable[[Values, int], Values]
 
 
 def along(matrix: Values, values: Values, axis: int) -> Values:
@@ -35,6 +36,35 @@ def along(matrix: Values, values: Values, axis: int) -> Values:
         flat = piece[0] if count == 1 else piece.transpose(1, 0, 2).reshape(n, -1)
         out[rows, :, columns] = product(flat).reshape(k, count, width).transpose(1, 0, 2)
     return out.reshape((*shape[:axis], k, *shape[axis + 1 :]))
+
+
+def along_all(steps: Sequence[Step], values: Values, rows: Sequence[int], dtype: Any) -> Values:
+    """The tensor with `steps[axis](tensor, axis)` applied along every axis, whose size becomes `rows[axis]`.
+
+    Large tensors are taken in slabs of the first axis, through all other axes at once, into the result; the first axis
+    is then applied in place, column by column. Memory: the result and a few pieces beside the argument.
+
+    >>> along_all([lambda t, axis: t.cumsum(axis=axis)] * 2, np.ones((2, 3)), (2, 3), np.float64).tolist()
+    [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]
+    """
+    n = values.shape[0] if values.ndim else 1
+    if values.ndim < 2 or values.size <= 4 * PIECE_CELLS:
+        for axis, step in enumerate(steps):
+            values = step(values, axis)
+        return np.asarray(values)
+    out = np.empty((max(n, rows[0]), *rows[1:]), dtype=dtype)
+    slab = max(1, 4 * PIECE_CELLS * n // values.size)
+    for start in range(0, n, slab):
+        stop = min(start + slab, n)
+        piece = values[start:stop]
+        for axis in range(1, values.ndim):
+            piece = steps[axis](piece, axis)
+        out[start:stop] = piece
+    flat = out.reshape(len(out), -1)
+    width = max(1, 4 * PIECE_CELLS // len(out))
+    for start in range(0, flat.shape[1], width):
+        flat[: rows[0], start : start + width] = steps[0](np.array(flat[:n, start : start + width]), 0)
+    return out[: rows[0]]
 
 
 class _Limbs:

@@ -12,6 +12,7 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import DataError, SizeError, WorkloadError
+from hush.linops.along import along_all
 from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.query import Counts
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
@@ -83,9 +84,9 @@ class ProductQuery:
         if int(values.sum()) > LARGEST_ROWS:
             raise DataError(f"the table has more than {LARGEST_ROWS} rows, too many for exact answers")
         values = values.reshape([factor.size for factor in self.factors])
-        for axis, factor in enumerate(self.factors):
-            values = factor.measure(values, axis)
-        return np.asarray(values, order="C")
+        return np.ascontiguousarray(
+            along_all([factor.measure for factor in self.factors], values, self.shape, np.int64)
+        ).reshape(self.shape)
 
 
 @lru_cache(maxsize=4096)
