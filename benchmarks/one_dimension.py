@@ -1,0 +1,122 @@
+"""One attribute: expected RMSE of fixed and of optimised strategies beside those printed for HDMM.
+
+Run: python -m benchmarks.one_dimension [--quick] [--large] [--noise laplace gaussian]
+
+Cells are printed / ours (ours : printed). "bound" is the certified dual bound of the Gaussian problem, which holds
+under Laplace noise too and is above the SVD bound. "measured" is the error of OPT_0 after rounding to integers. H2,
+Privelet and HB on permuted ranges depend on the permutation, which is not printed: ours is the one of a fixed seed.
+
+Reference: [HDMM, Tables 3.2 and 3.3].
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from benchmarks.measured import measured_rmse
+from benchmarks.published import ONE_DIMENSION, ONE_DIMENSION_COLUMNS, beside, head, line, rmse
+from hush.domain import Domain
+from hush.linops import AllRange, Dense, LinearOperator, Permuted, Prefix, WidthRange
+from hush.strategies import hierarchy
+from hush.strategies.draft import Draft, PartDraft, Recovery
+from hush.strategies.error import total_error
+from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.optimum import Optimum, gram_factor, optimal_gram
+from hush.strategies.p_identity import optimise_theta
+from hush.strategies.p_identity import strategy as p_identity
+from hush.strategies.svd_bound import svd_bound
+from hush.workloads import Workload
+
+SEED = 1  # of the permutation
+
+
+def permuted(size: int) -> LinearOperator:
+    return Permuted(AllRange(size), np.random.Generator(np.random.PCG64(SEED)).permutation(size).tolist())
+
+
+WORKLOADS: dict[str, Callable[[int], LinearOperator]] = {
+    "AllRange": AllRange,
+    "Prefix": Prefix,
+    "Width-32": lambda size: WidthRange(size, 32),
+    "Permuted": permuted,
+}
+
+
+def fixed_errors(gram: np.ndarray, noises: Sequence[NoiseKind]) -> dict[NoiseKind, list[float]]:
+    """Identity, H2, Privelet and HB: one trace each, times the squared sensitivity of each noise."""
+    n = len(gram)
+    errors: dict[NoiseKind, list[float]] = {noise: [float(np.trace(gram))] for noise in noises}
+    for strategy in (hierarchy.hierarchical(n), hierarchy.wavelet(n), hierarchy.hb(n)):
+        unit = total_error(gram, strategy) / strategy.sensitivity(2) ** 2
+        for noise in noises:
+            errors[noise].append(unit * strategy.sensitivity(noise.norm) ** 2)
+    return errors
+
+
+def measured(workload: Workload, strategy: LinearOperator, noise: NoiseKind) -> float:
+    """The RMSE of a strategy rounded to integers, at the budget of the tables."""
+    factor = Dense(strategy.dense() / strategy.sensitivity(noise.norm))
+    part = PartDraft((("x",),), (factor,), 1.0, (0,))
+    return measured_rmse(workload, Draft(workload.domain, (part,), noise, Recovery.LOCAL, math.nan, "explicit"))
+
+
+def optimised(gram: np.ndarray, noise: NoiseKind, optimum: Optimum) -> tuple[float, LinearOperator]:
+    """The error of OPT_0 and its strategy."""
+    if noise is NoiseKind.GAUSSIAN:
+        return optimum.error, optimum.strategy
+    found = optimise_theta(gram)
+    return found.stats["value"], p_identity(found.value)
+
+
+def run(name: str, size: int, noises: Sequence[NoiseKind]) -> dict[NoiseKind, tuple[str, ...]]:
+    """The rows of one workload."""
+    block = WORKLOADS[name](size)
+    workload = Workload.product(Domain({"x": size}), {"x": block})
+    gram, m = block.gram_dense(), block.shape[0]
+    fixed, svdb = fixed_errors(gram, noises), svd_bound(gram)
+    start = time.perf_counter()
+    optimum = optimal_gram(gram_factor(gram)).value
+    solving = time.perf_counter() - start
+    rows = {}
+    for noise in noises:
+        start = time.perf_counter()
+        error, strategy = optimised(gram, noise, optimum)
+        seconds = solving if noise is NoiseKind.GAUSSIAN else time.perf_counter() - start
+        ours = [rmse(noise, value, m) for value in (*fixed[noise], error, svdb)]
+        cells = [beside(a, b) for a, b in zip(ONE_DIMENSION[noise][name, size], ours, strict=True)]
+        bound, real = rmse(noise, optimum.lower_bound, m), measured(workload, strategy, noise)
+        best = rmse(noise, error, m)
+        rows[noise] = (
+            *cells,
+            f"{best / bound:.4f}",
+            f"{real:.2f} ({100 * (real / best - 1):+.3f} %)",
+            f"{seconds:.1f}",
+        )
+    return rows
+
+
+def main() -> None:
+    """Print one table for each kind of noise."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="64 levels alone")
+    parser.add_argument("--large", action="store_true", help="4096 levels too; takes half an hour and 2 GB")
+    parser.add_argument("--noise", nargs="*", default=["laplace", "gaussian"], choices=list(NoiseKind))
+    parser.add_argument("--workload", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
+    options = parser.parse_args()
+    sizes = (64,) if options.quick else (64, 256, 1024, 4096) if options.large else (64, 256, 1024)
+    noises = [NoiseKind(name) for name in options.noise]
+    rows = {(name, size): run(name, size, noises) for name in options.workload for size in sizes}
+    for noise in noises:
+        columns = ("workload", "n", *ONE_DIMENSION_COLUMNS, "OPT_0 : bound", "measured", "seconds")
+        head(f"{noise} noise, RMSE: printed / ours (ours : printed)", *columns)
+        for (name, size), own in rows.items():
+            line(name, size, *own[noise])
+
+
+if __name__ == "__main__":
+    main()
