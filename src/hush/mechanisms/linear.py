@@ -11,17 +11,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hush.archive import ArchiveReader
-from hush.domain import Domain
-from hush.errors import ArchiveError, SizeError
+from hush.domain import Clique, Domain
+from hush.errors import ArchiveError, SizeError, WorkloadError, shown
 from hush.inference.estimates import Estimates
 from hush.inference.linear_answers import LinearAnswers
 from hush.inference.local_estimates import LocalEstimates
 from hush.inference.marginal_answers import combine_marginals
+from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
+from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.mechanisms.bound import rmse_bound
 from hush.mechanisms.plan import Collector, Plan
 from hush.memory import available_memory, readable
 from hush.privacy.gate import Noisy, Request
+from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema
@@ -29,7 +32,7 @@ from hush.strategies.draft import Recovery
 from hush.strategies.linear import LinearErrors, LinearStrategy
 from hush.strategies.linear_storage import narrow, pack_linear, unpack_linear
 from hush.strategies.noise_kind import NoiseKind
-from hush.workloads import Workload
+from hush.workloads import Term, Workload
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 EXTREME = 1e100
@@ -170,6 +173,45 @@ class LinearRelease(Release):
         if self.answers.strategy.recovery is Recovery.MARGINALS:
             return ResidualEstimates(combine_marginals(self.answers))
         return LocalEstimates(self.answers)
+
+    @property
+    def measured(self) -> Clique:
+        """The attributes that were measured, in domain order: the axes of `nonnegative_cells`."""
+        return measured_clique(self.answers)
+
+    def nonnegative_cells(self, method: str = "hybrid") -> Floats:
+        """Non-negative counts over all `measured` attributes that fit the release best. **Biased.**
+
+        "hybrid" fits the least squares answers to the workload, and the weighted squared error of its answers is never
+        above theirs; "nnls" fits the noisy answers themselves. Of counts that the answers do not determine one of many
+        choices is given.
+
+        Reference: [Matrix mechanism, sec. 3.5.3].
+        """
+        if method not in self._nonnegative:
+            found = nonnegative_cells(self.answers, self.estimates, self.workload, method=method).checked()
+            found.setflags(write=False)
+            self._nonnegative[method] = found
+        return self._nonnegative[method]
+
+    def nonnegative_term(
+        self, which: int | Term = 0, *, method: str = "hybrid", level: float = 0.95
+    ) -> NonnegativeAnswers:
+        """The answers to a term without negative counts. **Biased**; `term` gives the unbiased ones.
+
+        "hybrid" and "nnls" answer from `nonnegative_cells`, so that answers agree; "clip" raises each negative answer
+        to zero by itself. Intervals are those of the unbiased answers, cut at zero; see `NonnegativeAnswers`.
+        """
+        if method not in (*CELL_METHODS, "clip"):
+            raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(CELL_METHODS)}, clip")
+        unbiased, term = self.term(which, level=level), self._term(which)
+        values = None if method == "clip" else block_answers(self.measured, self.nonnegative_cells(method), term)
+        return nonnegative_answers(unbiased, term, values)
+
+    @cached_property
+    def _nonnegative(self) -> dict[str, Floats]:
+        """Cells by method, as they are asked for."""
+        return {}
 
     def contradiction(self) -> str | None:
         """What the release shows that it does not hold."""
