@@ -28,7 +28,7 @@ demo: $(VENV)/.installed
 	$(BIN)/hush demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -59,11 +59,12 @@ def opt_hdmm(
         shelves = shelves_of(grams, noise, restarts=restarts, seed=seed)
         if "kron" in operators:
             drafts.append(opt_kron(grams, noise, shelves=shelves, restarts=restarts, seed=seed))
-        if "plus" in operators:
+        several = len(np.unique(grams.index, axis=0)) > 1  # one product needs no union
+        if "plus" in operators and (several or "kron" not in operators):
             drafts.append(opt_plus(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
             starts.append([part.clique for part in drafts[-1].parts])
         designed = not all(isinstance(shelf, LevelTotalShelf) for shelf in shelves)  # otherwise they are marginals
-        if "bases" in operators and designed and _few_marginals(grams):
+        if "bases" in operators and designed and (several or "kron" not in operators) and _few_marginals(grams):
             drafts.append(opt_bases(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
     if "marginals" in operators and _few_marginals(grams):
         drafts.append(opt_marginals(grams, noise, cells=cells, starts=starts, restarts=restarts, seed=seed).value)
