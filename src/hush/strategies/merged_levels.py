@@ -42,10 +42,15 @@ class MergedLevels:
         for level in order.tolist():
             if gram[level, level] <= limit:
                 continue
-            near = members and keys[level] - keys[members[-1]] <= n * limit
-            if not (near and np.abs(gram[level] - gram[members[-1]]).max() <= limit):
+            place = len(members) - 1
+            while place >= 0 and keys[level] - keys[members[place]] <= n * limit:
+                if np.abs(gram[level] - gram[members[place]]).max() <= limit:
+                    break
+                place -= 1
+            else:
                 members.append(level)
-            classes[level] = len(members) - 1
+                place = len(members) - 1
+            classes[level] = place
         rank = np.argsort(members, kind="stable")
         places = np.empty(len(members), dtype=np.int64)
         places[rank] = np.arange(len(members))
