@@ -5,5 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
-for name in ("noise", "counting", "residual"):
+NAMES = (
+    "noise",
+    "counting",
+    "residual",
+    "selection_speed",
+    "one_dimension",
+    "many_dimensions",
+    "eigen_design",
+)
+for name in NAMES:
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)
