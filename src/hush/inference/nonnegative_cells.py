@@ -8,7 +8,7 @@ total of squared errors of W x is never above that of z. It equals the least squ
 those of non-negative data. NNLS has no such promise: where every cell was measured by itself it clips cell by cell, and
 sums over many cells are far too large.
 
-Reference: [Matrix mechanism, sec. 3.5.3], which recommends hybrid, published with the intervals of least squares.
+Reference: [Li 2013, sec. 3.5.3], which recommends hybrid, published with the intervals of least squares.
 """
 
 from __future__ import annotations

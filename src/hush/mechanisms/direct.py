@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hush.mechanisms.linear import LinearPlan, LinearRelease
+from hush.mechanisms.linear import LinearPlan, LinearRelease, recovered
 from hush.mechanisms.noise_choice import choose_noise, per_row
 from hush.privacy.budget import Budget
 from hush.privacy.neighbours import Neighbours
@@ -33,12 +33,14 @@ class DirectPlan(LinearPlan):
 class Direct:
     """Measures every term of the workload as it is, each with the share of the budget that suits its error.
 
-    Answers within a term are made consistent by least squares, which costs nothing and lowers their error.
+    Answers within a term are made consistent by least squares, which costs nothing and lowers their error;
+    `least_squares="global"` does so across terms, with the data vector over all attributes in memory.
 
-    Reference: [Li et al. 2010, Prop. 2.5], with the optimal split of the budget among terms.
+    Reference: [Li 2013, Prop. 2.5], with the optimal split of the budget among terms.
     """
 
     noise: str = "auto"
+    least_squares: str = "local"
 
     def plan(
         self,
@@ -50,7 +52,7 @@ class Direct:
     ) -> DirectPlan:
         """Every term with its share of the budget."""
         kind, spent = choose_noise(self.noise, budget)
-        draft = direct_draft(TermGrams.of(workload), kind)
+        draft = recovered(direct_draft(TermGrams.of(workload), kind), self.least_squares)
         return DirectPlan(
             strategy=round_draft(draft, budget=per_row(kind, spent, max_rows_per_unit), neighbours=neighbours),
             workload=workload,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hush.errors import WorkloadError
-from hush.mechanisms.linear import LinearPlan, LinearRelease
+from hush.mechanisms.linear import LinearPlan, LinearRelease, recovered
 from hush.mechanisms.noise_choice import choose_noise, per_row
 from hush.privacy.budget import Budget
 from hush.privacy.neighbours import Neighbours
-from hush.strategies.draft import Draft, Recovery
 from hush.strategies.integers import round_draft
 from hush.strategies.opt_hdmm import OPERATORS, opt_hdmm
 from hush.strategies.p_identity import SEED
@@ -18,7 +17,6 @@ from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 
 NAME = "hdmm"
-RECOVERIES = ("local", "global")
 MOST_CELLS = 2.0**28  # that one part over several terms may measure
 
 
@@ -61,8 +59,6 @@ class HDMM:
         max_rows_per_unit: int = 1,
     ) -> HDMMPlan:
         """The strategy of least predicted error within the budget."""
-        if self.least_squares not in RECOVERIES:
-            raise WorkloadError(f"least_squares={self.least_squares!r}: expected one of {', '.join(RECOVERIES)}")
         kind, spent = choose_noise(self.noise, budget)
         share = per_row(kind, spent, max_rows_per_unit)
         drafts = opt_hdmm(
@@ -73,7 +69,9 @@ class HDMM:
             restarts=self.restarts,
             seed=self.seed,
         )
-        rounded = (round_draft(self._recovered(draft), budget=share, neighbours=neighbours) for draft in drafts)
+        rounded = (
+            round_draft(recovered(draft, self.least_squares), budget=share, neighbours=neighbours) for draft in drafts
+        )
         able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload))
         strategy = next(able, None)
         if strategy is None:
@@ -86,7 +84,3 @@ class HDMM:
             max_rows_per_unit=max_rows_per_unit,
             loss="rmse",
         )
-
-    def _recovered(self, draft: Draft) -> Draft:
-        union = draft.recovery is Recovery.LOCAL and len(draft.parts) > 1
-        return replace(draft, recovery=Recovery.GLOBAL) if union and self.least_squares == "global" else draft

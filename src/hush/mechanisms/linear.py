@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from hush.archive import ArchiveReader
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, SizeError, WorkloadError, shown
 from hush.inference.estimates import Estimates
+from hush.inference.global_estimates import GlobalEstimates
 from hush.inference.linear_answers import LinearAnswers
 from hush.inference.local_estimates import LocalEstimates
 from hush.inference.marginal_answers import combine_marginals
@@ -28,7 +30,7 @@ from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_ans
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema
-from hush.strategies.draft import Recovery
+from hush.strategies.draft import Draft, Recovery
 from hush.strategies.linear import LinearErrors, LinearStrategy
 from hush.strategies.linear_storage import narrow, pack_linear, unpack_linear
 from hush.strategies.noise_kind import NoiseKind
@@ -36,6 +38,22 @@ from hush.workloads import Term, Workload
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 EXTREME = 1e100
+
+
+METHODS = {
+    "kron": "one product of strategies",
+    "plus": "a union of products",
+    "marginals": "weighted marginals",
+    "bases": "marginals of designed strategies",
+}
+
+
+def recovered(draft: Draft, least_squares: str) -> Draft:
+    """The draft with least squares over each part by itself ("local"), or over all of them together ("global")."""
+    if least_squares not in ("local", "global"):
+        raise WorkloadError(f"least_squares={least_squares!r}: expected local or global")
+    several = draft.recovery is Recovery.LOCAL and len(draft.parts) > 1
+    return replace(draft, recovery=Recovery.GLOBAL) if several and least_squares == "global" else draft
 
 
 class LinearPlan(Plan):
@@ -88,7 +106,10 @@ class LinearPlan(Plan):
     @property
     def optimality(self) -> str:
         """What is claimed of the error."""
-        found = f"{self.strategy.noise.value.capitalize()} noise, {self.strategy.method}"
+        method = METHODS.get(self.strategy.method, self.strategy.method)
+        found = f"{self.strategy.noise.value.capitalize()} noise, {method}"
+        if not self.strategy.exact:
+            found += ", its errors at most these under least squares over all of them"
         if self.lower_bound is None:
             return f"{found}; no lower bound is known"
         bound, name = self.lower_bound
@@ -172,6 +193,8 @@ class LinearRelease(Release):
         """Counts and covariances by the recovery of the strategy."""
         if self.answers.strategy.recovery is Recovery.MARGINALS:
             return ResidualEstimates(combine_marginals(self.answers))
+        if self.answers.strategy.recovery is Recovery.GLOBAL:
+            return GlobalEstimates(self.answers)
         return LocalEstimates(self.answers)
 
     @property
@@ -186,7 +209,7 @@ class LinearRelease(Release):
         above theirs; "nnls" fits the noisy answers themselves. Of counts that the answers do not determine one of many
         choices is given.
 
-        Reference: [Matrix mechanism, sec. 3.5.3].
+        Reference: [Li 2013, sec. 3.5.3].
         """
         if method not in self._nonnegative:
             found = nonnegative_cells(self.answers, self.estimates, self.workload, method=method).checked()

@@ -56,7 +56,7 @@ class Matrix:
     "gaussian" or "laplace". `loss` is "rmse", or "maxvar" under Gaussian noise. Under Gaussian noise "best" is the
     certified optimum: no strategy has a smaller error, up to 1e-4.
 
-    Reference: [Li et al. 2010]; see `strategies` for each of them.
+    Reference: [Li 2013, chapter 3]; see `strategies` for each of them.
     """
 
     strategy: str = "best"

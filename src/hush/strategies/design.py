@@ -14,7 +14,7 @@ and X = V^{1/2} (V^{1/2} diag(d) V^{1/2})^{-1/2} V^{1/2} is the primal point of 
 The result is rounded, as a matrix, to integers whose rows add up to zero exactly, so that sensitivity and variances
 are those of what is measured.
 
-Reference: [Li et al. 2010] for the objective.
+Reference: [Li 2013, chapter 3] for the objective.
 """
 
 from __future__ import annotations

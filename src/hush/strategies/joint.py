@@ -30,6 +30,9 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 LARGEST_MATRIX = 4096  # cells up to which N^+ is made
 _TOLERANCE = 1e-10
+_LEAST_SHARE = (
+    1e-10  # of the largest variance; a part with less noise is taken to have this much, to be on the safe side
+)
 
 
 class JointPrecision:
@@ -38,6 +41,8 @@ class JointPrecision:
     def __init__(self, domain: Domain, parts: Sequence[Part]) -> None:
         self.domain = domain
         self.parts = tuple(parts)
+        most = max(part.variance for part in parts)
+        self.variances = tuple(max(part.variance, _LEAST_SHARE * most) for part in parts)
         self.clique: Clique = domain.clique({name for part in parts for name in part.clique})
         self.sizes = domain.sizes(self.clique)
         self.cells = math.prod(self.sizes)
@@ -72,8 +77,8 @@ class JointPrecision:
     def apply(self, counts: Floats) -> Floats:
         """N x."""
         total = np.zeros(self.sizes)
-        for part in self.parts:
-            total += self.spread(part, self.measure(part, counts)) / part.variance
+        for part, variance in zip(self.parts, self.variances, strict=True):
+            total += self.spread(part, self.measure(part, counts)) / variance
         return total
 
     def solve(self, coefficients: Floats) -> Floats:
