@@ -79,7 +79,9 @@ def test_inverse_of_all_ranges(size: int) -> None:
     np.testing.assert_allclose(AllRange(size).pinv().dense(), np.linalg.pinv(AllRange(size).dense()), atol=1e-12)
 
 
-@pytest.mark.parametrize("build", [Identity, Total, Prefix, lambda n: WidthRange(n, 1000)], ids=["identity", "total", "prefix", "width"])
+@pytest.mark.parametrize(
+    "build", [Identity, Total, Prefix, lambda n: WidthRange(n, 1000)], ids=["identity", "total", "prefix", "width"]
+)
 def test_a_million_levels_need_no_matrix(build: Callable[[int], LinearOperator]) -> None:
     block = build(10**6)
     x = np.ones((10**6, 1))

@@ -54,7 +54,7 @@ class GlobalEstimates:
     def cells(self) -> Floats:
         """The estimated counts over all measured attributes; those that no part supports have least norm."""
         joint, parts = self._joint, self._joint.parts
-        scales = [variance**-0.5 for variance in joint.variances]
+        scales = [variance**-0.5 for variance in joint.noise_variances]
         ends = np.cumsum([int(np.prod(part.query.shape)) for part in parts])
 
         def forward(x: Floats) -> Floats:

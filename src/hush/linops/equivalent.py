@@ -21,7 +21,7 @@ class Equivalent(LinearOperator):
     For workloads too many to list, such as all 2^n predicates: V = 2^(n-2) (I + 1 1^T). The rows are not the queries'
     own: `column_norms(1)` is that of the root, and says nothing on the L1 sensitivity of the queries.
 
-    Reference: [Matrix mechanism, Sec. 3.2]; total squared error depends on a workload through W^T W alone.
+    Reference: [Li 2013, Sec. 3.2]; total squared error depends on a workload through W^T W alone.
 
     >>> every = Equivalent(2.0 * (np.eye(3) + 1), queries=8)
     >>> every.queries, every.shape, every.gram_dense()[0].tolist()

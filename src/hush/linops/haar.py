@@ -19,7 +19,7 @@ class Haar(LinearOperator):
 
     n orthogonal rows; every column has log2(n) + 1 entries of +1 or -1. O(n) per column, both ways.
 
-    Reference: [Matrix mechanism, Sec. 3.3]; Y_n.
+    Reference: [Li 2013, Sec. 3.3]; Y_n.
 
     >>> Haar(4).dense().astype(int).tolist()
     [[1, 1, 1, 1], [1, 1, -1, -1], [1, -1, 0, 0], [0, 0, 1, -1]]

@@ -101,7 +101,7 @@ class LinearOperator(ABC):
         Overrides only say the same number without the vector of all norms.
 
         Privacy: for neighbours that differ by one added or removed record.
-        Reference: [Matrix mechanism, Sec. 2.3].
+        Reference: [Li 2013, Sec. 2.3].
         """
         return float(self.column_norms(p).max())
 

@@ -19,7 +19,7 @@ class Tree(LinearOperator):
     The last node of a depth may have fewer children. Every level has one node above it at each depth, so that all
     column norms are equal. Without the root, the tree starts at the root's children. O(n) per column, both ways.
 
-    Reference: [Matrix mechanism, Sec. 3.3]; H_n.
+    Reference: [Li 2013, Sec. 3.3]; H_n.
 
     >>> Tree(3).dense().astype(int).tolist()
     [[1, 1, 1], [1, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]

@@ -42,7 +42,7 @@ class JointPrecision:
         self.domain = domain
         self.parts = tuple(parts)
         most = max(part.variance for part in parts)
-        self.variances = tuple(max(part.variance, _LEAST_SHARE * most) for part in parts)
+        self.noise_variances = tuple(max(part.variance, _LEAST_SHARE * most) for part in parts)
         self.clique: Clique = domain.clique({name for part in parts for name in part.clique})
         self.sizes = domain.sizes(self.clique)
         self.cells = math.prod(self.sizes)
@@ -77,7 +77,7 @@ class JointPrecision:
     def apply(self, counts: Floats) -> Floats:
         """N x."""
         total = np.zeros(self.sizes)
-        for part, variance in zip(self.parts, self.variances, strict=True):
+        for part, variance in zip(self.parts, self.noise_variances, strict=True):
             total += self.spread(part, self.measure(part, counts)) / variance
         return total
 
