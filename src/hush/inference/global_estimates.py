@@ -33,7 +33,8 @@ class GlobalEstimates:
 
     def __init__(self, answers: LinearAnswers) -> None:
         self._answers = answers
-        self._joint = JointPrecision(answers.strategy.domain, answers.filled)
+        whole = len(answers.filled) == len(answers.strategy.parts)
+        self._joint = answers.strategy.joint if whole else JointPrecision(answers.strategy.domain, answers.filled)
 
     @property
     def domain(self) -> Domain:
@@ -54,6 +55,9 @@ class GlobalEstimates:
     def cells(self) -> Floats:
         """The estimated counts over all measured attributes; those that no part supports have least norm."""
         joint, parts = self._joint, self._joint.parts
+        if joint.small:
+            weighted = zip(parts, joint.noise_variances, strict=True)
+            return joint.solve(np.sum([joint.spread(p, self._answers.of(p)) / v for p, v in weighted], axis=0))
         scales = [variance**-0.5 for variance in joint.noise_variances]
         ends = np.cumsum([int(np.prod(part.query.shape)) for part in parts])
 
