@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload, queries
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease, SizeError, WorkloadError
-from hush.mechanisms import HDMM, Direct, Matrix
+from hush.mechanisms import HDMM, Direct, Matrix, Residual
 from hush.mechanisms.linear import LinearPlan, LinearRelease
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent
@@ -235,6 +235,23 @@ def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, monkeypatch: pytes
     assert Ledger.open(tmp_path / "budget.db").remaining < Fraction(1, 10**7)
     partial.save(tmp_path / "x.hush")
     assert not hush.load(tmp_path / "x.hush").complete
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, Residual()], ids=str)
+def test_a_strategy_is_used_again_with_another_budget(mechanism) -> None:
+    pure = getattr(mechanism, "noise", "gaussian") == "laplace"
+    first, second = (Budget(epsilon=0.02), Budget(epsilon=0.01)) if pure else (Budget(rho=2e-4), Budget(rho=5e-5))
+    plan = hush.plan(MIXED, first, mechanism=mechanism, max_rows_per_unit=2)
+    again = plan.with_budget(second)
+    assert again.budget == second
+    assert again.rmse == pytest.approx(2 * plan.rmse, rel=1e-3)
+    table = TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=2))
+    total = spent(again.release(table).statement.event)
+    assert limit(second) * (1 - Fraction(1, 10**8)) <= total <= limit(second)
+    for index in range(len(MIXED)):
+        assert np.mean(again.query_variances(index)) == pytest.approx(again.term_variances[index])
+    with pytest.raises(WorkloadError, match="term 9"):
+        plan.query_variances(9)
 
 
 def test_laplace_noise_gives_pure_privacy_and_says_so() -> None:

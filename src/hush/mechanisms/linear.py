@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.mechanisms.bound import rmse_bound
+from hush.mechanisms.noise_choice import choose_noise, per_row
 from hush.mechanisms.plan import Collector, Plan
 from hush.memory import available_memory, readable
+from hush.privacy.budget import Budget
 from hush.privacy.gate import Noisy, Request
 from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers
 from hush.release.release import Release
@@ -85,6 +87,25 @@ class LinearPlan(Plan):
     def variance(self, clique: Iterable[str]) -> float:
         """The mean variance over the cells of a marginal."""
         return self.strategy.variance(self.domain.clique(clique))
+
+    def query_variances(self, which: int = 0) -> Floats:
+        """The variance of every query of a term of the workload, one axis per attribute of the term."""
+        term = self._term(which)
+        if not term.listed:
+            raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
+        return self.strategy.query_variances(term)
+
+    def with_budget(self, budget: Budget) -> Self:
+        """The same strategy with the noise of another budget."""
+        kind, spent = choose_noise(self.strategy.noise.value, budget)
+        return type(self)(
+            strategy=self.strategy.costing(per_row(kind, spent, self.max_rows_per_unit)),
+            workload=self.workload,
+            budget=spent,
+            neighbours=self.neighbours,
+            max_rows_per_unit=self.max_rows_per_unit,
+            loss=self.loss,
+        )
 
     @property
     def epsilon(self) -> Fraction | None:

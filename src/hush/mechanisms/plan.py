@@ -25,7 +25,7 @@ from hush.privacy.spending import open_account, open_ledger, terms_of
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema, Unit
-from hush.workloads import Workload
+from hush.workloads import Term, Workload
 from hush.workloads.storage import pack_domain, pack_workload, unpack_domain, unpack_workload
 
 Progress = Callable[[float], None]
@@ -119,6 +119,14 @@ class Plan(ABC):
     def term_variances(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """The mean variance over the queries of each term of the workload."""
 
+    @abstractmethod
+    def query_variances(self, which: int = 0) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The variance of every query of a term of the workload, one axis per attribute of the term."""
+
+    @abstractmethod
+    def with_budget(self, budget: Budget) -> Self:
+        """The same strategy with the noise of another budget; nothing is optimised again."""
+
     @property
     @abstractmethod
     def rho(self) -> Fraction:
@@ -198,6 +206,12 @@ class Plan(ABC):
             )
         except (BudgetError, WorkloadError, KeyError):
             raise ArchiveError("the file's plan contradicts itself; make it anew") from None
+
+    def _term(self, which: int) -> Term:
+        """A term of the workload by its place."""
+        if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which < len(self.workload):
+            raise WorkloadError(f"term {which!r}: expected an integer from 0 to {len(self.workload) - 1}")
+        return self.workload.terms[which]
 
     def __str__(self) -> str:
         return plan_text(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -128,6 +128,26 @@ class ResidualPlan(Plan):
         """The mean variance over the queries of each term of the workload."""
         rows = mean_variances(TermTable.of(self.workload), self.strategy.closure, self.strategy.bases)
         return np.asarray(rows @ self.strategy.sigma_squared)
+
+    def query_variances(self, which: int = 0) -> Floats:
+        """The variance of every query of a term of the workload, one axis per attribute of the term."""
+        term = self._term(which)
+        if not term.listed:
+            raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
+        return self.strategy.query_variances(term.clique, term.blocks)
+
+    def with_budget(self, budget: Budget) -> ResidualPlan:
+        """The same strategy with the noise of another budget."""
+        rho = Fraction(budget.rho) / self.max_rows_per_unit**2
+        factor = float(self.strategy.rho / rho)
+        return ResidualPlan(
+            strategy=replace(self.strategy, sigma_squared=self.strategy.sigma_squared * factor, rho=rho),
+            workload=self.workload,
+            budget=budget,
+            neighbours=self.neighbours,
+            max_rows_per_unit=self.max_rows_per_unit,
+            loss=self.loss,
+        )
 
     @property
     def rho(self) -> Fraction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,7 @@ from hush.strategies.marginal_noise import marginal_noise
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.part import Part
 from hush.strategies.residual import ResidualStrategy
+from hush.strategies.shares import split_exactly
 from hush.strategies.terms import TermTable
 from hush.strategies.tilted_basis import basis_of
 from hush.workloads import Term, Workload
@@ -79,6 +80,13 @@ class LinearStrategy:
     def numbers(self) -> int:
         """How many numbers are measured."""
         return sum(math.prod(part.query.shape) for part in self.parts)
+
+    def costing(self, budget: Fraction) -> LinearStrategy:
+        """The same parts, in the same proportions, with noise that costs at most another budget."""
+        shares = np.array([float(part.cost / self.cost) for part in self.parts])
+        costs = split_exactly(shares * float(budget), budget)
+        parts = tuple(replace(part, cost=cost) for part, cost in zip(self.parts, costs, strict=True))
+        return replace(self, parts=parts)
 
     def requests(self) -> list[Request]:
         """One request per part, in order."""
