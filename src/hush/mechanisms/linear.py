@@ -219,6 +219,11 @@ class LinearRelease(Release):
         return LocalEstimates(self.answers)
 
     @property
+    def laplace(self) -> bool:
+        """Whether its noise has Laplace tails."""
+        return self.answers.strategy.noise is NoiseKind.LAPLACE
+
+    @property
     def measured(self) -> Clique:
         """The attributes that were measured, in domain order: the axes of `nonnegative_cells`."""
         return measured_clique(self.answers)

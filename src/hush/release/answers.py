@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -29,8 +30,9 @@ PARTS = ("estimate", "std_error", "lower", "upper", "basis")
 class Answers:
     """Rows of group labels, each with one or more estimates.
 
-    An interval is two-sided and normal: estimate ± z std_error with z the (1 + level) / 2 quantile. It is not cut off
-    at zero, because an estimate with noise may be negative and is unbiased only as it stands.
+    An interval is two-sided: estimate ± z std_error with z the (1 + level) / 2 quantile of the normal law, or of the
+    Laplace law where that is larger and the noise is of that kind. It is not cut off at zero, because an estimate with
+    noise may be negative and is unbiased only as it stands.
 
     With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, each of
     these carries the name of its value: `n_estimate, n_std_error, ...`; `answers["n"]` is that value alone.
@@ -48,6 +50,7 @@ class Answers:
     quantities: tuple[Quantity, ...]
     level: float = 0.95
     notes: tuple[str, ...] = ()
+    laplace: bool = False  # whether the noise behind the answers has Laplace tails
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", check_level(self.level))
@@ -134,9 +137,14 @@ class Answers:
         """What each standard error rests on: exact, approximate, bound or none."""
         return self._single().row_basis()
 
+    @property
+    def quantile(self) -> float:
+        """z: how many standard errors the interval reaches to either side; see `two_sided_quantile`."""
+        return two_sided_quantile(self.level, laplace=self.laplace)
+
     def interval(self, quantity: Quantity) -> tuple[Array, Array]:
         """Both ends of the interval of every row: estimate ± z std_error."""
-        margin = float(ndtri((1 + self.level) / 2)) * quantity.std_error
+        margin = self.quantile * quantity.std_error
         return quantity.estimate - margin, quantity.estimate + margin
 
     def at_level(self, level: float) -> Answers:
@@ -203,6 +211,19 @@ class Answers:
             names = ", ".join(self.names)
             raise QueryError(f"the answers have several values ({names}); take one, such as answers[{self.names[0]!r}]")
         return self.quantities[0]
+
+
+def two_sided_quantile(level: float, *, laplace: bool = False) -> float:
+    """z such that ± z standard errors hold the truth with at least the chance `level`.
+
+    Sums of Laplace noise lie between one Laplace variable, P(|X| > z s) = exp(-sqrt(2) z), and the normal law, so the
+    larger of the two quantiles is taken for them.
+
+    >>> round(two_sided_quantile(0.95), 3), round(two_sided_quantile(0.95, laplace=True), 3)
+    (1.96, 2.118)
+    """
+    normal = float(ndtri((1 + level) / 2))
+    return max(normal, -math.log1p(-level) / math.sqrt(2)) if laplace else normal
 
 
 def check_level(level: float) -> float:

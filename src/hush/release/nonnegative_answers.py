@@ -3,7 +3,7 @@
 A query with coefficients >= 0 has an answer >= 0 on every data set, one with coefficients <= 0 an answer <= 0; others
 can have any sign and are left as they are.
 
-Reference: [Matrix mechanism, sec. 3.5.3].
+Reference: [Li 2013, sec. 3.5.3].
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from hush.inference.estimates import Array
 from hush.linops import AllRange, Identity, LinearOperator, Prefix, Total, WidthRange
@@ -43,7 +42,7 @@ class NonnegativeAnswers(Answers):
 
     def interval(self, quantity: Quantity) -> tuple[Array, Array]:
         """Both ends of the interval of every row: unbiased ± z std_error, cut at zero."""
-        margin = float(ndtri((1 + self.level) / 2)) * self.unbiased.std_error
+        margin = self.quantile * self.unbiased.std_error
         return (
             clipped(self.unbiased.estimate - margin, self.signs),
             clipped(self.unbiased.estimate + margin, self.signs),
@@ -74,6 +73,7 @@ def nonnegative_answers(answers: Answers, term: Term, values: Array | None) -> N
         groups=answers.groups,
         quantities=(Quantity(own.name, estimate, own.std_error, basis),),
         level=answers.level,
+        laplace=answers.laplace,
         notes=(*answers.notes, BIASED, further),
         unbiased=own,
         signs=signs,

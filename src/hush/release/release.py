@@ -66,6 +66,11 @@ class Release(ABC):
         """What the mechanism stores beside the workload: a manifest entry and arrays."""
 
     @property
+    def laplace(self) -> bool:
+        """Whether its noise has Laplace tails, which make intervals a little wider."""
+        return False
+
+    @property
     def domain(self) -> Domain:
         """The attributes and their sizes."""
         return self.workload.domain
@@ -82,7 +87,8 @@ class Release(ABC):
         """The table of counts over some attributes, each number with its interval."""
         names = self._covered(attributes)
         counts, variances = self.estimates.counts(names), self._variances(names)
-        return Answers.of_marginal(self.schema, names, counts, variances, level, notes=self._notes())
+        made = Answers.of_marginal(self.schema, names, counts, variances, level, notes=self._notes())
+        return replace(made, laplace=self.laplace)
 
     def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
         """The answers to one term of the workload, by its place or itself: prefix sums, ranges, any product of blocks.
@@ -94,7 +100,8 @@ class Release(ABC):
         numbers = math.prod(block.shape[0] for block in term.blocks)
         if numbers > LARGEST_TABLES:
             raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
-        return term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
+        made = term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
+        return replace(made, laplace=self.laplace)
 
     def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Array]:
         """Several tables at once; by default the largest ones that the release has.
@@ -127,7 +134,7 @@ class Release(ABC):
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL; see docs/sql.md for what can be asked."""
         answers = answer_sql(text, self.schema, self.estimates, level=level)
-        return replace(answers, notes=(*answers.notes, *self._notes()))
+        return replace(answers, notes=(*answers.notes, *self._notes()), laplace=self.laplace)
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file that `hush.load` reads; it holds nothing private."""

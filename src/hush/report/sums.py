@@ -8,14 +8,13 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from hush.domain import Clique
 from hush.inference.estimates import Array, Estimates
+from hush.release.answers import two_sided_quantile
 from hush.report.grouping import Grouping
 
 LEVEL = 0.95
-Z = float(ndtri((1 + LEVEL) / 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +24,7 @@ class Sums:
     groupings: tuple[Grouping, ...]
     estimate: Array
     std_error: Array
+    laplace: bool = False
 
     @property
     def names(self) -> Clique:
@@ -34,12 +34,16 @@ class Sums:
     @property
     def lower(self) -> Array:
         """The lower ends of the 95 % intervals."""
-        return np.asarray(self.estimate - Z * self.std_error)
+        return np.asarray(self.estimate - self._margin)
 
     @property
     def upper(self) -> Array:
         """The upper ends of the 95 % intervals."""
-        return np.asarray(self.estimate + Z * self.std_error)
+        return np.asarray(self.estimate + self._margin)
+
+    @property
+    def _margin(self) -> Array:
+        return two_sided_quantile(LEVEL, laplace=self.laplace) * self.std_error
 
     @property
     def doubtful(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -53,7 +57,7 @@ def cell_errors(estimates: Estimates, clique: Clique) -> Array:
     return _root(estimates.covariance(clique, ones, ones, len(clique)))
 
 
-def grouped(estimates: Estimates, groupings: tuple[Grouping, ...]) -> Sums:
+def grouped(estimates: Estimates, groupings: tuple[Grouping, ...], *, laplace: bool = False) -> Sums:
     """The table over the groupings' columns, added up over their groups.
 
     The error of a sum over several cells is that of the sum, not of the cells, which share noise: for each combination
@@ -65,7 +69,9 @@ def grouped(estimates: Estimates, groupings: tuple[Grouping, ...]) -> Sums:
         if not grouping.whole:
             parts = [counts.take(codes, axis=axis).sum(axis=axis) for codes in grouping.members]
             counts = np.stack(parts, axis=axis)
-    return Sums(groupings=groupings, estimate=counts, std_error=_root(_variances(estimates, groupings)))
+    return Sums(
+        groupings=groupings, estimate=counts, std_error=_root(_variances(estimates, groupings)), laplace=laplace
+    )
 
 
 def _variances(estimates: Estimates, groupings: tuple[Grouping, ...]) -> Array:
