@@ -16,7 +16,7 @@ from hush.report import report_html
 from hush.report.grouping import group_levels
 from hush.report.labels import error_text, rounded
 from hush.report.precision import by_order, by_table, naive_stddev, overall, spread
-from hush.report.sums import Z, grouped
+from hush.report.sums import grouped
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit
 from hush.testing.dense import DenseEstimates
 from hush.workloads import Workload
