@@ -11,6 +11,7 @@ from hush import queries
 from hush.datasets import people_schema
 from hush.domain import Domain
 from hush.privacy.neighbours import Neighbours
+from hush.release.answers import two_sided_quantile
 from hush.release.release import Release
 from hush.report import report_html
 from hush.report.grouping import group_levels
