@@ -139,3 +139,11 @@ def test_tables_that_cannot_be_rounded_are_refused() -> None:
         whole_tables(DOMAIN, {("a",): np.array([-0.5, 1.5])})
     with pytest.raises(DataError, match="does not add up to 7"):
         whole_tables(DOMAIN, {("a",): np.array([0.5, 1.5])}, total=7)
+
+
+def test_a_total_of_zero_leaves_zeros() -> None:
+    """Far below zero, where estimates of an empty table land, the only non-negative tables are empty."""
+    found = nonnegative_tables(Domain({"a": 2, "b": 3}), {("a",): [-3.0, 1.0], ("a", "b"): np.ones((2, 3))}, total=-4.0)
+    assert found.solved
+    for table in found.checked().values():
+        np.testing.assert_array_equal(table, 0.0)

@@ -68,7 +68,7 @@ def nonnegative_tables(
     share, lowest = _uniform_share(x, fixed)
     count = 0
     best, best_share, best_lowest = x, share, lowest
-    while best_share > tolerance and count < iterations:
+    while best_share > tolerance and count < iterations and fixed > 0:  # a total of zero leaves zeros alone
         clipped = {clique: np.maximum(x[clique] + owed[clique], 0) for clique in x}
         owed = {clique: x[clique] + owed[clique] - clipped[clique] for clique in x}
         x = space.project(clipped)
@@ -81,7 +81,7 @@ def nonnegative_tables(
         for clique, table in best.items()
     }
     status = SOLVED
-    if best_share > tolerance:
+    if best_share > tolerance and fixed > 0:
         status = (
             f"a share of {best_share:.2g} of the uniform table was needed after {count} iterations, tolerance "
             f"{tolerance:g}; raise iterations or the tolerance, or ask for smaller tables"
