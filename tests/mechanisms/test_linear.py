@@ -340,3 +340,66 @@ def test_never_worse_than_identity_or_direct_noise_nor_better_than_the_bound(ter
     direct = direct**2 if noise == "gaussian" else direct**3
     assert total <= unit * min(identity, direct) * 1.01
     assert total >= plan.lower_bound[0] ** 2 * sum(term.weight * term.queries for term in workload) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    "budget", [Budget(rho=0.5), Budget(rho=2.0), Budget(epsilon=1.0), Budget(epsilon=3.0)], ids=str
+)
+def test_intervals_hold_where_the_noise_is_about_one_count(budget: Budget) -> None:
+    """1,200 answers each; without the half step of the noise 78 to 93 % would be inside."""
+    domain = Domain({"x": 6})
+    table = TinyTable(domain, [(0,), (2,), (2,)])
+    truth = table.counts([("x",)])[("x",)]
+    plan = hush.plan(Workload.marginals(domain, [("x",)]), budget, mechanism="direct")
+    inside = []
+    for seed in range(200):
+        answers = plan.release(table, entropy=NotPrivateEntropy(seed)).marginal("x")
+        inside.append((np.asarray(answers.lower) <= truth) & (truth <= np.asarray(answers.upper)))
+    assert np.mean(inside) > 0.94
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_global_least_squares_is_never_worse_than_local(noise: str) -> None:
+    """Parts of long integers beside plain ones, and weights that differ by orders of magnitude."""
+    domain = Domain({"x": 4, "y": 4})
+    rows = np.random.Generator(np.random.PCG64(5)).normal(size=(2, 4, 4))
+    product = Workload.product(domain, {"x": queries.matrix(rows[0]), "y": queries.matrix(rows[1])})
+    for weight in (1.0, 1e6, 1e12):
+        asked = product + weight * Workload.marginals(domain, [("x",)])
+        local, together = (made(Direct(noise=noise, least_squares=way), asked) for way in ("local", "global"))
+        assert (together.term_variances <= local.term_variances * (1 + 1e-6)).all()
+
+
+def test_queries_that_rounding_would_change_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    domain = Domain({"x": 3})
+    workload = Workload.product(domain, {"x": queries.matrix([[1, 0.70710678, 0.3]])})
+    with pytest.raises(WorkloadError, match="rounded to integers"):
+        made(Direct(noise="gaussian"), workload)
+    for budget in (ZCDP, PURE):
+        plan = hush.plan(workload, budget)
+        assert np.isfinite(plan.release(TinyTable(domain, [(1,)])).term(0).std_error).all()
+
+
+@pytest.mark.parametrize(
+    ("run", "error"),
+    [
+        (lambda: queries.matrix([["x", "y"]]), WorkloadError),
+        (lambda: queries.matrix([[1j, 2.0]]), WorkloadError),
+        (lambda: Workload.product(DOMAIN, {"a": queries.matrix([[0.0, 0.0]])}), WorkloadError),
+        (lambda: Workload.product(DOMAIN, {"a": queries.matrix([[1e300, 1.0]])}), WorkloadError),
+        (lambda: 1e300 * PLAIN, WorkloadError),
+        (lambda: made(HDMM(noise="gaussian"), budget=Budget(rho=1e-300)), BudgetError),
+        (lambda: made(HDMM(restarts=-1)), WorkloadError),
+        (lambda: made(Matrix(loss="maxvar"), Workload.kway(DOMAIN, 0)), WorkloadError),
+    ],
+)
+def test_hopeless_numbers_are_refused(run, error) -> None:
+    with pytest.raises(error):
+        run()
+
+
+def test_small_budgets_round_to_shorter_integers() -> None:
+    domain = Domain({"x": 16, "y": 16})
+    workload = Workload.product(domain, {"x": queries.prefix, "y": queries.prefix})
+    tiny, small = (made(HDMM(noise="laplace"), workload, Budget(epsilon=e)) for e in (1e-4, 0.1))
+    assert tiny.rmse == pytest.approx(1000 * small.rmse, rel=0.02)

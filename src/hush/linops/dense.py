@@ -16,7 +16,11 @@ class Dense(LinearOperator):
     __slots__ = ("_matrix",)
 
     def __init__(self, matrix: Any) -> None:
-        entries = np.array(matrix, dtype=np.float64)
+        try:
+            entries = np.array(matrix)
+            entries = entries.astype(np.float64) if entries.dtype.kind in "biuf" else np.zeros(0)
+        except (TypeError, ValueError):
+            entries = np.zeros(0)
         if entries.ndim != 2 or not entries.size or not np.isfinite(entries).all():
             raise WorkloadError("a query matrix must be a non-empty two-dimensional array of finite numbers")
         entries.setflags(write=False)

@@ -50,7 +50,9 @@ class Auto:
                 left_out.append(Ranked(name, None, reason))
                 continue
             try:
-                made.append((name, maker()))
+                plan = maker()
+                _error(plan, loss)  # noise that the budget does not allow shows here
+                made.append((name, plan))
             except HushError as error:
                 problem = problem or error
                 left_out.append(Ranked(name, None, str(error)))

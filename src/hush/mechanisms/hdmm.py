@@ -59,6 +59,8 @@ class HDMM:
         max_rows_per_unit: int = 1,
     ) -> HDMMPlan:
         """The strategy of least predicted error within the budget."""
+        if min(self.restarts, self.seed) < 0:
+            raise WorkloadError(f"restarts={self.restarts}, seed={self.seed}: expected integers >= 0")
         kind, spent = choose_noise(self.noise, budget)
         share = per_row(kind, spent, max_rows_per_unit)
         drafts = opt_hdmm(

@@ -64,6 +64,15 @@ class LinearPlan(Plan):
     strategy: LinearStrategy
     release_class: ClassVar[type[LinearRelease]]
 
+    def __init__(self, **common: Any) -> None:
+        super().__init__(**common)
+        for place, term in enumerate(self.workload):
+            if not self.strategy.supports(term):
+                raise WorkloadError(
+                    f"the strategy does not support term {place} of the workload: rounded to integers it measures "
+                    "other queries; use mechanism='hdmm', or queries of whole numbers"
+                )
+
     @cached_property
     def errors(self) -> LinearErrors:
         """The errors of every term."""
@@ -222,6 +231,12 @@ class LinearRelease(Release):
     def laplace(self) -> bool:
         """Whether its noise has Laplace tails."""
         return self.answers.strategy.noise is NoiseKind.LAPLACE
+
+    @cached_property
+    def grain(self) -> float:
+        """Half a step of the coarsest noise, which is one, over its standard deviation."""
+        least = min(part.law.stddev for part in self.answers.strategy.parts)
+        return 0.5 / least if least > 0 else 0.0
 
     @property
     def measured(self) -> Clique:

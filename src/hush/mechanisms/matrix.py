@@ -87,6 +87,8 @@ class Matrix:
         loss = loss_of(self.loss)
         if self.strategy != "best" and self.strategy not in STRATEGIES:
             raise WorkloadError(f"strategy={self.strategy!r}: expected best, {', '.join(STRATEGIES)}")
+        if not any(term.clique for term in workload):
+            raise WorkloadError("the workload asks for the total alone; use mechanism='residual' or 'direct'")
         if isinstance(loss, MaxVariance):
             return _least_maximum(workload, noise)
         if not isinstance(loss, SumOfVariances):
@@ -94,8 +96,6 @@ class Matrix:
         grams = TermGrams.of(workload)
         sizes = [workload.domain.shape[place] for place in grams.asked]
         names = [workload.domain.attributes[place] for place in grams.asked]
-        if not names:
-            raise WorkloadError("the workload asks for the total alone; use mechanism='residual' or 'direct'")
         if len(grams) == 1:
             found = [self._select(grams.gram(place, int(grams.index[0, place])), noise) for place in grams.asked]
             groups: tuple[Clique, ...] = tuple((name,) for name in names)

@@ -31,7 +31,8 @@ class Answers:
     """Rows of group labels, each with one or more estimates.
 
     An interval is two-sided: estimate ± z std_error with z the (1 + level) / 2 quantile of the normal law, or of the
-    Laplace law where that is larger and the noise is of that kind. It is not cut off at zero, because an estimate with
+    Laplace law where that is larger and the noise is of that kind, and a little more where the noise is so small that
+    its steps of one count show. It is not cut off at zero, because an estimate with
     noise may be negative and is unbiased only as it stands.
 
     With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, each of
@@ -51,6 +52,7 @@ class Answers:
     level: float = 0.95
     notes: tuple[str, ...] = ()
     laplace: bool = False  # whether the noise behind the answers has Laplace tails
+    grain: float = 0.0  # half the step of the noise over its standard deviation
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", check_level(self.level))
@@ -140,7 +142,7 @@ class Answers:
     @property
     def quantile(self) -> float:
         """z: how many standard errors the interval reaches to either side; see `two_sided_quantile`."""
-        return two_sided_quantile(self.level, laplace=self.laplace)
+        return two_sided_quantile(self.level, laplace=self.laplace) + self.grain
 
     def interval(self, quantity: Quantity) -> tuple[Array, Array]:
         """Both ends of the interval of every row: estimate ± z std_error."""

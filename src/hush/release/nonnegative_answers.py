@@ -74,6 +74,7 @@ def nonnegative_answers(answers: Answers, term: Term, values: Array | None) -> N
         quantities=(Quantity(own.name, estimate, own.std_error, basis),),
         level=answers.level,
         laplace=answers.laplace,
+        grain=answers.grain,
         notes=(*answers.notes, BIASED, further),
         unbiased=own,
         signs=signs,

@@ -71,6 +71,11 @@ class Release(ABC):
         return False
 
     @property
+    def grain(self) -> float:
+        """Half the step of its coarsest noise over that noise's standard deviation; intervals are wider by it."""
+        return 0.0
+
+    @property
     def domain(self) -> Domain:
         """The attributes and their sizes."""
         return self.workload.domain
@@ -88,7 +93,7 @@ class Release(ABC):
         names = self._covered(attributes)
         counts, variances = self.estimates.counts(names), self._variances(names)
         made = Answers.of_marginal(self.schema, names, counts, variances, level, notes=self._notes())
-        return replace(made, laplace=self.laplace)
+        return replace(made, laplace=self.laplace, grain=self.grain)
 
     def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
         """The answers to one term of the workload, by its place or itself: prefix sums, ranges, any product of blocks.
@@ -101,7 +106,7 @@ class Release(ABC):
         if numbers > LARGEST_TABLES:
             raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
         made = term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
-        return replace(made, laplace=self.laplace)
+        return replace(made, laplace=self.laplace, grain=self.grain)
 
     def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Array]:
         """Several tables at once; by default the largest ones that the release has.
@@ -134,7 +139,7 @@ class Release(ABC):
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL; see docs/sql.md for what can be asked."""
         answers = answer_sql(text, self.schema, self.estimates, level=level)
-        return replace(answers, notes=(*answers.notes, *self._notes()), laplace=self.laplace)
+        return replace(answers, notes=(*answers.notes, *self._notes()), laplace=self.laplace, grain=self.grain)
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file that `hush.load` reads; it holds nothing private."""

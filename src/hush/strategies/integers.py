@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.errors import WorkloadError
+from hush.errors import BudgetError, WorkloadError
 from hush.linops import Identity, LevelsAndTotal, LinearOperator
 from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.neighbours import Neighbours
@@ -24,7 +24,7 @@ from hush.strategies.shares import split_exactly
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
-MOST_BITS = 14
+MOST_BITS = (14, 10, 6)  # of a rounded entry; fewer where the noise would be too large to sample
 LEVEL_BITS = 4
 _BITS = (LARGEST_ANSWER // LARGEST_ROWS).bit_length() - 1  # of the largest product of entries
 _SMALL = 1 << 10  # entries up to this are kept as they are where they are whole
@@ -39,10 +39,20 @@ def round_draft(draft: Draft, *, budget: Fraction, neighbours: Neighbours = Neig
 
     Privacy: sensitivity is that of the rounded integers, so rounding cannot understate it.
     """
+    for most in MOST_BITS[:-1]:
+        try:
+            return _rounded(draft, budget, neighbours, most)
+        except BudgetError:  # the noise on such large integers is beyond what can be sampled; shorter ones do
+            continue
+    return _rounded(draft, budget, neighbours, MOST_BITS[-1])
+
+
+def _rounded(draft: Draft, budget: Fraction, neighbours: Neighbours, most: int) -> LinearStrategy:
+    """The strategy with at most so many bits in each rounded entry, its noise known to exist."""
     costs = split_exactly(np.array([part.share for part in draft.parts]) * float(budget), budget)
     distinct = {id(factor): factor for part in draft.parts for factor in part.factors}
     kept = {key: _kept(factor) for key, factor in distinct.items()}
-    bits = [_bits(part, kept) for part in draft.parts]
+    bits = [_bits(part, kept, most) for part in draft.parts]
     if draft.recovery is Recovery.MARGINALS:  # every part must measure an attribute with the same integers
         bits = [min(bits)] * len(bits)
     rounded: dict[tuple[int, int], Factor] = {}
@@ -56,14 +66,15 @@ def round_draft(draft: Draft, *, budget: Fraction, neighbours: Neighbours = Neig
             factors.append(rounded[key])
         sizes = tuple(draft.domain.sizes(group) for group in part.groups)
         parts.append(Part(part.groups, sizes, tuple(factors), cost, draft.noise, neighbours))
+        parts[-1].law  # noqa: B018 - refuses noise out of range
     return LinearStrategy(draft.domain, tuple(parts), draft.recovery, draft.method)
 
 
-def _bits(part: PartDraft, kept: Mapping[int, Factor | None]) -> int:
+def _bits(part: PartDraft, kept: Mapping[int, Factor | None], most: int) -> int:
     """How many bits each factor of a part that must be rounded may have."""
     known = [own for own in (kept[id(factor)] for factor in part.factors) if own is not None]
     left = _BITS - sum(own.largest_entry.bit_length() - (own.largest_entry == 1) for own in known)
-    bits = min(MOST_BITS, left // max(len(part.factors) - len(known), 1))
+    bits = min(most, left // max(len(part.factors) - len(known), 1))
     if bits < 2:
         raise WorkloadError(
             f"a product over {', '.join(part.clique)} is too large to be measured exactly in 64-bit integers; "

@@ -20,19 +20,17 @@ from scipy.sparse.linalg import LinearOperator as SparseOperator
 from scipy.sparse.linalg import cg
 
 from hush.domain import Clique, Domain
-from hush.errors import ConvergenceError, SizeError
+from hush.errors import ConvergenceError, SizeError, WorkloadError
 from hush.linops import LinearOperator
 from hush.memory import available_memory, readable
-from hush.strategies.factor import RANK_TOLERANCE
 from hush.strategies.part import Part
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 LARGEST_MATRIX = 4096  # cells up to which N^+ is made
 _TOLERANCE = 1e-10
-_LEAST_SHARE = (
-    1e-10  # of the largest variance; a part with less noise is taken to have this much, to be on the safe side
-)
+_LEAST_SHARE = 1e-7  # of the largest noise at sensitivity one; a part with less is taken to have this much
+_RANK = 1e-12
 
 
 class JointPrecision:
@@ -41,11 +39,19 @@ class JointPrecision:
     def __init__(self, domain: Domain, parts: Sequence[Part]) -> None:
         self.domain = domain
         self.parts = tuple(parts)
-        most = max(part.variance for part in parts)
-        self.noise_variances = tuple(max(part.variance, _LEAST_SHARE * most) for part in parts)
+        if not self.parts:
+            raise WorkloadError("nothing was measured, so nothing can be answered; the release was interrupted at once")
+        units = [math.prod(float(factor.max_diagonal) for factor in part.factors) for part in parts]
+        noise = [part.variance / unit for part, unit in zip(parts, units, strict=True)]
+        floor = _LEAST_SHARE * max(noise)
+        self.noise_variances = tuple(max(own, floor) * unit for own, unit in zip(noise, units, strict=True))
         self.clique: Clique = domain.clique({name for part in parts for name in part.clique})
         self.sizes = domain.sizes(self.clique)
         self.cells = math.prod(self.sizes)
+        if not self.small and min(noise) < floor:
+            raise WorkloadError(
+                "the noise of the parts differs too much for least squares over all of them; use local least squares"
+            )
         needed, free = 8 * 8 * self.cells, available_memory()
         if needed > free:
             raise SizeError(
@@ -122,5 +128,5 @@ class JointPrecision:
     def _eigen(self) -> tuple[Floats, Floats]:
         n = np.stack([self.apply(row).ravel() for row in np.eye(self.cells)])
         e, q = np.linalg.eigh((n + n.T) / 2)
-        kept = e > RANK_TOLERANCE * e[-1]
+        kept = e > _RANK * e[-1]
         return e[kept], q[:, kept]

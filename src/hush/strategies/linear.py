@@ -14,6 +14,7 @@ import numpy as np
 from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
 from hush.linops import Identity
+from hush.privacy.cost import Cost
 from hush.privacy.gate import Request
 from hush.privacy.neighbours import Neighbours
 from hush.strategies.basis import Basis
@@ -74,7 +75,7 @@ class LinearStrategy:
     @property
     def cost(self) -> Fraction:
         """zCDP, or epsilon, that measuring everything once costs at most."""
-        return sum((part.cost for part in self.parts), Fraction(0))
+        return Cost.total(Cost(rho=part.cost) for part in self.parts).rho or Fraction(0)
 
     @property
     def numbers(self) -> int:

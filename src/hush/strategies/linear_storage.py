@@ -18,7 +18,7 @@ from hush.strategies.linear import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.part import Part
 
-LONGEST_COST = 4096  # characters; a million would take seconds to read
+LONGEST_COST = 512  # characters
 
 
 def pack_linear(strategy: LinearStrategy) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
@@ -59,8 +59,8 @@ def unpack_linear(domain: Domain, entry: Any, archive: ArchiveReader) -> LinearS
             if not isinstance(item["cost"], str) or len(item["cost"]) > LONGEST_COST:
                 raise ArchiveError("a part of the file's strategy states no cost; make it anew")
             cost = parse_rational(item["cost"], "cost")
-            if cost <= 0:
-                raise ArchiveError("a part of the file's strategy costs nothing; make it anew")
+            if cost <= 0 or cost.denominator & (cost.denominator - 1):  # binary fractions add up fast
+                raise ArchiveError("a part of the file's strategy states no proper cost; make it anew")
             parts.append(Part(groups, tuple(domain.sizes(group) for group in groups), own, cost, noise, neighbours))
         method = entry["method"]
         if not isinstance(method, str) or len(method) > 100:

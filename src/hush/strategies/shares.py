@@ -24,6 +24,10 @@ def split_exactly(
     >>> sum(split_exactly(np.array([0.1, 0.2, 0.7]), Fraction(1))) <= 1
     True
     """
+    if not (np.isfinite(weights).all() and float(budget) > 1e-100):
+        raise BudgetError(
+            f"a budget of {float(budget):g} cannot be shared out: it is too small, or a share is not finite"
+        )
     own = weights * (float(budget) / max(math.fsum(weights), float(budget)) * (1 - 2.0**-47))
     known: Mapping[float, Fraction] = {weight: _round_down(weight) for weight in set(own.tolist())}
     shares = [known[weight] for weight in own.tolist()]

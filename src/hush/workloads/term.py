@@ -6,9 +6,13 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
-from hush.linops import Equivalent, Identity, LinearOperator
+from hush.linops import Dense, Equivalent, Identity, LinearOperator
+
+EXTREME = 1e100  # errors of larger weights or entries could not be computed as floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,24 @@ def check_term(domain: Domain, term: Term) -> None:
     """Refuse a term with a weight that is none, or blocks that do not fit their attributes."""
     if not (math.isfinite(term.weight) and term.weight > 0):
         raise WorkloadError(f"the marginal {term.clique!r} has weight {term.weight!r}: expected a finite number > 0")
+    if not 1 / EXTREME < term.weight < EXTREME:
+        raise WorkloadError(
+            f"the marginal {term.clique!r} has weight {term.weight!r}: beyond {EXTREME:g}; scale all of them"
+        )
     for name, block in zip(term.clique, term.blocks, strict=True):
         size = domain[name]
         if block.shape[1] != size:
             raise WorkloadError(f"attribute {name!r} has {size} levels, its query block {block.shape[1]} columns")
+        if isinstance(block, Dense):
+            _check_entries(name, block)
         if size == 1:
             raise WorkloadError(f"attribute {name!r} has a single level, so it says nothing; leave it out")
+
+
+def _check_entries(name: str, block: Dense) -> None:
+    """Refuse a matrix that asks for nothing, or for numbers beyond floats."""
+    entries = np.abs(block.dense())
+    if not entries.any():
+        raise WorkloadError(f"the query matrix on {name!r} is all zeros, so it asks for nothing; leave it out")
+    if entries.max() > EXTREME or entries[entries > 0].min() < 1 / EXTREME:
+        raise WorkloadError(f"the query matrix on {name!r} has entries beyond {EXTREME:g}; bring them to one scale")
