@@ -1,0 +1,106 @@
+"""Files of linear plans and releases from strangers: each is refused, or does no more than it shows."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hush
+from hush import Budget, Domain, Workload, queries
+from hush.archive import ArchiveReader, write_archive
+from hush.errors import ArchiveError
+from hush.mechanisms import HDMM
+from hush.testing import TinyTable
+
+DOMAIN = Domain({"a": 3, "b": 24})
+WORKLOAD = Workload.product(DOMAIN, {"b": queries.ranges}) + Workload.product(
+    DOMAIN, {"a": queries.prefix, "b": queries.identity}
+)
+TABLE = TinyTable(DOMAIN, [(0, 1), (2, 3), (2, 3)])
+
+
+def edited(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
+    """The same file with its manifest and arrays changed, and digests that fit."""
+    with ArchiveReader(path, versions={"plan": 1, "release": 1}) as archive:
+        manifest = {name: archive.manifest[name] for name in archive.manifest if name not in {"hush", "digests"}}
+        arrays = {name: np.array(archive.array(name)) for name in archive.names()}
+        kind = archive.kind
+    change(manifest, arrays)
+    other = path.with_name("edited.hush")
+    write_archive(other, kind=kind, version=manifest.pop("version", 1), manifest=manifest, arrays=arrays)
+    return other
+
+
+def plan_file(folder: Path) -> Path:
+    plan = hush.plan(WORKLOAD, Budget(epsilon=1.0), mechanism=HDMM(operators=("plus",)))
+    plan.save(folder / "plan.hush")
+    return folder / "plan.hush"
+
+
+def first_matrix(arrays: dict[str, Any]) -> str:
+    return next(name for name in sorted(arrays) if name.startswith("factor_"))
+
+
+def strategy(manifest: dict[str, Any]) -> dict[str, Any]:
+    return manifest["strategy"]
+
+
+CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
+    "a part twice": lambda m, a: strategy(m)["parts"].append(strategy(m)["parts"][0]),
+    "a cost above the budget": lambda m, a: strategy(m)["parts"][0].update(cost="5"),
+    "no cost": lambda m, a: strategy(m)["parts"][0].update(cost="0"),
+    "a negative cost": lambda m, a: strategy(m)["parts"][0].update(cost="-1/2"),
+    "a cost that is no binary fraction": lambda m, a: strategy(m)["parts"][0].update(cost="1/7"),
+    "a cost of many digits": lambda m, a: strategy(m)["parts"][0].update(cost="1/" + "2" * 4000),
+    "Gaussian noise under pure epsilon": lambda m, a: strategy(m).update(noise="gaussian"),
+    "other neighbours": lambda m, a: strategy(m).update(neighbours="REPLACE"),
+    "a factor that is not there": lambda m, a: strategy(m)["parts"][0].update(factors=[99]),
+    "an unknown attribute": lambda m, a: strategy(m)["parts"][0].update(groups=[[7]]),
+    "marginal recovery of other parts": lambda m, a: strategy(m).update(recovery="marginals", method="x" * 200),
+    "huge entries": lambda m, a: a.update({first_matrix(a): a[first_matrix(a)].astype(np.int64) * 2**40}),
+    "zeros": lambda m, a: a.update({first_matrix(a): a[first_matrix(a)] * 0}),
+    "floats": lambda m, a: a.update({first_matrix(a): a[first_matrix(a)] * 0.5}),
+    "no support": lambda m, a: a.update({first_matrix(a): a[first_matrix(a)][:1]}),
+    "other rows per unit": lambda m, a: m.update(max_rows_per_unit=3),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_plans_that_contradict_themselves_are_refused(change: Callable[..., None], tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError):
+        hush.load(edited(plan_file(tmp_path), change))
+
+
+def test_the_plan_itself_loads_and_larger_integers_cost_more_noise(tmp_path: Path) -> None:
+    path = plan_file(tmp_path)
+    assert str(hush.load(edited(path, lambda m, a: None))) == str(hush.load(path))
+
+    def doubled(manifest: dict[str, Any], arrays: dict[str, Any]) -> None:
+        name = first_matrix(arrays)
+        arrays[name] = arrays[name].astype(np.int64) * 2
+
+    changed = hush.load(edited(path, doubled))
+    assert changed.rmse == pytest.approx(hush.load(path).rmse, rel=0.05)
+    assert changed.epsilon <= Fraction(1)
+
+
+RELEASE_CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
+    "fewer tables than it says": lambda m, a: a.pop("noisy_0"),
+    "filled that fits nothing": lambda m, a: m["measured"].update(filled=[True]),
+    "a table of another shape": lambda m, a: a.update(noisy_0=a["noisy_0"][:-1]),
+    "a table of floats": lambda m, a: a.update(noisy_0=a["noisy_0"] * 0.5),
+    "complete, and lacks a table": lambda m, a: m["measured"].update(
+        filled=[False, *m["measured"]["filled"][1:]],
+    ),
+}
+
+
+@pytest.mark.parametrize("change", RELEASE_CHANGES.values(), ids=RELEASE_CHANGES.keys())
+def test_releases_that_contradict_themselves_are_refused(change: Callable[..., None], tmp_path: Path) -> None:
+    plan = hush.plan(WORKLOAD, Budget(rho=0.5), mechanism="direct")
+    plan.release(TABLE).save(tmp_path / "x.hush")
+    with pytest.raises(ArchiveError):
+        hush.load(edited(tmp_path / "x.hush", change))
