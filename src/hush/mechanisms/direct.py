@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from hush.mechanisms.linear import LinearPlan, LinearRelease, recovered
-from hush.mechanisms.noise_choice import choose_noise, per_row
-from hush.privacy.budget import Budget
+from hush.mechanisms.linear_mechanism import LinearMechanism
 from hush.privacy.neighbours import Neighbours
 from hush.strategies.integers import round_draft
+from hush.strategies.linear import LinearStrategy
+from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.opt_hdmm import direct_draft
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
@@ -29,8 +31,8 @@ class DirectPlan(LinearPlan):
     release_class = DirectRelease
 
 
-@dataclass(frozen=True, slots=True)
-class Direct:
+@dataclass(frozen=True)
+class Direct(LinearMechanism[DirectPlan]):
     """Measures every term of the workload as it is, each with the share of the budget that suits its error.
 
     Answers within a term are made consistent by least squares, which costs nothing and lowers their error;
@@ -39,25 +41,11 @@ class Direct:
     Reference: [Li 2013, Prop. 2.5], with the optimal split of the budget among terms.
     """
 
+    plan_class = DirectPlan
+
     noise: str = "auto"
     least_squares: str = "local"
 
-    def plan(
-        self,
-        workload: Workload,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        max_rows_per_unit: int = 1,
-    ) -> DirectPlan:
-        """Every term with its share of the budget."""
-        kind, spent = choose_noise(self.noise, budget)
-        draft = recovered(direct_draft(TermGrams.of(workload), kind), self.least_squares)
-        return DirectPlan(
-            strategy=round_draft(draft, budget=per_row(kind, spent, max_rows_per_unit), neighbours=neighbours),
-            workload=workload,
-            budget=spent,
-            neighbours=neighbours,
-            max_rows_per_unit=max_rows_per_unit,
-            loss="rmse",
-        )
+    def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
+        draft = recovered(direct_draft(TermGrams.of(workload), noise), self.least_squares)
+        return round_draft(draft, budget=budget, neighbours=neighbours)

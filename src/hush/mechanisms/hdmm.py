@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from hush.errors import WorkloadError
 from hush.mechanisms.linear import LinearPlan, LinearRelease, recovered
-from hush.mechanisms.noise_choice import choose_noise, per_row
-from hush.privacy.budget import Budget
+from hush.mechanisms.linear_mechanism import LinearMechanism
 from hush.privacy.neighbours import Neighbours
 from hush.strategies.integers import round_draft
+from hush.strategies.linear import LinearStrategy
+from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.opt_hdmm import OPERATORS, opt_hdmm
 from hush.strategies.p_identity import SEED
 from hush.strategies.term_grams import TermGrams
@@ -33,8 +35,8 @@ class HDMMPlan(LinearPlan):
     release_class = HDMMRelease
 
 
-@dataclass(frozen=True, slots=True)
-class HDMM:
+@dataclass(frozen=True)
+class HDMM(LinearMechanism[HDMMPlan]):
     """Selects among one product, a union of products and weighted marginals by predicted error.
 
     `noise` is "auto" (Laplace for pure epsilon, else Gaussian), "gaussian" or "laplace". `operators` limits the search.
@@ -44,45 +46,30 @@ class HDMM:
     Reference: [HDMM].
     """
 
+    plan_class = HDMMPlan
+
     noise: str = "auto"
     operators: Sequence[str] = OPERATORS
     least_squares: str = "local"
     restarts: int = 2
     seed: int = SEED
 
-    def plan(
-        self,
-        workload: Workload,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        max_rows_per_unit: int = 1,
-    ) -> HDMMPlan:
-        """The strategy of least predicted error within the budget."""
+    def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
+        """The best of what the operators found that still supports the workload once it is rounded."""
         if min(self.restarts, self.seed) < 0:
             raise WorkloadError(f"restarts={self.restarts}, seed={self.seed}: expected integers >= 0")
-        kind, spent = choose_noise(self.noise, budget)
-        share = per_row(kind, spent, max_rows_per_unit)
         drafts = opt_hdmm(
             TermGrams.of(workload),
-            kind,
+            noise,
             operators=self.operators,
             cells=MOST_CELLS,
             restarts=self.restarts,
             seed=self.seed,
         )
-        rounded = (
-            round_draft(recovered(draft, self.least_squares), budget=share, neighbours=neighbours) for draft in drafts
-        )
+        ready = (recovered(draft, self.least_squares) for draft in drafts)
+        rounded = (round_draft(draft, budget=budget, neighbours=neighbours) for draft in ready)
         able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload))
         strategy = next(able, None)
         if strategy is None:
             raise WorkloadError("no strategy that was found supports the workload; use mechanism='residual'")
-        return HDMMPlan(
-            strategy=strategy,
-            workload=workload,
-            budget=spent,
-            neighbours=neighbours,
-            max_rows_per_unit=max_rows_per_unit,
-            loss="rmse",
-        )
+        return strategy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -12,8 +13,7 @@ from hush.domain import Clique
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Dense, LinearOperator
 from hush.mechanisms.linear import LinearPlan, LinearRelease
-from hush.mechanisms.noise_choice import choose_noise, per_row
-from hush.privacy.budget import Budget
+from hush.mechanisms.linear_mechanism import LinearMechanism
 from hush.privacy.neighbours import Neighbours
 from hush.strategies import hierarchy
 from hush.strategies.approximations import l2_approximation, singular_value_approximation
@@ -21,6 +21,7 @@ from hush.strategies.draft import Draft, PartDraft, Recovery
 from hush.strategies.eigen_design import eigen_design
 from hush.strategies.error import Floats, total_error
 from hush.strategies.integers import round_draft
+from hush.strategies.linear import LinearStrategy
 from hush.strategies.losses import Loss, MaxVariance, SumOfVariances, loss_of
 from hush.strategies.max_error import least_max_error
 from hush.strategies.noise_kind import NoiseKind
@@ -48,8 +49,8 @@ class MatrixPlan(LinearPlan):
     release_class = MatrixRelease
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+@dataclass(frozen=True)
+class Matrix(LinearMechanism[MatrixPlan]):
     """The matrix mechanism on a domain of up to 4096 cells, or on each attribute of one product of queries.
 
     `strategy` is "best", or one of those in `STRATEGIES`. `noise` is "auto" (Laplace for pure epsilon, else Gaussian),
@@ -59,29 +60,18 @@ class Matrix:
     Reference: [Li 2013, chapter 3]; see `strategies` for each of them.
     """
 
+    plan_class = MatrixPlan
+
     strategy: str = "best"
     noise: str = "auto"
     loss: str | Loss = "rmse"
 
-    def plan(
-        self,
-        workload: Workload,
-        budget: Budget,
-        *,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
-        max_rows_per_unit: int = 1,
-    ) -> MatrixPlan:
-        """The strategy of least predicted error within the budget."""
-        kind, spent = choose_noise(self.noise, budget)
-        share = per_row(kind, spent, max_rows_per_unit)
-        return MatrixPlan(
-            strategy=round_draft(self._draft(workload, kind), budget=share, neighbours=neighbours),
-            workload=workload,
-            budget=spent,
-            neighbours=neighbours,
-            max_rows_per_unit=max_rows_per_unit,
-            loss=self.loss if isinstance(self.loss, str) else type(self.loss).__name__,
-        )
+    def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
+        return round_draft(self._draft(workload, noise), budget=budget, neighbours=neighbours)
+
+    @property
+    def _loss_name(self) -> str:
+        return self.loss if isinstance(self.loss, str) else type(self.loss).__name__
 
     def _draft(self, workload: Workload, noise: NoiseKind) -> Draft:
         loss = loss_of(self.loss)
@@ -97,18 +87,18 @@ class Matrix:
         sizes = [workload.domain.shape[place] for place in grams.asked]
         names = [workload.domain.attributes[place] for place in grams.asked]
         if len(grams) == 1:
-            found = [self._select(grams.gram(place, int(grams.index[0, place])), noise) for place in grams.asked]
+            found = [self._factor(grams.gram(place, int(grams.index[0, place])), noise) for place in grams.asked]
             groups: tuple[Clique, ...] = tuple((name,) for name in names)
             error = float(grams.weights[0]) * math.prod(error for _, error, _ in found)
         else:
             gram = _joint_gram(grams, _require_small(sizes))
-            found, groups = [self._select(gram, noise)], (tuple(names),)
+            found, groups = [self._factor(gram, noise)], (tuple(names),)
             error = found[0][1]
         method = " x ".join(dict.fromkeys(name for _, _, name in found))
         part = PartDraft(groups, tuple(factor for factor, _, _ in found), 1.0, tuple(range(len(grams))))
         return Draft(workload.domain, (part,), noise, Recovery.LOCAL, error, method)
 
-    def _select(self, gram: Floats, noise: NoiseKind) -> tuple[LinearOperator, float, str]:
+    def _factor(self, gram: Floats, noise: NoiseKind) -> tuple[LinearOperator, float, str]:
         """A strategy of sensitivity one for one axis, its error and its name."""
         n = len(gram)
         if n > LARGEST_CELLS:
