@@ -177,3 +177,48 @@ def test_the_demo_runs_as_a_program() -> None:
     assert done.returncode == 0, done.stderr
     assert "4. Questions" in done.stdout
     assert done.stdout.count("95 % interval") == 3
+
+
+def test_a_budget_beside_a_plan_limits_it_in_any_notion(folder: Path) -> None:
+    """Gaussian noise never meets pure epsilon; pure epsilon meets epsilon with any delta."""
+    base = ["release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "x.hush"]
+    for name, budget in {"gauss": ["--epsilon", 1, "--delta", 1e-9], "pure": ["--epsilon", 1]}.items():
+        asked = ["--workload", "age:prefix", "--mechanism", "direct" if name == "pure" else "residual"]
+        made = hush_command("plan", folder / "people.toml", *asked, *budget, "-o", folder / f"{name}.plan")
+        assert made.exit_code == 0, made.stderr
+    refused = [
+        ("gauss", ["--epsilon", 0.5]),
+        ("gauss", ["--epsilon", 9]),
+        ("pure", ["--epsilon", 0.5, "--delta", 1e-9]),
+    ]
+    for name, limit in refused:
+        done = hush_command(*base, "--plan", folder / f"{name}.plan", *limit)
+        assert done.exit_code == 2
+        assert "more than the" in done.stderr
+    for name, limit in [
+        ("pure", ["--epsilon", 1, "--delta", 1e-9]),
+        ("pure", ["--rho", 0.6]),
+        ("gauss", ["--rho", 0.02]),
+    ]:
+        done = hush_command(*base, "--force", "--plan", folder / f"{name}.plan", *limit)
+        assert done.exit_code == 0, done.stderr
+        assert ("discrete Laplace" if name == "pure" else "discrete Gaussian") in done.output
+        assert ("of pure differential privacy" in done.output) == (name == "pure")
+
+
+def test_answers_to_the_workload_are_printed_by_term(folder: Path) -> None:
+    queries = folder / "q.sql"
+    queries.write_text(
+        "SELECT sex, COUNT(*) FROM t WHERE age >= 65 GROUP BY sex;\nSELECT COUNT(*) FROM t WHERE employed;"
+    )
+    base = ["release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "x.hush"]
+    done = hush_command(*base, "--workload-sql", queries, "--epsilon", 1, "--mechanism", "direct")
+    assert done.exit_code == 0, done.stderr
+    answered = hush_command("query", folder / "x.hush", "--term", 0)
+    assert answered.exit_code == 0, answered.stderr
+    assert "female" in answered.output
+    neither = hush_command("query", folder / "x.hush")
+    assert neither.exit_code == 2
+    refused = hush_command("query", folder / "x.hush", "SELECT age, COUNT(*) FROM t GROUP BY age")
+    assert refused.exit_code == 2
+    assert "--term" in refused.stderr

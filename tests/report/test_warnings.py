@@ -84,7 +84,7 @@ def test_unknown_errors_are_not_invented(make: Callable[..., Release], read_page
     page = read_page(html)
     assert 'class="whisker"' not in html
     assert "nan" not in " ".join(text for tag, _, text in page.elements if tag not in {"style", "main", "body", "html"})
-    assert "No standard error is known for this release beforehand." in page.texts("p")
+    assert "No standard error is known for the tables of this release beforehand." in page.texts("p")
     assert "each comes with the error" not in html
     assert not [text for text in page.texts("li") if "unbiased" in text]
     assert [text for text in page.texts("li") if text.startswith("The estimates come from a model")]

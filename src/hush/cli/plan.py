@@ -71,6 +71,8 @@ def plan(
     else:
         if (epsilon, rho, mu) != (None, None, None):
             raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
+        if mechanism not in ("auto", "residual"):
+            raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {mechanism} out")
         made = plan_for_error(asked, target_error, loss, max_rows_per_unit=found.unit.max_rows)
     console = Console()
     print_plan(console, made, rows=rows)

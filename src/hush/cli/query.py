@@ -16,10 +16,11 @@ from hush.printable import printable
 
 @click.command()
 @click.argument("release", type=PATH)
-@click.argument("sql")
+@click.argument("sql", required=False)
+@click.option("--term", type=int, help="In place of SQL: all answers to this term of the workload, counted from 0.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--format", "form", type=click.Choice(["table", "csv"]), default="table", show_default=True)
-def query(release: Path, sql: str, level: float, form: str) -> None:
+def query(release: Path, sql: str | None, term: int | None, level: float, form: str) -> None:
     """Answer SQL, a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
 
     CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula;
@@ -27,7 +28,10 @@ def query(release: Path, sql: str, level: float, form: str) -> None:
     """
     if not 0 < level < 1:
         raise WorkloadError(f"level={level}: expected a number between 0 and 1, such as 0.95")
-    answers = load_release(release).sql(sql, level=level)
+    if (sql is None) == (term is None):
+        raise click.UsageError("ask either SQL or, with --term, for what the workload asked")
+    loaded = load_release(release)
+    answers = loaded.sql(sql, level=level) if sql is not None else loaded.term(term or 0, level=level)
     if form == "csv":
         from pyarrow import BufferOutputStream, csv
 

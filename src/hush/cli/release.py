@@ -113,7 +113,7 @@ def _loaded_plan(
         raise ArchiveError(f"{plan_file} is a release, not a plan")
     if (epsilon, rho, mu) != (None, None, None):
         most = stated_budget(epsilon, delta, rho, mu)
-        if made.budget.limit > most.limit:
+        if not made.within(most):
             raise BudgetError(f"the plan spends {made.budget}, more than the {most} given here; plan again for less")
     return made
 
@@ -122,7 +122,8 @@ def _announce(made: Plan, plan_file: Path | None) -> None:
     """Say what is about to be spent, where it was decided elsewhere."""
     if plan_file is not None:
         what = f"{len(made.workload):,} tables, {made.budget}, {made.neighbours.value}"
-        click.echo(f"Plan {plan_file}: {what}, at most {made.max_rows_per_unit} row(s) per unit.")
+        rows = "1 row" if made.max_rows_per_unit == 1 else f"{made.max_rows_per_unit} rows"
+        click.echo(f"Plan {plan_file}: {what}, at most {rows} per unit.")
 
 
 def _save(done: Release, output: Path) -> None:

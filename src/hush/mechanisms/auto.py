@@ -81,7 +81,8 @@ def _candidates(
     if not matrix and not (total or (isinstance(kind, MaxVariance) and not budget.pure)):
         matrix = "it makes rmse or maxvar small, nothing else"
     if not matrix and cells > LARGEST_MATRIX:
-        matrix = f"{cells:,} cells; name it to try, up to 4,096 cells"
+        why = "which take long; name it to try" if cells <= 4096 else "above its limit of 4,096"
+        matrix = f"{cells:,} cells, {why}"
     hdmm = skipped or ("" if total else "it makes rmse small, nothing else")
     if not hdmm and len(workload) > MOST_TERMS:
         hdmm = f"{len(workload):,} terms take long; name it to try"

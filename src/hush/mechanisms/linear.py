@@ -283,9 +283,13 @@ class LinearRelease(Release):
             return "it says it is complete, and lacks tables"
         return _contradiction(self.answers.strategy, self.workload, self.statement.neighbours.name)
 
+    @property
+    def consistent(self) -> bool:
+        """Whether its tables agree: not where different parts answer different tables."""
+        return self.answers.strategy.recovery is not Recovery.LOCAL or len(self.answers.strategy.parts) == 1
+
     def _notes(self) -> tuple[str, ...]:
-        strategy = self.answers.strategy
-        if strategy.recovery is not Recovery.LOCAL or len(strategy.parts) == 1:
+        if self.consistent:
             return super()._notes()
         return (*super()._notes(), "tables measured apart may disagree, within their errors.")
 

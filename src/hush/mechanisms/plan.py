@@ -170,10 +170,18 @@ class Plan(ABC):
 
     @property
     def affordable(self) -> bool:
-        """Whether the budget covers the cost."""
-        if self.budget.pure:
-            return self.epsilon is not None and self.epsilon <= Fraction(self.budget.epsilon or 0.0) * (1 + ROUNDING)
-        return self.rho <= Fraction(self.budget.rho) * (1 + ROUNDING)
+        """Whether the plan's own budget covers the cost."""
+        return self.within(self.budget)
+
+    def within(self, budget: Budget) -> bool:
+        """Whether releasing keeps the promise of a budget, in whichever notion it is stated.
+
+        Pure epsilon-DP is also (epsilon, delta)-DP, for any delta; no amount of zCDP is pure.
+        """
+        most = None if budget.epsilon is None else Fraction(budget.epsilon) * (1 + ROUNDING)
+        if self.epsilon is not None and most is not None and self.epsilon <= most:
+            return True
+        return not budget.pure and self.rho <= Fraction(budget.rho) * (1 + ROUNDING)
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that `hush.load` reads; it holds no data."""

@@ -79,7 +79,7 @@ def _facts(plan: Plan) -> Table:
     lines = [
         ("Error", f"RMSE {_short(plan.rmse)}, largest standard error {_short(_root(plan.max_variance))}"),
         *_comparison(plan),
-        ("Optimal", plan.optimality),
+        ("How good", plan.optimality),
         ("Privacy", _privacy(plan)),
         ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),

@@ -46,6 +46,10 @@ def mechanism_of(mechanism: str | Mechanism, loss: str | Loss) -> Mechanism:
     if not isinstance(mechanism, str):
         if not hasattr(mechanism, "plan"):
             raise WorkloadError(f"mechanism={mechanism!r}: expected a name or an object with a plan method")
+        if isinstance(mechanism, type):
+            raise WorkloadError(f"mechanism={mechanism.__name__}: expected an object; write {mechanism.__name__}()")
+        if loss != "rmse" and getattr(mechanism, "loss", "rmse") != loss:
+            raise WorkloadError(f"loss={loss!r} beside a mechanism object, which has its own; give it to that object")
         return mechanism
     if mechanism not in MECHANISMS:
         raise WorkloadError(f"mechanism={mechanism!r}: expected one of {', '.join(MECHANISMS)}")

@@ -116,10 +116,20 @@ def check_affordable(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, *
         return
     unit = "epsilon" if budget.pure else "rho"
     if requested == math.inf:
-        rule = "is not private at all" if cost.rho is None else "has no pure epsilon; state a budget with a delta"
+        rule = (
+            "is not private at all"
+            if cost.rho is None
+            else "is Gaussian, which is never pure epsilon, and this budget states no delta; use Laplace noise here, "
+            "or a budget with a delta"
+        )
         message = f"{what}: the event {rule}"
     else:
         asked, left = float_up(Fraction(requested)), float_down(remaining)
         form = ".6g" if f"{asked:.6g}" != f"{left:.6g}" else ".17g"
         message = f"{what}: a charge of {unit}={asked:{form}} exceeds the {left:{form}} left; add noise or ask for less"
+        if unit == "rho" and cost.epsilon is not None:
+            message += (
+                f" (it is counted in zCDP, where pure epsilon={float_up(cost.epsilon):.6g} costs epsilon^2 / 2; plan "
+                "with a delta, or keep pure releases in a ledger of their own)"
+            )
     raise BudgetError(message, remaining=remaining, requested=requested)

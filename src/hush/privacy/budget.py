@@ -161,7 +161,8 @@ class Budget:
         if self.pure:
             raise BudgetError(
                 f"epsilon={self.epsilon:g} without delta is pure DP, which Gaussian noise cannot give; "
-                f"use Laplace noise, or add a delta such as Budget(epsilon={self.epsilon:g}, delta=1e-9)"
+                "use Laplace noise (mechanism hdmm, matrix or direct), "
+                f"or add a delta such as Budget(epsilon={self.epsilon:g}, delta=1e-9)"
             )
 
     def __str__(self) -> str:

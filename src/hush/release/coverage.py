@@ -30,7 +30,7 @@ def _near(needed: Clique, held: Iterable[Clique]) -> str:
     wanted = set(needed)
     ranked = sorted(held, key=lambda clique: (len(wanted - set(clique)), len(clique), clique))[:NEAREST]
     if not ranked:
-        return "it holds no table"
+        return "it holds answers to the queries of its workload alone (`hush query FILE --term 0`, release.term(0))"
     fewest = len(wanted - set(ranked[0]))
     near = [
         f"{_tuple(clique)} without {', '.join(name for name in needed if name not in clique)}"

@@ -71,6 +71,11 @@ class Release(ABC):
         return False
 
     @property
+    def consistent(self) -> bool:
+        """Whether its tables agree on what they share."""
+        return True
+
+    @property
     def grain(self) -> float:
         """Half the step of its coarsest noise over that noise's standard deviation; intervals are wider by it."""
         return 0.0

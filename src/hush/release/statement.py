@@ -11,7 +11,7 @@ from hush._version import __version__
 from hush.errors import ArchiveError, HushError
 from hush.printable import printable
 from hush.privacy.budget import Budget, number_text
-from hush.privacy.events import ComposedEvent, Event, event_from_json, price
+from hush.privacy.events import ComposedEvent, Event, LaplaceEvent, event_from_json, price
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.rational import float_up, shown_up
 from hush.schema.unit import Unit
@@ -51,12 +51,23 @@ class Statement:
             ("Neighbours", self.neighbours.value),
             ("Budget", str(self.budget)),
             ("Spent", self._spent()),
-            ("Noise", "exact discrete Gaussian, bits from the operating system" if self.private else WARNING),
+            ("Noise", f"exact {self._law()}, bits from the operating system" if self.private else WARNING),
         ]
         return lines if self.ledger_head is None else [*lines, ("Ledger", f"head {printable(self.ledger_head)}")]
 
+    def _law(self) -> str:
+        """Which noise was added."""
+        parts = [part for part, _ in self.event.parts] if isinstance(self.event, ComposedEvent) else [self.event]
+        laplace = {isinstance(part, LaplaceEvent) for part in parts}
+        return {frozenset({True}): "discrete Laplace", frozenset({False}): "discrete Gaussian"}.get(
+            frozenset(laplace), "discrete Gaussian and Laplace"
+        )
+
     def _spent(self) -> str:
         """What was spent, rounded up: a reader must never be promised more privacy than there is."""
+        pure = price(self.event).epsilon
+        if pure is not None:
+            return f"epsilon={shown_up(pure)} of pure differential privacy"
         rho, delta = price(self.event).rho, self.budget.delta or 1e-9
         if rho is None or math.isinf(float_up(rho)):
             return "without bound: no budget covers it"

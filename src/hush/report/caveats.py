@@ -20,8 +20,9 @@ MANY = (
 )
 UNBIASED = (
     "Estimates are unbiased: over repeated releases their average is the true count. They are therefore neither whole "
-    "nor kept above zero, and tables agree with each other: adding up one table gives the other."
+    "nor kept above zero."
 )
+AGREE = "Tables agree with each other: adding up one table gives the other."
 SHARED = (
     "Numbers share noise, so errors of sums are not sums of errors. Ask the release for the sum; it gives the exact "
     "error of that."
@@ -49,6 +50,7 @@ def caveats_section(release: Release, *, known: bool) -> Markup:
     ordered = [column for column in kinds if isinstance(column, Integer | Numeric | Date)]
     items = [
         *((INTERVALS, MANY, UNBIASED, SHARED) if known else (MODEL,)),
+        AGREE if known and release.consistent else None,
         BINS if any(isinstance(column, Numeric) for column in kinds) else None,
         CLAMPED if any(column.outside is Outside.CLAMP for column in ordered) else None,
         DATES if any(isinstance(column, Date) for column in kinds) else None,

@@ -26,9 +26,8 @@ INTRO = (
     "naive plan measures every table of the workload by itself with an equal share of the same budget: "
 )
 WHOLE = (
-    "A plan spends the budget for all numbers together, and most numbers are in the larger tables. It also makes "
-    "tables agree with each other, which a naive plan does not. In exchange, some small tables are less "
-    "exact than a naive plan would have them."
+    "A plan spends the budget for all numbers together, and most numbers are in the larger tables. In exchange, some "
+    "small tables are less exact than a naive plan would have them."
 )
 QUERIES = (
     "Some of the tables are asked for ranges or other sums; the errors are those of the answers asked for, and of "
@@ -41,7 +40,7 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
     shown = [entry for entry in entries if math.isfinite(entry.planned) and math.isfinite(entry.naive)][:MOST_ROWS]
     title = tag("h2", "Predicted error, and that of a naive plan", id="precision")
     if not shown:
-        return lines(title, tag("p", "No standard error is known for this release beforehand."))
+        return lines(title, tag("p", "No standard error is known for the tables of this release beforehand."))
     noise = error_text(naive_stddev(release))
     whole = [overall(entries)] if len(shown) > 1 else []
     heads = ("tables over", "tables", "predicted standard error", "naive standard error", "naive / predicted")

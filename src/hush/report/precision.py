@@ -12,6 +12,7 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.inference.estimates import Estimates
+from hush.privacy.events import price
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.report.sums import cell_errors
 from hush.workloads.workload import Term
@@ -52,11 +53,16 @@ def naive_stddev(release: Release) -> float:
     """The noise of a plan that measures every table of the workload by itself with an equal share of what was spent.
 
     A table of counts with Gaussian noise of variance s^2 costs rho = D^2 / (2 s^2), where D^2 is the squared L2
-    sensitivity of one table; k tables at rho / k each have s = D sqrt(k / (2 rho)).
+    sensitivity of one table; k tables at rho / k each have s = D sqrt(k / (2 rho)). With Laplace noise k tables at
+    epsilon / k each have s = sqrt(2) k D_1 / epsilon.
     """
     statement = release.statement
     if not 0 < statement.rho < math.inf:
         return math.nan
+    if release.laplace:
+        epsilon = float(price(statement.event).epsilon or 0)
+        moved = sensitivity(ONE_CELL, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
+        return math.sqrt(2) * len(release.workload) * float(moved.l1) / epsilon if epsilon else math.nan
     moved = sensitivity(ONE_CELL, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
     return math.sqrt(len(release.workload) * float(moved.l2_squared) / (2 * statement.rho))
 
