@@ -3,7 +3,7 @@
     python -m benchmarks.kronecker [cells per attribute] [attributes]
 
 The strategy is HDMM's product of optimal factors for prefix sums under Gaussian noise, in integers; "measure" is the
-exact integer answers, "reconstruct" the least squares estimate of every cell. Each runs in a process of its own, and its
+exact integer answers, "reconstruct" the least squares estimate of every cell. Each runs in a process of its own; its
 peak memory above the interpreter is printed as a multiple of the data vector.
 """
 

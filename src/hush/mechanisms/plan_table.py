@@ -95,11 +95,19 @@ def _comparison(plan: Plan) -> list[tuple[str, str]]:
     """The mechanisms that were compared, best first, with the bound that none can beat; and those left out."""
     if not plan.ranking:
         return []
-    tried = [f"{own.name} {_short(own.rmse)}" for own in plan.ranking if own.rmse is not None]
+    tried = [f"{own.name} {_short(own.rmse)}" for own in plan.ranking if own.rmse is not None and not own.reason]
     if plan.lower_bound is not None:
         tried.append(f"lower bound {_short(plan.lower_bound[0])}")
     lines = [("Compared", f"RMSE by mechanism: {', '.join(tried)}; {plan.mechanism} is taken")]
     lines.extend(("Left out", f"{own.name}: {own.reason}") for own in plan.ranking if own.rmse is None)
+    lines.extend(
+        (
+            "Also",
+            f"{own.name}, with Laplace noise, would give RMSE {_short(own.rmse)}: a stronger promise; leave delta out",
+        )
+        for own in plan.ranking
+        if own.rmse is not None and own.reason
+    )
     return lines
 
 
