@@ -217,6 +217,11 @@ def test_answers_to_the_workload_are_printed_by_term(folder: Path) -> None:
     answered = hush_command("query", folder / "x.hush", "--term", 0)
     assert answered.exit_code == 0, answered.stderr
     assert "female" in answered.output
+    again = hush_command("query", folder / "x.hush", "SELECT sex, COUNT(*) FROM t WHERE age >= 65 GROUP BY sex")
+    assert again.exit_code == 0, again.stderr
+    assert [line.split()[1] for line in again.output.splitlines() if "male" in line] == [
+        line.split()[-6] for line in answered.output.splitlines() if "male" in line
+    ]
     neither = hush_command("query", folder / "x.hush")
     assert neither.exit_code == 2
     refused = hush_command("query", folder / "x.hush", "SELECT age, COUNT(*) FROM t GROUP BY age")

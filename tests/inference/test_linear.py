@@ -249,3 +249,22 @@ def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool,
         assert strategy.total_variance(term) == pytest.approx(variances.sum())
         local = LinearStrategy(DOMAIN, strategy.parts, Recovery.LOCAL, "test")
         assert strategy.total_variance(term) < local.total_variance(term)
+
+
+def test_sums_that_a_part_supports_are_answered_without_its_cells() -> None:
+    """Halves of c by every level of b: half of c, grouped by b, is known; a single level of c is not."""
+    halves = part((("b",), ("c",)), (IdentityFactor(2), MatrixFactor([[1, 1, 0, 0], [0, 0, 1, 1]], 1)))
+    strategy = LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test")
+    answers = LinearAnswers(strategy)
+    answers[0] = np.array([[3, 4], [5, 6]])
+    estimates = LocalEstimates(answers)
+    asked = np.broadcast_to(np.array([1.0, 1.0, 0.0, 0.0]), (2, 4))
+    found = estimates.for_sums(("b", "c"), asked, 1)
+    np.testing.assert_allclose((found.counts(("b", "c")) * asked).sum(axis=1), [3, 5])
+    np.testing.assert_allclose(found.covariance(("b", "c"), asked, asked, 1), [halves.variance] * 2)
+    whole = np.ones((2, 4))
+    total = estimates.for_sums(("b", "c"), whole, 0)
+    assert total.covariance(("b", "c"), whole, whole, 0) == pytest.approx(4 * halves.variance)
+    assert estimates.for_sums(("b", "c"), np.broadcast_to(np.array([1.0, 0.0, 0.0, 0.0]), (2, 4)), 1) is None
+    assert estimates.for_sums(("c",), np.ones(4), 1) is None
+    assert estimates.for_sums(("a",), np.ones(3), 0) is None

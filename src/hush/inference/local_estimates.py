@@ -24,6 +24,7 @@ from hush.strategies.factor import Factor
 from hush.strategies.part import Part
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+_TOLERANCE = 1e-7
 
 
 class LocalEstimates:
@@ -32,9 +33,10 @@ class LocalEstimates:
     Implements `Estimates`.
     """
 
-    def __init__(self, answers: LinearAnswers) -> None:
+    def __init__(self, answers: LinearAnswers, *, only: Part | None = None) -> None:
         self._answers = answers
-        self._parts = answers.filled
+        self._only = only
+        self._parts = answers.filled if only is None else [only]
 
     @property
     def domain(self) -> Domain:
@@ -50,6 +52,15 @@ class LocalEstimates:
     def covers(self, clique: Clique) -> bool:
         """Whether one part supports every cell of a clique."""
         return any(part.supports(clique, self._levels(clique)) for part in self._parts)
+
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> LocalEstimates | None:
+        """Estimates from one part that supports these sums, for every level of the first `groups` attributes.
+
+        Its counts have least norm and are no estimates of single cells; their sums with the coefficients are unbiased.
+        """
+        able = (part for part in self._parts if _supports_sums(part, clique, coefficients, groups))
+        part = next(able, None)
+        return None if part is None else LocalEstimates(self._answers, only=part)
 
     def counts(self, clique: Clique) -> Floats:
         """Estimated counts over a clique, in the order of its names."""
@@ -116,7 +127,7 @@ class LocalEstimates:
         return np.asarray(np.transpose(tensor, [axes.index(name) for name in names]), order="C")
 
     def _best(self, names: Clique, blocks: Sequence[LinearOperator]) -> Part:
-        able = [part for part in self._parts if part.supports(names, blocks)]
+        able = [part for part in self._parts if part is self._only or part.supports(names, blocks)]
         if not able:
             raise WorkloadError(
                 f"the queries on {', '.join(names) or 'the total'} are no combination of what was measured; "
@@ -141,3 +152,28 @@ def _joint(
     gone = [place for place, name in enumerate(group) if name not in inside]
     tensor = tensor.sum(axis=tuple(gone + [place + len(group) for place in gone]))
     return tensor, "".join(left[name] for name in inside) + "".join(right[name] for name in inside)
+
+
+def _supports_sums(part: Part, clique: Clique, coefficients: Floats, groups: int) -> bool:
+    """Whether f M^+ M = f for the coefficients of every group of levels, factor by factor."""
+    if not set(clique) <= set(part.clique) or any(len(group) > 1 for group in part.groups):
+        return False
+    tensor = np.asarray(coefficients, dtype=np.float64)
+    scale = float(np.abs(tensor).max(initial=0.0)) or 1.0
+    for (name,), factor in zip(part.groups, part.factors, strict=True):
+        if factor.full:
+            continue
+        if name not in clique:
+            ones = np.ones(factor.size)
+            if np.abs(factor.backward(factor.adjoint(ones, 0), 0) - ones).max() > _TOLERANCE:
+                return False
+            continue
+        axis = clique.index(name)
+        if axis < groups:
+            used = np.moveaxis(tensor, axis, 0).reshape(factor.size, -1).any(axis=1)
+            alone = factor.backward(factor.adjoint(np.eye(factor.size), 0), 0)
+            if np.abs(alone - np.eye(factor.size))[used].max(initial=0.0) > _TOLERANCE:
+                return False
+        elif np.abs(factor.backward(factor.adjoint(tensor, axis), axis) - tensor).max() > _TOLERANCE * scale:
+            return False
+    return True

@@ -8,6 +8,7 @@ from sqlglot import exp
 from hush.domain import Clique
 from hush.errors import DomainError, QueryError
 from hush.inference.estimates import Estimates
+from hush.inference.local_estimates import LocalEstimates
 from hush.release.answer_columns import Basis, Group, Quantity, check_basis, group_notes
 from hush.release.answers import Answers, check_level
 from hush.release.coverage import check_cover
@@ -55,13 +56,29 @@ def answer_sql(
         raise QueryError("the query is nested too deeply; write it with fewer parentheses") from None
 
 
+def _source(formula: Formula, groups: Clique, said: str, estimates: Estimates) -> Estimates:
+    """Where a formula is answered from: the estimates, or a part of them that knows these sums and not every cell."""
+    clique = formula.clique(groups)
+    if not estimates.covers(clique) and isinstance(estimates, LocalEstimates) and not formula.quotients:
+        check_size(estimates.domain, clique)
+        shape = estimates.domain.sizes(clique)
+        coefficients = np.broadcast_to(formula.coefficients.along(clique), shape)
+        found = estimates.for_sums(clique, coefficients, len(groups))
+        if found is not None:
+            return found
+    check_cover(clique, said, estimates)
+    return estimates
+
+
 def _answer(query: Query, schema: Schema, estimates: Estimates, level: float, basis: Basis) -> Answers:
     scope = Scope(schema, query.tables)
     output = read_output(query, scope)
     groups = output.groups
     where, formulas = _read(query, output, scope, estimates)
-    for item, formula in zip(output.values, formulas, strict=True):
-        check_cover(formula.clique(groups), quote(item.node), estimates)
+    sources = [
+        _source(formula, groups, quote(item.node), estimates)
+        for item, formula in zip(output.values, formulas, strict=True)
+    ]
     rows = np.flatnonzero(_possible(where, groups))
     codes = np.unravel_index(rows, scope.domain.sizes(groups)) if groups else ()
     for note in group_notes(output.columns):
@@ -72,8 +89,8 @@ def _answer(query: Query, schema: Schema, estimates: Estimates, level: float, ba
             for item, column, code in zip(output.labels, output.columns, codes, strict=True)
         ),
         quantities=tuple(
-            _quantity(item, formula, groups, rows, estimates, basis, scope)
-            for item, formula in zip(output.values, formulas, strict=True)
+            _quantity(item, formula, groups, rows, source, basis, scope)
+            for item, formula, source in zip(output.values, formulas, sources, strict=True)
         ),
         level=level,
         notes=tuple(scope.notes),
