@@ -417,3 +417,11 @@ def test_the_schema_must_be_that_of_the_estimates() -> None:
         answer_sql(
             "SELECT COUNT(*) FROM t", Schema.from_domain(Domain({"x": 2})), DenseEstimates(DOMAIN, random_table(1))
         )
+
+
+@pytest.mark.parametrize(
+    "null", ["NULL", "(NULL)", "CAST(NULL AS INTEGER)", "CAST((NULL) AS INTEGER)", "CAST(NULL AS DOUBLE)"]
+)
+def test_nothing_adds_up_to_nothing(null: str) -> None:
+    answers = ask(f"SELECT SUM({null}) FROM t")
+    assert (float(answers.estimate[0]), float(answers.std_error[0])) == (0.0, 0.0)

@@ -116,7 +116,7 @@ def _harmless(node: exp.Cast, scope: Scope) -> bool:
     inner = node.this.unnest()
     if is_literal(node) or node.to.is_type(*FLOATS):
         return not is_literal(node)
-    whole = isinstance(inner, CONDITIONS)
+    whole = isinstance(inner, (*CONDITIONS, exp.Null))
     if isinstance(inner, exp.Column):
         whole = isinstance(scope.column(inner), Boolean | Integer)
     return whole and node.to.is_type(*INTEGERS)
