@@ -256,7 +256,7 @@ def test_text_fits_eighty_columns_whatever_the_names(groups: list[str], values: 
     words = data.draw(
         st.text(st.characters(codec="utf-8"), min_size=30, max_size=60).filter(lambda text: bool(text.strip()))
     )
-    taken = [name for name in values if name not in groups] or [words]
+    taken = [name for name in values if name not in groups] or ["v" * 31]
     answers = Answers(
         groups=tuple(Group(name, Categorical(name="c", values=(words, "b")), np.array([0, 1, 0])) for name in groups),
         quantities=tuple(
