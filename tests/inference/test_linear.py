@@ -268,3 +268,10 @@ def test_sums_that_a_part_supports_are_answered_without_its_cells() -> None:
     assert estimates.for_sums(("b", "c"), np.broadcast_to(np.array([1.0, 0.0, 0.0, 0.0]), (2, 4)), 1) is None
     assert estimates.for_sums(("c",), np.ones(4), 1) is None
     assert estimates.for_sums(("a",), np.ones(3), 0) is None
+    together = GlobalEstimates(answers)
+    found = together.for_sums(("b", "c"), asked, 1)
+    np.testing.assert_allclose((found.counts(("b", "c")) * asked).sum(axis=1), [3, 5])
+    np.testing.assert_allclose(found.covariance(("b", "c"), asked, asked, 1), [halves.variance] * 2)
+    assert together.for_sums(("c",), np.ones(4), 1) is None
+    with pytest.raises(WorkloadError, match="no combination"):
+        together.counts(("b", "c"))

@@ -29,6 +29,12 @@ class Estimates(Protocol):
     def covers(self, clique: Clique) -> bool:
         """Whether the table over a clique can be estimated."""
 
+    def for_sums(self, clique: Clique, coefficients: Array, groups: int) -> Estimates | None:
+        """Estimates of a table for these sums alone, where some that it does not cover are known; None otherwise.
+
+        The sums are those of `covariance`. Single counts of what is returned mean nothing, its sums are unbiased.
+        """
+
     def counts(self, clique: Clique) -> Array:
         """Estimated counts, of shape `domain.sizes(clique)`."""
 

@@ -31,8 +31,9 @@ _CONVERGED = (0, 1, 2, 4, 5)  # LSMR's reasons to stop that mean a solution
 class GlobalEstimates:
     """Unbiased counts from all parts together, mutually consistent; implements `Estimates`."""
 
-    def __init__(self, answers: LinearAnswers) -> None:
+    def __init__(self, answers: LinearAnswers, *, sums: bool = False) -> None:
         self._answers = answers
+        self._sums = sums  # whether it is asked for sums that are known to be supported
         whole = len(answers.filled) == len(answers.strategy.parts)
         self._joint = answers.strategy.joint if whole else JointPrecision(answers.strategy.domain, answers.filled)
 
@@ -50,6 +51,11 @@ class GlobalEstimates:
     def covers(self, clique: Clique) -> bool:
         """Whether some part supports every cell of a clique."""
         return self._supported(clique, [Identity(size) for size in self.domain.sizes(clique)])
+
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> GlobalEstimates | None:
+        """The same estimates, where some part knows these sums; their counts have least norm."""
+        known = any(part.supports_sums(clique, coefficients, groups) for part in self._joint.parts)
+        return GlobalEstimates(self._answers, sums=True) if known else None
 
     @cached_property
     def cells(self) -> Floats:
@@ -141,7 +147,7 @@ class GlobalEstimates:
         return any(part.supports(names, blocks) for part in self._joint.parts)
 
     def _require(self, names: Clique, blocks: Sequence[LinearOperator]) -> None:
-        if not self._supported(names, blocks):
+        if not (self._sums or self._supported(names, blocks)):
             raise WorkloadError(
                 f"the queries on {', '.join(names) or 'the total'} are no combination of what was measured; "
                 "a workload with them would have supported them"

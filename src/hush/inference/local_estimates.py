@@ -24,7 +24,6 @@ from hush.strategies.factor import Factor
 from hush.strategies.part import Part
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-_TOLERANCE = 1e-7
 
 
 class LocalEstimates:
@@ -54,13 +53,12 @@ class LocalEstimates:
         return any(part.supports(clique, self._levels(clique)) for part in self._parts)
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> LocalEstimates | None:
-        """Estimates from one part that supports these sums, for every level of the first `groups` attributes.
-
-        Its counts have least norm and are no estimates of single cells; their sums with the coefficients are unbiased.
-        """
-        able = (part for part in self._parts if _supports_sums(part, clique, coefficients, groups))
-        part = next(able, None)
-        return None if part is None else LocalEstimates(self._answers, only=part)
+        """Estimates from the part that knows these sums best; its counts have least norm."""
+        able = [part for part in self._parts if part.supports_sums(clique, coefficients, groups)]
+        views = [LocalEstimates(self._answers, only=part) for part in able]
+        return min(
+            views, key=lambda own: float(own.covariance(clique, coefficients, coefficients, groups).sum()), default=None
+        )
 
     def counts(self, clique: Clique) -> Floats:
         """Estimated counts over a clique, in the order of its names."""
@@ -152,28 +150,3 @@ def _joint(
     gone = [place for place, name in enumerate(group) if name not in inside]
     tensor = tensor.sum(axis=tuple(gone + [place + len(group) for place in gone]))
     return tensor, "".join(left[name] for name in inside) + "".join(right[name] for name in inside)
-
-
-def _supports_sums(part: Part, clique: Clique, coefficients: Floats, groups: int) -> bool:
-    """Whether f M^+ M = f for the coefficients of every group of levels, factor by factor."""
-    if not set(clique) <= set(part.clique) or any(len(group) > 1 for group in part.groups):
-        return False
-    tensor = np.asarray(coefficients, dtype=np.float64)
-    scale = float(np.abs(tensor).max(initial=0.0)) or 1.0
-    for (name,), factor in zip(part.groups, part.factors, strict=True):
-        if factor.full:
-            continue
-        if name not in clique:
-            ones = np.ones(factor.size)
-            if np.abs(factor.backward(factor.adjoint(ones, 0), 0) - ones).max() > _TOLERANCE:
-                return False
-            continue
-        axis = clique.index(name)
-        if axis < groups:
-            used = np.moveaxis(tensor, axis, 0).reshape(factor.size, -1).any(axis=1)
-            alone = factor.backward(factor.adjoint(np.eye(factor.size), 0), 0)
-            if np.abs(alone - np.eye(factor.size))[used].max(initial=0.0) > _TOLERANCE:
-                return False
-        elif np.abs(factor.backward(factor.adjoint(tensor, axis), axis) - tensor).max() > _TOLERANCE * scale:
-            return False
-    return True

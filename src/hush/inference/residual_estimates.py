@@ -59,6 +59,9 @@ class ResidualEstimates:
             return False
         return self._whole or bool(self._answers.filled[self.strategy.closure.subsets(names)].all())
 
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
+        """Every set is known level by level, or not at all."""
+
     def counts(self, clique: Clique) -> Floats:
         """Estimated counts over a clique, in the order of its names."""
         return np.asarray(self._reconstruction.marginal(clique), order="C")

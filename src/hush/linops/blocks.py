@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,9 +25,9 @@ class _Sized(LinearOperator):
     def transpose(self) -> LinearOperator:
         return Transposed(self)
 
+    @abstractmethod
     def _counts(self) -> Array:
         """How many queries hold each level."""
-        raise NotImplementedError
 
     def column_norms(self, p: int) -> Array:
         check_norm(p)

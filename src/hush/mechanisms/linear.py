@@ -37,11 +37,9 @@ from hush.strategies.linear import LinearErrors, LinearStrategy
 from hush.strategies.linear_storage import narrow, pack_linear, unpack_linear
 from hush.strategies.noise_kind import NoiseKind
 from hush.workloads import Term, Workload
+from hush.workloads.term import EXTREME
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-EXTREME = 1e100
-
-
 METHODS = {
     "kron": "one product of strategies",
     "plus": "a union of products",
@@ -99,10 +97,7 @@ class LinearPlan(Plan):
 
     def query_variances(self, which: int = 0) -> Floats:
         """The variance of every query of a term of the workload, one axis per attribute of the term."""
-        term = self._term(which)
-        if not term.listed:
-            raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
-        return self.strategy.query_variances(term)
+        return self.strategy.query_variances(self._listed(which))
 
     def with_budget(self, budget: Budget) -> Self:
         """The same strategy with the noise of another budget."""

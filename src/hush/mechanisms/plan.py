@@ -215,11 +215,14 @@ class Plan(ABC):
         except (BudgetError, WorkloadError, KeyError):
             raise ArchiveError("the file's plan contradicts itself; make it anew") from None
 
-    def _term(self, which: int) -> Term:
-        """A term of the workload by its place."""
+    def _listed(self, which: int) -> Term:
+        """A term of the workload by its place, whose queries are known one by one."""
         if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which < len(self.workload):
             raise WorkloadError(f"term {which!r}: expected an integer from 0 to {len(self.workload) - 1}")
-        return self.workload.terms[which]
+        term = self.workload.terms[which]
+        if not term.listed:
+            raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
+        return term
 
     def __str__(self) -> str:
         return plan_text(self)

@@ -40,10 +40,10 @@ from hush.strategies.select import select_for_target, select_residual
 from hush.strategies.storage import pack_strategy, unpack_strategy
 from hush.strategies.terms import TermTable
 from hush.workloads import Workload
+from hush.workloads.term import EXTREME
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 NAME = "residual"
-EXTREME = 1e100  # errors of larger noise or weights could not be computed as floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,7 @@ class ResidualPlan(Plan):
 
     def query_variances(self, which: int = 0) -> Floats:
         """The variance of every query of a term of the workload, one axis per attribute of the term."""
-        term = self._term(which)
-        if not term.listed:
-            raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
+        term = self._listed(which)
         return self.strategy.query_variances(term.clique, term.blocks)
 
     def with_budget(self, budget: Budget) -> ResidualPlan:

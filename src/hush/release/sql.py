@@ -8,7 +8,6 @@ from sqlglot import exp
 from hush.domain import Clique
 from hush.errors import DomainError, QueryError
 from hush.inference.estimates import Estimates
-from hush.inference.local_estimates import LocalEstimates
 from hush.release.answer_columns import Basis, Group, Quantity, check_basis, group_notes
 from hush.release.answers import Answers, check_level
 from hush.release.coverage import check_cover
@@ -59,7 +58,7 @@ def answer_sql(
 def _source(formula: Formula, groups: Clique, said: str, estimates: Estimates) -> Estimates:
     """Where a formula is answered from: the estimates, or a part of them that knows these sums and not every cell."""
     clique = formula.clique(groups)
-    if not estimates.covers(clique) and isinstance(estimates, LocalEstimates) and not formula.quotients:
+    if not estimates.covers(clique) and not formula.quotients:
         check_size(estimates.domain, clique)
         shape = estimates.domain.sizes(clique)
         coefficients = np.broadcast_to(formula.coefficients.along(clique), shape)

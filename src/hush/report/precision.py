@@ -59,11 +59,10 @@ def naive_stddev(release: Release) -> float:
     statement = release.statement
     if not 0 < statement.rho < math.inf:
         return math.nan
-    if release.laplace:
-        epsilon = float(price(statement.event).epsilon or 0)
-        moved = sensitivity(ONE_CELL, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
-        return math.sqrt(2) * len(release.workload) * float(moved.l1) / epsilon if epsilon else math.nan
     moved = sensitivity(ONE_CELL, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
+    epsilon = price(statement.event).epsilon
+    if epsilon:
+        return math.sqrt(2) * len(release.workload) * float(moved.l1 / epsilon)
     return math.sqrt(len(release.workload) * float(moved.l2_squared) / (2 * statement.rho))
 
 

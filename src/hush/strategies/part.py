@@ -93,6 +93,28 @@ class Part:
         own = self.blocks_of(clique, blocks)
         return all(factor.supports(block) for factor, block in zip(self.factors, own, strict=True))
 
+    def supports_sums(self, clique: Clique, coefficients: Floats, groups: int) -> bool:
+        """Whether sums over cells are known, for every level of the first `groups` attributes: f M^+ M = f.
+
+        `coefficients` has the shape of the clique's table. Parts with groups of several attributes know whole tables
+        or products of blocks, and are not asked.
+        """
+        if not set(clique) <= set(self.clique) or any(len(group) > 1 for group in self.groups):
+            return False
+        tensor = np.asarray(coefficients, dtype=np.float64)
+        for (name,), factor in zip(self.groups, self.factors, strict=True):
+            if factor.full:
+                continue
+            axis = clique.index(name) if name in clique else 0
+            asked = tensor if name in clique else np.ones(factor.size)
+            if name in clique and axis < groups:  # each level that counts must be known by itself
+                used = np.moveaxis(tensor, axis, 0).reshape(factor.size, -1).any(axis=1)
+                asked, axis = np.diag(used.astype(np.float64)), 0
+            known = factor.backward(factor.adjoint(asked, axis), axis)
+            if np.abs(known - asked).max(initial=0.0) > 1e-7 * np.abs(asked).max(initial=0.0):
+                return False
+        return True
+
     def total(self, clique: Clique, blocks: Sequence[LinearOperator]) -> float:
         """The summed variance of all queries of a product of blocks."""
         own = self.blocks_of(clique, blocks)

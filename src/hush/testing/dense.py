@@ -36,6 +36,9 @@ class DenseEstimates:
         """Whether some held table has all the attributes."""
         return any(set(clique) <= set(held) for held in self.cliques)
 
+    def for_sums(self, clique: Clique, coefficients: Array, groups: int) -> None:
+        """It holds whole tables alone."""
+
     def counts(self, clique: Clique) -> Array:
         """Sums over the other attributes."""
         if not self.covers(clique):
