@@ -1,0 +1,211 @@
+"""Measurement: noisy numbers about one marginal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+from hush.errors import DataError, DomainError, WorkloadError, shown
+from hush.graphical.reordered import Reordered
+from hush.linops import Identity, Kronecker, LinearOperator, Total
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Noise: TypeAlias = Literal["gaussian", "laplace"]
+Block: TypeAlias = Callable[[int], LinearOperator] | LinearOperator
+
+NOISES = ("gaussian", "laplace")
+EXTREME = 1e60  # squares of larger numbers over smaller deviations could not be computed as floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """Noisy numbers y = Q mu + noise about the marginal mu over a clique, from any mechanism or from outside.
+
+    `clique` names attributes in any order. Without a `query`, `values` is the noisy table over the clique in that
+    order, or the same flat (row-major). A `query` Q is a `hush.linops` operator on that flat table, or a block of
+    `hush.queries` for each attribute, whose product it is; `values` then holds one number per query. `stddev` is the
+    standard deviation of the noise of every number; for Laplace noise that is sqrt(2) times its scale.
+
+    Privacy: holds noisy numbers only; whatever is computed from them is post-processing.
+    Reference: [HDMM, sec. 4.1].
+
+    >>> noisy = Measurement(("sex", "smokes"), [[40.2, 11.7], [35.9, 9.1]], stddev=2.0)
+    >>> noisy.on(Domain({"smokes": 2, "sex": 2})).values.tolist()
+    [[40.2, 35.9], [11.7, 9.1]]
+    >>> from hush import queries
+    >>> Measurement(("age",), [3.0, 5.5, 9.9], stddev=1.0, query={"age": queries.prefix}).numbers
+    3
+    """
+
+    clique: Clique
+    values: Any  # Array once made
+    stddev: float
+    query: LinearOperator | Mapping[str, Block] | None = None
+    noise: Noise = "gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clique", _names(self.clique))
+        object.__setattr__(self, "values", _numbers(self.values, self.clique))
+        object.__setattr__(self, "stddev", _deviation(self.stddev, self.clique))
+        if self.noise not in NOISES:
+            raise DataError(f"noise={shown(self.noise)} of {self._what}: expected 'gaussian' or 'laplace'")
+        if isinstance(self.query, Mapping):
+            if set(self.query) != set(self.clique):
+                raise WorkloadError(
+                    f"the query of {self._what} has blocks for {shown(tuple(self.query))}: expected one for each "
+                    "attribute of the clique; use queries.total for those that are summed out"
+                )
+            object.__setattr__(self, "query", dict(self.query))
+        elif isinstance(self.query, LinearOperator):
+            self._check_rows(self.query)
+        elif self.query is not None:
+            raise WorkloadError(
+                f"the query of {self._what} is {shown(self.query)}: expected an operator of hush.linops, or a block of "
+                "hush.queries for each attribute; wrap a matrix as hush.linops.Dense"
+            )
+
+    @property
+    def numbers(self) -> int:
+        """How many noisy numbers."""
+        return int(self.values.size)
+
+    @property
+    def variance(self) -> float:
+        """stddev^2."""
+        return self.stddev**2
+
+    def on(self, domain: Domain) -> Measurement:
+        """The same evidence with its clique in domain order; refuses what does not fit the domain.
+
+        Its `query` is None, with `values` of shape `domain.sizes(clique)`, or an operator on the flat table in domain
+        order, with `values` a vector. Attributes that blocks sum out are left out of the clique.
+        """
+        sizes = domain.sizes(self.clique)
+        if isinstance(self.query, Mapping):
+            return self._blocks_on(domain, self._made(sizes))
+        ordered = domain.clique(self.clique)
+        axes = [self.clique.index(name) for name in ordered]
+        if self.query is None:
+            table = self._shaped(sizes).transpose(axes)
+            return self._with(ordered, table, None)
+        if self.query.shape[1] != math.prod(sizes):
+            raise WorkloadError(
+                f"the query of {self._what} has {self.query.shape[1]} columns: expected {math.prod(sizes)}, "
+                f"one for each cell of a table of sizes {sizes}"
+            )
+        if isinstance(self.query, Identity | Total):
+            return self._blocks_on(domain, [type(self.query)(size) for size in sizes])
+        if isinstance(self.query, Kronecker) and [f.shape[1] for f in self.query.factors] == list(sizes):
+            return self._blocks_on(domain, list(self.query.factors))
+        flat = self.values.ravel()
+        if ordered == self.clique:
+            return self._with(ordered, flat, self.query)
+        back = tuple(ordered.index(name) for name in self.clique)
+        return self._with(ordered, flat, Reordered(self.query, domain.sizes(ordered), back))
+
+    def _made(self, sizes: tuple[int, ...]) -> list[LinearOperator]:
+        """The operator of every block, in the clique's order."""
+        made = []
+        for name, size in zip(self.clique, sizes, strict=True):
+            block = self.query[name]  # type: ignore[index]
+            operator = block if isinstance(block, LinearOperator) or not callable(block) else block(size)
+            if not isinstance(operator, LinearOperator):
+                raise WorkloadError(
+                    f"the block of {name!r} in {self._what} is {shown(block)}: expected one of hush.queries"
+                )
+            if operator.shape[1] != size:
+                raise WorkloadError(
+                    f"attribute {name!r} has {size} levels, its block in {self._what} {operator.shape[1]} columns"
+                )
+            made.append(operator)
+        return made
+
+    def _blocks_on(self, domain: Domain, blocks: list[LinearOperator]) -> Measurement:
+        """A product of blocks: its factors move with the attributes, its values with them."""
+        rows = [block.shape[0] for block in blocks]
+        if math.prod(rows) != self.numbers:
+            raise DataError(f"{self.numbers} values of {self._what}: expected {math.prod(rows)}, one per query")
+        kept = {n: b for n, b in zip(self.clique, blocks, strict=True) if not isinstance(b, Total)}
+        ordered = domain.clique(self.clique)
+        moved = self.values.reshape(rows).transpose([self.clique.index(name) for name in ordered])
+        clique = domain.clique(kept)
+        if all(isinstance(block, Identity) for block in kept.values()):
+            return self._with(clique, moved.reshape(domain.sizes(clique)), None)
+        return self._with(clique, moved.ravel(), Kronecker([kept[name] for name in clique]))
+
+    def _shaped(self, sizes: tuple[int, ...]) -> Array:
+        if self.values.shape not in (sizes, (math.prod(sizes),)):
+            raise DataError(
+                f"values of {self._what} have shape {self.values.shape}: expected {sizes}, one axis for each attribute "
+                f"in the order given, or {math.prod(sizes)} numbers in a row"
+            )
+        return np.asarray(self.values.reshape(sizes))
+
+    def _with(self, clique: Clique, values: Array, query: LinearOperator | None) -> Measurement:
+        return replace(self, clique=clique, values=np.ascontiguousarray(values).reshape(values.shape), query=query)
+
+    def _check_rows(self, query: LinearOperator) -> None:
+        if query.shape[0] != self.numbers:
+            raise DataError(f"{self.numbers} values of {self._what}: expected {query.shape[0]}, one per query")
+
+    @property
+    def _what(self) -> str:
+        return f"the measurement of {shown(self.clique)}"
+
+    def __repr__(self) -> str:
+        query = "" if self.query is None else ", with a query"
+        return f"Measurement({self.clique!r}, {self.numbers} numbers, stddev={self.stddev:g}, {self.noise}{query})"
+
+
+def _names(clique: Iterable[str]) -> Clique:
+    if isinstance(clique, str):
+        raise DomainError(f"clique {clique!r}: expected a tuple of names, such as ({clique!r},)")
+    try:
+        names = tuple(clique)
+    except TypeError:
+        raise DomainError(f"clique {shown(clique)}: expected a tuple of attribute names") from None
+    if not all(isinstance(name, str) for name in names):
+        raise DomainError(f"clique {shown(names)}: expected a tuple of attribute names")
+    if len(set(names)) != len(names):
+        raise DomainError(f"clique {shown(names)} names an attribute twice; give each name once")
+    return names
+
+
+def _numbers(values: Any, clique: Clique) -> Array:
+    """The values as a read-only array of floats of their own."""
+    what = f"values of the measurement of {shown(clique)}"
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise DataError(f"{what} are no array: expected real numbers, every row of one length") from None
+    if given.dtype.kind not in "iuf":
+        raise DataError(f"{what} are of type {given.dtype}: expected real numbers")
+    if not given.size:
+        raise DataError(f"{what} are empty: expected at least one number; leave the measurement out")
+    made = np.array(given, dtype=np.float64, order="C")
+    if not np.isfinite(made).all():
+        raise DataError(f"{what} hold NaN or infinite numbers: expected finite ones; leave the measurement out")
+    if np.abs(made).max() > EXTREME:
+        raise DataError(f"{what} are beyond {EXTREME:g} in size; bring values and stddev to another scale")
+    made.setflags(write=False)
+    return made
+
+
+def _deviation(stddev: Any, clique: Clique) -> float:
+    what = f"stddev={shown(stddev)} of the measurement of {shown(clique)}"
+    if isinstance(stddev, bool | np.bool_) or not isinstance(stddev, Real):
+        raise DataError(f"{what}: expected one number > 0, the standard deviation of the noise of every value")
+    given = float(stddev)
+    if not (math.isfinite(given) and given > 0):
+        raise DataError(
+            f"{what}: expected a finite number > 0; for values without noise give a small one, such as 0.001"
+        )
+    if not 1 / EXTREME <= given <= EXTREME:
+        raise DataError(f"{what}: expected {1 / EXTREME:g} .. {EXTREME:g}; bring values and stddev to another scale")
+    return given

@@ -1,0 +1,222 @@
+"""ResidualLoss: a loss of the differences between noisy numbers and what marginals say they should be.
+
+    L(mu) = constant + sum_j sum_i phi((Q_j mu_j - y_j)_i, stddev_j^2)
+
+Tables that were measured cell by cell are gone through in blocks that stay in the processor's cache, each read from
+memory once, neighbouring tables of equal noise together; nothing is allocated for them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hush.domain import Domain
+from hush.errors import DataError, SizeError, WorkloadError, shown
+from hush.graphical.factors import Factors
+from hush.graphical.marginal_loss import Array, MarginalLoss
+from hush.graphical.measurement import Measurement
+from hush.graphical.spectrum import largest_eigenvalue
+from hush.linops import LinearOperator
+from hush.memory import available_memory, readable
+
+BLOCK = 1 << 15
+_UNGUARDED = 1 << 20
+_MOST_COLUMNS = 1 << 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Misfit:
+    """Noisy values of an operator on one table, or of the table itself for None, with the variance of their noise."""
+
+    index: int
+    values: Array  # (m,)
+    variance: float
+    query: LinearOperator | None
+
+    @classmethod
+    def of(cls, factors: Factors, measurement: Measurement, variance: float) -> Misfit:
+        """What a placed measurement says, with noise of some variance."""
+        query = measurement.query if isinstance(measurement.query, LinearOperator) else None
+        return cls(factors.index(measurement.clique), measurement.values.ravel(), variance, query)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """Neighbouring cells that share a variance; `first` where they are the first to write to the gradient there."""
+
+    cells: slice
+    values: Array
+    variance: float
+    first: bool
+
+
+class ResidualLoss(MarginalLoss):
+    """The base of losses that add up over noisy numbers; they say what one difference costs."""
+
+    def __init__(
+        self, factors: Factors, misfits: Sequence[Misfit], merged: Sequence[Misfit] | None = None, constant: float = 0.0
+    ) -> None:
+        self.factors = factors
+        self._misfits = tuple(misfits)
+        self._constant = constant
+        used = self._misfits if merged is None else merged
+        self._queries = [(misfit, misfit.query) for misfit in used if misfit.query is not None]
+        self._plain = [misfit for misfit in used if misfit.query is None]
+        self._blocks, self._gaps = _blocks(factors, self._plain)
+        self._scratch = np.empty(BLOCK)
+        self._spare = np.empty(BLOCK)
+
+    @abstractmethod
+    def _cost(self, residual: Array, variance: float) -> float:
+        """The summed costs of differences, which are replaced by the derivatives."""
+
+    @abstractmethod
+    def _bend(self, residual: Array, variance: float) -> Array | float:
+        """The second derivatives at differences; they may be replaced."""
+
+    @abstractmethod
+    def _steepest_bend(self, variance: float) -> float:
+        """The largest second derivative of a cost."""
+
+    @property
+    def numbers(self) -> int:
+        return sum(misfit.values.size for misfit in self._misfits)
+
+    def parts(self, flat: Array) -> list[float]:
+        return [self._total(misfit, flat) for misfit in self._misfits]
+
+    def value_and_gradient(self, flat: Array, gradient: Array) -> float:
+        value = self._constant
+        for gap in self._gaps:
+            gradient[gap] = 0.0
+        for block in self._blocks:
+            own = gradient[block.cells] if block.first else self._scratch[: block.values.size]
+            np.subtract(flat[block.cells], block.values, out=own)
+            value += self._cost(own, block.variance)
+            if not block.first:
+                gradient[block.cells] += own
+        for misfit, query in self._queries:
+            span = self.factors.span(misfit.index)
+            residual = query @ flat[span] - misfit.values
+            value += self._cost(residual, misfit.variance)
+            gradient[span] += query.transpose() @ residual
+        return value
+
+    def curvature(self, flat: Array, vector: Array, out: Array | None = None) -> Array:
+        made = np.empty(self.factors.size) if out is None else out
+        for gap in self._gaps:
+            made[gap] = 0.0
+        for block in self._blocks:
+            own = self._scratch[: block.values.size]
+            np.subtract(flat[block.cells], block.values, out=own)
+            bend = self._bend(own, block.variance)
+            if block.first:
+                np.multiply(vector[block.cells], bend, out=made[block.cells])
+            else:
+                made[block.cells] += np.multiply(vector[block.cells], bend, out=own)
+        for misfit, query in self._queries:
+            span = self.factors.span(misfit.index)
+            bend = self._bend(query @ flat[span] - misfit.values, misfit.variance)
+            made[span] += query.transpose() @ (bend * (query @ vector[span]))
+        return made
+
+    def diagonal(self, flat: Array) -> Array:
+        """Exact for tables; for a query the squared column norms times the largest second derivative."""
+        made = np.zeros(self.factors.size)
+        for block in self._blocks:
+            residual = np.subtract(flat[block.cells], block.values, out=self._scratch[: block.values.size])
+            made[block.cells] += self._bend(residual, block.variance)
+        for (misfit, _), (norms, _) in zip(self._queries, self._norms, strict=True):
+            made[self.factors.span(misfit.index)] += self._steepest_bend(misfit.variance) * norms
+        return made
+
+    @cached_property
+    def lipschitz(self) -> float:
+        """The largest over the cliques: the Hessian of one clique has nothing to do with another's."""
+        if not self.smooth:
+            return np.inf
+        steepest = np.zeros(len(self.factors))
+        for misfit in self._plain:
+            steepest[misfit.index] += self._steepest_bend(misfit.variance)
+        for (misfit, _), (_, largest) in zip(self._queries, self._norms, strict=True):
+            steepest[misfit.index] += self._steepest_bend(misfit.variance) * largest
+        return float(steepest.max(initial=0.0))
+
+    @cached_property
+    def _norms(self) -> list[tuple[Array | float, float]]:
+        """For each query the squared norms of its columns, or a bound of them, and the largest eigenvalue of Q^T Q."""
+        made: list[tuple[Array | float, float]] = []
+        for _, query in self._queries:
+            largest = largest_eigenvalue(query)
+            known = type(query).column_norms is not LinearOperator.column_norms
+            made.append((query.column_norms(2) ** 2 if known or query.shape[1] <= _MOST_COLUMNS else largest, largest))
+        return made
+
+    def _total(self, misfit: Misfit, flat: Array) -> float:
+        """The summed costs of one misfit."""
+        table = flat[self.factors.span(misfit.index)]
+        return self._cost((table if misfit.query is None else misfit.query @ table) - misfit.values, misfit.variance)
+
+
+def placed(domain: Domain, measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Measurements in domain order, each checked; refuses none at all."""
+    if isinstance(measurements, Measurement):
+        raise DataError("one measurement where a list of them is expected; put it in a list")
+    listed = list(measurements)
+    for one in listed:
+        if not isinstance(one, Measurement):
+            raise DataError(f"measurement {shown(one)}: expected a hush.Measurement(clique, values, stddev)")
+    if not listed:
+        raise DataError("no measurements: expected at least one hush.Measurement(clique, values, stddev)")
+    needed, free = 16 * sum(one.numbers for one in listed), available_memory()
+    if needed > 8 * _UNGUARDED and needed > 0.8 * free:
+        raise SizeError(f"the measurements take {readable(needed)}, more than is free; use smaller cliques")
+    return [one.on(domain) for one in listed]
+
+
+def shared_factors(domain: Domain, measurements: Sequence[Measurement], factors: Factors | None) -> Factors:
+    """The factors of placed measurements, or the given ones if they hold every clique."""
+    if factors is None:
+        return Factors(domain, [one.clique for one in measurements])
+    if factors.domain != domain:
+        raise WorkloadError("the factors are those of another domain")
+    for one in measurements:
+        factors.index(one.clique)
+    return factors
+
+
+def _blocks(factors: Factors, plain: Sequence[Misfit]) -> tuple[list[_Block], list[slice]]:
+    """Tables as blocks of cells, and the cells that no table writes to."""
+    layers: list[dict[int, Misfit]] = []
+    for misfit in plain:
+        layer = next((own for own in layers if misfit.index not in own), None)
+        if layer is None:
+            layer = {}
+            layers.append(layer)
+        layer[misfit.index] = misfit
+    blocks: list[_Block] = []
+    for depth, layer in enumerate(layers):
+        run: list[Misfit] = []
+        for index in sorted(layer):
+            if run and (run[-1].index + 1 != index or run[-1].variance != layer[index].variance):
+                blocks.extend(_split(factors, run, depth == 0))
+                run = []
+            run.append(layer[index])
+        blocks.extend(_split(factors, run, depth == 0))
+    written = layers[0] if layers else {}
+    return blocks, [factors.span(index) for index in range(len(factors)) if index not in written]
+
+
+def _split(factors: Factors, run: list[Misfit], first: bool) -> list[_Block]:
+    """Neighbouring tables of one variance, cut into blocks."""
+    start = factors.span(run[0].index).start
+    values = run[0].values if len(run) == 1 else np.concatenate([misfit.values for misfit in run])
+    return [
+        _Block(slice(start + at, start + min(at + BLOCK, values.size)), values[at : at + BLOCK], run[0].variance, first)
+        for at in range(0, values.size, BLOCK)
+    ]
