@@ -1,0 +1,223 @@
+"""Constraint: combinations of codes that no row can have, known without looking at rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+from hush.errors import DomainError, SizeError, shown
+from hush.memory import readable
+
+LARGEST_TABLE = 2**25  # cells in all: a byte each here, eight bytes each as log-potentials
+Allowed = np.ndarray[Any, np.dtype[np.bool_]]
+Codes = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Constraint:
+    """Which combinations of a clique are possible: Z_r = {x_r : not allowed(x_r)} are structural zeros.
+
+    `clique` is in domain order and `allowed` is a read-only table of truth values over it.
+
+    Privacy: a public claim of the schema's owner. It is never compared with rows, since whether it holds for them is
+    private: noisy counts of forbidden cells are measured like any other, and a model puts exactly zero there.
+    Reference: [AIM, app. D].
+
+    >>> domain = Domain({"age": 3, "married": 2})
+    >>> Constraint.forbid(domain, ("married", "age"), [(1, 0)])
+    Constraint(age × married: 1 of 6 combinations forbidden)
+    """
+
+    clique: Clique
+    allowed: Allowed
+
+    def __post_init__(self) -> None:
+        table = np.array(self.allowed, order="C")
+        names = tuple(self.clique)
+        if table.dtype != np.bool_ or table.ndim != len(names) or not names:
+            raise DomainError(
+                f"constraint over {names!r}: found a table of {table.dtype} with {table.ndim} axes; "
+                "expected truth values with an axis for each attribute"
+            )
+        if not table.any():
+            raise DomainError(f"constraint over {names!r} forbids every combination, so no row is possible; allow some")
+        table.flags.writeable = False
+        object.__setattr__(self, "clique", names)
+        object.__setattr__(self, "allowed", table)
+
+    @classmethod
+    def of_table(cls, domain: Domain, clique: Iterable[str], allowed: Allowed) -> Constraint:
+        """From a table of truth values whose axes are in the order of `clique`."""
+        names = check_size(domain, clique)
+        table = np.asarray(allowed)
+        if table.shape != domain.sizes(names):
+            raise DomainError(
+                f"constraint over {names!r}: table of shape {table.shape}, expected {domain.sizes(names)}"
+            )
+        ordered = domain.clique(names)
+        return cls(ordered, np.transpose(table, [names.index(name) for name in ordered]))
+
+    @classmethod
+    def forbid(cls, domain: Domain, clique: Iterable[str], combinations: Iterable[Iterable[int]]) -> Constraint:
+        """Every combination is possible but these; each is a row of codes in the order of `clique`."""
+        names = check_size(domain, clique)
+        table = np.ones(domain.sizes(names), dtype=np.bool_)
+        table[tuple(_codes(domain, names, combinations).T)] = False
+        return cls.of_table(domain, names, table)
+
+    @classmethod
+    def allow(cls, domain: Domain, clique: Iterable[str], combinations: Iterable[Iterable[int]]) -> Constraint:
+        """Only these combinations are possible; each is a row of codes in the order of `clique`."""
+        names = check_size(domain, clique)
+        codes = _codes(domain, names, combinations)
+        if not len(codes):
+            raise DomainError(f"constraint over {names!r} allows no combination; list at least one")
+        table = np.zeros(domain.sizes(names), dtype=np.bool_)
+        table[tuple(codes.T)] = True
+        return cls.of_table(domain, names, table)
+
+    @classmethod
+    def depends(
+        cls,
+        domain: Domain,
+        determined: str,
+        given: str | Iterable[str],
+        mapping: Mapping[int, int] | Mapping[tuple[int, ...], int],
+    ) -> Constraint:
+        """A functional dependency: x_determined = mapping[x_given].
+
+        Keys are codes, or tuples of codes where several attributes are given. Where the mapping has no key, any value
+        of `determined` is possible.
+
+        >>> Constraint.depends(Domain({"city": 3, "state": 2}), "state", "city", {0: 1, 1: 0}).allowed.astype(int)
+        array([[0, 1],
+               [1, 0],
+               [1, 1]])
+        """
+        sources = (given,) if isinstance(given, str) else tuple(given)
+        names = check_size(domain, (*sources, determined))
+        if not sources:
+            raise DomainError(f"constraint on {determined!r} depends on no attribute; name the ones that determine it")
+        rows = [(*(key if isinstance(key, tuple) else (key,)), code) for key, code in mapping.items()]
+        codes = _codes(domain, names, rows)
+        table = np.ones(domain.sizes(names), dtype=np.bool_)
+        table[tuple(codes[:, :-1].T)] = False
+        table[tuple(codes.T)] = True
+        return cls.of_table(domain, names, table)
+
+    @property
+    def cells(self) -> int:
+        """Combinations of the clique, possible or not."""
+        return self.allowed.size
+
+    @property
+    def forbidden(self) -> int:
+        """Combinations that are not possible."""
+        return self.cells - int(np.count_nonzero(self.allowed))
+
+    def potentials(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Log-potentials: theta_r(x_r) = 0 where x_r is possible and -inf where it is not."""
+        return np.where(self.allowed, 0.0, -np.inf)
+
+    def __and__(self, other: Constraint) -> Constraint:
+        """What both allow; both are over the same clique."""
+        if self.clique != other.clique or self.allowed.shape != other.allowed.shape:
+            raise DomainError(f"constraints over {self.clique!r} and {other.clique!r} are not over the same table")
+        return Constraint(self.clique, self.allowed & other.allowed)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constraint):
+            return NotImplemented
+        return self.clique == other.clique and np.array_equal(self.allowed, other.allowed)
+
+    def __hash__(self) -> int:
+        return hash((self.clique, self.allowed.shape, np.packbits(self.allowed).tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Constraint({' × '.join(self.clique)}: {self.forbidden:,} of {self.cells:,} combinations forbidden)"
+
+
+def merge(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
+    """The same claims with one constraint for each clique, in the order of the domain.
+
+    Constraints over the same clique are joined by AND; what forbids nothing is left out.
+    """
+    merged: dict[Clique, Constraint] = {}
+    for constraint in check_constraints(domain, constraints):
+        clique = constraint.clique
+        if constraint.forbidden:
+            merged[clique] = merged[clique] & constraint if clique in merged else constraint
+    place = {name: index for index, name in enumerate(domain)}
+    return tuple(merged[clique] for clique in sorted(merged, key=lambda names: [place[name] for name in names]))
+
+
+def check_constraints(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
+    """The constraints, if all of them are tables of this domain that together can be held."""
+    given = tuple(constraints)
+    for constraint in given:
+        if not isinstance(constraint, Constraint):
+            raise DomainError(f"{shown(constraint)}: expected a Constraint, such as Constraint.forbid(...)")
+        ordered, shape = domain.clique(constraint.clique), constraint.allowed.shape
+        if ordered != constraint.clique or domain.sizes(ordered) != shape:
+            raise DomainError(
+                f"constraint over {constraint.clique!r} of shape {shape}: the domain has {ordered!r} of shape "
+                f"{domain.sizes(ordered)}; make it for this domain"
+            )
+    check_cells(domain, [constraint.clique for constraint in given])
+    return given
+
+
+def check_size(domain: Domain, clique: Iterable[str]) -> Clique:
+    """The clique in the order given; refuses unknown attributes and a table too large to hold."""
+    names = domain.check(clique)
+    if not names:
+        raise DomainError("constraint over no attribute: expected at least one attribute")
+    check_cells(domain, [names])
+    return names
+
+
+def check_cells(domain: Domain, cliques: Iterable[Clique]) -> None:
+    """Refuse constraints whose tables together are too large, before they are made."""
+    distinct = {domain.clique(clique) for clique in cliques}
+    cells = sum(domain.size(clique) for clique in distinct)
+    if cells > LARGEST_TABLE:
+        largest = max(distinct, key=domain.size)
+        size = readable(8 * cells) if cells < 2**80 else f"2^{math.log2(cells) + 3:.0f} bytes"
+        raise SizeError(
+            f"constraints of {shown(cells)} cells need {size} as potentials, most for {largest!r}: "
+            f"at most {LARGEST_TABLE:,} cells are possible; constrain fewer attributes together"
+        )
+
+
+def _codes(domain: Domain, names: Clique, combinations: Iterable[Iterable[int]]) -> Codes:
+    """Rows of codes as an array; refuses wrong lengths, what is not an integer and codes out of range."""
+    k = len(names)
+    try:
+        rows = combinations if isinstance(combinations, np.ndarray) else [tuple(row) for row in combinations]
+    except TypeError:
+        raise DomainError(
+            f"constraint over {names!r}: expected combinations of {k} codes each, such as {(0,) * k}"
+        ) from None
+    if not len(rows):
+        return np.empty((0, k), dtype=np.int64)
+    wrong = next((row for row in rows if np.ndim(row) != 1 or len(row) != k), None)
+    if wrong is not None:
+        raise DomainError(
+            f"constraint over {names!r}: combination {shown(wrong)}: expected {k} codes, such as {(0,) * k}"
+        )
+    codes = np.asarray(rows)
+    if codes.dtype.kind not in "iu":
+        raise DomainError(f"constraint over {names!r}: expected integer codes, found {codes.dtype}")
+    outside = (codes < 0) | (codes >= np.array(domain.sizes(names)))
+    if outside.any():
+        row, axis = np.argwhere(outside)[0]
+        raise DomainError(
+            f"constraint over {names!r}: code {codes[row, axis]} of {names[axis]!r}: "
+            f"expected 0 .. {domain[names[axis]] - 1}"
+        )
+    return codes.astype(np.int64)
