@@ -20,6 +20,8 @@ Codes: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.unsignedinteger]]]
 Method: TypeAlias = Literal["rounding", "sampling"]
 
 METHODS = ("rounding", "sampling")
+MOST_INT32 = 2**31 - 1
+LITTLE = 2**26  # bytes that are taken without asking how many are free
 
 
 def draw_rows(
@@ -123,7 +125,8 @@ def _draw(
 ) -> Codes:
     domain = tree.domain
     dtypes = {name: np.min_scalar_type(domain[name] - 1) for name in domain}
-    index = np.dtype(np.int32 if max((rows, *(table.size for table in conditionals))) < 2**31 else np.int64)
+    largest = max((rows, *(table.size for table in conditionals)))
+    index = np.dtype(np.int32 if largest <= MOST_INT32 else np.int64)
     _check_memory(rows, sum(dtype.itemsize for dtype in dtypes.values()) + 4 * index.itemsize + 8)
     keys, order, group, picked = np.empty((4, rows), dtype=index)
     uniforms = np.empty(rows)
@@ -179,8 +182,8 @@ def _whole(name: str, value: int, *, least: int) -> int:
 
 
 def _check_memory(rows: int, per_row: int) -> None:
-    if rows * per_row > available_memory():
+    needed = rows * per_row
+    if needed > LITTLE and needed > (free := available_memory()):
         raise SizeError(
-            f"{rows} rows need {readable(rows * per_row)}, of {readable(available_memory())} available; "
-            "draw them in chunks, or fewer"
+            f"{rows} rows need {readable(needed)}, {readable(free)} are free; draw them in chunks, or fewer"
         )
