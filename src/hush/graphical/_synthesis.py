@@ -89,7 +89,7 @@ def sample_cells(
     order: Any,  # (rows,) int32 or int64
     uniforms: Any,  # (rows,) float64 in [0, 1), by place in `order`
     reached: Any,  # (rest cells,) float64: work space
-    guide: Any,  # (rest cells,) like `picked`: work space
+    guide: Any,  # (rest cells or rows, the fewer) like `picked`: work space
     picked: Any,  # (rows,) int32 or int64: out, the rest cell of each row
 ) -> int:
     """Independent rows: the first cell whose cumulative probability exceeds the row's uniform.

@@ -144,7 +144,9 @@ def _draw(
             stuck = round_cells(table, starts, order, uniforms, group, picked)
         else:
             width = table.shape[1]
-            stuck = sample_cells(table, starts, order, uniforms, np.empty(width), np.empty(width, index), picked)
+            stuck = sample_cells(
+                table, starts, order, uniforms, np.empty(width), np.empty(min(rows, width), index), picked
+            )
         if stuck != DONE:
             where = dict(zip(node.separator, np.unravel_index(stuck, domain.sizes(node.separator)), strict=True))
             values = ", ".join(f"{name} = {code}" for name, code in where.items()) or "any row"
