@@ -1,0 +1,90 @@
+"""The total number of rows, estimated from noisy measurements of marginals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator as SparseOperator
+from scipy.sparse.linalg import lsmr
+
+from hush.domain import Domain
+from hush.errors import DataError
+from hush.graphical.measurement import Array, Measurement
+from hush.graphical.reordered import Reordered
+from hush.graphical.residual_loss import placed
+from hush.linops import Identity, Kronecker, LinearOperator, Total
+
+SMALLEST_TOTAL = 1.0
+_MOST_DENSE = 1 << 18
+_TOLERANCE = 1e-6
+
+
+def estimate_total(domain: Domain, measurements: Iterable[Measurement]) -> tuple[float, float]:
+    """The total and the standard deviation of its estimate, which is at least 1 since a model needs rows.
+
+    A measurement knows the total where some v has Q^T v = 1; then v^T y is unbiased with variance stddev^2 |v|^2, and
+    the shortest v is the best. For a table that is its sum, with variance stddev^2 times its cells. The estimates of
+    the measurements are averaged with weights 1 / variance. A total that several measurements know only together is
+    not found.
+
+    Reference: [AIM, Thm 2] with the empty set, where all are tables.
+
+    >>> domain = Domain({"a": 2, "b": 3})
+    >>> tables = [Measurement(("a",), [40.0, 62.0], 1.0), Measurement(("b",), [33.0, 33.0, 33.0], 2.0)]
+    >>> total, stddev = estimate_total(domain, tables)
+    >>> round(total, 3), round(stddev, 3)  # (102 / 2 + 99 / 12) / (1 / 2 + 1 / 12)
+    (101.571, 1.309)
+    """
+    weighted = precision = 0.0
+    for one in placed(domain, measurements):
+        found = _total_of(one)
+        if found is not None:
+            weighted += found[0] / found[1]
+            precision += 1 / found[1]
+    if precision == 0:
+        raise DataError(
+            "no measurement determines the total number of rows: their queries do not add up to all cells; "
+            "give total=, or measure a marginal cell by cell"
+        )
+    return max(weighted / precision, SMALLEST_TOTAL), precision**-0.5
+
+
+def _total_of(measurement: Measurement) -> tuple[float, float] | None:
+    """The estimate of a placed measurement and its variance; None where it does not know the total."""
+    query = measurement.query
+    if not isinstance(query, LinearOperator):
+        return float(measurement.values.sum()), measurement.variance * measurement.numbers
+    factors = _factors(query)
+    answer = measurement.values.reshape([factor.shape[0] for factor in factors])
+    length = 1.0
+    for factor in reversed(factors):
+        v = _coefficients(factor)
+        if v is None:
+            return None
+        answer = answer @ v
+        length *= float(v @ v)
+    return float(answer), measurement.variance * length
+
+
+def _factors(query: LinearOperator) -> list[LinearOperator]:
+    """Operators whose Kronecker product it is: a product of cells is 1 everywhere just where each factor is."""
+    if isinstance(query, Reordered):  # ones in any order are ones
+        return _factors(query.operator)
+    return [own for f in query.factors for own in _factors(f)] if isinstance(query, Kronecker) else [query]
+
+
+def _coefficients(query: LinearOperator) -> Array | None:
+    """The shortest v with Q^T v = 1, None where there is none."""
+    m, n = query.shape
+    if isinstance(query, Identity | Total):
+        return np.ones(m)
+    if m * n <= _MOST_DENSE:
+        v: Array = np.linalg.lstsq(query.dense().T, np.ones(n), rcond=None)[0].astype(np.float64)
+    else:
+        adjoint = query.transpose()
+        operator = SparseOperator((n, m), matvec=lambda y: adjoint @ y.ravel(), rmatvec=lambda x: query @ x.ravel())
+        v = lsmr(operator, np.ones(n), atol=1e-12, btol=1e-12, conlim=0.0, maxiter=4 * (m + n))[0]
+    missed = np.abs(query.transpose() @ v - 1).max()
+    return v if math.isfinite(missed) and missed <= _TOLERANCE else None
