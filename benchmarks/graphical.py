@@ -1,0 +1,222 @@
+"""Private-PGM against mbi: seconds, start-up included, to a loss within 0.1 % of the best that anyone found.
+
+Every run has a process of its own, one at a time. mbi is run with several of its estimators and the one that gets
+there first is compared; how it is used is written in benchmarks/graphical_mbi.py. `stream` is the time to copy an array
+of the model's size once, the floor of an iteration. `--scale` fits chains and triples of growing size instead.
+
+Run: python -m benchmarks.graphical --data FOLDER --peer PYTHON [--problems a b c d e] [--scale]
+     FOLDER has adult.csv and adult-domain.json; PYTHON is that of an environment with mbi==2.0.0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.graphical_cliques import greedy_triples, random_triples
+from benchmarks.graphical_files import Problem
+from benchmarks.graphical_problems import chain, comparison, triples
+from benchmarks.graphical_trace import WITHIN, reached
+from hush.domain import Domain
+from hush.graphical.junction_tree import JunctionTree
+
+Run = dict[str, Any]
+SINGLE, DOUBLE, PLAIN = (), ("--float64",), ("--plain",)
+FOUR = (
+    ("MirrorDescent", SINGLE),
+    ("MirrorDescent", PLAIN),
+    ("MirrorDescent", DOUBLE),
+    ("LBFGS", SINGLE),
+)
+PEER = {"a": FOUR, "b": FOUR, "c": FOUR, "d": (FOUR[0], FOUR[1], FOUR[3])}  # the first is mbi's recommendation
+EVERY = {"a": 50, "b": 25, "c": 50, "d": 10, "e": 25}
+ITERATIONS = 1000  # mbi's own default, for the losses of a growing sequence
+ROWS = 1_000_000
+DIMENSIONS = (10, 30, 100, 300, 1000)
+GREEDY = (98, 200, 292, 400, 580, 800, 960, 1000)
+RANDOM = (10, 20, 30, 40, 45, 51)
+SCALE_MB = 2000.0
+
+
+class Runner:
+    """Starts runs and reads what they leave."""
+
+    def __init__(self, folder: Path, peer: str, seconds: float) -> None:
+        self._folder, self._peer, self._seconds = folder, peer, seconds
+
+    def hush(self, problem: Problem, *arguments: object) -> Run:
+        return self._run(sys.executable, "benchmarks.graphical_hush", problem, arguments)
+
+    def mbi(self, problem: Problem, estimator: str, *arguments: object) -> Run:
+        return self._run(self._peer, "benchmarks.graphical_mbi", problem, ("--estimator", estimator, *arguments))
+
+    def _run(self, python: str, module: str, problem: Problem, arguments: Sequence[object]) -> Run:
+        output = self._folder / "run.json"
+        output.unlink(missing_ok=True)
+        command = [python, "-m", module, self._folder, problem.name, output, "--seconds", self._seconds, *arguments]
+        started = ["--started", repr(time.time())]
+        subprocess.run([str(part) for part in command] + started, check=True)
+        result: Run = json.loads(output.read_text())
+        return result
+
+
+def stream_seconds(megabytes: float) -> float:
+    """The least time to copy an array of this size."""
+    source = np.ones(max(1, round(megabytes * 1e6 / 8)))
+    target = np.empty_like(source)
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        np.copyto(target, source)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def per_iteration(points: list[list[float]]) -> float:
+    """Wall seconds of an iteration once everything is compiled."""
+    steady = points[min(2, len(points) - 1) :]
+    return (steady[-1][0] - steady[0][0]) / max(1, steady[-1][1] - steady[0][1])
+
+
+def name_of(run: Run) -> str:
+    if "float64" not in run:
+        return str(run["estimator"])
+    return f"mbi {run['estimator']} {64 if run['float64'] else 32}{' plain' if run['plain'] else ''}"
+
+
+def compare(problem: Problem, runs: list[Run]) -> tuple[Table, float]:
+    """A row for each run, and how many times longer the best of mbi takes than hush."""
+    points = [run["records"][0]["points"] for run in runs]
+    best = min(point[2] for own in points for point in own)
+    size = problem.notes["model MB"]
+    floor = stream_seconds(size)
+    title = f"{problem.name}: {len(problem.cliques)} marginals, {size:.3g} MB, stream {floor * 1e3:.3g} ms"
+    table = Table(title=title)
+    for column in ("", "seconds to 0.1 %", "CPU s", "iterations", "ms/iteration", "/ stream", "loss / best", "peak MB"):
+        table.add_column(column, justify="right" if column else "left")
+    times = {"hush": float("inf"), "mbi": float("inf")}
+    for run, own in zip(runs, points, strict=True):
+        hit, cost = reached(own, best), per_iteration(own)
+        kind = name_of(run).split()[0].split(".")[0]
+        times[kind] = min(times[kind], hit[0] if hit else float("inf"))
+        table.add_row(
+            name_of(run),
+            f"{hit[0]:.2f}" if hit else f"not in {own[-1][0]:.0f}",
+            f"{hit[4]:.2f}" if hit else "",
+            f"{hit[1]:.0f}" if hit else f"{own[-1][1]:.0f}",
+            f"{cost * 1e3:.3g}",
+            f"{cost / floor:.3g}",
+            f"{min(point[2] for point in own) / best:.5f}",
+            f"{hit[3] if hit else own[-1][3]:,.0f}",
+        )
+    return table, times["mbi"] / times["hush"]
+
+
+def grow(problem: Problem, runner: Runner) -> Table:
+    """Thirty models: first what loss each can reach, then the time to within 0.1 % of it, warm and cold."""
+    first = [runner.hush(problem), runner.mbi(problem, "MirrorDescent", "--iterations", ITERATIONS)]
+    losses = [[min(point[2] for point in record["points"]) for record in run["records"]] for run in first]
+    targets = [WITHIN * min(pair) for pair in zip(*losses, strict=True)]
+    every = ("--every", EVERY["e"])
+    runs = [(name, warm, start) for name in ("hush", "mbi") for warm, start in (("warm", ()), ("cold", ("--cold",)))]
+    table = Table(title=f"{problem.name}: {len(targets)} models in one process, each to within 0.1 %")
+    for column in ("", "start", "seconds", "CPU s", "iterations", "models reached", "peak MB"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, warm, start in runs:
+        arguments = (*start, "--targets", *targets)
+        run = (
+            runner.hush(problem, *arguments)
+            if name == "hush"
+            else runner.mbi(problem, "MirrorDescent", *every, *arguments)
+        )
+        last = [record["points"][-1] for record in run["records"]]
+        hits = sum(point[2] <= target for point, target in zip(last, targets, strict=False))
+        steps = sum(point[1] for point in last)
+        row = (name, warm, f"{run['seconds']:.1f}", f"{last[-1][4]:.1f}", f"{steps:.0f}", f"{hits}")
+        table.add_row(*row, f"{run['peak_mb']:,.0f}")
+    return table
+
+
+def scale(runner: Runner, folder: Path) -> Iterator[Table]:
+    """Chains of d attributes, and k triples of 100 attributes by two ways of choosing them, by hush alone."""
+    table = Table(title="chains and triples, 10 levels, 100 attributes unless said")
+    for column in ("model", "marginals", "model MB", "stream ms", "ms/iteration", "seconds in all", "peak MB"):
+        table.add_column(column, justify="right" if column != "model" else "left")
+    greedy = list(greedy_triples(100, max(GREEDY)))
+    chance = random_triples(100, max(RANDOM), seed=1)
+    makers: list[tuple[str, list[tuple[int, int, int]] | None, int]] = [
+        *((f"chain, d = {d}", None, d) for d in DIMENSIONS),
+        *((f"greedy, k = {k}", greedy[:k], 0) for k in GREEDY),
+        *((f"random, k = {k}", chance[:k], 0) for k in RANDOM),
+    ]
+    domain = Domain({f"a{i}": 10 for i in range(100)})
+    for name, chosen, attributes in makers:
+        if chosen is not None:
+            size = JunctionTree.build(domain, [tuple(f"a{i}" for i in triple) for triple in chosen]).size_mb
+            if size > SCALE_MB:
+                table.add_row(name, f"{len(chosen)}", f"{size:,.0f}", "", "too large", "", "")
+                continue
+        problem = chain(attributes) if chosen is None else triples(chosen, f"triples-{len(chosen)}")
+        problem.save(folder)
+        run = runner.hush(problem)
+        size, points = problem.notes["model MB"], run["records"][0]["points"]
+        row = (name, f"{len(problem.cliques)}", f"{size:,.3g}", f"{stream_seconds(size) * 1e3:.3g}")
+        table.add_row(*row, f"{per_iteration(points) * 1e3:.3g}", f"{run['seconds']:.1f}", f"{run['peak_mb']:,.0f}")
+    yield table
+
+
+def tables(letters: Sequence[str], data: Path, runner: Runner, folder: Path) -> Iterator[Table | str]:
+    makers = comparison(data)
+    for letter in letters:
+        problem = makers[letter]()
+        problem.save(folder)
+        if problem.first:
+            yield grow(problem, runner)
+            continue
+        rows = ("--rows", ROWS) if letter == "b" else ()
+        runs = [runner.hush(problem, *rows)]
+        for index, (estimator, precision) in enumerate(PEER[letter]):
+            more = rows if index == 0 else ()
+            runs.append(runner.mbi(problem, estimator, *precision, "--every", EVERY[letter], *more))
+        table, ratio = compare(problem, runs)
+        yield table
+        yield f"mbi takes {ratio:.1f} times as long"
+        for run in runs:
+            if run["synthetic"]:
+                times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run["synthetic"].items())
+                yield f"{ROWS:,} synthetic rows, {name_of(run)}: {times}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="the folder with adult.csv and adult-domain.json")
+    parser.add_argument("--peer", help="the Python of an environment with mbi")
+    parser.add_argument("--problems", nargs="*", default=list("abcde"), choices=list("abcde"))
+    parser.add_argument("--scale", action="store_true", help="chains and triples of growing size, by hush alone")
+    parser.add_argument("--seconds", type=float, default=600, help="the longest that a run may take")
+    parser.add_argument("--keep", type=Path, help="keep the problem files in this folder")
+    options = parser.parse_args()
+    if not options.scale and (options.data is None or options.peer is None):
+        parser.error("--data and --peer are needed, or --scale")
+    console = Console(width=120)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        runner = Runner(folder, options.peer or "", options.seconds)
+        found = scale(runner, folder) if options.scale else tables(options.problems, options.data, runner, folder)
+        for item in found:
+            console.print(item)
+
+
+if __name__ == "__main__":
+    main()

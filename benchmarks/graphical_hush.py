@@ -1,0 +1,75 @@
+"""One run of hush.fit on one problem, in a process of its own: python -m benchmarks.graphical_hush --help"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.graphical_files import Array, Problem
+from benchmarks.graphical_trace import Clock, Trace, write
+
+
+def fit(problem: Problem, trace: Trace, total: float, start: Any) -> Any:
+    """The fitted model. ADAPT HERE, and only here, if `hush.fit` is called in another way."""
+    import hush
+    from hush.graphical.measurement import Measurement
+
+    def callback(iteration: int, loss: float, marginals: Any) -> bool:
+        """Record the iterate, whose marginals are arrays in domain order by clique; True stops the fit."""
+
+        def marginal(clique: tuple[str, ...]) -> Array:
+            ordered = domain.clique(clique)
+            table: Array = marginals[ordered].reshape(domain.sizes(ordered))
+            return table.transpose([ordered.index(name) for name in clique])
+
+        return trace.add(iteration, marginal)
+
+    domain = hush.Domain(problem.sizes)
+    measurements = [
+        Measurement(clique, values, stddev)
+        for clique, values, stddev in zip(problem.cliques, problem.values, problem.stddev, strict=True)
+    ]
+    return hush.fit(domain, measurements, total=total, start=start, callback=callback).value  # type: ignore[attr-defined]
+
+
+def synthetic(model: Any, rows: int) -> dict[str, float]:
+    """Seconds for synthetic rows, in the first call and in one after it."""
+    times = {}
+    for name in ("first", "again"):
+        start = time.perf_counter()
+        model.synthetic(rows)
+        times[name] = time.perf_counter() - start
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("problem")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--started", type=float, required=True, help="time.time() when this process was asked for")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--targets", type=float, nargs="*", default=[], help="stop each model at this loss")
+    parser.add_argument("--cold", action="store_true", help="a growing sequence without warm starts")
+    parser.add_argument("--rows", type=int, default=0, help="synthetic rows to draw from the fitted model")
+    options = parser.parse_args()
+    clock = Clock(options.started)
+    problem = Problem.load(options.folder, options.problem)
+    model: Any = None
+    records = []
+    for index, part in enumerate(problem.models()):
+        target = options.targets[index] if index < len(options.targets) else -1.0
+        trace = Trace(part, clock, options.seconds, target)
+        model = fit(part, trace, part.total(), None if options.cold else model)
+        records.append(trace.record())
+        if clock.now()[0] > options.seconds:
+            break
+    finished = clock.now()[0]
+    rows = synthetic(model, options.rows) if options.rows else {}
+    write(options.output, estimator="hush.fit", records=records, seconds=finished, synthetic=rows)
+
+
+if __name__ == "__main__":
+    main()

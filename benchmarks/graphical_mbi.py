@@ -1,0 +1,131 @@
+"""One run of mbi on one problem, by the peer's own Python: python -m benchmarks.graphical_mbi --help
+
+How mbi is used, so that it has every advantage:
+- Any of its five estimators, in float32 (its default) or float64, with its own choice of oracle for the CPU and all
+  cores. The caller runs them all and takes whichever first reaches the loss target on the problem at hand.
+- The loop is that of `Estimator.estimate`: `_init`, then `_multi_step` (a compiled scan of CALLBACK_EVERY steps), then
+  `_finalize`. What is added is a stop at the target, which a user of mbi could not know.
+- The loop is compiled by `Estimator.precompile` in a second thread while `_init` compiles and computes, which takes
+  less time on two free cores and more memory; `--plain` does without.
+- CALLBACK_EVERY is 50 in mbi; a smaller value lets it stop earlier, and is set where an iteration is long.
+- Of estimators that average (DualAveraging, InteriorGradient, UniversalAcceleratedMethod) the averaged marginals are
+  judged, and the time in which mbi then looks for their potentials (another thousand iterations) is not counted.
+- The total is given. The loss of its marginals is computed here in float64, off the clock.
+- Growing sequences keep one process, so that the import is paid once; warm starts pass the previous model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.graphical_files import Array, Problem, summed
+from benchmarks.graphical_trace import Clock, Trace, write
+
+
+def reader(marginals: Any) -> Any:
+    """The marginal of a measured clique from mbi's clique vector, in numpy."""
+    tables = {clique: np.asarray(factor.values, dtype=np.float64) for clique, factor in marginals.tables.items()}
+
+    def marginal(clique: tuple[str, ...]) -> Array:
+        home = min((c for c in tables if set(clique) <= set(c)), key=lambda c: tables[c].size)
+        return summed(tables[home], marginals.tables[home].domain.attributes, clique)
+
+    return marginal
+
+
+def fit(problem: Problem, estimator: Any, trace: Trace, start: Any, options: argparse.Namespace) -> Any:
+    """The state after the loop of mbi's `Estimator.estimate`, stopped by the trace."""
+    import jax
+    import jax.numpy as jnp
+    import mbi
+
+    total = problem.total()
+    domain = mbi.Domain(tuple(problem.sizes), tuple(problem.sizes.values()))
+    measurements = [
+        mbi.LinearMeasurement(jnp.asarray(y.ravel()), clique, float(s))
+        for clique, y, s in zip(problem.cliques, problem.values, problem.stddev, strict=True)
+    ]
+    loss = mbi.marginal_loss.from_linear_measurements(measurements, domain)
+    compiled = None if options.plain else estimator.precompile(domain, measurements)
+    state = jax.tree.map(jnp.copy, estimator._init(domain, loss, total, warm_start=start))
+    if trace.add(0, reader(jax.block_until_ready(estimator._callback_value(state, total)))):
+        return state
+    if compiled:
+        compiled.result()
+    for done in range(mbi.estimation.CALLBACK_EVERY, options.iterations + 1, mbi.estimation.CALLBACK_EVERY):
+        state = jax.block_until_ready(estimator._multi_step(state, loss, total))
+        if trace.add(done, reader(jax.block_until_ready(estimator._callback_value(state, total)))):
+            break
+    return state
+
+
+def synthetic(model: Any, rows: int) -> dict[str, float]:
+    """Seconds for synthetic rows by mbi's numpy method and by its compiled one, the latter also once compiled."""
+    import mbi
+
+    times = {}
+    for name, make in (
+        ("numpy", lambda: model.synthetic_data(rows)),
+        ("compiled, first", lambda: mbi.extensions.synthetic_data(model, rows)),
+        ("compiled, again", lambda: mbi.extensions.synthetic_data(model, rows)),
+    ):
+        start = time.perf_counter()
+        make()
+        times[name] = time.perf_counter() - start
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("problem")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--started", type=float, required=True, help="time.time() when this process was asked for")
+    parser.add_argument("--estimator", default="MirrorDescent")
+    parser.add_argument("--float64", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="compile when needed, in the one thread")
+    parser.add_argument("--every", type=int, default=50)
+    parser.add_argument("--iterations", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--targets", type=float, nargs="*", default=[], help="stop each model at this loss")
+    parser.add_argument("--cold", action="store_true", help="a growing sequence without warm starts")
+    parser.add_argument("--rows", type=int, default=0, help="synthetic rows to draw from the fitted model")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    clock = Clock(options.started)
+
+    import jax
+
+    if options.float64:
+        jax.config.update("jax_enable_x64", True)
+    import mbi
+
+    mbi.estimation.CALLBACK_EVERY = options.every
+    estimator = getattr(mbi.estimation, options.estimator)()
+    problem = Problem.load(options.folder, options.problem)
+    model: Any = None
+    records = []
+    for index, part in enumerate(problem.models()):
+        target = options.targets[index] if index < len(options.targets) else -1.0
+        trace = Trace(part, clock, options.seconds, target)
+        state = fit(part, estimator, trace, None if options.cold else model, options)
+        records.append(trace.record())
+        if problem.first or options.rows:
+            model = estimator._finalize(state, part.total())
+        if clock.now()[0] > options.seconds:
+            break
+    size = mbi.junction_tree.hypothetical_model_size(model.domain, problem.cliques) if model else 0.0
+    finished = clock.now()[0]
+    rows = synthetic(model, options.rows) if options.rows else {}
+    used = {name: getattr(options, name) for name in ("estimator", "float64", "plain", "every", "cold")}
+    write(options.output, **used, records=records, seconds=finished, synthetic=rows, tree_mb=size * 2**20 / 1e6)
+
+
+if __name__ == "__main__":
+    main()

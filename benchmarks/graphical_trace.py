@@ -1,0 +1,74 @@
+"""What a run leaves behind: (seconds since its process was started, iterations, loss, peak MB, CPU seconds), and again.
+
+Start-up, imports, compilation and fitting count. The time in which the loss is computed for the record does not.
+This module needs numpy alone, because the peer's Python reads it too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.graphical_files import Array, Problem
+
+WITHIN = 1.001
+STALL, LEAST = 20, 1e-6  # no progress: less than this gained in so many checkpoints
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class Clock:
+    """Seconds since the process was asked for, without what is spent on keeping the record."""
+
+    def __init__(self, started: float) -> None:
+        self._started, self._spared = started, 0.0
+
+    def now(self) -> tuple[float, float]:
+        """Wall and CPU seconds."""
+        return time.time() - self._started, time.process_time() - self._spared
+
+    def forgive(self, since: tuple[float, float]) -> None:
+        """Take out the time from `since` (a value of `now`) to now."""
+        wall, cpu = self.now()
+        self._started += wall - since[0]
+        self._spared += cpu - since[1]
+
+
+class Trace:
+    """The checkpoints of one model, until the target loss, the end of its time, or the end of all progress."""
+
+    def __init__(self, problem: Problem, clock: Clock, limit: float, target: float) -> None:
+        self._problem, self._clock, self._limit, self._target = problem, clock, limit, target
+        self.points: list[tuple[float, int, float, float, float]] = []
+        self.begin = clock.now()
+
+    def add(self, iteration: int, marginal: Callable[[tuple[str, ...]], Array]) -> bool:
+        """Record a checkpoint; whether the run is to stop."""
+        now, peak = self._clock.now(), peak_mb()
+        loss = self._problem.loss(marginal)
+        self.points.append((round(now[0], 4), iteration, loss, round(peak, 1), round(now[1], 4)))
+        self._clock.forgive(now)
+        return loss <= self._target or now[0] > self._limit or math.isnan(loss) or self._stalled()
+
+    def _stalled(self) -> bool:
+        before, recent = self.points[:-STALL], self.points[-STALL:]
+        return bool(before) and min(p[2] for p in recent) > (1 - LEAST) * min(p[2] for p in before)
+
+    def record(self) -> dict[str, Any]:
+        return {"model": self._problem.name, "begin": self.begin, "points": self.points}
+
+
+def reached(points: list[list[float]], best: float) -> list[float] | None:
+    """The first checkpoint within 0.1 % of the best loss."""
+    return next((point for point in points if point[2] <= WITHIN * best), None)
+
+
+def write(path: Path, **content: Any) -> None:
+    path.write_text(json.dumps({**content, "peak_mb": round(peak_mb(), 1)}))
