@@ -202,6 +202,17 @@ def test_the_bound_is_exact_for_tables_and_single_queries() -> None:
     assert SquaredLoss(DOMAIN, both).lipschitz == pytest.approx(4 * largest + 1)
 
 
+def test_columns_too_many_to_go_through_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = Dense(np.tri(4)) @ Dense(np.tri(4))
+    listed = [Measurement(("c",), np.ones(4), 0.5, query)]
+    exact = SquaredLoss(DOMAIN, listed).diagonal(np.ones(4))
+    np.testing.assert_allclose(exact, 4 * (query.dense() ** 2).sum(axis=0))
+    monkeypatch.setattr(residual_loss, "_MOST_COLUMNS", 0)
+    loss = SquaredLoss(DOMAIN, listed)
+    assert loss.diagonal(np.ones(4)).tolist() == pytest.approx([loss.lipschitz] * 4)
+    assert (loss.diagonal(np.ones(4)) > exact).all()
+
+
 def test_tables_of_a_clique_are_merged_without_a_difference() -> None:
     random = np.random.default_rng(3)
     listed = [Measurement(("a", "c"), random.normal(size=(2, 4)), s) for s in (0.1, 1.0, 7.0)]

@@ -40,6 +40,7 @@ class SquaredLoss(ResidualLoss):
     """
 
     smooth = True
+    quadratic = True
 
     def __init__(
         self,
@@ -95,9 +96,9 @@ class AbsoluteLoss(ResidualLoss):
 
     def _cost(self, residual: Array, variance: float) -> float:
         steepness = math.sqrt(2 / variance)
-        value = steepness * float(np.abs(residual).sum())
-        np.sign(residual, out=residual)
-        residual *= steepness
+        signs = np.copysign(steepness, residual, out=self._buffer(residual.size))  # several times faster than sign
+        value = float(signs @ residual)
+        np.multiply(signs, residual != 0, out=residual)
         return value
 
     def _bend(self, residual: Array, variance: float) -> float:
@@ -130,7 +131,7 @@ class HuberLoss(ResidualLoss):
     def _cost(self, residual: Array, variance: float) -> float:
         """With c = t cut to [-w, w] a cost is c (t - c / 2) / w and its derivative c / w."""
         w = self.width * math.sqrt(variance)
-        cut = np.clip(residual, -w, w, out=self._spare[: residual.size] if residual.size <= len(self._spare) else None)
+        cut = np.clip(residual, -w, w, out=self._buffer(residual.size))
         value = float(cut @ residual) - 0.5 * float(cut @ cut)
         np.multiply(cut, self._steepest_bend(variance), out=residual)
         return self._steepest_bend(variance) * value

@@ -18,6 +18,7 @@ class MarginalLoss(ABC):
     """A convex function L(mu) of the marginals of some cliques, held in one flat vector as `factors` says."""
 
     factors: Factors
+    quadratic: bool = False  # whether the Hessian is the same everywhere
 
     @property
     @abstractmethod
@@ -69,6 +70,7 @@ class SumLoss(MarginalLoss):
         self.factors = self.losses[0].factors
         if any(loss.factors != self.factors for loss in self.losses):
             raise WorkloadError("the losses of a sum have different factors; make each of them with factors=")
+        self.quadratic = all(loss.quadratic for loss in self.losses)
         self._scratch = np.empty(self.factors.size)
 
     @property

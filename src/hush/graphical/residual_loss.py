@@ -20,6 +20,7 @@ from hush.errors import DataError, SizeError, WorkloadError, shown
 from hush.graphical.factors import Factors
 from hush.graphical.marginal_loss import Array, MarginalLoss
 from hush.graphical.measurement import Measurement
+from hush.graphical.reordered import Reordered
 from hush.graphical.spectrum import largest_eigenvalue
 from hush.linops import LinearOperator
 from hush.memory import available_memory, readable
@@ -77,7 +78,7 @@ class ResidualLoss(MarginalLoss):
 
     @abstractmethod
     def _bend(self, residual: Array, variance: float) -> Array | float:
-        """The second derivatives at differences; they may be replaced."""
+        """The second derivatives at differences, which may be replaced; where quadratic the differences are any."""
 
     @abstractmethod
     def _steepest_bend(self, variance: float) -> float:
@@ -113,7 +114,8 @@ class ResidualLoss(MarginalLoss):
             made[gap] = 0.0
         for block in self._blocks:
             own = self._scratch[: block.values.size]
-            np.subtract(flat[block.cells], block.values, out=own)
+            if not self.quadratic:
+                np.subtract(flat[block.cells], block.values, out=own)
             bend = self._bend(own, block.variance)
             if block.first:
                 np.multiply(vector[block.cells], bend, out=made[block.cells])
@@ -121,7 +123,8 @@ class ResidualLoss(MarginalLoss):
                 made[block.cells] += np.multiply(vector[block.cells], bend, out=own)
         for misfit, query in self._queries:
             span = self.factors.span(misfit.index)
-            bend = self._bend(query @ flat[span] - misfit.values, misfit.variance)
+            residual = misfit.values if self.quadratic else query @ flat[span] - misfit.values
+            bend = self._bend(residual, misfit.variance)
             made[span] += query.transpose() @ (bend * (query @ vector[span]))
         return made
 
@@ -153,9 +156,14 @@ class ResidualLoss(MarginalLoss):
         made: list[tuple[Array | float, float]] = []
         for _, query in self._queries:
             largest = largest_eigenvalue(query)
-            known = type(query).column_norms is not LinearOperator.column_norms
+            inner = query.operator if isinstance(query, Reordered) else query
+            known = type(inner).column_norms is not LinearOperator.column_norms
             made.append((query.column_norms(2) ** 2 if known or query.shape[1] <= _MOST_COLUMNS else largest, largest))
         return made
+
+    def _buffer(self, size: int) -> Array:
+        """Room for as many numbers as a block has; new for more."""
+        return self._spare[:size] if size <= len(self._spare) else np.empty(size)
 
     def _total(self, misfit: Misfit, flat: Array) -> float:
         """The summed costs of one misfit."""
