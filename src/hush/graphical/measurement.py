@@ -33,7 +33,7 @@ class Measurement:
     standard deviation of the noise of every number; for Laplace noise that is sqrt(2) times its scale.
 
     Privacy: holds noisy numbers only; whatever is computed from them is post-processing.
-    Reference: [HDMM, sec. 4.1].
+    Reference: [HDMM, sec. 4.2].
 
     >>> noisy = Measurement(("sex", "smokes"), [[40.2, 11.7], [35.9, 9.1]], stddev=2.0)
     >>> noisy.on(Domain({"smokes": 2, "sex": 2})).values.tolist()
