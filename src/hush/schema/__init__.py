@@ -1,7 +1,7 @@
 """Real columns <-> codes: column kinds, the schema, its file formats, and drafting one."""
 
 from hush.schema.columns import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
-from hush.schema.schema import Schema
+from hush.schema.schema import Schema, domain_and_constraints
 from hush.schema.unit import ROW, Unit
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "Outside",
     "Schema",
     "Unit",
+    "domain_and_constraints",
 ]

@@ -85,6 +85,13 @@ class Date(Column):
         first = dt.date(self.start.year + months // 12, months % 12 + 1, 1)
         return max(first, self.start)
 
+    def days(self, code: int) -> tuple[dt.date, dt.date]:
+        """The first and the last day of a level."""
+        first, after = self.value(code), self.value(code + 1) if code + 1 < self.levels else None
+        if not isinstance(first, dt.date):
+            raise TypeError(f"level {code} of the column {self.name!r} has no day")
+        return first, after - dt.timedelta(days=1) if isinstance(after, dt.date) else self.end
+
     def label(self, code: int) -> str:
         day = self.value(code) if 0 <= code < self.levels else None
         if not isinstance(day, dt.date):

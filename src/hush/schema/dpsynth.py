@@ -104,7 +104,9 @@ def _columns(document: Any) -> dict[Any, Any]:
             f"holds a dpsynth {shown(document['type'])}, not a domain; save the domain or its Schema instead"
         )
     if document.get("constraints"):
-        raise SchemaError("has constraints, which a hush schema does not hold; remove them")
+        raise SchemaError(
+            "has constraints, which are not translated; remove them here and write [[forbidden]] in hush's TOML"
+        )
     return dict(document["attributes"])
 
 

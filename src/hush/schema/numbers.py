@@ -136,6 +136,20 @@ def bin_of(column: Numeric, number: float) -> int:
     return bisect.bisect_right(column.edges, number, 1, column.levels) - 1
 
 
+def edge_of(column: Numeric, number: float) -> int | None:
+    """The place of the edge that is, or is shown as, a number: an edge of 1/3 is shown as 0.333333."""
+    place = bisect.bisect_left(column.edges, number)
+    near = [k for k in (place, place - 1) if 0 <= k <= column.levels]
+    exact = [k for k in near if column.edges[k] == number]
+    shown_so = [k for k in near if float(f"{column.edges[k]:.{column.digits}g}") == number]
+    return next(iter(exact + shown_so), None)
+
+
+def short(number: float) -> float:
+    """A whole number as an integer, which a person reads more easily and which is read back the same."""
+    return int(number) if number.is_integer() and abs(number) <= LARGEST_INTEGER else number
+
+
 def _number(name: str, key: str, value: float) -> float:
     """A finite float, with -0.0 as 0.0."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):

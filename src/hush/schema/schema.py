@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from hush.consistency import contradiction
+from hush.constraints import Constraint, merge
 from hush.domain import Domain
 from hush.errors import SchemaError, shown
 from hush.schema.columns import Column, Integer, Value, canonical
@@ -18,6 +20,9 @@ from hush.schema.unit import ROW, Unit
 class Schema:
     """Columns in order, each with its levels, and the privacy unit; public, and made without looking at rows.
 
+    Constraints say which combinations of values no row can have. They are claims of the owner that are never checked
+    against the rows, since the outcome would be private; fitted models put exactly zero where they forbid.
+
     >>> from hush.schema.columns import Categorical, Integer
     >>> age = Integer(name="age", low=0, high=99)
     >>> schema = Schema([age, Categorical(name="sex", values=("f", "m"), missing=True)])
@@ -25,10 +30,11 @@ class Schema:
     Domain({'age': 100, 'sex': 3})
     """
 
-    __slots__ = ("_columns", "unit")
+    __slots__ = ("_columns", "_constraints", "unit")
 
-    def __init__(self, columns: Iterable[Column], *, unit: Unit = ROW) -> None:
+    def __init__(self, columns: Iterable[Column], *, unit: Unit = ROW, constraints: Iterable[Constraint] = ()) -> None:
         self._columns: dict[str, Column] = {}
+        self._constraints: tuple[Constraint, ...] = ()
         self.unit = unit
         for column in columns:
             if not isinstance(column, Column):
@@ -40,6 +46,12 @@ class Schema:
             raise SchemaError("the schema declares no columns; declare at least one")
         if unit.column in self._columns:
             raise SchemaError(f"column {unit.column!r} is the privacy unit and cannot be counted too; remove one")
+        given = tuple(constraints)
+        if given:
+            complaint = contradiction(self.domain, given)
+            if complaint is not None:
+                raise SchemaError(complaint)
+            self._constraints = merge(self.domain, given)
 
     @classmethod
     def from_domain(cls, domain: Domain) -> Schema:
@@ -75,6 +87,46 @@ class Schema:
         """The columns, in order."""
         return tuple(self._columns.values())
 
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Which combinations are possible: one constraint for each clique that has any, in the order of the columns."""
+        return self._constraints
+
+    def with_unit(self, unit: Unit) -> Schema:
+        """The same columns and constraints with another privacy unit."""
+        return Schema(self.columns, unit=unit, constraints=self.constraints)
+
+    def with_constraints(self, *constraints: Constraint) -> Schema:
+        """The same schema with these constraints beside those it has."""
+        return Schema(self.columns, unit=self.unit, constraints=(*self.constraints, *constraints))
+
+    def forbid(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Schema:
+        """The same schema where no row of a table is like one of these; rows hold real values, as in a schema file.
+
+        >>> from hush.schema.columns import Boolean, Integer
+        >>> schema = Schema([Integer(name="age", low=0, high=99), Boolean(name="married")])
+        >>> schema.forbid(["age", "married"], [[{"to": 14}, True]]).constraints
+        (Constraint(age × married: 15 of 200 combinations forbidden),)
+        """
+        from hush.schema.rules import Rules
+
+        return self.with_constraints(Rules(self).forbidden(columns, rows))
+
+    def allow(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Schema:
+        """The same schema where every row of a table is like one of these; rows hold real values."""
+        from hush.schema.rules import Rules
+
+        return self.with_constraints(Rules(self).allowed(columns, rows))
+
+    def depends(self, column: str, on: str | Iterable[str], rows: Iterable[Sequence[Any]]) -> Schema:
+        """The same schema where `column` is determined by `on`: each row is values of `on`, then the value of `column`.
+
+        Where no row matches, any value of `column` is possible.
+        """
+        from hush.schema.rules import Rules
+
+        return self.with_constraints(Rules(self).depends(column, on, rows))
+
     def decode(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> pa.Table:
         """Codes of some columns as a table of real values; missing becomes null, a bin its middle.
 
@@ -96,15 +148,28 @@ class Schema:
         return len(self._columns)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and self.columns == other.columns and self.unit == other.unit
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return (self.columns, self.unit, self.constraints) == (other.columns, other.unit, other.constraints)
 
     def __hash__(self) -> int:
-        return hash((self.columns, self.unit))
+        return hash((self.columns, self.unit, self.constraints))
 
     def __repr__(self) -> str:
         kinds = ", ".join(f"{column.name}: {column.kind}[{column.size}]" for column in self)
         unit = "row" if self.unit.column is None else f"{self.unit.column} (at most {self.unit.max_rows} rows)"
-        return f"Schema({kinds}; unit: {unit})"
+        count = len(self.constraints)
+        rules = f"; {count} constraint{'s' if count > 1 else ''}" if count else ""
+        return f"Schema({kinds}; unit: {unit}{rules})"
+
+
+def domain_and_constraints(of: Schema | Domain) -> tuple[Domain, tuple[Constraint, ...]]:
+    """The domain of a schema and what its owner claims about it; a bare domain has no constraints."""
+    if isinstance(of, Domain):
+        return of, ()
+    if not isinstance(of, Schema):
+        raise SchemaError(f"{shown(of)}: expected a Schema or a Domain")
+    return of.domain, of.constraints
 
 
 def decode_column(column: Column, codes: np.ndarray[Any, Any]) -> pa.Array:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hush.errors import SchemaError
 from hush.schema.columns import KINDS, Boolean, Categorical, Column, Date, Integer, Numeric, Outside
+from hush.schema.rules import RULES, read_rules
 from hush.schema.schema import Schema
 from hush.schema.section import Section
 from hush.schema.toml_writer import VERSION
@@ -34,10 +35,11 @@ def read_toml(text: str) -> Schema:
         raise SchemaError(f"not valid TOML: {error}") from None
     top = Section("", document)
     _check_version(top)
-    top.only(("hush_schema", "unit", "columns"))
+    top.only(("hush_schema", "unit", "columns", *RULES))
     unit = _read_unit(Section("[unit]", document["unit"])) if "unit" in top else ROW
     columns = Section("[columns]", top.require("columns", "declare at least one [columns.name]"))
-    return Schema([read_column(name, entries) for name, entries in columns.pairs()], unit=unit)
+    schema = Schema([read_column(name, entries) for name, entries in columns.pairs()], unit=unit)
+    return schema.with_constraints(*read_rules(schema, top))
 
 
 def _check_version(top: Section) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from hush.schema.columns import (
-    LARGEST_INTEGER,
     Boolean,
     Categorical,
     Column,
@@ -17,6 +16,8 @@ from hush.schema.columns import (
     Numeric,
     Outside,
 )
+from hush.schema.numbers import short
+from hush.schema.rules import written_rules
 from hush.schema.schema import Schema
 from hush.schema.unit import ROW
 
@@ -44,6 +45,7 @@ def write_toml(schema: Schema) -> str:
     if schema.unit != ROW:
         parts.append(table(("unit",), {"column": schema.unit.column, "max_rows": schema.unit.max_rows}))
     parts.extend(table(("columns", column.name), entries_of(column)) for column in schema)
+    parts.extend(_rule(kind, list(columns), rows) for kind, columns, rows in written_rules(schema))
     return "\n".join(parts)
 
 
@@ -78,13 +80,14 @@ def _bins(column: Numeric) -> dict[str, Any]:
     low, high = column.edges[0], column.edges[-1]
     even = Numeric.edges_of_equal_width(low, high, column.levels)
     if even == column.edges:
-        return {"low": _short(low), "high": _short(high), "bins": column.levels}
-    return {"edges": [_short(edge) for edge in column.edges]}
+        return {"low": short(low), "high": short(high), "bins": column.levels}
+    return {"edges": [short(edge) for edge in column.edges]}
 
 
-def _short(number: float) -> float:
-    """A whole number as an integer, which a person reads more easily and which is read back the same."""
-    return int(number) if number.is_integer() and abs(number) <= LARGEST_INTEGER else number
+def _rule(kind: str, columns: list[str], rows: list[list[Any]]) -> str:
+    """A constraint, with one line for each of its rows."""
+    lines = "".join(f"    {value_text(row)},\n" for row in rows)
+    return f"[[{kind}]]\n{entry('columns', columns)}\nrows = [\n{lines}]\n"
 
 
 def table(path: Iterable[str], entries: dict[str, Any]) -> str:
@@ -120,7 +123,7 @@ def name_text(name: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A text, boolean, number, date or list of these, in TOML's spelling."""
+    """A text, boolean, number, date, or a list or inline table of these, in TOML's spelling."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -134,6 +137,8 @@ def value_text(value: Any) -> str:
             return value.isoformat()
         case list():
             return "[" + ", ".join(value_text(item) for item in value) + "]"
+        case dict():
+            return "{" + ", ".join(f"{name_text(key)} = {value_text(item)}" for key, item in value.items()) + "}"
         case _:
             raise TypeError(f"no TOML for {type(value).__name__}")
 

@@ -1,0 +1,210 @@
+"""Conditions: what a person writes for some levels of a column, as codes and back.
+
+A condition is a value, which stands for the level that holds it; the label of a level in quotes; a range
+{from = ..., to = ...}; "*" for every level; or a list of these. A range is written like the bounds of its column: both
+ends are included for integers and dates, and for bins both ends are edges.
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+import difflib
+import re
+from itertools import islice, pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hush.constraints import Codes
+from hush.errors import SchemaError, shown
+from hush.schema.column import MISSING_LABEL, OTHER_LABEL
+from hush.schema.columns import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, bin_of, canonical
+from hush.schema.numbers import edge_of, short
+from hush.schema.section import Section
+
+ANY = "*"
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,15}")
+_EXPECTED: dict[type[Column], str] = {
+    Categorical: "one of its values",
+    Boolean: "true or false",
+    Integer: "an integer or a range such as {from = 0, to = 9}",
+    Numeric: "a number or a range such as {from = 0, to = 9}",
+    Date: "a date such as 2020-01-31 or a range {from = ..., to = ...}",
+}
+
+
+class Conditions:
+    """Reads and writes the conditions on one column.
+
+    >>> age = Conditions(Integer(name="age", low=0, high=99, missing=True))
+    >>> age.codes([{"to": 2}, 18, "(missing)"])
+    array([  0,   1,   2,  18, 100])
+    >>> age.written(range(90, 101))
+    [{'from': 90, 'to': 99}, '(missing)']
+    """
+
+    __slots__ = ("_labels", "column")
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        special = {MISSING_LABEL: column.missing_code, OTHER_LABEL: column.other_code}
+        self._labels: dict[str, int] = {label: code for label, code in special.items() if code is not None}
+        if isinstance(column, Categorical):
+            self._labels |= {text: code for code, text in enumerate(column.texts)}
+        elif isinstance(column, Boolean):
+            self._labels |= {"false": 0, "False": 0, "true": 1, "True": 1}
+        elif isinstance(column, Numeric):
+            self._labels |= {column.label(code): code for code in range(column.levels)}
+
+    def codes(self, condition: Any) -> Codes:
+        """The codes that a condition stands for, in order."""
+        if not isinstance(condition, list | tuple):
+            return np.array(self._codes(condition), dtype=np.int64)
+        if not condition:
+            self._refuse(condition, "is empty; list at least one level")
+        if any(isinstance(each, list | tuple) for each in condition):
+            self._refuse(condition, "holds another list; write one list")
+        return np.unique(np.concatenate([np.array(self._codes(each), dtype=np.int64) for each in condition]))
+
+    def written(self, codes: Any) -> Any:
+        """The shortest condition for some codes in increasing order; a list where one piece does not do."""
+        column, wanted = self.column, [int(code) for code in codes]
+        if len(wanted) == column.size > 1 and ANY not in self._labels:
+            return ANY
+        ordinary = [code for code in wanted if code < column.levels]
+        pieces: list[Any] = []
+        if isinstance(column, Integer | Numeric | Date):
+            breaks = [0, *(k for k in range(1, len(ordinary)) if ordinary[k] != ordinary[k - 1] + 1), len(ordinary)]
+            runs = [ordinary[a:b] for a, b in pairwise(breaks) if a < b]
+            pieces = [_range(column, run[0], run[-1]) for run in runs]
+        else:
+            pieces = [column.value(code) for code in ordinary]
+        pieces += [column.label(code) for code in wanted[len(ordinary) :]]
+        return pieces[0] if len(pieces) == 1 else pieces
+
+    def _codes(self, condition: Any) -> range | list[int]:
+        if isinstance(condition, dict):
+            return self._between(condition)
+        if isinstance(condition, str) and condition == ANY and ANY not in self._labels:
+            return range(self.column.size)
+        plain = condition.item() if isinstance(condition, np.generic) else condition
+        return [self._code(plain)]
+
+    def _code(self, value: Any) -> int:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        day = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+        match self.column:
+            case Categorical() if isinstance(value, str | bool | float) or day or (whole and abs(value) < 2**64):
+                return self._labelled(canonical(value))
+            case Boolean() if isinstance(value, bool):
+                return int(value)
+            case Integer() as column if whole:
+                return int(value) - column.low if column.low <= value <= column.high else self._beyond(value)
+            case Numeric() as column if whole or isinstance(value, float):
+                return bin_of(column, value) if column.edges[0] <= value <= column.edges[-1] else self._beyond(value)
+            case Date() as column if day:
+                return column.ordinal(value) if column.start <= value <= column.end else self._beyond(value)
+        if isinstance(value, str):
+            return self._labelled(value)
+        self._refuse(value, f"is none of its levels; expected {_EXPECTED[type(self.column)]}")
+
+    def _labelled(self, text: str) -> int:
+        """The code of the level that is printed like this."""
+        column = self.column
+        if text in self._labels:
+            return self._labels[text]
+        if isinstance(column, Integer) and _INTEGER.fullmatch(text):
+            return self._code(int(text))
+        if isinstance(column, Date):
+            code = bisect.bisect_left(range(column.levels), text, key=column.label)
+            if code < column.levels and column.label(code) == text:
+                return code
+        if text in column.missing_values:
+            self._refuse(text, f'means missing; write "{MISSING_LABEL}"')
+        near = difflib.get_close_matches(text, islice(self._labels, 2000), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"expected {_EXPECTED[type(column)]}"
+        self._refuse(text, f"is none of its levels; {hint}")
+
+    def _between(self, bounds: dict[str, Any]) -> range:
+        column = self.column
+        section = Section(f"column {column.name!r}", bounds)
+        section.only(("from", "to"))
+        if not isinstance(column, Integer | Numeric | Date):
+            self._refuse(bounds, f"is a range, and a {column.kind} column has no order; list the values")
+        if not bounds:
+            self._refuse(bounds, 'has neither from nor to; give one of them, or write "*" for every level')
+        first = self._end(column, bounds["from"], upper=False) if "from" in section else 0
+        last = self._end(column, bounds["to"], upper=True) if "to" in section else column.levels
+        if first >= last:
+            self._refuse(bounds, "holds no level; from must lie before to")
+        return range(first, last)
+
+    def _end(self, column: Integer | Numeric | Date, value: Any, *, upper: bool) -> int:
+        """The level that begins at a lower end, or the one behind an upper end."""
+        if isinstance(value, str):
+            self._refuse(value, "is a text at the end of a range; write it without quotes")
+        code = self._code(value)
+        match column:
+            case Integer():
+                return code + upper
+            case Numeric():
+                edge = edge_of(column, value)
+                if edge is None:
+                    low, high = column.edges[code : code + 2]
+                    self._refuse(
+                        value, f"cuts the bin {column.label(code)}; write the edge {short(low)} or {short(high)}"
+                    )
+                return edge
+            case Date():
+                first, last = column.days(code)
+                if value != (last if upper else first):
+                    choice = f"to = {last}" if upper else f"from = {first}"
+                    self._refuse(value, f"cuts the {column.granularity} {first} to {last}; write {choice}")
+                return code + upper
+
+    def _beyond(self, value: Any) -> NoReturn:
+        low, high = _bounds(self.column)
+        self._refuse(value, f"lies outside {low} .. {high}; a rule is about declared levels")
+
+    def _refuse(self, condition: Any, rule: str) -> NoReturn:
+        raise SchemaError(f"column {self.column.name!r}: {_said(condition)} {rule}")
+
+
+def _said(condition: Any) -> str:
+    """A condition in a message."""
+    match condition:
+        case list() | tuple():
+            return "the list"
+        case dict():
+            return f"{{{', '.join(f'{key} = {_said(end)}' for key, end in condition.items())}}}"
+        case dt.date():
+            return str(condition)
+        case _:
+            return shown(condition)
+
+
+def _bounds(column: Column) -> tuple[Any, Any]:
+    match column:
+        case Integer():
+            return column.low, column.high
+        case Numeric():
+            return short(column.edges[0]), short(column.edges[-1])
+        case Date():
+            return column.start, column.end
+    raise TypeError(f"a {column.kind} column has no bounds")
+
+
+def _range(column: Integer | Numeric | Date, first: int, last: int) -> Any:
+    """The condition for the levels first .. last."""
+    match column:
+        case Integer():
+            return column.low + first if first == last else {"from": column.low + first, "to": column.low + last}
+        case Numeric():
+            return {"from": short(column.edges[first]), "to": short(column.edges[last + 1])}
+        case Date() if first == last and column.granularity is Granularity.DAY:
+            return column.value(first)
+        case Date() if first == last and column.granularity is not Granularity.WEEK:
+            return column.label(first)
+        case Date():
+            return {"from": column.days(first)[0], "to": column.days(last)[1]}

@@ -1,0 +1,161 @@
+"""Rules: constraints in real values, as [[forbidden]], [[allowed]] and [[depends]] of a schema file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hush.constraints import Codes, Constraint, check_cells
+from hush.domain import Clique
+from hush.errors import HushError, SchemaError
+from hush.schema.conditions import Conditions
+from hush.schema.schema import Schema
+from hush.schema.section import Section
+
+FORBIDDEN, ALLOWED, DEPENDS = "forbidden", "allowed", "depends"
+RULES = (FORBIDDEN, ALLOWED, DEPENDS)
+_ROWS = "list combinations, one value for each column"
+
+
+class Rules:
+    """Makes constraints for one schema from rows of conditions; see `hush.schema.conditions` for what a row may hold.
+
+    >>> from hush.schema import Categorical, Integer
+    >>> marital = Categorical(name="marital", values=("single", "married", "widowed"))
+    >>> rules = Rules(Schema([Integer(name="age", low=0, high=99), marital]))
+    >>> rules.forbidden(["age", "marital"], [[{"to": 14}, ["married", "widowed"]]])
+    Constraint(age × marital: 30 of 300 combinations forbidden)
+    """
+
+    __slots__ = ("_cliques", "_conditions", "_domain", "_schema")
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema, self._domain = schema, schema.domain
+        self._conditions: dict[str, Conditions] = {}
+        self._cliques: set[Clique] = set()
+
+    def forbidden(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Constraint:
+        """No row of a table is like one of these rows."""
+        return self._listed(columns, rows, possible=False)
+
+    def allowed(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Constraint:
+        """Every row of a table is like one of these rows."""
+        return self._listed(columns, rows, possible=True)
+
+    def depends(self, column: str, on: str | Iterable[str], rows: Iterable[Sequence[Any]]) -> Constraint:
+        """Each row gives values of the columns `on`, and last the one value of `column` that goes with them.
+
+        Where no row matches, any value of `column` is possible.
+        """
+        names = self._checked((*((on,) if isinstance(on, str) else on), column))
+        if len(names) == 1:
+            raise SchemaError(f"column {column!r} depends on no column; name the ones that determine it")
+        *shape, size = self._domain.sizes(names)
+        value = np.full(shape, -1, dtype=np.int64)
+        for place, (*given, found) in self._boxes(names, rows):
+            if len(found) != 1:
+                raise SchemaError(
+                    f"row {place}: column {column!r}: found {len(found)} levels, expected the one that is determined; "
+                    "use allowed for several"
+                )
+            box = np.ix_(*given)
+            if np.isin(value[box], (-1, found[0]), invert=True).any():
+                raise SchemaError(
+                    f"row {place} gives column {column!r} a value other than a row before it; keep one of them"
+                )
+            value[box] = found[0]
+        free, equal = value[..., None] < 0, value[..., None] == np.arange(size)
+        return Constraint.of_table(self._domain, names, free | equal)
+
+    def _listed(self, columns: Iterable[str], rows: Iterable[Sequence[Any]], *, possible: bool) -> Constraint:
+        names = self._checked(columns)
+        table = np.full(self._domain.sizes(names), not possible)
+        for _, box in self._boxes(names, rows):
+            table[np.ix_(*box)] = possible
+        return Constraint.of_table(self._domain, names, table)
+
+    def _checked(self, columns: Iterable[str]) -> Clique:
+        names = self._domain.check(columns)
+        if not names:
+            raise SchemaError("columns = []: expected at least one column")
+        check_cells(self._domain, self._cliques | {self._domain.clique(names)})
+        self._cliques.add(self._domain.clique(names))
+        return names
+
+    def _boxes(self, names: Clique, rows: Iterable[Sequence[Any]]) -> Iterable[tuple[int, list[Codes]]]:
+        """Each row as its place, counted from 1, and the codes it names on each column."""
+        for name in names:
+            if name not in self._conditions:
+                self._conditions[name] = Conditions(self._schema[name])
+        place = 0
+        for place, row in enumerate(rows, start=1):
+            listed = isinstance(row, Sequence) and not isinstance(row, str)
+            if not listed or len(row) != len(names):
+                found = f"found {len(row)} values" if listed else "found no list"
+                raise SchemaError(f"row {place}: {found}, expected a list of {len(names)}, for {', '.join(names)}")
+            try:
+                yield place, [self._conditions[name].codes(each) for name, each in zip(names, row, strict=True)]
+            except SchemaError as error:
+                raise SchemaError(f"row {place}: {error}") from None
+        if not place:
+            raise SchemaError(f"rows is empty; {_ROWS}, or remove the rule")
+
+
+def read_rules(schema: Schema, top: Section) -> list[Constraint]:
+    """The constraints that a document states about the columns of a schema."""
+    rules, made = Rules(schema), []
+    for kind in RULES:
+        for place, entries in enumerate(top.items(kind, "") if kind in top else [], start=1):
+            where = f"[[{kind}]] number {place}"
+            section = Section(where, entries)
+            try:
+                made.append(_read_rule(rules, kind, section))
+            except HushError as error:
+                message = str(error)
+                raise SchemaError(message if message.startswith(where) else f"{where}: {message}") from None
+    return made
+
+
+def _read_rule(rules: Rules, kind: str, section: Section) -> Constraint:
+    if kind != DEPENDS:
+        section.only(("columns", "rows"))
+        columns = section.items("columns", 'name the columns, such as columns = ["age", "marital"]')
+        rows = section.items("rows", _ROWS)
+        return rules.forbidden(columns, rows) if kind == FORBIDDEN else rules.allowed(columns, rows)
+    section.only(("column", "on", "rows"))
+    section.require("column", "name the column that is determined")
+    on = section.require("on", 'name the columns that determine it, such as on = ["city"]')
+    sources = on if isinstance(on, str) else section.items("on", "")
+    return rules.depends(
+        section.text("column", ""), sources, section.items("rows", "list the values of `on`, then the one of `column`")
+    )
+
+
+def written_rules(schema: Schema) -> list[tuple[str, Clique, list[list[Any]]]]:
+    """Each constraint as kind, columns and rows; rows are boxes, and the kind is the one with fewer combinations."""
+    found = []
+    for constraint in schema.constraints:
+        kind = FORBIDDEN if 2 * constraint.forbidden <= constraint.cells else ALLOWED
+        cells = np.argwhere(constraint.allowed if kind == ALLOWED else ~constraint.allowed)
+        conditions = [Conditions(schema[name]) for name in constraint.clique]
+        rows = [[on.written(codes) for on, codes in zip(conditions, box, strict=True)] for box in _boxes(cells)]
+        found.append((kind, constraint.clique, rows))
+    return found
+
+
+def _boxes(cells: Codes) -> list[list[Codes]]:
+    """Combinations in lexicographic order as disjoint boxes: those that agree on their last codes are put together."""
+    if cells.shape[1] == 1:
+        return [[cells[:, 0]]]
+    changes = np.flatnonzero((cells[1:, :-1] != cells[:-1, :-1]).any(axis=1)) + 1
+    alike: dict[bytes, list[int]] = {}
+    for first, end in pairwise([0, *changes.tolist(), len(cells)]):
+        alike.setdefault(cells[first:end, -1].tobytes(), []).append(first)
+    boxes: list[list[Codes]] = []
+    for last, places in alike.items():
+        codes = np.frombuffer(last, dtype=cells.dtype)
+        boxes.extend([*box, codes] for box in _boxes(cells[places, :-1]))
+    return boxes
