@@ -8,48 +8,24 @@ that are inside no other are the maximal cliques of a chordal graph around the i
 An attribute whose neighbours are a clique already is eliminated at once: no order has fewer cells for it. What is left,
 the core, falls into components that are searched apart. A graph without a core is chordal, and its cells are the least.
 
-Sets of attributes are integers, bit i for attribute i; cells are exact integers at any magnitude.
-
 Reference: [HDMM, sec. 4.4, Remark 1] for the size of a junction tree; the search is ours.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
-from typing import Literal, TypeAlias
 
 import numpy as np
 
-Criterion: TypeAlias = Literal["fill", "weighted fill", "size", "degree"]
-Key: TypeAlias = tuple[float, float, int]
+from hush.graphical.greedy_order import Criterion, Elimination, GreedyOrder, bits, cells_of
 
-CRITERIA: tuple[Criterion, ...] = ("fill", "weighted fill", "size", "degree")
-TEMPERATURES = (0.1, 0.3, 0.6)  # how far a restart strays: a cost of c is taken with probability ~ c^(-1/temperature)
-RESTARTS = 16
-PATIENCE = 8  # restarts without a better order, after which the search ends
-
-
-@dataclass(frozen=True, slots=True)
-class Elimination:
-    """Maximal cliques of a chordal graph around the input, and their cells."""
-
-    cliques: tuple[int, ...]
-    cells: int
-
-
-def bits(members: int) -> Iterator[int]:
-    """The positions of the ones, from the lowest.
-
-    >>> list(bits(0b1101))
-    [0, 2, 3]
-    """
-    while members:
-        low = members & -members
-        yield low.bit_length() - 1
-        members ^= low
+CRITERIA: tuple[Criterion, ...] = ("weighted fill", "fill", "size", "degree")
+NOISY: tuple[Criterion, ...] = ("weighted fill", "fill")  # with noise, the other two find little that these do not
+TEMPERATURES = (0.2, 0.3)
+RESTARTS = 32
+PATIENCE = 16  # restarts without a smaller model, after which the search ends
+WORK = 20_000  # edges that restarts look at, all together
+FEWEST = 4  # restarts of a graph with more edges than that
 
 
 def graph(size: int, cliques: Iterable[int]) -> list[int]:
@@ -61,32 +37,62 @@ def graph(size: int, cliques: Iterable[int]) -> list[int]:
     return [own & ~(1 << i) for i, own in enumerate(adjacent)]
 
 
-def eliminate(adjacent: Sequence[int], sizes: Sequence[int], *, restarts: int = RESTARTS, seed: int = 0) -> Elimination:
-    """The cheapest elimination found; the same for the same seed.
+def eliminate(
+    adjacent: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    criteria: Sequence[Criterion] = CRITERIA,
+    restarts: int = RESTARTS,
+    seed: int = 0,
+    start: Sequence[int] = (),
+) -> Elimination:
+    """The elimination with the fewest cells among one per criterion, `start` if given, and at most `restarts` more.
+
+    More restarts with the same seed never give a larger model.
 
     >>> eliminate(graph(4, [0b0011, 0b0110, 0b1100, 0b1001]), [2, 3, 2, 3]).cells
     24
     """
     adjacent = list(adjacent)
     cliques = _simplicial(adjacent)
-    cells = sum(_cells(clique, sizes) for clique in cliques)
+    cells = sum(cells_of(clique, sizes) for clique in cliques)
+    outer = tuple(cliques)
+    rank = {v: k for k, v in enumerate(start)}
     for members in _components(adjacent):
         own = list(bits(members))
         place = {v: k for k, v in enumerate(own)}
-        kept = {clique & members for clique in cliques if (clique & members).bit_count() > 1}
-        core = _Core(
+        kept = sorted({clique & members for clique in outer if (clique & members).bit_count() > 1})
+        order = GreedyOrder(
             [_packed(adjacent[v], place) for v in own],
             [sizes[v] for v in own],
-            [_packed(k, place) for k in sorted(kept)],
+            [_packed(clique, place) for clique in kept],
         )
-        found = core.search(restarts, seed)
-        cliques = cliques + [sum(1 << own[k] for k in bits(clique)) for clique in found.cliques]
+        found = _search(order, criteria, restarts, seed, [rank[v] for v in own] if rank else [])
+        cliques += [sum(1 << own[k] for k in bits(clique)) for clique in found.cliques]
         cells += found.cells
     return Elimination(tuple(cliques), cells)
 
 
-def _cells(members: int, sizes: Sequence[int]) -> int:
-    return math.prod([sizes[i] for i in bits(members)])
+def _search(
+    order: GreedyOrder, criteria: Sequence[Criterion], restarts: int, seed: int, ranks: Sequence[int]
+) -> Elimination:
+    alike = len(order.groups) == 1  # attributes of one size: the two kinds of fill are the same
+    noisy = NOISY[1:] if alike else NOISY
+    best = order.run("fill", ranks=ranks) if ranks else None
+    for criterion in criteria:
+        if alike and criterion == "weighted fill" and "fill" in criteria:
+            continue
+        best = order.run(criterion, best) or best
+    edges = sum(near.bit_count() for near in order.adjacent) // 2
+    random = np.random.Generator(np.random.PCG64(seed))
+    idle = 0
+    for k in range(min(restarts, max(FEWEST, WORK // edges))):
+        noise = random.gumbel(scale=TEMPERATURES[k // len(noisy) % len(TEMPERATURES)], size=8 * len(order.sizes))
+        found = order.run(noisy[k % len(noisy)], best, noise=noise.tolist())
+        best, idle = (found, 0) if found else (best, idle + 1)
+        if idle == PATIENCE:
+            break
+    return best or Elimination((), 0)
 
 
 def _packed(members: int, place: dict[int, int]) -> int:
@@ -134,113 +140,3 @@ def _components(adjacent: Sequence[int]) -> Iterator[int]:
             fresh = reached & ~members
         seen |= members
         yield members
-
-
-class _Core:
-    """A connected graph in which no neighbourhood is a clique; cliques inside one of `kept` cost nothing more."""
-
-    def __init__(self, adjacent: list[int], sizes: list[int], kept: list[int]) -> None:
-        self.adjacent = adjacent
-        self.sizes = sizes
-        self.kept: list[list[int]] = [[clique for clique in kept if clique >> v & 1] for v in range(len(adjacent))]
-        self.cells = [_cells(near | 1 << v, sizes) for v, near in enumerate(adjacent)]
-        self.fill = [self._fill(adjacent, near, 0, False) for near in adjacent]
-        self.weighted_fill = [self._fill(adjacent, near, 0, True) for near in adjacent]
-
-    def search(self, restarts: int, seed: int) -> Elimination:
-        """The best of one order per criterion, then of random ones until they stop paying."""
-        best: Elimination | None = None
-        for criterion in CRITERIA:
-            best = self.greedy(criterion, best) or best
-        random = np.random.Generator(np.random.PCG64(seed))
-        idle = 0
-        for k in range(restarts):
-            criterion = CRITERIA[k % 3]
-            noise = random.gumbel(scale=TEMPERATURES[k // 3 % len(TEMPERATURES)], size=4 * len(self.sizes))
-            found = self.greedy(criterion, best, noise.tolist())
-            best, idle = (found, 0) if found else (best, idle + 1)
-            if idle == PATIENCE:
-                break
-        return best or Elimination((), 0)
-
-    def greedy(self, criterion: Criterion, best: Elimination | None, noise: Sequence[float] = ()) -> Elimination | None:
-        """The elimination that takes the cheapest by `criterion` first, or None once it is no better than `best`."""
-        adjacent, cells, sizes = self.adjacent.copy(), self.cells.copy(), self.sizes
-        weighted = criterion == "weighted fill"
-        fill = (self.weighted_fill if weighted else self.fill).copy()
-        kept = [cliques.copy() for cliques in self.kept]
-        drawn = 0
-
-        def key(v: int) -> Key:
-            nonlocal drawn
-            if not fill[v]:
-                return (-math.inf, 0.0, v)
-            if criterion == "size":
-                cost, tie = math.log(cells[v]), math.log(fill[v])
-            else:
-                cost = math.log(adjacent[v].bit_count() if criterion == "degree" else fill[v])
-                tie = math.log(cells[v])
-            if noise:
-                drawn += 1
-                cost -= noise[drawn % len(noise)]
-            return (cost, tie, v)
-
-        keys: list[Key | None] = [key(v) for v in range(len(sizes))]
-        heap = [own for own in keys if own]
-        heapify(heap)
-        cliques: list[int] = []
-        total = 0
-        while heap:
-            own = heappop(heap)
-            v = own[2]
-            if keys[v] is not own:
-                continue
-            near = adjacent[v]
-            clique = near | 1 << v
-            if all(clique & ~other for other in kept[v]):
-                cliques.append(clique)
-                total += cells[v]
-                if best and total >= best.cells:
-                    return None
-                for a in bits(near):
-                    kept[a].append(clique)
-            changed = near
-            if fill[v]:
-                for a in bits(near):
-                    for b in bits(near & ~adjacent[a] & -(2 << a)):
-                        both = adjacent[a] & adjacent[b] & ~clique
-                        less = sizes[a] * sizes[b] if weighted else 1
-                        for w in bits(both):
-                            fill[w] -= less
-                        changed |= both
-            gone = 1 << v
-            for a in bits(near):
-                cells[a] *= _cells(near & ~adjacent[a] & ~(1 << a), sizes)
-                adjacent[a] = (adjacent[a] | near) & ~(1 << a | 1 << v)
-                if not adjacent[a] & ~near:
-                    gone |= 1 << a
-            left = near & ~gone
-            removed = _cells(gone, sizes)
-            for a in bits(left):
-                adjacent[a] &= ~gone
-                cells[a] //= removed
-            for a in bits(left):
-                fill[a] = self._fill(adjacent, adjacent[a], left, weighted)
-            for a in bits(gone):
-                keys[a] = None
-            for a in bits(changed & ~gone):
-                keys[a] = own = key(a)
-                heappush(heap, own)
-        return Elimination(tuple(cliques), total)
-
-    def _fill(self, adjacent: Sequence[int], near: int, joined: int, weighted: bool) -> int:
-        """Pairs that `near` lacks to be a clique, or the sum of n_a n_b over them; `joined` is known to be a clique."""
-        fill = 0
-        outer = near & ~joined
-        for b in bits(outer):
-            missing = near & ~adjacent[b] & (joined | -(2 << b))
-            if not weighted:
-                fill += missing.bit_count()
-            elif missing:
-                fill += self.sizes[b] * sum([self.sizes[c] for c in bits(missing)])
-        return fill

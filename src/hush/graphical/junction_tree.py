@@ -9,9 +9,11 @@ from heapq import heappop, heappush
 
 from hush.domain import Clique, Domain
 from hush.errors import DomainError
-from hush.graphical.elimination import RESTARTS, bits, eliminate, graph
+from hush.graphical.elimination import RESTARTS, eliminate, graph
+from hush.graphical.greedy_order import bits
 
 BYTES_PER_CELL = 8
+UNLINKED = (1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,31 @@ class JunctionTree:
 
     @classmethod
     def build(
-        cls, domain: Domain, cliques: Iterable[Iterable[str]], *, restarts: int = RESTARTS, seed: int = 0
+        cls,
+        domain: Domain,
+        cliques: Iterable[Iterable[str]],
+        *,
+        restarts: int = RESTARTS,
+        seed: int = 0,
+        start: JunctionTree | None = None,
     ) -> JunctionTree:
-        """The smallest tree found whose nodes hold every clique and every attribute; `seed` is public."""
-        places = {name: 1 << i for i, name in enumerate(domain)}
-        given = [sum(places[name] for name in domain.check(clique)) for clique in cliques]
-        sizes = domain.shape
-        found = eliminate(graph(len(sizes), given), sizes, restarts=restarts, seed=seed)
+        """The smallest tree found whose nodes hold every clique and every attribute; `seed` is public.
+
+        The order of `start`, a tree over the same domain, is tried too. `start` itself is returned if it holds every
+        clique and nothing smaller was found, so that a clique which it holds already changes nothing.
+        """
+        given = sets_of(domain, cliques)
+        order = () if start is None else start.order
+        adjacent = graph(len(domain), given)
+        found = eliminate(adjacent, domain.shape, restarts=restarts, seed=seed, start=order)
+        if start is not None and start.cells <= found.cells and all(start.find(members) >= 0 for members in given):
+            return start
         return cls(domain, _nodes(domain, found.cliques or (0,)))
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """An elimination order, as positions in the domain, whose tables are the nodes: from the leaves to the root."""
+        return tuple(self._places[name] for node in reversed(self.nodes) for name in node.rest)
 
     @property
     def size_mb(self) -> float:
@@ -75,13 +94,13 @@ class JunctionTree:
     def home(self, clique: Iterable[str]) -> int:
         """The node with the fewest cells that holds the clique."""
         names = self.domain.check(clique)
-        found = self._find(self._members(names))
-        if found is None:
+        found = self.find(self._members(names))
+        if found < 0:
             raise DomainError(f"clique {names!r} is inside no node of the tree; build the tree with it")
         return found
 
     def __contains__(self, clique: Iterable[str]) -> bool:
-        return self._find(self._members(self.domain.check(clique))) is not None
+        return self.find(self._members(self.domain.check(clique))) >= 0
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -89,11 +108,18 @@ class JunctionTree:
     def _members(self, clique: Clique) -> int:
         return sum(1 << self._places[name] for name in clique)
 
-    def _find(self, members: int) -> int | None:
+    def find(self, members: int) -> int:
+        """`home` of a set of positions, or -1 if no node holds it."""
         if not members:
             return min(range(len(self.nodes)), key=self._cells.__getitem__)
         candidates = min((self._holders[i] for i in bits(members)), key=len)
-        return next((k for k in candidates if not members & ~self._sets[k]), None)
+        return next((k for k in candidates if not members & ~self._sets[k]), -1)
+
+
+def sets_of(domain: Domain, cliques: Iterable[Iterable[str]]) -> list[int]:
+    """Every clique as a set of positions in the domain, once each; refuses names that the domain does not know."""
+    places = {name: 1 << i for i, name in enumerate(domain)}
+    return list(dict.fromkeys(sum(places[name] for name in domain.check(clique)) for clique in cliques))
 
 
 def megabytes(cells: int) -> float:
@@ -112,13 +138,14 @@ def _nodes(domain: Domain, cliques: Sequence[int]) -> list[Node]:
     )
     cells = [size for size, _, _ in order]
     sets = [clique for _, _, clique in order]
-    holders: list[list[int]] = [[] for _ in names]
+    holders: list[set[int]] = [set() for _ in names]
     for k, clique in enumerate(sets):
         for i in bits(clique):
-            holders[i].append(k)
+            holders[i].add(k)
     place: dict[int, int] = {}
     nodes: list[Node] = []
     heap: list[tuple[int, int, int, int]] = []
+    best: dict[int, tuple[int, int]] = {}
     smallest = root = len(sets) - 1
     waiting = iter(range(len(sets)))
     k, parent = root, -1
@@ -135,9 +162,13 @@ def _nodes(domain: Domain, cliques: Sequence[int]) -> list[Node]:
         )
         place[k] = len(place)
         smallest = min(smallest, k)
-        for other in {other for i in bits(sets[k]) for other in holders[i]}:
-            if other not in place:
-                heappush(heap, (-(sets[k] & sets[other]).bit_count(), cells[k] + cells[other], other, k))
+        for i in bits(sets[k]):
+            holders[i].discard(k)
+        for other in sorted(set().union(*(holders[i] for i in bits(sets[k])))):
+            link = (-(sets[k] & sets[other]).bit_count(), cells[k] + cells[other])
+            if link < best.get(other, UNLINKED):
+                best[other] = link
+                heappush(heap, (*link, other, k))
         while heap and heap[0][2] in place:
             heappop(heap)
         if heap:
