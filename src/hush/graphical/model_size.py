@@ -106,12 +106,14 @@ def _refusal(domain: Domain, given: Sequence[int], limit: float, tree: JunctionT
         f"the model of {len(given)} cliques takes {_shown_size(tree.cells)}, more than max_size_mb = {limit:g}; its "
         f"largest table is over {_listed(node)} and takes {_shown_size(domain.size(node))}"
     )
+    if len(node) < 2:
+        return f"{text}; coarsen that column, or raise max_size_mb"
     ways = 'raise max_size_mb, coarsen large columns, or use method="approximate"'
     if not dropped:
         return f"{text}; it is due to many cliques at once: use fewer of them, {ways}"
     named = ", ".join(repr(names_of(domain, members)) for members in dropped)
-    more = " and others" if megabytes(cells) > limit else ""
-    return f"{text}; without {named} the model takes {_shown_size(cells)}: drop these{more}, {ways}"
+    them = ("it" if len(dropped) == 1 else "these") + (" and others" if megabytes(cells) > limit else "")
+    return f"{text}; without {named} the model takes {_shown_size(cells)}: drop {them}, {ways}"
 
 
 def _offenders(domain: Domain, given: Sequence[int], limit: float, tree: JunctionTree) -> tuple[list[int], int]:
@@ -147,7 +149,7 @@ def _offenders(domain: Domain, given: Sequence[int], limit: float, tree: Junctio
 
 
 def _shown_size(cells: int) -> str:
-    if cells < 10**18:
+    if cells < 10**15:
         return readable(BYTES_PER_CELL * cells)
     return f"8 bytes for each of about 10^{math.log10(cells):.0f} cells"
 
