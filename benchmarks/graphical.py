@@ -11,7 +11,9 @@ Run: python -m benchmarks.graphical --data FOLDER --peer PYTHON [--problems a b 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -33,13 +35,21 @@ from hush.graphical.junction_tree import JunctionTree
 
 Run = dict[str, Any]
 SINGLE, DOUBLE, PLAIN = (), ("--float64",), ("--plain",)
-FOUR = (
+FIVE = (
     ("MirrorDescent", SINGLE),
     ("MirrorDescent", PLAIN),
     ("MirrorDescent", DOUBLE),
-    ("LBFGS", SINGLE),
+    ("UniversalAcceleratedMethod", SINGLE),
+    ("UniversalAcceleratedMethod", DOUBLE),
 )
-PEER = {"a": FOUR, "b": FOUR, "c": FOUR, "d": (FOUR[0], FOUR[1], FOUR[3])}  # the first is mbi's recommendation
+PEER = dict.fromkeys("abcd", FIVE)  # the first is mbi's recommendation
+GROWING = (
+    ("MirrorDescent", ()),
+    ("MirrorDescent", DOUBLE),
+    ("MirrorDescent", ("--cold",)),
+    ("UniversalAcceleratedMethod", ("--cold",)),
+)
+LONG = ("--seconds", 3600)
 EVERY = {"a": 50, "b": 25, "c": 50, "d": 10, "e": 25}
 ITERATIONS = 1000  # mbi's own default, for the losses of a growing sequence
 ROWS = 1_000_000
@@ -105,11 +115,11 @@ def compare(problem: Problem, runs: list[Run]) -> tuple[Table, float]:
     table = Table(title=title)
     for column in ("", "seconds to 0.1 %", "CPU s", "iterations", "ms/iteration", "/ stream", "loss / best", "peak MB"):
         table.add_column(column, justify="right" if column else "left")
-    times = {"hush": float("inf"), "mbi": float("inf")}
+    times = {"hush": math.inf, "mbi": math.inf}
     for run, own in zip(runs, points, strict=True):
         hit, cost = reached(own, best), per_iteration(own)
         kind = name_of(run).split()[0].split(".")[0]
-        times[kind] = min(times[kind], hit[0] if hit else float("inf"))
+        times[kind] = min(times[kind], hit[0] if hit else math.inf)
         table.add_row(
             name_of(run),
             f"{hit[0]:.2f}" if hit else f"not in {own[-1][0]:.0f}",
@@ -125,26 +135,22 @@ def compare(problem: Problem, runs: list[Run]) -> tuple[Table, float]:
 
 def grow(problem: Problem, runner: Runner) -> Table:
     """Thirty models: first what loss each can reach, then the time to within 0.1 % of it, warm and cold."""
-    first = [runner.hush(problem), runner.mbi(problem, "MirrorDescent", "--iterations", ITERATIONS)]
+    first = [runner.hush(problem), runner.mbi(problem, "MirrorDescent", *DOUBLE, "--iterations", ITERATIONS, *LONG)]
     losses = [[min(point[2] for point in record["points"]) for record in run["records"]] for run in first]
-    targets = [WITHIN * min(pair) for pair in zip(*losses, strict=True)]
-    every = ("--every", EVERY["e"])
-    runs = [(name, warm, start) for name in ("hush", "mbi") for warm, start in (("warm", ()), ("cold", ("--cold",)))]
+    targets = [WITHIN * min(pair) for pair in itertools.zip_longest(*losses, fillvalue=math.inf)]
+    aim = ("--targets", *targets)
+    runs = [runner.hush(problem, *aim), runner.hush(problem, "--cold", *aim)]
+    for estimator, arguments in GROWING:
+        runs.append(runner.mbi(problem, estimator, *arguments, "--every", EVERY["e"], *LONG, *aim))
     table = Table(title=f"{problem.name}: {len(targets)} models in one process, each to within 0.1 %")
-    for column in ("", "start", "seconds", "CPU s", "iterations", "models reached", "peak MB"):
+    for column in ("", "start", "seconds", "CPU s", "iterations", "models run", "models reached", "peak MB"):
         table.add_column(column, justify="right" if column else "left")
-    for name, warm, start in runs:
-        arguments = (*start, "--targets", *targets)
-        run = (
-            runner.hush(problem, *arguments)
-            if name == "hush"
-            else runner.mbi(problem, "MirrorDescent", *every, *arguments)
-        )
+    for run in runs:
         last = [record["points"][-1] for record in run["records"]]
         hits = sum(point[2] <= target for point, target in zip(last, targets, strict=False))
         steps = sum(point[1] for point in last)
-        row = (name, warm, f"{run['seconds']:.1f}", f"{last[-1][4]:.1f}", f"{steps:.0f}", f"{hits}")
-        table.add_row(*row, f"{run['peak_mb']:,.0f}")
+        row = (name_of(run), "cold" if run["cold"] else "warm", f"{run['seconds']:.1f}", f"{last[-1][4]:.1f}")
+        table.add_row(*row, f"{steps:.0f}", f"{len(last)}", f"{hits}", f"{run['peak_mb']:,.0f}")
     return table
 
 
@@ -209,7 +215,7 @@ def main() -> None:
     options = parser.parse_args()
     if not options.scale and (options.data is None or options.peer is None):
         parser.error("--data and --peer are needed, or --scale")
-    console = Console(width=120)
+    console = Console(width=132)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         runner = Runner(folder, options.peer or "", options.seconds)

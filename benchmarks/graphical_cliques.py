@@ -54,7 +54,7 @@ def greedy_triples(attributes: int, count: int) -> Iterator[Triple]:
         yield triple
     heap = [(len(adjacent[u] & adjacent[v]), u, v) for u, v in itertools.combinations(range(attributes), 2)]
     heap = sorted(entry for entry in heap if entry[2] not in adjacent[entry[1]])
-    waiting: list[tuple[int, int, int]] = []
+    waiting: set[tuple[int, int]] = set()
     while len(yielded) < count and heap:
         shared, u, v = heappop(heap)
         separator = adjacent[u] & adjacent[v]
@@ -62,7 +62,7 @@ def greedy_triples(attributes: int, count: int) -> Iterator[Triple]:
             heappush(heap, (len(separator), u, v))
             continue
         if not separator or not _separated(adjacent, u, v, separator):
-            waiting.append((shared, u, v))
+            waiting.add((u, v))
             continue
         adjacent[u].add(v)
         adjacent[v].add(u)
@@ -71,6 +71,6 @@ def greedy_triples(attributes: int, count: int) -> Iterator[Triple]:
             if (a, b, c) not in yielded and len(yielded) < count:
                 yielded.add((a, b, c))
                 yield a, b, c
-        for entry in waiting:
-            heappush(heap, (len(adjacent[entry[1]] & adjacent[entry[2]]), *entry[1:]))
-        waiting.clear()
+        for a, b in [pair for pair in waiting if u in pair or v in pair]:  # the others share what they shared
+            heappush(heap, (len(adjacent[a] & adjacent[b]), a, b))
+            waiting.discard((a, b))

@@ -68,7 +68,7 @@ def main() -> None:
             break
     finished = clock.now()[0]
     rows = synthetic(model, options.rows) if options.rows else {}
-    write(options.output, estimator="hush.fit", records=records, seconds=finished, synthetic=rows)
+    write(options.output, estimator="hush.fit", cold=options.cold, records=records, seconds=finished, synthetic=rows)
 
 
 if __name__ == "__main__":

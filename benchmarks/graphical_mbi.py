@@ -81,6 +81,14 @@ def synthetic(model: Any, rows: int) -> dict[str, float]:
     return times
 
 
+def tree_mb(problem: Problem) -> float:
+    """The size of mbi's own junction tree, in decimal MB."""
+    import mbi
+
+    domain = mbi.Domain(tuple(problem.sizes), tuple(problem.sizes.values()))
+    return float(mbi.junction_tree.hypothetical_model_size(domain, problem.cliques)) * 2**20 / 1e6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -116,15 +124,14 @@ def main() -> None:
         trace = Trace(part, clock, options.seconds, target)
         state = fit(part, estimator, trace, None if options.cold else model, options)
         records.append(trace.record())
-        if problem.first or options.rows:
+        if options.rows or (problem.first and not options.cold):
             model = estimator._finalize(state, part.total())
         if clock.now()[0] > options.seconds:
             break
-    size = mbi.junction_tree.hypothetical_model_size(model.domain, problem.cliques) if model else 0.0
     finished = clock.now()[0]
     rows = synthetic(model, options.rows) if options.rows else {}
     used = {name: getattr(options, name) for name in ("estimator", "float64", "plain", "every", "cold")}
-    write(options.output, **used, records=records, seconds=finished, synthetic=rows, tree_mb=size * 2**20 / 1e6)
+    write(options.output, **used, records=records, seconds=finished, synthetic=rows, tree_mb=tree_mb(problem))
 
 
 if __name__ == "__main__":
