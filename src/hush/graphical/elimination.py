@@ -22,8 +22,8 @@ from hush.graphical.greedy_order import Criterion, Elimination, GreedyOrder, bit
 CRITERIA: tuple[Criterion, ...] = ("weighted fill", "fill", "size", "degree")
 NOISY: tuple[Criterion, ...] = ("weighted fill", "fill")  # with noise, the other two find little that these do not
 TEMPERATURES = (0.2, 0.3)
-RESTARTS = 32
-PATIENCE = 16  # restarts without a smaller model, after which the search ends
+RESTARTS = 64
+PATIENCE = 32  # restarts without a smaller model, after which the search ends
 WORK = 20_000  # edges that restarts look at, all together
 FEWEST = 4  # restarts of a graph with more edges than that
 
