@@ -128,3 +128,11 @@ def test_large_graphs_get_fewer_restarts_and_idle_ones_end(monkeypatch):
     monkeypatch.setattr(elimination, "WORK", 1)
     eliminate(ring(8), [2] * 8, restarts=1000)
     assert sum(runs) == elimination.FEWEST
+
+
+def test_a_bridge_inside_a_table_of_the_chordal_part_is_not_counted_again():
+    """Two rings of four, 0-3 and 4-7, joined by the edge (3, 4), which is part of the triangle (3, 4, 8)."""
+    rings = [1 << i | 1 << (i + 1) % 4 for i in range(4)] + [16 << i | 16 << (i + 1) % 4 for i in range(4)]
+    found = eliminate(graph(9, [*rings, 1 << 3 | 1 << 4 | 1 << 8]), [2] * 9)
+    assert 1 << 3 | 1 << 4 not in found.cliques
+    assert found.cells == 5 * 8

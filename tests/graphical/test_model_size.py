@@ -72,6 +72,17 @@ def test_candidates_inside_a_node_take_no_search(monkeypatch):
     assert sizes_with(DOMAIN, [("a", "b", "c"), ("c", "d", "e")], inside, tree=tree) == [tree.cells] * 5
 
 
+def test_candidates_profit_from_the_search_that_found_the_tree():
+    domain = Domain({f"x{i}": 2 + 7 * i % 5 for i in range(36)})
+    names = domain.attributes
+    across = [(names[6 * i + j], names[6 * i + j + 1]) for i in range(6) for j in range(5)]
+    grid = across + [(names[6 * i + j], names[6 * i + 6 + j]) for i in range(5) for j in range(6)]
+    tree = JunctionTree.build(domain, grid)
+    candidate = next(pair for pair in itertools.combinations(names, 2) if pair not in tree)
+    (cells,) = sizes_with(domain, grid, [candidate], tree=tree)
+    assert cells < JunctionTree.build(domain, [*grid, candidate], restarts=0).cells
+
+
 def test_unknown_candidates_are_refused():
     with pytest.raises(DomainError, match="attribute 'z' is not in the domain"):
         sizes_with(DOMAIN, RING, [("a", "z")])
