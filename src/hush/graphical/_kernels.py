@@ -1,7 +1,9 @@
 """Compiled passes of exact inference over a junction tree; `belief.py` says what they compute.
 
-A `Program` lists, for every node, the runs of cells along its last axis and the tables that meet it there. A table is
-a factor (kind 0), a fixed table (kind 1) or the message of a child (kind 2); along a run it has stride 0 or 1.
+A `Program` lists, for every node, its runs of cells and the tables that meet them. A table is a factor, a fixed table
+or the message of a child; along a run it has stride 1 (the first UNIT tables) or 0. Runs are taken in chunks that fit
+the first cache: a chunk is some whole rows, or, where a row is longer than that, a tile of one row. A node of no
+columns is a sum: its message is the sum of its tables, and what comes down to it is handed on as it is.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 FACTOR, FIXED, MESSAGE = 0, 1, 2
 # columns of the table of nodes
-CELL, ROWS, LENGTH, RUNS, TILE_RUNS, TILES, AXES, FIRST, TABLES, UNIT, MESSAGES, WEIGHT = range(12)
-COLUMNS = 12
-BLOCK = 4096
+CELL, CELLS, ROWS, COLUMNS, LENGTH, CHUNK, TILES, AXES, FIRST, TABLES, UNIT, MESSAGES, WEIGHT = range(13)
+WIDTH = 13
+BLOCK = 2048
 
 _LOG2E = 1.0 / math.log(2.0)
 _MAGIC = 1.5 * 2.0**52
@@ -129,10 +131,8 @@ def _fill(
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _spread(
-    cells: Floats, factor: float, node: Integers, kinds: Integers, bases: Integers, mu: Floats, separators: Floats
-) -> None:
-    """Add factor * cells of one run to every table that is wanted."""
+def _spread(cells: Floats, node: Integers, kinds: Integers, bases: Integers, mu: Floats, separators: Floats) -> None:
+    """Add the cells of one run to every table that is wanted."""
     first, unit, tables = node[FIRST], node[UNIT], node[TABLES]
     for s in range(unit):
         kind = kinds[first + s]
@@ -140,12 +140,11 @@ def _spread(
             target = mu if kind == FACTOR else separators
             run = target[bases[s] : bases[s] + cells.size]
             for j in range(cells.size):
-                run[j] += factor * cells[j]
+                run[j] += cells[j]
     if unit < tables:
         c = 0.0
         for j in range(cells.size):
             c += cells[j]
-        c *= factor
         for s in range(unit, tables):
             kind = kinds[first + s]
             if kind == FACTOR:
@@ -155,74 +154,110 @@ def _spread(
 
 
 @njit(nogil=True, cache=True)
+def _fill_chunk(
+    cells: Floats, node: Integers, shape: Integers, kinds: Integers, strides: Integers,
+    count: Integers, bases: Integers, theta: Floats, fixed: Floats, messages: Floats,
+) -> None:  # fmt: skip
+    length = node[LENGTH]
+    for at in range(0, cells.size, length):
+        _fill(cells[at : at + length], node, kinds, bases, theta, fixed, messages)
+        _advance(node, shape, strides, count, bases)
+
+
+@njit(nogil=True, cache=True)
+def _spread_chunk(
+    cells: Floats, node: Integers, shape: Integers, kinds: Integers, strides: Integers,
+    count: Integers, bases: Integers, mu: Floats, separators: Floats,
+) -> None:  # fmt: skip
+    length = node[LENGTH]
+    for at in range(0, cells.size, length):
+        _spread(cells[at : at + length], node, kinds, bases, mu, separators)
+        _advance(node, shape, strides, count, bases)
+
+
+@njit(nogil=True, cache=True)
+def _soften(cells: Floats, columns: int, weights: Floats, messages: Floats, scratch: Floats) -> None:
+    """Whole rows of logarithms to exp(row - largest), weights that make rows sum to one, and logs of the sums."""
+    for row in range(weights.size):
+        own = cells[row * columns : (row + 1) * columns]
+        largest = _largest(own)
+        weights[row] = largest
+        if largest == -np.inf:
+            own[:] = -np.inf
+        else:
+            for j in range(own.size):
+                own[j] -= largest
+    exp_cells(cells, scratch)
+    for row in range(weights.size):
+        largest = weights[row]
+        if largest == -np.inf:
+            weights[row], messages[row] = 0.0, -np.inf
+        else:
+            total = _total(cells[row * columns : (row + 1) * columns])
+            weights[row], messages[row] = 1.0 / total, largest + math.log(total)
+
+
+@njit(nogil=True, cache=True)
+def _join(weights: Floats, sums: Floats) -> float:
+    """The log of a row's sum from the largest logs and the sums of its tiles; weights that make the row sum to one."""
+    largest: float = _largest(weights)
+    total = 0.0
+    for t in range(weights.size):
+        weights[t] = math.exp(weights[t] - largest) if weights[t] > -np.inf else 0.0
+        total += weights[t] * sums[t]
+    if largest == -np.inf:
+        return -np.inf
+    for t in range(weights.size):
+        weights[t] /= total
+    return largest + math.log(total)
+
+
+@njit(nogil=True, cache=True)
 def collect(
     nodes: Integers, shapes: Integers, kinds: Integers, starts: Integers, strides: Integers,
     theta: Floats, fixed: Floats, x: Floats, weights: Floats, messages: Floats,
 ) -> None:  # fmt: skip
-    """Leaves to root: x and weights with p(rest | separator) = x * weight of the tile, and the messages upward."""
+    """Leaves to root: x and weights with p(rest | separator) = x * weight of the row or tile, and messages upward."""
     count, bases = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
     scratch = np.empty(BLOCK)
     for k in range(nodes.shape[0] - 1, -1, -1):
         node, shape = nodes[k], shapes[k]
-        length, per_row, per_tile = node[LENGTH], node[RUNS], node[TILE_RUNS]
+        columns, message, tile, chunk = node[COLUMNS], node[MESSAGES], node[WEIGHT], node[CHUNK]
         _start(node, starts, count, bases)
-        at, tile = node[CELL], node[WEIGHT]
-        rows_at_once = max(1, BLOCK // (length * per_row))
-        for row in range(0, node[ROWS], rows_at_once):
-            rows = min(rows_at_once, node[ROWS] - row)
-            first_tile = tile
-            block = at
-            for _ in range(rows):
-                run = 0
-                while run < per_row:
-                    begin, last = at, min(run + per_tile, per_row)
-                    while run < last:
-                        _fill(x[at : at + length], node, kinds, bases, theta, fixed, messages)
-                        _advance(node, shape, strides, count, bases)
-                        at += length
-                        run += 1
-                    largest = _largest(x[begin:at])
-                    weights[tile] = largest
-                    cells = x[begin:at]
-                    if largest == -np.inf:
-                        cells[:] = -np.inf
-                    else:
-                        for j in range(cells.size):
-                            cells[j] -= largest
-                    tile += 1
-                    if rows == 1:
-                        exp_cells(cells, scratch)
-            if rows > 1:
-                exp_cells(x[block:at], scratch)
-            _normalise(x, block, node, rows, weights, first_tile, messages, node[MESSAGES] + row)
-
-
-@njit(nogil=True, cache=True)
-def _normalise(
-    x: Floats, at: int, node: Integers, rows: int, weights: Floats, tile: int, messages: Floats, message: int
-) -> None:
-    """Weights from the largest logs of tiles, and the log of every row's sum."""
-    length, per_row, per_tile, tiles = node[LENGTH], node[RUNS], node[TILE_RUNS], node[TILES]
-    for row in range(rows):
-        largest = _largest(weights[tile : tile + tiles])
-        total = 0.0
-        run = 0
-        for t in range(tile, tile + tiles):
-            size = length * (min(run + per_tile, per_row) - run)
-            run += per_tile
-            if weights[t] > -np.inf:
-                weights[t] = math.exp(weights[t] - largest) if tiles > 1 else 1.0
-                total += weights[t] * _total(x[at : at + size])
-            else:
-                weights[t] = 0.0
-            at += size
-        if largest == -np.inf:
-            messages[message + row] = -np.inf
+        if columns == 0:
+            cells = messages[message : message + node[CELLS]]
+            _fill_chunk(cells, node, shape, kinds, strides, count, bases, theta, fixed, messages)
+        elif node[TILES] == 1:
+            for at in range(0, node[CELLS], chunk):
+                cells = x[node[CELL] + at : node[CELL] + min(at + chunk, node[CELLS])]
+                _fill_chunk(cells, node, shape, kinds, strides, count, bases, theta, fixed, messages)
+                rows = cells.size // columns
+                _soften(cells, columns, weights[tile : tile + rows], messages[message : message + rows], scratch)
+                tile += rows
+                message += rows
         else:
-            messages[message + row] = largest + math.log(total)
-            for t in range(tile, tile + tiles):
-                weights[t] /= total
-        tile += tiles
+            sums = np.empty(node[TILES])
+            largest = np.empty(1)
+            for row in range(node[ROWS]):
+                begin = node[CELL] + row * columns
+                for t in range(node[TILES]):
+                    cells = x[begin + t * chunk : begin + min((t + 1) * chunk, columns)]
+                    _fill_chunk(cells, node, shape, kinds, strides, count, bases, theta, fixed, messages)
+                    largest[0] = _largest(cells)
+                    _soften(cells, cells.size, weights[tile + t : tile + t + 1], sums[t : t + 1], scratch)
+                    weights[tile + t], sums[t] = largest[0], _total(cells)
+                messages[message + row] = _join(weights[tile : tile + node[TILES]], sums)
+                tile += node[TILES]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def _scale(x: Floats, columns: int, weights: Floats, masses: Floats, out: Floats) -> None:
+    """out = x * weight * mass, row by row."""
+    for row in range(weights.size):
+        factor = weights[row] * masses[row]
+        own, made = x[row * columns : (row + 1) * columns], out[row * columns : (row + 1) * columns]
+        for j in range(own.size):
+            made[j] = own[j] * factor
 
 
 @njit(nogil=True, cache=True)
@@ -232,23 +267,34 @@ def distribute(
 ) -> None:  # fmt: skip
     """Root to leaves: the counts of every separator and of every factor, which add up to `total`."""
     count, bases = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
+    scratch = np.empty(nodes[:, CHUNK].max())
     mu[:] = 0.0
     separators[:] = 0.0
     separators[nodes[0, MESSAGES]] = total
     for k in range(nodes.shape[0]):
         node, shape = nodes[k], shapes[k]
-        length, per_row, per_tile, tiles = node[LENGTH], node[RUNS], node[TILE_RUNS], node[TILES]
+        columns, message, tile, chunk = node[COLUMNS], node[MESSAGES], node[WEIGHT], node[CHUNK]
         _start(node, starts, count, bases)
-        at, tile = node[CELL], node[WEIGHT]
-        for row in range(node[ROWS]):
-            mass = separators[node[MESSAGES] + row]
-            for run in range(per_row):
-                factor = mass * weights[tile + run // per_tile]
-                if factor > 0.0:
-                    _spread(x[at : at + length], factor, node, kinds, bases, mu, separators)
-                _advance(node, shape, strides, count, bases)
-                at += length
-            tile += tiles
+        if columns == 0:
+            cells = separators[message : message + node[CELLS]]
+            _spread_chunk(cells, node, shape, kinds, strides, count, bases, mu, separators)
+        elif node[TILES] == 1:
+            for at in range(0, node[CELLS], chunk):
+                cells = x[node[CELL] + at : node[CELL] + min(at + chunk, node[CELLS])]
+                rows, made = cells.size // columns, scratch[: cells.size]
+                _scale(cells, columns, weights[tile : tile + rows], separators[message : message + rows], made)
+                _spread_chunk(made, node, shape, kinds, strides, count, bases, mu, separators)
+                tile += rows
+                message += rows
+        else:
+            for row in range(node[ROWS]):
+                begin, mass = node[CELL] + row * columns, separators[message + row : message + row + 1]
+                for t in range(node[TILES]):
+                    cells = x[begin + t * chunk : begin + min((t + 1) * chunk, columns)]
+                    made = scratch[: cells.size]
+                    _scale(cells, cells.size, weights[tile : tile + 1], mass, made)
+                    _spread_chunk(made, node, shape, kinds, strides, count, bases, mu, separators)
+                    tile += 1
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -266,23 +312,40 @@ def collect_tangent(
 ) -> None:  # fmt: skip
     """Leaves to root: the mean of the direction's sum over a node and all below it, given the separator."""
     count, bases = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
+    scratch = np.empty(nodes[:, CHUNK].max())
     for k in range(nodes.shape[0] - 1, -1, -1):
         node, shape = nodes[k], shapes[k]
-        length, per_row, per_tile, tiles = node[LENGTH], node[RUNS], node[TILE_RUNS], node[TILES]
-        delta = np.empty(length)
+        columns, message, tile, chunk = node[COLUMNS], node[MESSAGES], node[WEIGHT], node[CHUNK]
         _start(node, starts, count, bases)
-        at, tile = node[CELL], node[WEIGHT]
-        for row in range(node[ROWS]):
-            mean = 0.0
-            for run in range(per_row):
-                weight = weights[tile + run // per_tile]
-                if weight > 0.0:
-                    _fill(delta, node, kinds, bases, direction, zeros, means)
-                    mean += weight * _dot(x[at : at + length], delta)
-                _advance(node, shape, strides, count, bases)
-                at += length
-            means[node[MESSAGES] + row] = mean
-            tile += tiles
+        if columns == 0:
+            cells = means[message : message + node[CELLS]]
+            _fill_chunk(cells, node, shape, kinds, strides, count, bases, direction, zeros, means)
+        elif node[TILES] == 1:
+            for at in range(0, node[CELLS], chunk):
+                cells = x[node[CELL] + at : node[CELL] + min(at + chunk, node[CELLS])]
+                delta = scratch[: cells.size]
+                _fill_chunk(delta, node, shape, kinds, strides, count, bases, direction, zeros, means)
+                for row in range(0, cells.size, columns):
+                    means[message] = weights[tile] * _dot(cells[row : row + columns], delta[row : row + columns])
+                    tile += 1
+                    message += 1
+        else:
+            for row in range(node[ROWS]):
+                begin, mean = node[CELL] + row * columns, 0.0
+                for t in range(node[TILES]):
+                    cells = x[begin + t * chunk : begin + min((t + 1) * chunk, columns)]
+                    delta = scratch[: cells.size]
+                    _fill_chunk(delta, node, shape, kinds, strides, count, bases, direction, zeros, means)
+                    mean += weights[tile] * _dot(cells, delta)
+                    tile += 1
+                means[message + row] = mean
+
+
+@njit(nogil=True, cache=True)
+def _tilt(cells: Floats, factor: float, shift: float, delta: Floats) -> None:
+    """delta = factor * cells * (delta + shift)."""
+    for j in range(delta.size):
+        delta[j] = factor * cells[j] * (delta[j] + shift)
 
 
 @njit(nogil=True, cache=True)
@@ -293,29 +356,37 @@ def distribute_tangent(
 ) -> None:  # fmt: skip
     """Root to leaves: the derivative of the counts of every factor along the direction."""
     count, bases = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
+    again, restart = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
+    scratch = np.empty(nodes[:, CHUNK].max())
     change[:] = 0.0
     sums[:] = 0.0
     for k in range(nodes.shape[0]):
         node, shape = nodes[k], shapes[k]
-        length, per_row, per_tile, tiles = node[LENGTH], node[RUNS], node[TILE_RUNS], node[TILES]
-        delta = np.empty(length)
+        columns, message, tile, chunk = node[COLUMNS], node[MESSAGES], node[WEIGHT], node[CHUNK]
         _start(node, starts, count, bases)
-        at, tile = node[CELL], node[WEIGHT]
-        for row in range(node[ROWS]):
-            place = node[MESSAGES] + row
-            mass = separators[place]
-            shift = (sums[place] / mass if mass > 0.0 else 0.0) - means[place]
-            for run in range(per_row):
-                factor = mass * weights[tile + run // per_tile]
-                if factor > 0.0:
-                    _fill(delta, node, kinds, bases, direction, zeros, means)
-                    cells = x[at : at + length]
-                    for j in range(length):
-                        delta[j] = cells[j] * (delta[j] + shift)
-                    _spread(delta, factor, node, kinds, bases, change, sums)
-                _advance(node, shape, strides, count, bases)
-                at += length
-            tile += tiles
+        _start(node, starts, again, restart)
+        if columns == 0:
+            cells = sums[message : message + node[CELLS]]
+            _spread_chunk(cells, node, shape, kinds, strides, count, bases, change, sums)
+            continue
+        row_cells = columns if node[TILES] == 1 else chunk
+        for begin in range(0, node[CELLS], chunk if node[TILES] == 1 else columns):
+            stop = min(begin + chunk, node[CELLS]) if node[TILES] == 1 else begin + columns
+            for at in range(begin, stop, chunk):
+                cells = x[node[CELL] + at : node[CELL] + min(at + chunk, stop)]
+                delta = scratch[: cells.size]
+                _fill_chunk(delta, node, shape, kinds, strides, count, bases, direction, zeros, means)
+                for row in range(0, cells.size, row_cells):
+                    mass = separators[message]
+                    shift = (sums[message] / mass if mass > 0.0 else 0.0) - means[message]
+                    own = cells[row : row + row_cells]
+                    _tilt(own, mass * weights[tile], shift, delta[row : row + row_cells])
+                    tile += 1
+                    if node[TILES] == 1:
+                        message += 1
+                _spread_chunk(delta, node, shape, kinds, strides, again, restart, change, sums)
+            if node[TILES] > 1:
+                message += 1
 
 
 @njit(nogil=True, cache=True)
@@ -325,14 +396,46 @@ def collect_largest(
 ) -> None:  # fmt: skip
     """Leaves to root: the largest sum of all tables over a node and all below it, given the separator."""
     count, bases = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
+    scratch = np.empty(nodes[:, CHUNK].max())
     for k in range(nodes.shape[0] - 1, -1, -1):
         node, shape = nodes[k], shapes[k]
-        cells = np.empty(node[LENGTH])
+        columns, message, chunk = node[COLUMNS], node[MESSAGES], node[CHUNK]
         _start(node, starts, count, bases)
+        if columns == 0:
+            cells = messages[message : message + node[CELLS]]
+            _fill_chunk(cells, node, shape, kinds, strides, count, bases, theta, fixed, messages)
+        elif node[TILES] == 1:
+            for at in range(0, node[CELLS], chunk):
+                cells = scratch[: min(chunk, node[CELLS] - at)]
+                _fill_chunk(cells, node, shape, kinds, strides, count, bases, theta, fixed, messages)
+                for row in range(0, cells.size, columns):
+                    messages[message] = _largest(cells[row : row + columns])
+                    message += 1
+        else:
+            for row in range(node[ROWS]):
+                largest = -np.inf
+                for at in range(0, columns, chunk):
+                    cells = scratch[: min(chunk, columns - at)]
+                    _fill_chunk(cells, node, shape, kinds, strides, count, bases, theta, fixed, messages)
+                    largest = max(largest, _largest(cells))
+                messages[message + row] = largest
+
+
+@njit(nogil=True, cache=True)
+def normalise(nodes: Integers, x: Floats, weights: Floats) -> None:
+    """x * weight in place of x, and weights of one: rows that sum to one."""
+    for k in range(nodes.shape[0]):
+        node = nodes[k]
+        columns = node[COLUMNS]
+        if columns == 0:
+            continue
         for row in range(node[ROWS]):
-            largest = -np.inf
-            for _ in range(node[RUNS]):
-                _fill(cells, node, kinds, bases, theta, fixed, messages)
-                _advance(node, shape, strides, count, bases)
-                largest = max(largest, _largest(cells))
-            messages[node[MESSAGES] + row] = largest
+            begin = node[CELL] + row * columns
+            step = columns if node[TILES] == 1 else node[CHUNK]
+            tile = node[WEIGHT] + row * node[TILES]
+            for at in range(0, columns, step):
+                cells = x[begin + at : begin + min(at + step, columns)]
+                for j in range(cells.size):
+                    cells[j] *= weights[tile]
+                weights[tile] = 1.0
+                tile += 1

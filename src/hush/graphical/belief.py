@@ -15,7 +15,7 @@ The derivative of the counts along a direction g is their covariance with G(x) =
 
 and takes two further passes without exponentials: means of G given separators up, then down.
 
-Reference: [McKenna 2022, sec. 4.3] for the oracle; the conditional form of its messages is ours.
+Reference: [HDMM, sec. 4.4] for the oracle; the conditional form of its messages is ours.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from hush.domain import Clique
+from hush.errors import DomainError
 from hush.graphical import _kernels as kernels
 from hush.graphical.factors import Factors
 from hush.graphical.junction_tree import JunctionTree
@@ -41,6 +42,10 @@ class Belief:
     """
 
     def __init__(self, tree: JunctionTree, factors: Factors, fixed: Sequence[tuple[Clique, Floats]] = ()) -> None:
+        if any(tree.domain.clique(node.clique) != node.axes for node in tree.nodes) or factors.domain != tree.domain:
+            raise DomainError(
+                "the tree is not in tree order, or the factors have another order; use in_tree_order(tree)"
+            )
         self.tree = tree
         self.factors = factors
         self._program = compile_program(tree, factors, [clique for clique, _ in fixed])
@@ -52,6 +57,11 @@ class Belief:
         self._separators = np.empty(self._program.rows)
         self._means = np.empty(self._program.rows)
         self._sums = np.empty(self._program.rows)
+
+    @property
+    def cells(self) -> int:
+        """Cells of all nodes."""
+        return self._program.cells
 
     @property
     def log_partition(self) -> float:
@@ -85,19 +95,25 @@ class Belief:
         return float(self._means[0])
 
     def conditionals(self) -> list[Floats]:
-        """p(rest | separator) of every node, of shape (cells of the separator, cells of the rest); rows sum to one."""
+        """p(rest | separator) of every node, of shape (cells of the separator, cells of the rest); rows sum to one.
+
+        They are views, valid until the next potentials; a row that cannot be reached is all zero.
+        """
+        kernels.normalise(self._program.nodes, self._cells, self._weights)
         made = []
         for node in self._program.nodes:
-            rows, columns, tiles = (
-                int(node[kernels.ROWS]),
-                int(node[kernels.LENGTH] * node[kernels.RUNS]),
-                int(node[kernels.TILES]),
-            )
-            cell, tile = int(node[kernels.CELL]), int(node[kernels.WEIGHT])
-            weights = self._weights[tile : tile + rows * tiles].reshape(rows, tiles)
-            step = int(node[kernels.LENGTH] * node[kernels.TILE_RUNS])
-            table = self._cells[cell : cell + rows * columns].reshape(rows, columns).copy()
-            for t in range(tiles):
-                table[:, t * step : (t + 1) * step] *= weights[:, t : t + 1]
-            made.append(table)
+            rows, columns, cell = int(node[kernels.ROWS]), int(node[kernels.COLUMNS]), int(node[kernels.CELL])
+            if columns:
+                made.append(self._cells[cell : cell + rows * columns].reshape(rows, columns))
+        return made
+
+    def separators(self, total: float) -> list[Floats]:
+        """The counts of every node's separator, flat, which add up to `total`; after `condition` or `marginals`."""
+        unused = np.empty(self.factors.size)
+        kernels.distribute(*self._program.tables, self._cells, self._weights, total, self._separators, unused)
+        made = []
+        for node in self._program.nodes:
+            if node[kernels.COLUMNS]:
+                place, rows = int(node[kernels.MESSAGES]), int(node[kernels.ROWS])
+                made.append(self._separators[place : place + rows])
         return made

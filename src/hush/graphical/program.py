@@ -1,8 +1,9 @@
 """Program: where every table meets every run of cells of a junction tree, as plain arrays for the compiled passes.
 
 Cells of a node lie in C order over its axes, separator first: row s of a node is the table p(rest | separator = s).
-Adjacent axes that no table tells apart are merged; what is left of the last axis is a *run*. A *tile* is some whole
-runs of one row, about 4096 cells, which share one scale. Nothing is compiled anew when the cliques change.
+Adjacent axes that no table tells apart are merged; what is left of the last axis is a *run*, which may be part of a row
+or some rows. Runs are worked on in *chunks* of about 2048 cells: some whole rows, or a *tile* of one longer row, which
+has a scale of its own. Nothing is compiled anew when the cliques change.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from hush.domain import Clique, Domain
 from hush.graphical import _kernels as kernels
 from hush.graphical.factors import Factors
+from hush.graphical.grouping import group_tables
 from hush.graphical.junction_tree import JunctionTree, Node
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -54,83 +56,119 @@ def in_tree_order(tree: JunctionTree) -> JunctionTree:
     return JunctionTree(domain, nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table that meets a node: its kind, where it starts in its buffer, and its attributes in domain order."""
+
+    kind: int
+    start: int
+    clique: Clique
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Rows of the program as they are made."""
+
+    domain: Domain
+    nodes: list[list[int]]
+    shapes: list[list[int]]
+    kinds: list[int]
+    starts: list[int]
+    strides: list[list[int]]
+    cells: int = 0
+    rows: int = 0
+    tiles: int = 0
+
+    def room(self, size: int) -> int:
+        """Where a message of this size is kept."""
+        self.rows += size
+        return self.rows - size
+
+    def node(self, axes: Clique, columns: int, message: int, tables: Sequence[_Table]) -> None:
+        """A node over its axes, rows first, or a sum where `columns` is 0."""
+        shape, strides = _merge(self.domain, axes, [table.clique for table in tables])
+        cells = math.prod(shape)
+        length = shape[-1]
+        rows = cells // columns if columns else 0
+        fitting = max(length, kernels.BLOCK // length * length)
+        if columns <= fitting:
+            chunk, tiles = max(fitting // columns, 1) * columns if columns >= length else fitting, 1
+        else:
+            chunk, tiles = fitting, -(-columns // fitting)
+        order = sorted(range(len(tables)), key=lambda s: strides[s][-1] == 0)
+        unit = sum(1 for own in strides if own[-1])
+        run = [self.cells, cells, rows, columns, length, chunk, tiles, len(shape) - 1]
+        self.nodes.append([*run, len(self.kinds), len(tables), unit, message, self.tiles])
+        self.shapes.append(shape)
+        for s in order:
+            self.kinds.append(tables[s].kind)
+            self.starts.append(tables[s].start)
+            self.strides.append(strides[s])
+        if columns:
+            self.cells += cells
+            self.tiles += rows * tiles
+
+
 def compile_program(tree: JunctionTree, factors: Factors, fixed: Sequence[Clique]) -> Program:
     """Place every factor and fixed table in the smallest node that holds it, and every message in the parent."""
-    meet: list[list[tuple[int, int, Clique]]] = [[] for _ in tree.nodes]
+    writer = _Writer(tree.domain, [], [], [], [], [])
+    meet: list[list[_Table]] = [[] for _ in tree.nodes]
     for index, clique in enumerate(factors.cliques):
-        meet[tree.home(clique)].append((kernels.FACTOR, int(factors.offsets[index]), clique))
+        meet[tree.home(clique)].append(_Table(kernels.FACTOR, int(factors.offsets[index]), clique))
     start = 0
     for clique in fixed:
-        meet[tree.home(clique)].append((kernels.FIXED, start, clique))
+        meet[tree.home(clique)].append(_Table(kernels.FIXED, start, clique))
         start += tree.domain.size(clique)
-    place = 0
-    for node in tree.nodes:
-        if node.parent >= 0:
-            meet[node.parent].append((kernels.MESSAGE, place, node.separator))
-        place += tree.domain.size(node.separator)
-    return _assemble(tree, meet)
+    messages = [writer.room(tree.domain.size(node.separator)) for node in tree.nodes]
+    for node, message in zip(tree.nodes[1:], messages[1:], strict=True):
+        meet[node.parent].append(_Table(kernels.MESSAGE, message, node.separator))
+    for node, message, tables in zip(tree.nodes, messages, meet, strict=True):
+        groups, met = group_tables(tree.domain, node.axes, [table.clique for table in tables])
+        sums = [_Table(kernels.MESSAGE, writer.room(tree.domain.size(group.clique)), group.clique) for group in groups]
+        everything = [*tables, *sums]
+        writer.node(node.axes, tree.domain.size(node.rest), message, [everything[place] for place in met])
+        for group, own in zip(reversed(groups), reversed(sums), strict=True):
+            writer.node(group.clique, 0, own.start, [everything[place] for place in group.members])
+    return _packed(writer)
 
 
-def _assemble(tree: JunctionTree, meet: list[list[tuple[int, int, Clique]]]) -> Program:
-    merged = [
-        _merge(tree.domain, node, [clique for _, _, clique in own]) for node, own in zip(tree.nodes, meet, strict=True)
-    ]
-    widest = max(1, *(len(axes.shape) for axes in merged))
-    nodes = np.zeros((len(meet), kernels.COLUMNS), dtype=np.int64)
-    shapes = np.ones((len(meet), widest), dtype=np.int64)
-    kinds, starts, strides = [], [], []
-    cell = row = tile = 0
-    for k, (node, axes, own) in enumerate(zip(tree.nodes, merged, meet, strict=True)):
-        rows, columns = tree.domain.size(node.separator), tree.domain.size(node.rest)
-        length = axes.shape[-1] if node.rest else 1
-        outer = len(axes.shape) - 1 if node.rest else len(axes.shape)
-        runs = columns // length
-        tile_runs = max(1, kernels.BLOCK // length)
-        tiles = -(-runs // tile_runs)
-        order = sorted(range(len(own)), key=lambda s, axes=axes, node=node: not (node.rest and axes.strides[s][-1]))
-        unit = sum(1 for s in order if node.rest and axes.strides[s][-1])
-        nodes[k] = [cell, rows, length, runs, tile_runs, tiles, outer, len(kinds), len(own), unit, row, tile]
-        shapes[k, : len(axes.shape)] = axes.shape
-        for s in order:
-            kinds.append(own[s][0])
-            starts.append(own[s][1])
-            strides.append([*axes.strides[s], *([0] * (widest - len(axes.shape)))])
-        cell += rows * columns
-        row += rows
-        tile += rows * tiles
-    made = np.array(strides, dtype=np.int64).reshape(len(kinds), widest)
+def _packed(writer: _Writer) -> Program:
+    width = max(len(shape) for shape in writer.shapes)
+    strides = [own + [0] * (width - len(own)) for own in writer.strides]
     return Program(
-        nodes, shapes, np.array(kinds, dtype=np.int64), np.array(starts, dtype=np.int64), made, cell, row, tile
+        np.array(writer.nodes, dtype=np.int64),
+        np.array([shape + [1] * (width - len(shape)) for shape in writer.shapes], dtype=np.int64),
+        np.array(writer.kinds, dtype=np.int64),
+        np.array(writer.starts, dtype=np.int64),
+        np.array(strides, dtype=np.int64).reshape(len(strides), width),
+        writer.cells,
+        writer.rows,
+        writer.tiles,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Axes:
-    """Merged axes of a node, and the strides of every table along them."""
-
-    shape: list[int]
-    strides: list[list[int]]
-
-
-def _merge(domain: Domain, node: Node, cliques: Sequence[Clique]) -> _Axes:
-    """Join neighbouring axes that are in the same tables and on the same side of the separator."""
-    groups: list[list[str]] = []
+def _merge(domain: Domain, axes: Clique, cliques: Sequence[Clique]) -> tuple[list[int], list[list[int]]]:
+    """Sizes after joining neighbouring axes that are in the same tables, and the strides of every table along them."""
+    sets = [frozenset(clique) for clique in cliques]
+    shape: list[int] = []
     held: list[tuple[bool, ...]] = []
-    sets = [frozenset(node.separator), *(frozenset(clique) for clique in cliques)]
-    for name in node.axes:
+    for name in axes:
         own = tuple(name in members for members in sets)
-        if groups and own == held[-1]:
-            groups[-1].append(name)
+        if held and (own == held[-1] or domain[name] == 1):
+            shape[-1] *= domain[name]
+        elif held and shape[-1] == 1:
+            shape[-1], held[-1] = domain[name], own
         else:
-            groups.append([name])
+            shape.append(domain[name])
             held.append(own)
-    shape = [math.prod(domain[name] for name in group) for group in groups]
+    if not shape:
+        shape, held = [1], [tuple(False for _ in sets)]
     strides = []
     for s in range(len(cliques)):
-        steps, step = [0] * len(groups), 1
-        for axis in range(len(groups) - 1, -1, -1):
-            if held[axis][s + 1]:
+        steps, step = [0] * len(shape), 1
+        for axis in range(len(shape) - 1, -1, -1):
+            if held[axis][s]:
                 steps[axis] = step
                 step *= shape[axis]
         strides.append(steps)
-    return _Axes(shape, strides)
+    return shape, strides

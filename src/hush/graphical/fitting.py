@@ -1,0 +1,176 @@
+"""Fit: noisy marginals in, one graphical model out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from hush.consistency import contradiction
+from hush.constraints import Constraint, merge
+from hush.domain import Domain
+from hush.errors import DataError, DomainError, WorkloadError, shown
+from hush.graphical.belief import Belief, Floats
+from hush.graphical.dual_averaging import dual_averaging
+from hush.graphical.elimination import RESTARTS
+from hush.graphical.factors import Factors
+from hush.graphical.junction_tree import JunctionTree
+from hush.graphical.loss import AbsoluteLoss, Loss, MarginalLoss, SumLoss, loss_of
+from hush.graphical.measurement import Measurement
+from hush.graphical.mirror_descent import mirror_descent, subgradient_descent
+from hush.graphical.model import GraphicalModel, fixed_tables
+from hush.graphical.model_size import check_fits
+from hush.graphical.natural_descent import natural_descent
+from hush.graphical.problem import Callback, Point, Problem
+from hush.graphical.program import in_tree_order
+from hush.graphical.reordered_loss import ReorderedLoss
+from hush.graphical.starting import independent_start, warm_start
+from hush.graphical.stopping import TOLERANCE, allowance
+from hush.graphical.total import estimate_total
+from hush.memory import available_memory
+from hush.solution import Solution
+
+Estimator: TypeAlias = Literal["natural", "mirror", "dual averaging"]
+Solver: TypeAlias = Callable[..., Solution[Point]]
+
+ESTIMATORS: dict[str, Solver] = {
+    "natural": natural_descent,
+    "mirror": mirror_descent,
+    "dual averaging": dual_averaging,
+}
+MEMORY_SHARE = 0.2  # of what is free, for the tables of a model where no limit is given
+WIDTHS = (1.0, 0.2, 0.04)  # of the rounding-off of absolute losses, in standard deviations, one after the other
+
+
+def fit_model(
+    domain: Domain,
+    measurements: Iterable[Measurement],
+    *,
+    total: float | None = None,
+    loss: Loss = "auto",
+    constraints: Sequence[Constraint] = (),
+    start: GraphicalModel | None = None,
+    max_size_mb: float | None = None,
+    estimator: Estimator = "natural",
+    tolerance: float = TOLERANCE,
+    iterations: int | None = None,
+    restarts: int = RESTARTS,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Solution[GraphicalModel]:
+    """The model with the least loss L(mu) among all that the measured cliques span, and the largest entropy.
+
+    Everything is checked, and the size of the model predicted, before the first iteration. `start` is a model fitted
+    before, whose potentials and tree are gone on from. `seed` is of the search for a small tree, and public.
+
+    Privacy: post-processing.
+    Reference: [HDMM, sec. 4.2 and 4.3].
+    """
+    if estimator not in ESTIMATORS:
+        raise WorkloadError(f"estimator={shown(estimator)}: expected one of {', '.join(map(repr, ESTIMATORS))}")
+    allowance(tolerance, 1, 1.0)
+    if iterations is not None and (isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1):
+        raise WorkloadError(f"iterations={shown(iterations)}: expected a whole number of at least 1, or None")
+    given = _listed(measurements)
+    placed = [one.on(domain) for one in given]
+    forbidden = _checked_constraints(domain, constraints)
+    known = _checked_total(total) if total is not None else estimate_total(domain, placed)[0]
+    cliques = [*(one.clique for one in placed), *(one.clique for one in forbidden)]
+    if isinstance(loss, MarginalLoss):
+        cliques += loss.factors.cliques
+    limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
+    before = start.tree if start is not None and start.tree.domain == domain else None
+    tree = JunctionTree.build(domain, cliques, restarts=restarts, seed=seed, start=before)
+    check_fits(domain, cliques, limit, tree=tree)
+    ordered = in_tree_order(tree)
+    fitted = _loss(domain, ordered.domain, given, loss)
+    belief = Belief(ordered, fitted.factors, fixed_tables(ordered.domain, forbidden))
+    problem = Problem(belief, fitted, known, callback)
+    first = _start(fitted.factors, [one.on(ordered.domain) for one in given], known, start)
+    belief.condition(first)
+    if belief.log_partition == -math.inf:
+        raise DomainError(
+            "the constraints contradict each other: no combination of levels is left; look for [[forbidden]], "
+            "[[allowed]] or [[depends]] rules that exclude every row together"
+        )
+    options: dict[str, Any] = {} if iterations is None else {"iterations": iterations}
+    found = _solve(problem, first, estimator, tolerance, options)
+    model = GraphicalModel(
+        domain, ordered, fitted.factors, found.value.potentials.copy(), known, forbidden, belief
+    )  # fmt: skip
+    return Solution(value=model, status=found.status, stats=found.stats)
+
+
+def _solve(
+    problem: Problem, first: Floats, estimator: str, tolerance: float, options: dict[str, Any]
+) -> Solution[Point]:
+    """Run the estimator; a loss that is not smooth is rounded off less and less, or descended by subgradients."""
+    if problem.loss.smooth:
+        return ESTIMATORS[estimator](problem, first, tolerance=tolerance, **options)
+    if _rounded(problem.loss, 1.0) is None:
+        return subgradient_descent(problem, first, **options)
+    sharp, potentials, found = problem.loss, first, None
+    for width in WIDTHS:
+        smooth = _rounded(sharp, width)
+        assert smooth is not None  # noqa: S101  (the same kinds of losses as a moment ago)
+        problem.loss = smooth
+        found = ESTIMATORS[estimator](problem, potentials, tolerance=tolerance, **options)
+        potentials = found.value.potentials
+    problem.loss = sharp
+    if found is None:
+        raise WorkloadError("no widths to round the loss off by")
+    last = problem.evaluate(found.value)
+    return Solution(value=last, status=found.status, stats={**found.stats, "value": last.value})
+
+
+def _rounded(loss: MarginalLoss, width: float) -> MarginalLoss | None:
+    """The loss with its corners rounded off, where that is known."""
+    if loss.smooth:
+        return loss
+    if isinstance(loss, AbsoluteLoss):
+        return loss.smoothed(width)
+    if isinstance(loss, SumLoss):
+        parts = [_rounded(part, width) for part in loss.losses]
+        return SumLoss([part for part in parts if part is not None]) if all(parts) else None
+    return None
+
+
+def _loss(domain: Domain, ordered: Domain, given: Sequence[Measurement], loss: Loss) -> MarginalLoss:
+    """The loss over tables in tree order; one that comes from outside was made for the domain's own order."""
+    if isinstance(loss, MarginalLoss) or callable(loss):
+        return ReorderedLoss(loss_of(domain, given, loss), ordered)
+    return loss_of(ordered, given, loss)
+
+
+def _start(factors: Factors, placed: Sequence[Measurement], total: float, start: GraphicalModel | None) -> Floats:
+    return independent_start(factors, placed, total) if start is None else warm_start(factors, start.tables)
+
+
+def _listed(measurements: Iterable[Measurement]) -> list[Measurement]:
+    if isinstance(measurements, Measurement):
+        raise DataError("one measurement was given alone: expected a list, such as [measurement]")
+    given = list(measurements)
+    for one in given:
+        if not isinstance(one, Measurement):
+            raise DataError(f"{shown(one)} is no measurement: expected hush.Measurement(clique, values, stddev)")
+    if not given:
+        raise DataError("no measurements: expected at least one hush.Measurement; without any there is nothing to fit")
+    return given
+
+
+def _checked_constraints(domain: Domain, constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
+    merged = merge(domain, constraints)
+    found = contradiction(domain, merged)
+    if found is not None:
+        raise DomainError(found)
+    return merged
+
+
+def _checked_total(total: float) -> float:
+    if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
+        raise DataError(f"total={shown(total)}: expected a number of records above 0, or None to estimate it")
+    if not (math.isfinite(total) and total > 0):
+        raise DataError(f"total={shown(total)}: expected a finite number of records above 0, or None to estimate it")
+    return float(total)
