@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hush import errors
 from hush.errors import BudgetError, HushError, shown
 
-TYPES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
+TYPES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -54,3 +54,19 @@ def test_shown_examples(value: object, text: str) -> None:
 def test_shown_values_of_any_size_are_short() -> None:
     assert len(shown("x" * 10**6)) < 80
     assert shown(-(10**5000)) == "an integer of 16610 bits"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([10**5000], "[an integer of 16610 bits]"),
+        ((1, -(10**5000)), "(1, an integer of 16610 bits)"),
+        ({"size": 10**5000}, "{'size': an integer of 16610 bits}"),
+        ({10**5000: [10**5000]}, "{an integer of 16610 bits: [an integer of 16610 bits]}"),
+        ({2**128 - 1}, "{340282366920938463463374607431768211455}"),
+    ],
+)
+def test_integers_that_python_will_not_write_out_are_shown_by_their_bits_wherever_they_are(
+    value: object, text: str
+) -> None:
+    assert shown(value) == text

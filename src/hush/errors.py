@@ -7,8 +7,19 @@ from __future__ import annotations
 
 import reprlib
 from fractions import Fraction
+from typing import Any
 
-_SHORT = reprlib.Repr()
+
+class _Short(reprlib.Repr):
+    """A short repr, with the bits of integers that are too long for one; Python refuses to write out the longest."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        if isinstance(x, int) and x.bit_length() > 128:
+            return f"an integer of {x.bit_length()} bits"
+        return super().repr1(x, level)
+
+
+_SHORT = _Short()
 _SHORT.maxstring = _SHORT.maxother = 60
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 4
 
@@ -77,8 +88,6 @@ def shown(value: object) -> str:
     >>> shown([1] * 99)
     '[1, 1, 1, 1, ...]'
     """
-    if isinstance(value, int) and value.bit_length() > 128:
-        return f"an integer of {value.bit_length()} bits"
     return " ".join(_SHORT.repr(value).split())
 
 
