@@ -65,6 +65,14 @@ def test_units(connection) -> None:
     assert read(DATA, DOMAIN).unit == Unit()
 
 
+@pytest.mark.parametrize("unit", [{"unit": "who"}, {"unit": Unit(column="who", max_rows=2)}, {"max_rows_per_unit": 3}])
+def test_another_unit_leaves_the_constraints_of_the_schema(unit) -> None:
+    schema = Schema(SCHEMA.columns, unit=Unit(column="who")).forbid(["a", "b"], [[0, 1]])
+    table = read(DATA.append_column("who", pa.array([7, 8, 9])), schema, **unit)
+    assert len(schema.constraints) == 1
+    assert table.schema.constraints == schema.constraints
+
+
 @pytest.mark.parametrize("engine", ["memory", "stream", "sql"])
 def test_a_connection_is_left_as_it_was(engine, connection) -> None:
     connection.execute("SET TimeZone = 'Asia/Tokyo'")

@@ -103,7 +103,7 @@ def _with_unit(schema: Schema, unit: str | Unit | None, max_rows: int | None) ->
         if max_rows is None:
             max_rows = schema.unit.max_rows if column == schema.unit.column else 1
         chosen = Unit(column=column, max_rows=max_rows)
-    return Schema(schema.columns, unit=chosen)
+    return schema.with_unit(chosen)
 
 
 def _source(source: Any, schema: Schema, table: str | None, query: str | None, connect: Callable[[], Any]) -> Source:
