@@ -12,7 +12,7 @@ import hush
 from hush import Budget, Domain, Workload, queries
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError
-from hush.mechanisms import HDMM
+from hush.mechanisms import HDMM, Direct
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 3, "b": 24})
@@ -104,3 +104,30 @@ def test_releases_that_contradict_themselves_are_refused(change: Callable[..., N
     plan.release(TABLE).save(tmp_path / "x.hush")
     with pytest.raises(ArchiveError):
         hush.load(edited(tmp_path / "x.hush", change))
+
+
+@pytest.mark.parametrize("mechanism", ["direct", "hdmm", "matrix"])
+@pytest.mark.parametrize("rho", [100.0, 300.0, 2000.0])
+def test_budgets_so_large_that_noise_is_never_seen_are_saved_and_loaded(
+    rho: float, mechanism: str, tmp_path: Path
+) -> None:
+    domain = Domain({"a": 2, "b": 3})
+    table = TinyTable(domain, [(0, 1), (1, 2), (1, 2)])
+    plan = hush.plan(Workload.kway(domain, 2), Budget(rho=rho), mechanism)
+    plan.save(tmp_path / "plan.hush")
+    plan.release(table).save(tmp_path / "release.hush")
+    assert (hush.load(tmp_path / "plan.hush").lower_bound is None) == (rho > 200)
+    answers = hush.load(tmp_path / "release.hush").marginal("a", "b")
+    assert answers.estimate.tolist() == [0, 1, 0, 0, 0, 2]
+    assert (answers.std_error > 0).all()
+    assert (answers.std_error < 1e-20).all()
+
+
+@pytest.mark.parametrize("mechanism", [HDMM(operators=("marginals",)), Direct(least_squares="global")])
+def test_parts_whose_noise_is_never_seen_are_still_combined(mechanism: HDMM | Direct, tmp_path: Path) -> None:
+    domain = Domain({"a": 2, "b": 3})
+    plan = hush.plan(Workload.kway(domain, 1), Budget(rho=2000.0), mechanism)
+    plan.release(TinyTable(domain, [(0, 1), (1, 2), (1, 2)])).save(tmp_path / "release.hush")
+    answers = hush.load(tmp_path / "release.hush").marginal("b")
+    assert answers.estimate.tolist() == pytest.approx([0, 1, 2])
+    assert (answers.std_error < 1e-20).all()

@@ -64,6 +64,11 @@ def test_stddev_is_that_of_the_pmf(law: type, scale: float) -> None:
     assert noise.stddev == pytest.approx(math.sqrt(np.sum(pmf * y**2)), rel=1e-9)
 
 
+@pytest.mark.parametrize(("scale", "stddev"), [(0.061, math.sqrt(2 * math.exp(-0.5 / 0.061**2))), (1 / 64, 1e-30)])
+def test_noise_that_is_never_seen_keeps_a_stddev_to_weigh_answers_by(scale: float, stddev: float) -> None:
+    assert DiscreteGaussian.of_scale(scale).stddev == pytest.approx(stddev, rel=1e-9)
+
+
 @given(
     st.floats(1e-5, 600),
     st.fractions(min_value=1, max_value=10**4, max_denominator=1000),

@@ -21,11 +21,12 @@ def rmse_bound(
 ) -> tuple[float, str] | None:
     """An RMSE that no unbiased linear mechanism of this noise and cost can beat, and which bound it is.
 
-    None where neighbours exchange rows, for which no bound is known, and for too many terms.
+    None where neighbours exchange rows, for which no bound is known, for too many terms, and for noise never seen.
 
     Reference: [Li 2013, Thm 4.1], per unit of the least variance that the exact noise can have.
     """
-    if neighbours is not Neighbours.ADD_REMOVE:
+    least = unit_variance(noise, cost)
+    if neighbours is not Neighbours.ADD_REMOVE or least == 0:
         return None
     try:
         total, word = lower_bound(TermGrams.of(workload), largest=LARGEST_EXACT)
@@ -33,4 +34,4 @@ def rmse_bound(
         return None
     weights = sum(term.weight * term.queries for term in workload)
     name = "estimated from below" if word in _BELOW else "exact"
-    return math.sqrt(total * unit_variance(noise, cost) / weights), f"singular value bound, {name}"
+    return math.sqrt(total * least / weights), f"singular value bound, {name}"

@@ -23,6 +23,7 @@ from hush.privacy.sensitivity import Sensitivity
 
 LARGEST_SCALE = 2**44  # keeps every sample far inside int64
 SMALLEST_SCALE = Fraction(1, 64)
+LEAST_STDDEV = 1e-30  # of noise that is never seen, so that the weight of an answer, one over its variance, is a float
 
 
 class Noise(Protocol):
@@ -63,11 +64,15 @@ class DiscreteGaussian:
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of a draw; below sigma for small sigma."""
+        """Standard deviation of a draw; below sigma for small sigma, where 1e-30 stands for anything less.
+
+        A draw is not zero with probability about 2 exp(-1 / (2 sigma^2)): below 1e-60 for sigma < 0.06, and soon below
+        the least float.
+        """
         if self.variance_parameter >= 16:  # the difference is below 1e-100
             return math.sqrt(self.variance_parameter)
         y = np.arange(-64, 65)
-        return float(np.sqrt(np.sum(self.pmf(y) * y**2)))
+        return max(float(np.sqrt(np.sum(self.pmf(y) * y**2))), LEAST_STDDEV)
 
     def event(self, sensitivity: Sensitivity) -> Event:
         """What adding this noise to numbers of that sensitivity costs."""

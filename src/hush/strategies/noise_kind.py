@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
+from hush.privacy.noise import LEAST_STDDEV, SMALLEST_SCALE, DiscreteGaussian
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -62,7 +62,8 @@ def unit_variance(noise: NoiseKind, budget: Fraction) -> float:
     """P: the least variance of exact integer noise that costs the whole budget, rho or epsilon, at sensitivity one.
 
     Laplace noise on integers has variance 2a / (1 - a)^2 with a = exp(-epsilon), below the 2 / epsilon^2 of continuous
-    noise; on finer grids, and with smaller shares of the budget, it comes closer to that from below. Gaussian likewise.
+    noise; on finer grids, and with smaller shares of the budget, it comes closer to that from below. Gaussian likewise,
+    and 0 stands for less than floats can weigh.
 
     >>> unit_variance(NoiseKind.GAUSSIAN, Fraction(1, 50)), round(unit_variance(NoiseKind.LAPLACE, Fraction(1)), 3)
     (25.0, 1.841)
@@ -71,4 +72,5 @@ def unit_variance(noise: NoiseKind, budget: Fraction) -> float:
         rate = float(budget)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
     variance = 1 / (2 * budget)
-    return DiscreteGaussian(variance).stddev ** 2 if variance >= SMALLEST_SCALE**2 else 0.0
+    stddev = DiscreteGaussian(variance).stddev if variance >= SMALLEST_SCALE**2 else 0.0
+    return stddev**2 if stddev > LEAST_STDDEV else 0.0
