@@ -14,6 +14,8 @@ import numpy as np
 from hush.archive import ArchiveReader
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, SizeError, WorkloadError, shown
+from hush.graphical.evidence import linear_evidence
+from hush.graphical.measurement import Measurement
 from hush.inference.estimates import Estimates
 from hush.inference.global_estimates import GlobalEstimates
 from hush.inference.linear_answers import LinearAnswers
@@ -232,6 +234,10 @@ class LinearRelease(Release):
         """Half a step of the coarsest noise, which is one, over its standard deviation."""
         least = min(part.law.stddev for part in self.answers.strategy.parts)
         return 0.5 / least if least > 0 else 0.0
+
+    def measurements(self) -> list[Measurement]:
+        """Every product that was measured, with its own noise."""
+        return linear_evidence(self.answers)
 
     @property
     def measured(self) -> Clique:

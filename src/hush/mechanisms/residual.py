@@ -14,6 +14,8 @@ import numpy as np
 from hush.archive import ArchiveReader
 from hush.domain import Domain
 from hush.errors import ArchiveError, SizeError, WorkloadError
+from hush.graphical.evidence import residual_evidence
+from hush.graphical.measurement import Measurement
 from hush.inference.answers import ResidualAnswers
 from hush.inference.covariance import variance_of
 from hush.inference.residual import Reconstruction
@@ -245,6 +247,10 @@ class ResidualRelease(Release):
     def estimates(self) -> ResidualEstimates:
         """Counts and covariances by reconstruction."""
         return ResidualEstimates(self.answers)
+
+    def measurements(self) -> list[Measurement]:
+        """Every residual that was measured, with its own noise."""
+        return residual_evidence(self.answers)
 
     def combination(self, parts: Sequence[tuple[Iterable[str], Any]], *, level: float = 0.95) -> Answers:
         """A linear combination of cells of several tables, with its exact standard error.

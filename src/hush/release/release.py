@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hush.archive import write_archive
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
+from hush.graphical.measurement import Measurement
+from hush.graphical.stopping import TOLERANCE
+from hush.graphical.synthesis import Method
 from hush.inference.estimates import Array, Estimates
 from hush.inference.nonnegative import nonnegative_tables
 from hush.inference.rounding import whole_tables
 from hush.printable import printable
 from hush.release.answers import Answers
+from hush.release.fitting import Route, fit
+from hush.release.model import Model
 from hush.release.sql import answer_sql
 from hush.release.statement import Statement
 from hush.release.term import term_answers
@@ -64,6 +71,17 @@ class Release(ABC):
     @abstractmethod
     def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """What the mechanism stores beside the workload: a manifest entry and arrays."""
+
+    def measurements(self) -> list[Measurement]:
+        """What was measured, as evidence that a model can be fitted to; mechanisms that know more say more.
+
+        Here: the largest tables that can be estimated, each as if measured by itself.
+        """
+        made = []
+        for clique in self.estimates.cliques:
+            deviation = math.sqrt(float(np.mean(self._variances(clique))))
+            made.append(Measurement(clique, self.estimates.counts(clique), deviation))
+        return made
 
     @property
     def laplace(self) -> bool:
@@ -145,6 +163,60 @@ class Release(ABC):
         """Answer a counting query in SQL; see docs/sql.md for what can be asked."""
         answers = answer_sql(text, self.schema, self.estimates, level=level)
         return replace(answers, notes=(*answers.notes, *self._notes()), laplace=self.laplace, grain=self.grain)
+
+    def model(
+        self,
+        cliques: Iterable[Iterable[str]] | None = None,
+        *,
+        method: Route = "auto",
+        max_size_mb: float | None = None,
+        tolerance: float = TOLERANCE,
+        seed: int = 0,
+    ) -> Model:
+        """One consistent distribution behind the release: non-negative tables, SQL over any columns, synthetic rows.
+
+        `cliques` restricts it to what was measured inside them, which keeps the model small. Where an exact model
+        would be too large, `method="auto"` gives an approximate one, whose tables only agree with each other;
+        "exact" refuses. The schema's constraints are kept. Counts are **biased** where they are small.
+
+        Reference: [HDMM, sec. 4.5].
+        """
+        known = self.measurements()
+        if cliques is not None:
+            kept = [set(self.domain.check(clique)) for clique in cliques]
+            known = [one for one in known if any(set(one.clique) <= own for own in kept)]
+            if not known:
+                raise WorkloadError("nothing was measured inside these cliques; give cliques of the workload")
+        total = max(float(self.estimates.counts(())), 1.0)
+        options: dict[str, Any] = {"total": total, "max_size_mb": max_size_mb, "tolerance": tolerance, "seed": seed}
+        if method != "approximate":
+            try:
+                return fit(self.schema, known, method="exact", **options)
+            except SizeError:
+                if method == "exact":
+                    raise
+        tables = [
+            one for one in Release.measurements(self) if cliques is None or any(set(one.clique) <= k for k in kept)
+        ]
+        return fit(self.schema, tables, method="approximate", **options)
+
+    def synthesize(
+        self,
+        rows: int | None = None,
+        *,
+        method: Method = "rounding",
+        given: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """Made-up rows in the schema's real values, drawn from `model()`; as many as there are records by default.
+
+        See `Model.synthesize`. Standard errors computed from them as if they were real rows are too small.
+        """
+        return self._model.synthesize(rows, method=method, given=given, seed=seed)
+
+    @cached_property
+    def _model(self) -> Model:
+        return self.model()
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file that `hush.load` reads; it holds nothing private."""

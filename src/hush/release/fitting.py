@@ -1,0 +1,99 @@
+"""fit: one consistent model from noisy tables, wherever they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from hush.constraints import Constraint
+from hush.domain import Domain
+from hush.errors import SizeError, WorkloadError, shown
+from hush.graphical.fitting import Estimator, fit_model
+from hush.graphical.loss import Loss
+from hush.graphical.measurement import Measurement
+from hush.graphical.model import GraphicalModel
+from hush.graphical.problem import Callback
+from hush.graphical.stopping import TOLERANCE
+from hush.release.model import Model
+from hush.release.model_estimates import Distribution
+from hush.schema import Schema
+from hush.solution import Solution
+
+Route: TypeAlias = Literal["auto", "exact", "approximate"]
+ROUTES = ("auto", "exact", "approximate")
+
+
+def fit(
+    domain: Domain | Schema,
+    measurements: Iterable[Measurement],
+    *,
+    total: float | None = None,
+    loss: Loss = "auto",
+    constraints: Sequence[Constraint] = (),
+    method: Route = "exact",
+    start: Model | None = None,
+    max_size_mb: float | None = None,
+    estimator: Estimator = "natural",
+    tolerance: float = TOLERANCE,
+    iterations: int | None = None,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Model:
+    """The distribution of largest entropy among those that fit noisy marginals best.
+
+    The loss is the likelihood of the noise, or any convex function of the marginals. The total is estimated from the
+    measurements unless it is given. A schema's constraints are kept exactly. The fit stops when its answers are
+    within `tolerance` standard deviations of the noise, in the root mean square, of the best there are.
+
+    `method="exact"` refuses a model whose tables would be larger than `max_size_mb` and names the cliques at fault;
+    "approximate" only makes tables agree with each other, and "auto" does that where the exact model is too large.
+    `start` is a model fitted before, to go on from when measurements are added.
+
+    Privacy: post-processing of noisy values; what made them private is not changed.
+    Reference: [HDMM, chapter 4].
+
+    >>> import hush
+    >>> domain = hush.Domain({"age": 3, "sex": 2, "smokes": 2})
+    >>> noisy = [
+    ...     hush.Measurement(("age", "sex"), [[10, 12], [30, 28], [9, 11]], stddev=3.0),
+    ...     hush.Measurement(("sex", "smokes"), [[40, 9], [44, 7]], stddev=3.0),
+    ... ]
+    >>> model = hush.fit(domain, noisy)
+    >>> model, model.counts(("age", "smokes")).shape
+    (Model(2 cliques over 3 attributes, exact, 8e-05 MB, total 100), (3, 2))
+    """
+    schema = domain if isinstance(domain, Schema) else Schema.from_domain(domain)
+    if method not in ROUTES:
+        raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
+    given = [measurements] if isinstance(measurements, Measurement) else list(measurements)
+    rules = (*schema.constraints, *constraints)
+    if method != "approximate":
+        try:
+            found: Solution[Distribution] = fit_model(
+                schema.domain,
+                given,
+                total=total,
+                loss=loss,
+                constraints=rules,
+                start=_started(start),
+                max_size_mb=max_size_mb,
+                estimator=estimator,
+                tolerance=tolerance,
+                iterations=iterations,
+                seed=seed,
+                callback=callback,
+            )
+            return Model(schema, found, given)
+        except SizeError:
+            if method == "exact":
+                raise
+    raise SizeError("the approximate route is not there yet")
+
+
+def _started(start: Model | None) -> GraphicalModel | None:
+    """The exact model to go on from; an approximate one has no potentials."""
+    if start is None:
+        return None
+    if not isinstance(start, Model):
+        raise WorkloadError(f"start={shown(start)}: expected a model that hush.fit gave, or None")
+    return start.distribution if isinstance(start.distribution, GraphicalModel) else None

@@ -1,0 +1,183 @@
+"""Model: one consistent distribution behind noisy tables, in the real values of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hush.domain import Clique, Domain
+from hush.errors import DomainError, WorkloadError, shown
+from hush.graphical.measurement import Measurement
+from hush.graphical.synthesis import METHODS, Method, decoded
+from hush.graphical.unbiased import UnbiasedEstimates
+from hush.inference.estimates import Array
+from hush.release.answer_columns import Basis
+from hush.release.answers import Answers
+from hush.release.model_estimates import Distribution, ModelEstimates
+from hush.release.sql import answer_sql
+from hush.schema import Schema
+from hush.schema.conditions import Conditions
+from hush.solution import SOLVED, Solution
+
+CHUNK_ROWS = 1_000_000
+NOTE = "from the fitted model, whose errors are not known; `unbiased` gives estimates with exact errors."
+APPROXIMATE_NOTE = "the model is approximate: its tables agree with each other, but no joint table need exist."
+
+
+class Model:
+    """A distribution fitted to noisy tables, non-negative and consistent; any table, SQL and synthetic rows.
+
+    `status` is "solved" where the fit reached its tolerance, `stats` says how; `exact` is False where the model did not
+    fit into memory and only agreement of tables with each other is promised.
+
+    Privacy: post-processing of noisy values; nothing here reads private data.
+
+    >>> import hush
+    >>> noisy = [hush.Measurement(("sex", "smokes"), [[40.2, 11.7], [35.9, 9.1]], stddev=2.0)]
+    >>> model = hush.fit(hush.Domain({"sex": 2, "smokes": 2}), noisy)
+    >>> model.counts(("smokes",)).round(1).tolist()
+    [76.1, 20.8]
+    >>> model.synthesize(rows=10, seed=1).num_rows
+    10
+    """
+
+    def __init__(
+        self, schema: Schema, solution: Solution[Distribution], measurements: Iterable[Measurement] = ()
+    ) -> None:
+        self.schema = schema
+        self.distribution = solution.value
+        self.status = solution.status
+        self.stats = dict(solution.stats)
+        self.measurements = tuple(measurements)
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes and their sizes."""
+        return self.schema.domain
+
+    @property
+    def total(self) -> float:
+        """The number of records that its counts add up to."""
+        return self.distribution.total
+
+    @property
+    def exact(self) -> bool:
+        """Whether its tables are those of one distribution over all attributes."""
+        return self.distribution.exact
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The cliques that it was fitted on."""
+        return self.distribution.cliques
+
+    @property
+    def size_mb(self) -> float:
+        """Megabytes of its tables."""
+        return self.distribution.size_mb
+
+    def counts(self, clique: Iterable[str]) -> Array:
+        """Counts over a clique, of shape `domain.sizes(clique)` in the order given: non-negative, consistent."""
+        return self.distribution.counts(self.domain.check(clique))
+
+    def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
+        """The table over some attributes in real values; the model's errors are not known, and none are given."""
+        names = self._names(attributes)
+        counts = self.counts(names)
+        return Answers.of_marginal(self.schema, names, counts, None, level, basis=Basis.NONE, notes=self._notes)
+
+    def unbiased(self, *attributes: Any, level: float = 0.95) -> Answers:
+        """The best linear unbiased estimate of a table from all measured tables that hold it, with exact errors.
+
+        Some counts may be negative. Only tables inside a measured one, and measurements without a query, count.
+        """
+        names = self._names(attributes)
+        source = self._unbiased
+        if source is None or not source.covers(names):
+            raise WorkloadError(f"no table that holds {names!r} was measured; ask `marginal`, which needs none")
+        ones = np.ones(self.domain.sizes(names))
+        variances = source.covariance(names, ones, ones, len(names))
+        return Answers.of_marginal(self.schema, names, source.counts(names), variances, level)
+
+    def sql(self, text: str, *, level: float = 0.95) -> Answers:
+        """Answer a counting query in SQL from the model, without errors; see docs/sql.md for what can be asked."""
+        answers = answer_sql(text, self.schema, ModelEstimates(self.distribution), level=level, basis=Basis.NONE)
+        return replace(answers, notes=(*answers.notes, *self._notes))
+
+    def synthesize(
+        self,
+        rows: int | None = None,
+        *,
+        method: Method = "rounding",
+        given: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """Made-up rows in the schema's real values, as many as there are records by default.
+
+        "rounding" keeps the tables of the model to within a row where it can, "sampling" draws rows independently.
+        `given` fixes columns: a value, a label, a list of them or a range as in a schema's rules. Values inside bins
+        are drawn uniformly. Standard errors computed from synthetic rows as if they were real are too small.
+        """
+        wanted = round(self.total) if rows is None else rows
+        return pa.concat_tables(self.batches(wanted, method=method, given=given, seed=seed, chunk_rows=max(wanted, 1)))
+
+    def batches(
+        self,
+        rows: int,
+        *,
+        method: Method = "rounding",
+        given: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> Iterator[pa.Table]:
+        """`synthesize` piece by piece, for more rows than fit into memory; each piece is rounded by itself."""
+        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
+            raise WorkloadError(f"rows={shown(rows)}: expected a whole number of at least 0")
+        if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int | np.integer) or chunk_rows < 1:
+            raise WorkloadError(f"chunk_rows={shown(chunk_rows)}: expected a whole number of at least 1")
+        if method not in METHODS:
+            raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+            raise WorkloadError(f"seed={shown(seed)}: expected a whole number of at least 0, or None")
+        source = self.distribution if not given else self.distribution.conditioned(self._codes(given))
+        generator = np.random.Generator(np.random.PCG64(seed))
+        return self._drawn(source, int(rows), generator, method, int(chunk_rows))
+
+    def _drawn(
+        self, source: Distribution, rows: int, generator: np.random.Generator, method: Method, chunk: int
+    ) -> Iterator[pa.Table]:
+        for start in range(0, max(rows, 1), chunk):
+            codes = source.synthesize_codes(min(chunk, rows - start), generator, method=method)
+            yield decoded(self.schema, codes, generator)
+
+    @cached_property
+    def _unbiased(self) -> UnbiasedEstimates | None:
+        tables = [one for one in self.measurements if one.query is None]
+        return UnbiasedEstimates(self.domain, tables) if tables else None
+
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        return (NOTE,) if self.exact else (NOTE, APPROXIMATE_NOTE)
+
+    def _names(self, attributes: tuple[Any, ...]) -> Clique:
+        """`marginal("a", "b")` and `marginal(("a", "b"))` mean the same."""
+        alone = len(attributes) == 1 and not isinstance(attributes[0], str)
+        return self.domain.check(attributes[0] if alone else attributes)
+
+    def _codes(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(given, Mapping):
+            raise DomainError(f'given={shown(given)}: expected columns and their values, such as {{"sex": "female"}}')
+        names = self.domain.check(given)
+        return {name: Conditions(self.schema[name]).codes(given[name]) for name in names}
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.exact else "approximate"
+        state = "" if self.status == SOLVED else f", {self.status}"
+        return (
+            f"Model({len(self.cliques)} cliques over {len(self.domain)} attributes, {kind}, "
+            f"{self.size_mb:.3g} MB, total {self.total:,.0f}{state})"
+        )
