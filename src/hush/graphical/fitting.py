@@ -24,7 +24,7 @@ from hush.graphical.model import GraphicalModel, fixed_tables
 from hush.graphical.model_size import check_fits
 from hush.graphical.natural_descent import natural_descent
 from hush.graphical.problem import Callback, Point, Problem
-from hush.graphical.program import in_tree_order
+from hush.graphical.program import in_tree_order, with_domain
 from hush.graphical.reordered_loss import ReorderedLoss
 from hush.graphical.starting import independent_start, warm_start
 from hush.graphical.stopping import TOLERANCE, allowance
@@ -74,6 +74,8 @@ def fit_model(
     if iterations is not None and (isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1):
         raise WorkloadError(f"iterations={shown(iterations)}: expected a whole number of at least 1, or None")
     given = _listed(measurements)
+    if start is not None and start.domain != domain:
+        raise DomainError("start is a model of another domain; leave it out, or give one of the same attributes")
     placed = [one.on(domain) for one in given]
     forbidden = _checked_constraints(domain, constraints)
     known = _checked_total(total) if total is not None else estimate_total(domain, placed)[0]
@@ -81,7 +83,7 @@ def fit_model(
     if isinstance(loss, MarginalLoss):
         cliques += loss.factors.cliques
     limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
-    before = start.tree if start is not None and start.tree.domain == domain else None
+    before = None if start is None else with_domain(start.tree, domain)
     tree = JunctionTree.build(domain, cliques, restarts=restarts, seed=seed, start=before)
     check_fits(domain, cliques, limit, tree=tree)
     ordered = in_tree_order(tree)

@@ -23,7 +23,7 @@ from hush.solution import SOLVED, Solution
 ITERATIONS = 5000
 MOST_PAIRS = 24
 FEWEST_PAIRS = 4
-PAIR_MEMORY = 1 << 26  # bytes for pairs where the model itself is smaller
+PAIR_MEMORY = 1 << 24  # bytes for pairs where the model itself is smaller
 LARGEST_MOVE = 10.0  # of a potential in one step
 SUFFICIENT = 1e-4
 BACKTRACKS = 20

@@ -49,11 +49,18 @@ def in_tree_order(tree: JunctionTree) -> JunctionTree:
     By the running intersection property the attributes of a separator all appear before the rest of their node, so
     the axes of every node are in domain order, and every table meets every node in the order of its own axes.
     """
-    domain = tree.domain.project([name for node in tree.nodes for name in node.rest])
-    nodes = [
-        Node(domain.clique(node.clique), domain.clique(node.separator), node.rest, node.parent) for node in tree.nodes
-    ]
-    return JunctionTree(domain, nodes)
+    return with_domain(tree, tree.domain.project([name for node in tree.nodes for name in node.rest]))
+
+
+def with_domain(tree: JunctionTree, domain: Domain) -> JunctionTree:
+    """The same tree over the same attributes in another order."""
+    return JunctionTree(
+        domain,
+        [
+            Node(domain.clique(node.clique), domain.clique(node.separator), node.rest, node.parent)
+            for node in tree.nodes
+        ],
+    )
 
 
 @dataclass(frozen=True, slots=True)
