@@ -15,8 +15,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator as SparseOperator
-from scipy.sparse.linalg import lsmr
 
 from hush.domain import Clique, Domain
 from hush.errors import ConvergenceError, WorkloadError
@@ -64,6 +62,9 @@ class GlobalEstimates:
         if joint.small:
             weighted = zip(parts, joint.noise_variances, strict=True)
             return joint.solve(np.sum([joint.spread(p, self._answers.of(p)) / v for p, v in weighted], axis=0))
+        from scipy.sparse.linalg import LinearOperator as SparseOperator
+        from scipy.sparse.linalg import lsmr
+
         scales = [variance**-0.5 for variance in joint.noise_variances]
         ends = np.cumsum([int(np.prod(part.query.shape)) for part in parts])
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from hush.domain import Clique
 from hush.errors import DomainError, HushError, QueryError, shown
@@ -224,7 +224,7 @@ def two_sided_quantile(level: float, *, laplace: bool = False) -> float:
     >>> round(two_sided_quantile(0.95), 3), round(two_sided_quantile(0.95, laplace=True), 3)
     (1.96, 2.118)
     """
-    normal = float(ndtri((1 + level) / 2))
+    normal = float(scipy.special.ndtri((1 + level) / 2))
     return max(normal, -math.log1p(-level) / math.sqrt(2)) if laplace else normal
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtri
+import scipy
 
 from hush.domain import Clique
 from hush.inference.estimates import Array, Estimates
@@ -40,7 +40,7 @@ class Ranked:
 
         Of pure noise, departure^2 times the freedom is about a chi-square variate of that freedom.
         """
-        return self.departure**2 * self.freedom > float(chdtri(self.freedom, BY_CHANCE))
+        return self.departure**2 * self.freedom > float(scipy.special.chdtri(self.freedom, BY_CHANCE))
 
 
 def rank_columns(estimates: Estimates) -> list[Ranked]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from hush.solution import SOLVED, Solution
 
@@ -110,9 +110,9 @@ def _newton(weights: Floats, slope: Floats, curvature: Floats, damping: float) -
     curvature *= scale[:, None]
     curvature *= scale
     try:
-        root = linalg.cho_factor(curvature.T, overwrite_a=True, check_finite=False)
-        return np.asarray(scale * linalg.cho_solve(root, scale * weights * short, check_finite=False))
-    except linalg.LinAlgError:
+        root = scipy.linalg.cho_factor(curvature.T, overwrite_a=True, check_finite=False)
+        return np.asarray(scale * scipy.linalg.cho_solve(root, scale * weights * short, check_finite=False))
+    except scipy.linalg.LinAlgError:
         return np.asarray(short)
 
 

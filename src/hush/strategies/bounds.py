@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from hush.linops import Identity, Total
 from hush.strategies.closure import Closure
@@ -61,7 +61,7 @@ def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[floa
     cells = math.prod(grams.domain.shape[i] for i in places)
     if cells <= largest or (queries <= largest and len(index) <= MOST_TERMS):
         inner = _gram if cells <= queries or len(index) > MOST_TERMS else _outer
-        return common * root_sum(linalg.eigvalsh(inner(factors, places, index, weights))) ** 2 / cells, "exact"
+        return common * root_sum(scipy.linalg.eigvalsh(inner(factors, places, index, weights))) ** 2 / cells, "exact"
     parts = _parts(grams, places, index, weights)
     dominated = dominated_bound(grams, places, index, weights)
     return (common * parts, "parts") if parts >= dominated else (common * dominated, "dominated")

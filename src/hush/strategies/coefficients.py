@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from hush.errors import SizeError, WorkloadError
 from hush.privacy.neighbours import Neighbours
@@ -54,7 +54,7 @@ def privacy_coefficients(
 
 def mean_variances(
     table: TermTable, closure: Closure, bases: Sequence[Basis | None]
-) -> sparse.csr_array:  # (terms, sets)
+) -> scipy.sparse.csr_array:  # (terms, sets)
     """One row per term: the mean variance of its queries; on plain terms the variance of every cell."""
     pairs = [np.array([[profile.mean_residual, profile.mean_mean]]) for profile in _profiles(table, bases)]
     matrix, _ = _rows(table, closure, pairs)
@@ -63,7 +63,7 @@ def mean_variances(
 
 def largest_variances(
     table: TermTable, closure: Closure, bases: Sequence[Basis | None]
-) -> tuple[sparse.csr_array, Indices]:  # (rows, sets), (rows,)
+) -> tuple[scipy.sparse.csr_array, Indices]:  # (rows, sets), (rows,)
     """Rows whose largest entry of `rows @ sigma_squared` is the largest variance of any query, and each row's term.
 
     One row per plain term; for other terms one for every combination of hull points of its blocks.
@@ -81,7 +81,7 @@ def _profiles(table: TermTable, bases: Sequence[Basis | None]) -> list[Profile]:
     return made
 
 
-def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[sparse.csr_array, Indices]:
+def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scipy.sparse.csr_array, Indices]:
     heights = np.array([len(points) for points in pairs], dtype=np.int64)
     batches = [batch for group in table.groups for batch in _alike(group, heights)]
     entries = sum(len(group.terms) * math.prod(sizes) << len(sizes) for group, sizes in batches)
@@ -104,7 +104,7 @@ def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[spar
         terms.append(np.repeat(group.terms, r))
     row_terms = np.concatenate(terms)
     starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-    matrix = sparse.csr_array(
+    matrix = scipy.sparse.csr_array(
         (np.concatenate(data), np.concatenate(columns), starts), shape=(len(row_terms), len(closure))
     )
     if np.any(np.diff(row_terms) < 0):

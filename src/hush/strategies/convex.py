@@ -21,7 +21,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse
+import scipy
 
 from hush.errors import WorkloadError
 from hush.solution import SOLVED, Solution
@@ -33,7 +33,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 def minimise_loss(
     loss: ConvexLoss,
-    variances: sparse.csr_array,  # (terms, sets), V
+    variances: scipy.sparse.csr_array,  # (terms, sets), V
     privacy: Floats,  # (sets,)
     pcost: float,
     *,
@@ -49,7 +49,7 @@ def minimise_loss(
     z = np.log(start)
     while not problem.done and problem.count < iterations:
         before = problem.count, problem.gap
-        z = optimize.minimize(
+        z = scipy.optimize.minimize(
             problem, z, jac=True, method="L-BFGS-B", callback=problem.stop, options=_options(iterations - problem.count)
         ).x
         problem(z)
@@ -74,7 +74,7 @@ class _Problem:
     """F over z = log s, scaled to the budget; keeps the best point and the best lower bound."""
 
     def __init__(
-        self, loss: ConvexLoss, variances: sparse.csr_array, privacy: Floats, pcost: float, tolerance: float
+        self, loss: ConvexLoss, variances: scipy.sparse.csr_array, privacy: Floats, pcost: float, tolerance: float
     ) -> None:
         self.loss, self.variances, self.privacy, self.pcost = loss, variances, privacy, pcost
         self.tolerance = tolerance

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from hush.linops import Identity, LinearOperator, Total
 from hush.strategies.term_grams import TermGrams
@@ -61,7 +61,7 @@ class _Spectrum:
         along = gram @ one
         self.top = float(one @ along)
         centred = gram - np.outer(one, along) - np.outer(along, one) + self.top * np.outer(one, one)
-        e, q = linalg.eigh(centred)
+        e, q = scipy.linalg.eigh(centred)
         e, q = e[1:], q[:, 1:]
         kept = e > 1e-12 * e[-1]
         tie = float(np.sum((q[:, kept].T @ along) ** 2 / e[kept])) / self.top if self.top > 0 else 0.0

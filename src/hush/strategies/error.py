@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from hush.errors import SizeError, WorkloadError
 from hush.linops import LinearOperator
@@ -97,7 +97,7 @@ def _half(workload: LinearOperator, strategy: LinearOperator) -> Floats:
 
 def _profile(strategy: LinearOperator) -> tuple[Floats, Floats]:
     """The nonzero eigenvalues of A^T A with their eigenvectors, (rank,) and (n, rank)."""
-    e, q = linalg.eigh(strategy.gram_dense(), driver="evd", check_finite=False)
+    e, q = scipy.linalg.eigh(strategy.gram_dense(), driver="evd", check_finite=False)
     kept = e > len(e) * np.finfo(np.float64).eps * e[-1]
     return e[kept], q[:, kept]
 

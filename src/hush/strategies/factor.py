@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpocon
+import scipy
 
 from hush.errors import WorkloadError
 from hush.linops import Identity, LinearOperator, Total
@@ -275,7 +274,7 @@ class MatrixFactor(Factor):
     @cached_property
     def inverse_gram(self) -> Floats:
         if self._solved is not None:
-            return np.asarray(cho_solve(self._solved, np.eye(self.size)))
+            return np.asarray(scipy.linalg.cho_solve(self._solved, np.eye(self.size)))
         return np.asarray(self._inverse @ self._inverse.T)
 
     @cached_property
@@ -284,10 +283,10 @@ class MatrixFactor(Factor):
         m = self.matrix / self._scale
         gram = m.T @ m
         try:
-            factor, lower = cho_factor(gram)
+            factor, lower = scipy.linalg.cho_factor(gram)
         except np.linalg.LinAlgError:
             return None
-        condition, _ = dpocon(factor, np.linalg.norm(gram, 1))
+        condition, _ = scipy.linalg.lapack.dpocon(factor, np.linalg.norm(gram, 1))
         return (factor, lower) if condition > RANK_TOLERANCE**1.5 else None
 
     @cached_property
@@ -301,7 +300,7 @@ class MatrixFactor(Factor):
     def _inverse(self) -> Floats:
         """(M / L)^+, (l, k)."""
         if self._solved is not None:
-            return np.asarray(cho_solve(self._solved, self.matrix.T / self._scale))
+            return np.asarray(scipy.linalg.cho_solve(self._solved, self.matrix.T / self._scale))
         u, s, vt = self._singular
         return np.asarray((vt.T / s) @ u.T)
 

@@ -16,8 +16,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator as SparseOperator
-from scipy.sparse.linalg import cg
 
 from hush.domain import Clique, Domain
 from hush.errors import ConvergenceError, SizeError, WorkloadError
@@ -91,6 +89,9 @@ class JointPrecision:
         """N^+ f for coefficients in the row space of what was measured."""
         if self.small:
             return np.asarray((self.covariance @ coefficients.ravel()).reshape(self.sizes))
+        from scipy.sparse.linalg import LinearOperator as SparseOperator
+        from scipy.sparse.linalg import cg
+
         operator = SparseOperator((self.cells, self.cells), matvec=lambda x: self.apply(x).ravel(), dtype=np.float64)
         found, failed = cg(operator, coefficients.ravel(), rtol=_TOLERANCE, atol=0.0, maxiter=10_000)
         if failed:

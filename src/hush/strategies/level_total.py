@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from hush.linops import Identity, LevelsAndTotal, LinearOperator, Total
 from hush.strategies.noise_kind import NoiseKind
@@ -76,5 +76,5 @@ def _least(error: Any) -> float:
     values = error(_GRID)
     k = int(np.argmin(values))
     low, high = _GRID[max(k - 1, 0)], _GRID[min(k + 1, len(_GRID) - 1)]
-    found = optimize.minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+    found = scipy.optimize.minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
     return float(found.x) if found.fun < values[k] else float(_GRID[k])

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from hush.strategies.marginal_system import MarginalSystem, SomeSets
 
@@ -34,7 +34,7 @@ def fit_shares(system: MarginalSystem, start: Floats, *, iterations: int = 300) 
     """The shares with the smallest error found from a start; they add up to one."""
     floor = np.maximum(start / start.sum(), 1e-12)
     options = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-9, "maxcor": 20}
-    found = optimize.minimize(system.log_error, np.log(floor), jac=True, method="L-BFGS-B", options=options)
+    found = scipy.optimize.minimize(system.log_error, np.log(floor), jac=True, method="L-BFGS-B", options=options)
     c = np.exp(found.x - found.x.max())
     return np.asarray(c / c.sum())
 

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from hush.linops.zeta import subset_sums, superset_differences, superset_sums
 from hush.strategies.noise_kind import NoiseKind
@@ -138,7 +138,7 @@ class SomeSets(MarginalSystem):
         self._matrix = _incidence(sizes, {a: k for k, a in enumerate(act)}, self.sets)
 
     @classmethod
-    def _of(cls, noise: NoiseKind, sets: Sequence[int], act: Floats, matrix: sparse.csc_array) -> SomeSets:
+    def _of(cls, noise: NoiseKind, sets: Sequence[int], act: Floats, matrix: scipy.sparse.csc_array) -> SomeSets:
         made = cls.__new__(cls)
         MarginalSystem.__init__(made, noise, sets, act)
         made._matrix = matrix
@@ -156,7 +156,7 @@ class SomeSets(MarginalSystem):
         return self._matrix.indices[own], self._matrix.data[own]
 
     @property
-    def matrix(self) -> sparse.csc_array:
+    def matrix(self) -> scipy.sparse.csc_array:
         """(judged, sets)."""
         return self._matrix
 
@@ -201,7 +201,7 @@ def subsets(number: int) -> list[int]:
     return found
 
 
-def _incidence(sizes: Sequence[float], judged: dict[int, int], sets: Iterable[int]) -> sparse.csc_array:
+def _incidence(sizes: Sequence[float], judged: dict[int, int], sets: Iterable[int]) -> scipy.sparse.csc_array:
     """M[a, b] = prod over i in b of 1 / n_i for a within b, (judged, sets)."""
     rows: list[int] = []
     data: list[float] = []
@@ -218,4 +218,4 @@ def _incidence(sizes: Sequence[float], judged: dict[int, int], sets: Iterable[in
         rows += inside
         data += [cells] * len(inside)
         starts.append(len(rows))
-    return sparse.csc_array((data, rows, starts), shape=(len(judged), len(starts) - 1))
+    return scipy.sparse.csc_array((data, rows, starts), shape=(len(judged), len(starts) - 1))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from hush.errors import SizeError, WorkloadError
 from hush.linops import LinearOperator
@@ -115,7 +115,7 @@ def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> Po
     shares, d = weights[:m], weights[m:]
     queries = shares ** (1 / dual_power)
     scaled = np.sqrt(queries)[:, None] * w * np.sqrt(d)
-    e, u = linalg.eigh(scaled.T @ scaled, driver="evd", check_finite=False)
+    e, u = scipy.linalg.eigh(scaled.T @ scaled, driver="evd", check_finite=False)
     kept = e > 4 * max(m, n) * np.finfo(np.float64).eps * e[-1]
     s, u = np.sqrt(e[kept]), u[:, kept]
     left = scaled @ (u / s)
@@ -147,6 +147,6 @@ def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> Po
 def _errors(w: Floats, gram: Floats) -> Floats:
     """w_i X^-1 w_i^T, a little above the truth where X is close to singular."""
     jittered = gram + _JITTER * np.eye(len(gram))
-    root = linalg.cholesky(jittered, lower=True, check_finite=False)
-    half = linalg.solve_triangular(root, w.T, lower=True, check_finite=False)
+    root = scipy.linalg.cholesky(jittered, lower=True, check_finite=False)
+    half = scipy.linalg.solve_triangular(root, w.T, lower=True, check_finite=False)
     return np.asarray(np.sum(half**2, axis=0)) * (1 + _JITTER)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from hush.errors import WorkloadError
 from hush.solution import SOLVED, Solution
@@ -32,7 +32,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def minimise_largest(
-    rows: sparse.csr_array,  # (rows, sets), non-negative
+    rows: scipy.sparse.csr_array,  # (rows, sets), non-negative
     privacy: Floats,  # (sets,)
     pcost: float,
     *,
@@ -63,7 +63,7 @@ def minimise_largest(
 class _Search:
     """The state of the search: the best point and the best bound so far."""
 
-    rows: sparse.csr_array
+    rows: scipy.sparse.csr_array
     privacy: Floats
     pcost: float
     tolerance: float

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Dense, LinearOperator
@@ -77,7 +77,7 @@ def gram_factor(gram: Floats) -> Floats:
     if gram.shape != (n, n) or not np.isfinite(gram).all():
         raise WorkloadError("the Gram matrix of the queries must be square and finite")
     _refuse_beyond_memory(n)
-    e, q = linalg.eigh(gram, driver="evd", check_finite=False)
+    e, q = scipy.linalg.eigh(gram, driver="evd", check_finite=False)
     if e[0] < -1e-8 * max(e[-1], 0.0) or e[-1] <= 0:
         raise WorkloadError(
             f"a Gram matrix W^T W has no negative eigenvalue and is not zero; this one has {e[0]:.3g} .. {e[-1]:.3g}"
@@ -137,7 +137,7 @@ def dual_value(gram: Floats, weights: Floats) -> float:
     f is the sum of the roots of the eigenvalues of D^{1/2} V D^{1/2}.
     """
     root = np.sqrt(weights)
-    return root_sum(linalg.eigvalsh(root[:, None] * gram * root)) ** 2
+    return root_sum(scipy.linalg.eigvalsh(root[:, None] * gram * root)) ** 2
 
 
 def root_sum(eigenvalues: Floats) -> float:
@@ -176,12 +176,12 @@ def _singular(matrix: Floats) -> tuple[Floats, Floats, float]:
     least of them in rounding.
     """
     eps = len(matrix) * np.finfo(np.float64).eps
-    e, q = linalg.eigh((matrix.T @ matrix).T, driver="evd", overwrite_a=True, check_finite=False)
+    e, q = scipy.linalg.eigh((matrix.T @ matrix).T, driver="evd", overwrite_a=True, check_finite=False)
     if e[0] > _SQUARABLE * e[-1]:
         s = np.sqrt(e)
         q /= s
         return matrix @ q, s, root_sum(e)
-    left, s, _ = linalg.svd(matrix, full_matrices=False, overwrite_a=True, check_finite=False)
+    left, s, _ = scipy.linalg.svd(matrix, full_matrices=False, overwrite_a=True, check_finite=False)
     least = float(np.maximum(s - eps * s[0], 0).sum())
     return left[:, ::-1], np.maximum(s[::-1], eps * s[0]), least
 
@@ -207,10 +207,10 @@ def harmonic_kernel(vectors: Floats, values: Floats) -> Floats:
 def _inverse_trace(gram: Floats, factor: Floats) -> float:
     """tr(R^T X^-1 R); infinite where X is singular."""
     try:
-        root = linalg.cholesky(gram, lower=True, check_finite=False)
-    except linalg.LinAlgError:
+        root = scipy.linalg.cholesky(gram, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
         return np.inf
-    half = linalg.solve_triangular(root, factor, lower=True, check_finite=False)
+    half = scipy.linalg.solve_triangular(root, factor, lower=True, check_finite=False)
     return float(np.vdot(half, half))
 
 
@@ -223,7 +223,7 @@ def _full_rank(factor: Floats) -> Floats:
     norms = np.sqrt(inner.diagonal())
     if norms.min() > 0 and _largest_cosine(inner, norms) < 1e-6:
         return factor
-    left, values, _ = linalg.svd(factor, full_matrices=False, check_finite=False)
+    left, values, _ = scipy.linalg.svd(factor, full_matrices=False, check_finite=False)
     kept = values > n * np.finfo(np.float64).eps * values[0]
     return np.asarray(left[:, kept] * values[kept])
 

@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import optimize
-from scipy.sparse.linalg import ArpackError, eigsh
+import scipy
 
 from hush.errors import SizeError
 from hush.linops import Dense, LinearOperator
@@ -112,8 +111,10 @@ def _descend(gram: Floats, theta: Floats, iterations: int) -> tuple[float, Float
         return value, slope.ravel()
 
     options = {"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-9, "gtol": 1e-10}
-    bounds = optimize.Bounds(0, LARGEST_ENTRY)
-    found = optimize.minimize(scaled_loss, theta.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    bounds = scipy.optimize.Bounds(0, LARGEST_ENTRY)
+    found = scipy.optimize.minimize(
+        scaled_loss, theta.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
     if found.fun <= scaled_loss(theta.ravel())[0]:
         theta = found.x.reshape(shape)
     return loss(theta, gram), theta, int(found.nit), found.status == 0
@@ -166,6 +167,8 @@ def _order(gram: Floats, random: np.random.Generator) -> np.ndarray[Any, np.dtyp
     n = len(gram)
     if n < 4:
         return np.arange(n)
+    from scipy.sparse.linalg import ArpackError, eigsh
+
     try:
         _, q = eigsh(gram, k=2, v0=random.random(n))
     except ArpackError:

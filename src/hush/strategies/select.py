@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from hush.errors import BudgetError, WorkloadError
 from hush.privacy.neighbours import Neighbours
@@ -107,7 +107,7 @@ class Problem:
     neighbours: Neighbours
     privacy: Floats  # (sets,)
     loss: Loss
-    rows: sparse.csr_array  # (rows, sets): what the loss is a function of
+    rows: scipy.sparse.csr_array  # (rows, sets): what the loss is a function of
 
     @classmethod
     def of(cls, workload: Workload, loss: Loss, bases: Mapping[str, Basis] | None, neighbours: Neighbours) -> Problem:
@@ -143,13 +143,17 @@ class Problem:
         return target**2 if isinstance(self.loss, MaxVariance) else target
 
 
-def _loss_rows(table: TermTable, closure: Closure, bases: tuple[Basis | None, ...], loss: Loss) -> sparse.csr_array:
+def _loss_rows(
+    table: TermTable, closure: Closure, bases: tuple[Basis | None, ...], loss: Loss
+) -> scipy.sparse.csr_array:
     if isinstance(loss, MaxVariance):
         rows, terms = largest_variances(table, closure, bases)
         return _scaled(rows, table.weights[terms])
     means = mean_variances(table, closure, bases)
     if isinstance(loss, MaxOfSums):
-        return sparse.csr_array(np.array([_own_sum(own, table, means, closure, bases) for own in loss.stakeholders]))
+        return scipy.sparse.csr_array(
+            np.array([_own_sum(own, table, means, closure, bases) for own in loss.stakeholders])
+        )
     if isinstance(loss, SumOfVariances):
         return _scaled(means, table.weights * table.queries)
     return means
@@ -158,7 +162,7 @@ def _loss_rows(table: TermTable, closure: Closure, bases: tuple[Basis | None, ..
 def _own_sum(
     own: Workload | tuple[float, ...],
     table: TermTable,
-    means: sparse.csr_array,
+    means: scipy.sparse.csr_array,
     closure: Closure,
     bases: tuple[Basis | None, ...],
 ) -> Floats:
@@ -173,7 +177,7 @@ def _own_sum(
     return np.asarray(means.T @ (np.array(own) * table.queries))
 
 
-def _scaled(rows: sparse.csr_array, factors: Floats) -> sparse.csr_array:
+def _scaled(rows: scipy.sparse.csr_array, factors: Floats) -> scipy.sparse.csr_array:
     """Row i times factor i, in place."""
     rows.data *= np.repeat(factors, np.diff(rows.indptr))
     return rows

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from hush.errors import WorkloadError
 from hush.strategies.optimum import dual_value, root_sum
@@ -37,7 +37,7 @@ def svd_bound_of_rows(workload: Floats) -> float:  # (m, n), W
     """SVDB of explicit queries, through W W^T where they are fewer than the cells. O(m n min(m, n))."""
     m, n = workload.shape
     inner = workload @ workload.T if m < n else workload.T @ workload
-    return float(root_sum(linalg.eigvalsh(inner)) ** 2 / n)
+    return float(root_sum(scipy.linalg.eigvalsh(inner)) ** 2 / n)
 
 
 def variable_agnostic_bound(size: int, diagonal: float, other: float) -> float:
@@ -98,7 +98,7 @@ def looseness(gram: Floats) -> float:
     Reference: [Li 2013, chapter 4].
     """
     _check(gram)
-    e, q = linalg.eigh(gram)
+    e, q = scipy.linalg.eigh(gram)
     roots = np.sqrt(np.maximum(e, 0))
     return float(len(gram) * (q**2 @ roots).max() / roots.sum())
 
