@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator as SparseOperator
-from scipy.sparse.linalg import lsmr
 
 from hush.domain import Domain
 from hush.errors import DataError
@@ -83,6 +81,9 @@ def _coefficients(query: LinearOperator) -> Array | None:
     if m * n <= _MOST_DENSE:
         v: Array = np.linalg.lstsq(query.dense().T, np.ones(n), rcond=None)[0].astype(np.float64)
     else:
+        from scipy.sparse.linalg import LinearOperator as SparseOperator
+        from scipy.sparse.linalg import lsmr
+
         adjoint = query.transpose()
         operator = SparseOperator((n, m), matvec=lambda y: adjoint @ y.ravel(), rmatvec=lambda x: query @ x.ravel())
         v = lsmr(operator, np.ones(n), atol=1e-12, btol=1e-12, conlim=0.0, maxiter=4 * (m + n))[0]
