@@ -10,11 +10,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 REGIONS = ("North", "East", "South", "West", "Capital")
 EDUCATION = ("none", "school", "college", "degree", "doctorate")
@@ -43,6 +46,8 @@ def people_schema() -> Schema:
 
 def people(rows: int, *, seed: int) -> pa.Table:
     """A table of invented people whose columns depend on each other; the same for the same seed."""
+    import pyarrow as pa
+
     random = np.random.Generator(np.random.PCG64(seed))
     age = np.clip(random.gamma(4.2, 10.0, rows), 0, 99).astype(np.int64)
     sex = random.random(rows) < 0.49

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from hush.consistency import contradiction
 from hush.constraints import Constraint, merge
@@ -15,6 +14,9 @@ from hush.domain import Domain
 from hush.errors import SchemaError, shown
 from hush.schema.columns import Column, Integer, Value, canonical
 from hush.schema.unit import ROW, Unit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Schema:
@@ -132,6 +134,8 @@ class Schema:
 
         Encoding the result gives the codes again.
         """
+        import pyarrow as pa
+
         arrays = {name: decode_column(self[name], np.asarray(values)) for name, values in codes.items()}
         if len({len(array) for array in arrays.values()}) > 1:
             raise SchemaError("the columns to decode differ in length; give one code per row for each")
@@ -174,6 +178,8 @@ def domain_and_constraints(of: Schema | Domain) -> tuple[Domain, tuple[Constrain
 
 def decode_column(column: Column, codes: np.ndarray[Any, Any]) -> pa.Array:
     """Codes of one column as real values."""
+    import pyarrow as pa
+
     if codes.ndim != 1 or (codes.dtype.kind not in "iu" and len(codes)):
         raise SchemaError(f"column {column.name!r}: expected a one-dimensional array of integer codes")
     if len(codes) and (codes.min() < 0 or codes.max() >= column.size):
