@@ -1,19 +1,65 @@
-"""hush: differentially private answers, tables and synthetic copies of a sensitive table."""
+"""hush: differentially private answers, tables and synthetic copies of a sensitive table.
 
-from hush import datasets, mechanisms, queries
+A name loads its module when it is first used, so that `import hush` costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING
+
 from hush._version import __version__
-from hush.domain import Domain
-from hush.errors import HushError
-from hush.loading import load
-from hush.planning import plan, plan_for_error
-from hush.privacy.budget import Budget
-from hush.privacy.ledger import Ledger
-from hush.privacy.neighbours import Neighbours
-from hush.release.answers import Answers
-from hush.release.release import Release
-from hush.schema import Schema
-from hush.tables import read
-from hush.workloads import Workload
+
+if TYPE_CHECKING:
+    from hush import datasets, mechanisms, queries
+    from hush.domain import Domain
+    from hush.errors import HushError
+    from hush.loading import load
+    from hush.planning import plan, plan_for_error
+    from hush.privacy.budget import Budget
+    from hush.privacy.ledger import Ledger
+    from hush.privacy.neighbours import Neighbours
+    from hush.release.answers import Answers
+    from hush.release.release import Release
+    from hush.schema import Schema
+    from hush.tables import read
+    from hush.workloads import Workload
+else:  # unseen by type checkers, to which a module with __getattr__ has every name
+    _HOMES = {
+        "Answers": "hush.release.answers",
+        "Budget": "hush.privacy.budget",
+        "Domain": "hush.domain",
+        "HushError": "hush.errors",
+        "Ledger": "hush.privacy.ledger",
+        "Neighbours": "hush.privacy.neighbours",
+        "Release": "hush.release.release",
+        "Schema": "hush.schema",
+        "Workload": "hush.workloads",
+        "load": "hush.loading",
+        "plan": "hush.planning",
+        "plan_for_error": "hush.planning",
+        "read": "hush.tables",
+    }
+
+    def __getattr__(name: str) -> object:
+        """A public name from its home, or a module of the package; kept, so that it is looked up once."""
+        from importlib import import_module
+
+        if name in _HOMES:
+            globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+            return found
+        if name.isidentifier() and not name.startswith("_"):
+            try:
+                return import_module(f"hush.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"hush.{name}":
+                    raise
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, __all__, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(__all__)}"
+        raise AttributeError(f"module 'hush' has no attribute {name!r}; {hint}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Answers",

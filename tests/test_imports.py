@@ -1,0 +1,81 @@
+"""What importing loads: `import hush` nothing heavy, a room no more than it needs, and a name when it is used."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import hush
+
+THIRD_PARTY = ("click", "dp_accounting", "duckdb", "mpmath", "numba", "numpy", "pyarrow", "rich", "scipy", "sqlglot")
+SOLVERS = ("scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.stats")
+DATA = ("duckdb", "pyarrow", "sqlglot")
+PRIVATE = ("dp_accounting", "hush.privacy._kernels", "hush.tables")
+
+
+def loaded(code: str) -> set[str]:
+    """The modules that are loaded after some code in a new interpreter."""
+    code += "; import sys; sys.stdout.write(' '.join(sys.modules))"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import hush", (*THIRD_PARTY, "hush.domain", "hush.errors")),
+        ("import hush; hush.Domain", THIRD_PARTY),
+        ("import hush; dir(hush); hush.queries", {*THIRD_PARTY} - {"numpy"}),
+        ("from hush import Schema, Workload, datasets", {*THIRD_PARTY} - {"numpy"}),
+        ("import hush.graphical.loss, hush.graphical.total", (*DATA, *PRIVATE, "numba", "scipy", "hush.privacy")),
+        ("import hush.graphical.belief", (*DATA, *SOLVERS, *PRIVATE, "hush.linops", "hush.privacy")),
+        ("import hush.graphical.unbiased", (*DATA, *SOLVERS, *PRIVATE, "mpmath")),
+        ("import hush; hush.read", (*SOLVERS, "dp_accounting", "sqlglot", "hush.privacy", "hush.strategies")),
+        ("import hush; hush.plan, hush.load", (*SOLVERS, "dp_accounting", "duckdb")),
+    ],
+)
+def test_what_is_not_needed_is_not_loaded(code: str, absent: tuple[str, ...] | set[str]) -> None:
+    assert loaded(code) & set(absent) == set()
+
+
+def test_every_public_name_is_listed_and_is_that_of_its_module() -> None:
+    assert set(hush.__all__) <= set(dir(hush))
+    for name, home in hush._HOMES.items():
+        assert name in hush.__all__
+        assert getattr(hush, name) is getattr(importlib.import_module(home), name)
+    modules = set(hush.__all__) - set(hush._HOMES) - {"__version__"}
+    assert {getattr(hush, name) is sys.modules[f"hush.{name}"] for name in modules} == {True}
+
+
+def test_modules_of_the_package_need_no_import_of_their_own() -> None:
+    code = "import hush; hush.errors.DataError, hush.privacy.__doc__, hush.testing.TinyTable"
+    assert "hush.testing.tiny" in loaded(code)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("Dommain", "did you mean 'Domain'?"), ("plan_for_eror", "did you mean 'plan_for_error'?"), ("zzz", "known: Ans")],
+)
+def test_misspelt_names_are_refused_with_a_hint(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(hush, name)
+    assert str(caught.value).startswith(f"module 'hush' has no attribute {name!r}; {hint}")
+    assert not hasattr(hush, name)
+    with pytest.raises(ImportError, match=f"cannot import name '{name}'"):
+        exec(f"from hush import {name}")
+
+
+@pytest.mark.parametrize("name", ["__wrapped__", "_private", "domain.errors", "", "__main__"])
+def test_names_that_are_no_modules_import_nothing(name: str) -> None:
+    before = set(sys.modules)
+    assert not hasattr(hush, name)
+    assert set(sys.modules) == before
+
+
+def test_a_module_that_lacks_a_dependency_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'duckdb'", name="duckdb")
+
+    monkeypatch.setattr(importlib, "import_module", broken)
+    with pytest.raises(ModuleNotFoundError, match="duckdb"):
+        hush.no_such_room  # noqa: B018
