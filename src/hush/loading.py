@@ -1,8 +1,8 @@
-"""load: a release or a plan from its file."""
+"""load: a release, a plan or a model from its file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,9 @@ from hush.archive import ArchiveReader
 from hush.errors import ArchiveError, HushError, SchemaError, SizeError
 from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
 from hush.mechanisms.registry import PLANS, RELEASES
+from hush.release.model import KIND as MODEL_KIND
+from hush.release.model import VERSION as MODEL_VERSION
+from hush.release.model import Model
 from hush.release.release import KIND, VERSION, Release
 from hush.release.statement import Statement
 from hush.schema import Schema
@@ -19,8 +22,8 @@ from hush.schema.toml_reader import read_toml
 from hush.workloads.storage import unpack_domain, unpack_workload
 
 
-def load(path: str | Path) -> Release | Plan:
-    """The release or plan that `save` wrote; reads no private data and runs nothing that the file holds.
+def load(path: str | Path) -> Release | Plan | Model:
+    """The release, plan or model that `save` wrote; reads no private data and runs nothing that the file holds.
 
     >>> import hush, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "plan.hush")
@@ -28,14 +31,20 @@ def load(path: str | Path) -> Release | Plan:
     >>> load(path)
     Plan(residual, 2 tables, rho=0.5)
     """
-    with _opened(path, {KIND: VERSION, PLAN_KIND: PLAN_VERSION}) as archive:
-        return _release(path, archive) if archive.kind == KIND else _plan(path, archive)
+    with _opened(path, {KIND: VERSION, PLAN_KIND: PLAN_VERSION, MODEL_KIND: MODEL_VERSION}) as archive:
+        return _MAKERS[archive.kind](path, archive)
 
 
 def load_release(path: str | Path) -> Release:
     """The release in a file; a plan is refused."""
     with _opened(path, {KIND: VERSION}) as archive:
         return _release(path, archive)
+
+
+def load_release_or_model(path: str | Path) -> Release | Model:
+    """What answers queries and gives rows; a plan is refused."""
+    with _opened(path, {KIND: VERSION, MODEL_KIND: MODEL_VERSION}) as archive:
+        return _release(path, archive) if archive.kind == KIND else _model(path, archive)
 
 
 @contextmanager
@@ -57,14 +66,11 @@ def _opened(path: str | Path, versions: Mapping[str, int]) -> Iterator[ArchiveRe
 
 def _release(path: str | Path, archive: ArchiveReader) -> Release:
     maker = RELEASES[_mechanism(path, archive)]
-    domain = unpack_domain(archive.manifest.get("domain"))
     schema = _schema(path, archive)
-    if schema.domain != domain:
-        raise ArchiveError(f"{path} is damaged: its schema and its domain differ; get the release again")
     made: Release = maker.unpack(
         archive,
         schema=schema,
-        workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
+        workload=unpack_workload(schema.domain, archive.manifest.get("workload"), archive),
         statement=Statement.from_json(archive.manifest.get("privacy")),
         complete=archive.field("complete", bool),
     )
@@ -84,6 +90,10 @@ def _plan(path: str | Path, archive: ArchiveReader) -> Plan:
     return made
 
 
+def _model(path: str | Path, archive: ArchiveReader) -> Model:
+    return Model.unpack(archive, schema=_schema(path, archive))
+
+
 def _mechanism(path: str | Path, archive: ArchiveReader) -> str:
     mechanism: str = archive.field("mechanism", str)
     if mechanism not in RELEASES:
@@ -92,7 +102,19 @@ def _mechanism(path: str | Path, archive: ArchiveReader) -> str:
 
 
 def _schema(path: str | Path, archive: ArchiveReader) -> Schema:
+    """The schema, which has the domain that the file states."""
+    domain = unpack_domain(archive.manifest.get("domain"))
     try:
-        return read_toml(archive.field("schema", str))
+        schema = read_toml(archive.field("schema", str))
     except SchemaError:
-        raise ArchiveError(f"{path} is damaged: its schema cannot be read; get the release again") from None
+        raise ArchiveError(f"{path} is damaged: its schema cannot be read; get the {archive.kind} again") from None
+    if schema.domain != domain:
+        raise ArchiveError(f"{path} is damaged: its schema and its domain differ; get the {archive.kind} again")
+    return schema
+
+
+_MAKERS: dict[str, Callable[[str | Path, ArchiveReader], Release | Plan | Model]] = {
+    KIND: _release,
+    PLAN_KIND: _plan,
+    MODEL_KIND: _model,
+}

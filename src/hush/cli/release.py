@@ -110,7 +110,8 @@ def _loaded_plan(
     """A saved plan; a budget given beside it is the most that it may spend."""
     made = load(plan_file)
     if not isinstance(made, Plan):
-        raise ArchiveError(f"{plan_file} is a release, not a plan")
+        kind = "release" if isinstance(made, Release) else "model"
+        raise ArchiveError(f"{plan_file} is a {kind}, not a plan")
     if (epsilon, rho, mu) != (None, None, None):
         most = stated_budget(epsilon, delta, rho, mu)
         if not made.within(most):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from hush.archive import ArchiveReader, write_archive
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.measurement import Measurement
@@ -19,11 +21,21 @@ from hush.inference.estimates import Array
 from hush.release.answer_columns import Basis
 from hush.release.answers import Answers
 from hush.release.model_estimates import Distribution, ModelEstimates
+from hush.release.model_storage import (
+    pack_distribution,
+    pack_measured,
+    unpack_distribution,
+    unpack_measured,
+    unpack_stats,
+)
 from hush.release.sql import answer_sql
 from hush.schema import Schema
 from hush.schema.conditions import Conditions
 from hush.solution import SOLVED, Solution
+from hush.workloads.storage import pack_domain
 
+KIND = "model"
+VERSION = 1
 CHUNK_ROWS = 1_000_000
 NOTE = "from the fitted model, whose errors are not known; `unbiased` gives estimates with exact errors."
 APPROXIMATE_NOTE = "the model is approximate: its tables agree with each other, but no joint table need exist."
@@ -153,6 +165,27 @@ class Model:
         for start in range(0, max(rows, 1), chunk):
             codes = source.synthesize_codes(min(chunk, rows - start), generator, method=method)
             yield decoded(self.schema, codes, generator)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file that `hush.load` reads; of its measurements those without a query are kept."""
+        entry, arrays = pack_distribution(self.distribution)
+        manifest = {
+            "status": self.status,
+            "stats": list(self.stats),
+            "domain": pack_domain(self.domain),
+            "schema": self.schema.to_toml(),
+            "model": entry,
+        }
+        arrays |= pack_measured(self.domain, self.measurements)
+        arrays["stats"] = np.array(list(self.stats.values()), dtype=np.float64)
+        write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
+
+    @classmethod
+    def unpack(cls, archive: ArchiveReader, *, schema: Schema) -> Model:
+        """The model that `save` wrote."""
+        status, stats = unpack_stats(archive)
+        value = unpack_distribution(schema, archive.field("model", dict), archive)
+        return cls(schema, Solution(value=value, status=status, stats=stats), unpack_measured(schema.domain, archive))
 
     @cached_property
     def _unbiased(self) -> UnbiasedEstimates | None:
