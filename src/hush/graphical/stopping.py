@@ -14,6 +14,7 @@ from hush.errors import WorkloadError, shown
 
 TOLERANCE = 0.01
 WINDOW = 10
+SLOWEST = 0.99
 
 
 def allowance(tolerance: float, numbers: int, value: float) -> float:
@@ -29,8 +30,11 @@ def allowance(tolerance: float, numbers: int, value: float) -> float:
 class Remaining:
     """How much a decreasing sequence of losses still has to go, by the rate at which its decreases shrink.
 
-    The decreases over the last two windows of ten iterations are d0 and d1. Were they to go on shrinking by d1 / d0
-    from window to window, d1 r / (1 - r) would be left, r = d1 / d0; what is said is twice that, or d1 if that is more.
+    Of three values at iterations i < j < k the decreases are d0 and d1. Were decreases to go on shrinking by
+    r = d1 / d0, d1 r / (1 - r) would be left. That is exact for losses that shrink by a fixed factor where i, j, k are
+    equally far apart: it is said twice, or d1 if that is more, with two windows of ten iterations. It is exact for
+    losses that shrink as a power of k, as they do where cells go to zero, where i, j, k are a quarter, half and all of
+    the iterations. The larger of the two is what remains.
     """
 
     def __init__(self, window: int = WINDOW) -> None:
@@ -40,12 +44,18 @@ class Remaining:
     def add(self, value: float) -> float:
         """The next value; returns what remains, infinite until two windows are known."""
         self._values.append(value)
-        w = self._window
-        if len(self._values) <= 2 * w:
+        k, w = len(self._values) - 1, self._window
+        if k < 2 * w:
             return float("inf")
-        last, middle, first = (self._values[-1 - k * w] for k in range(3))
+        d, steady = self._ahead(k - 2 * w, k - w, k)
+        _, slowing = self._ahead(k // 4, k // 2, k)
+        return max(d, 2.0 * steady, slowing)
+
+    def _ahead(self, i: int, j: int, k: int) -> tuple[float, float]:
+        """The last decrease, and the sum of all that would follow it."""
+        first, middle, last = (self._values[at] for at in (i, j, k))
         d0, d1 = first - middle, middle - last
         if d1 <= 0.0:
-            return 0.0
-        rate = min(d1 / d0, 0.99) if d0 > 0.0 else 0.99
-        return max(d1, 2.0 * d1 * rate / (1.0 - rate))
+            return 0.0, 0.0
+        rate = min(d1 / d0, SLOWEST) if d0 > 0.0 else SLOWEST
+        return d1, d1 * rate / (1.0 - rate)
