@@ -9,14 +9,19 @@ from hush._version import __version__
 
 if TYPE_CHECKING:
     from hush import datasets, mechanisms, queries
+    from hush.constraints import Constraint
     from hush.domain import Domain
     from hush.errors import HushError
+    from hush.graphical.measurement import Measurement
+    from hush.graphical.model_size import model_size_mb
     from hush.loading import load
     from hush.planning import plan, plan_for_error
     from hush.privacy.budget import Budget
     from hush.privacy.ledger import Ledger
     from hush.privacy.neighbours import Neighbours
     from hush.release.answers import Answers
+    from hush.release.fitting import fit
+    from hush.release.model import Model
     from hush.release.release import Release
     from hush.schema import Schema
     from hush.tables import read
@@ -25,14 +30,19 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
     _HOMES = {
         "Answers": "hush.release.answers",
         "Budget": "hush.privacy.budget",
+        "Constraint": "hush.constraints",
         "Domain": "hush.domain",
         "HushError": "hush.errors",
         "Ledger": "hush.privacy.ledger",
+        "Measurement": "hush.graphical.measurement",
+        "Model": "hush.release.model",
         "Neighbours": "hush.privacy.neighbours",
         "Release": "hush.release.release",
         "Schema": "hush.schema",
         "Workload": "hush.workloads",
+        "fit": "hush.release.fitting",
         "load": "hush.loading",
+        "model_size_mb": "hush.graphical.model_size",
         "plan": "hush.planning",
         "plan_for_error": "hush.planning",
         "read": "hush.tables",
@@ -64,17 +74,22 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
 __all__ = [
     "Answers",
     "Budget",
+    "Constraint",
     "Domain",
     "HushError",
     "Ledger",
+    "Measurement",
+    "Model",
     "Neighbours",
     "Release",
     "Schema",
     "Workload",
     "__version__",
     "datasets",
+    "fit",
     "load",
     "mechanisms",
+    "model_size_mb",
     "plan",
     "plan_for_error",
     "queries",
