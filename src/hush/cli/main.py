@@ -13,8 +13,9 @@ from hush.cli.query import query
 from hush.cli.release import release
 from hush.cli.report import report
 from hush.cli.schema import schema
+from hush.cli.synth import synth
 
-COMMANDS: tuple[click.Command, ...] = (demo, schema, plan, release, query, report, budget)
+COMMANDS: tuple[click.Command, ...] = (demo, schema, plan, release, query, synth, report, budget)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,37 +1,49 @@
-"""`hush query`: ask a release; costs nothing."""
+"""`hush query`: ask a release or a model; costs nothing."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import pyarrow as pa
 
+import hush
 from hush.cli.options import PATH
 from hush.errors import WorkloadError
-from hush.loading import load_release
 from hush.printable import printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @click.command()
-@click.argument("release", type=PATH)
+@click.argument("file", type=PATH)
 @click.argument("sql", required=False)
 @click.option("--term", type=int, help="In place of SQL: all answers to this term of the workload, counted from 0.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--format", "form", type=click.Choice(["table", "csv"]), default="table", show_default=True)
-def query(release: Path, sql: str | None, term: int | None, level: float, form: str) -> None:
+def query(file: Path, sql: str | None, term: int | None, level: float, form: str) -> None:
     """Answer SQL, a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
+
+    FILE is a release, or a model, whose answers come without errors.
 
     CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula;
     on a terminal, control characters in names and labels are spelled out.
     """
+    from hush.loading import load_release_or_model
+
     if not 0 < level < 1:
         raise WorkloadError(f"level={level}: expected a number between 0 and 1, such as 0.95")
     if (sql is None) == (term is None):
         raise click.UsageError("ask either SQL or, with --term, for what the workload asked")
-    loaded = load_release(release)
-    answers = loaded.sql(sql, level=level) if sql is not None else loaded.term(term or 0, level=level)
+    loaded = load_release_or_model(file)
+    if sql is not None:
+        answers = loaded.sql(sql, level=level)
+    elif isinstance(loaded, hush.Model):
+        raise click.UsageError(f"{file} is a model, which has no workload; ask SQL")
+    else:
+        answers = loaded.term(term or 0, level=level)
     if form == "csv":
         from pyarrow import BufferOutputStream, csv
 
@@ -48,6 +60,8 @@ def _on_terminal() -> bool:
 
 def _shown(table: pa.Table) -> pa.Table:
     """The table with its names and texts spelled out, so that none of them steers the terminal."""
+    import pyarrow as pa
+
     columns = []
     for column in table.columns:
         texts = [printable(value) if isinstance(value, str) else value for value in column.to_pylist()]
