@@ -35,19 +35,20 @@ from hush.graphical.junction_tree import JunctionTree
 
 Run = dict[str, Any]
 SINGLE, DOUBLE, PLAIN = (), ("--float64",), ("--plain",)
-FIVE = (
-    ("MirrorDescent", SINGLE),
-    ("MirrorDescent", PLAIN),
-    ("MirrorDescent", DOUBLE),
-    ("UniversalAcceleratedMethod", SINGLE),
-    ("UniversalAcceleratedMethod", DOUBLE),
+MIRROR, ACCELERATED = "MirrorDescent", "UniversalAcceleratedMethod"
+PEER = (  # the first is mbi's recommendation
+    (MIRROR, SINGLE),
+    (MIRROR, DOUBLE),
+    (ACCELERATED, SINGLE),
+    (ACCELERATED, PLAIN),
+    (ACCELERATED, DOUBLE),
+    ("DualAveraging", SINGLE),
 )
-PEER = dict.fromkeys("abcd", FIVE)  # the first is mbi's recommendation
 GROWING = (
-    ("MirrorDescent", ()),
-    ("MirrorDescent", DOUBLE),
-    ("MirrorDescent", ("--cold",)),
-    ("UniversalAcceleratedMethod", ("--cold",)),
+    (MIRROR, SINGLE),
+    (MIRROR, DOUBLE),
+    (ACCELERATED, SINGLE),
+    (ACCELERATED, ("--cold",)),
 )
 LONG = ("--seconds", 3600)
 EVERY = {"a": 50, "b": 25, "c": 50, "d": 10, "e": 25}
@@ -142,7 +143,7 @@ def compare(problem: Problem, runs: list[Run], limit: float) -> tuple[Table, str
 
 def grow(problem: Problem, runner: Runner) -> Table:
     """Thirty models: first what loss each can reach, then the time to within 0.1 % of it, warm and cold."""
-    first = [runner.hush(problem), runner.mbi(problem, "MirrorDescent", *DOUBLE, "--iterations", ITERATIONS, *LONG)]
+    first = [runner.hush(problem), runner.mbi(problem, ACCELERATED, *DOUBLE, "--iterations", ITERATIONS, *LONG)]
     losses = [[min(point[2] for point in record["points"]) for record in run["records"]] for run in first]
     targets = [WITHIN * min(pair) for pair in itertools.zip_longest(*losses, fillvalue=math.inf)]
     aim = ("--targets", *targets)
@@ -199,7 +200,7 @@ def tables(letters: Sequence[str], data: Path, runner: Runner, folder: Path) -> 
             continue
         rows = ("--rows", ROWS) if letter == "b" else ()
         runs = [runner.hush(problem, *rows)]
-        for index, (estimator, precision) in enumerate(PEER[letter]):
+        for index, (estimator, precision) in enumerate(PEER):
             more = rows if index == 0 else ()
             runs.append(runner.mbi(problem, estimator, *precision, "--every", EVERY[letter], *more))
         yield from compare(problem, runs, runner.seconds)

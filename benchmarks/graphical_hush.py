@@ -1,4 +1,4 @@
-"""One run of hush.fit on one problem, in a process of its own: python -m benchmarks.graphical_hush --help"""
+"""One run of hush on one problem, in a process of its own: python -m benchmarks.graphical_hush --help"""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.graphical_files import Array, Problem
 from benchmarks.graphical_trace import Clock, Trace, write
 
 
 def fit(problem: Problem, trace: Trace, total: float, start: Any) -> Any:
-    """The fitted model. ADAPT HERE, and only here, if `hush.fit` is called in another way."""
-    import hush
+    """The fitted model, by hush's own stopping rule. ADAPT HERE, and only here, if fitting is called in another way."""
+    from hush.domain import Domain
+    from hush.graphical.fitting import fit_model
     from hush.graphical.measurement import Measurement
 
-    def callback(iteration: int, loss: float, marginals: Any) -> bool:
-        """Record the iterate, whose marginals are arrays in domain order by clique; True stops the fit."""
+    def callback(iteration: int, loss: float, marginals: dict[tuple[str, ...], Array]) -> None:
+        """Record the iterate; the tables have the axes of their keys."""
+        tables = {frozenset(axes): (axes, table) for axes, table in marginals.items()}
 
         def marginal(clique: tuple[str, ...]) -> Array:
-            ordered = domain.clique(clique)
-            table: Array = marginals[ordered].reshape(domain.sizes(ordered))
-            return table.transpose([ordered.index(name) for name in clique])
+            axes, table = tables[frozenset(clique)]
+            return table.transpose([axes.index(name) for name in clique])
 
-        return trace.add(iteration, marginal)
+        trace.add(iteration, marginal)
 
-    domain = hush.Domain(problem.sizes)
     measurements = [
         Measurement(clique, values, stddev)
         for clique, values, stddev in zip(problem.cliques, problem.values, problem.stddev, strict=True)
     ]
-    return hush.fit(domain, measurements, total=total, start=start, callback=callback).value  # type: ignore[attr-defined]
+    return fit_model(Domain(problem.sizes), measurements, total=total, start=start, callback=callback).value
 
 
 def synthetic(model: Any, rows: int) -> dict[str, float]:
@@ -39,7 +41,7 @@ def synthetic(model: Any, rows: int) -> dict[str, float]:
     times = {}
     for name in ("first", "again"):
         start = time.perf_counter()
-        model.synthetic(rows)
+        model.synthesize_codes(rows, np.random.Generator(np.random.PCG64(1)))
         times[name] = time.perf_counter() - start
     return times
 
@@ -51,7 +53,9 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--started", type=float, required=True, help="time.time() when this process was asked for")
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--targets", type=float, nargs="*", default=[], help="stop each model at this loss")
+    parser.add_argument(
+        "--targets", type=float, nargs="*", default=[], help="of each model, for the record; hush stops by itself"
+    )
     parser.add_argument("--cold", action="store_true", help="a growing sequence without warm starts")
     parser.add_argument("--rows", type=int, default=0, help="synthetic rows to draw from the fitted model")
     options = parser.parse_args()
@@ -68,7 +72,7 @@ def main() -> None:
             break
     finished = clock.now()[0]
     rows = synthetic(model, options.rows) if options.rows else {}
-    write(options.output, estimator="hush.fit", cold=options.cold, records=records, seconds=finished, synthetic=rows)
+    write(options.output, estimator="hush", cold=options.cold, records=records, seconds=finished, synthetic=rows)
 
 
 if __name__ == "__main__":
