@@ -30,6 +30,7 @@ def loaded(code: str) -> set[str]:
         ("import hush.graphical.loss, hush.graphical.total", (*DATA, *PRIVATE, "numba", "scipy", "hush.privacy")),
         ("import hush.graphical.belief", (*DATA, *SOLVERS, *PRIVATE, "hush.linops", "hush.privacy")),
         ("import hush.graphical.unbiased", (*DATA, *SOLVERS, *PRIVATE, "mpmath")),
+        ("import hush.cli.main", {*THIRD_PARTY} - {"click"}),
         ("import hush; hush.read", (*SOLVERS, "dp_accounting", "sqlglot", "hush.privacy", "hush.strategies")),
         ("import hush; hush.plan, hush.load", (*SOLVERS, "dp_accounting", "duckdb")),
     ],

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import duckdb
-from pyarrow import csv
-from rich.console import Console
-from rich.rule import Rule
-from rich.text import Text
 
+import hush
 from hush.cli.options import PATH, progress_bar
-from hush.datasets import people, people_schema
 from hush.errors import HushError
-from hush.loading import load_release
-from hush.mechanisms.plan_table import print_plan
-from hush.planning import plan
-from hush.privacy.budget import Budget
-from hush.privacy.ledger import Ledger
-from hush.tables import read
-from hush.workloads.text import parse_workload
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FILES = ("people.csv", "people.toml", "budget.db", "people.hush")
 ROWS = 50_000
@@ -50,25 +42,33 @@ def demo(folder: Path | None) -> None:
 
 
 def _run(folder: Path) -> None:
+    from pyarrow import csv
+    from rich.console import Console
+    from rich.text import Text
+
+    from hush.loading import load_release
+    from hush.mechanisms.plan_table import print_plan
+    from hush.workloads.text import parse_workload
+
     console = Console(highlight=False)
     data, schema_file, ledger, output = (folder / name for name in FILES)
     _head(console, "1. A sensitive table and its schema")
-    rows, schema = people(ROWS, seed=SEED), people_schema()
+    rows, schema = hush.datasets.people(ROWS, seed=SEED), hush.datasets.people_schema()
     csv.write_csv(rows, data)
     schema_file.write_text(schema.to_toml(), encoding="utf-8")
     console.print(f"{ROWS:,} invented people; columns: {', '.join(schema.domain)}.")
     with progress_bar("reading") as progress:
-        table = read(data, schema_file, progress=progress)
+        table = hush.read(data, schema_file, progress=progress)
 
     _head(console, "2. A plan: how accurate will it be? Nothing is spent yet")
-    budget = Budget(epsilon=1.0, delta=1e-9)
-    made = plan(parse_workload(schema.domain, WORKLOAD), budget)
+    budget = hush.Budget(epsilon=1.0, delta=1e-9)
+    made = hush.plan(parse_workload(schema.domain, WORKLOAD), budget)
     print_plan(console, made, rows=ROWS)
 
     _head(console, "3. The release: charge the ledger, count, add exact noise")
     with progress_bar("measuring") as progress:
         made.release(table, ledger=ledger, name=output.name, progress=progress).save(output)
-    book = Ledger.open(ledger)
+    book = hush.Ledger.open(ledger)
     console.print(f"Wrote {output.name}. Ledger: {book.budget} allowed, all of it spent, head {book.head}.")
 
     _head(console, "4. Questions: each number with its error bar, at no further cost")
@@ -81,6 +81,8 @@ def _run(folder: Path) -> None:
 
 def _exact(data: Path, question: str) -> str:
     """The answer on the rows themselves; for invented people only."""
+    import duckdb
+
     with duckdb.connect() as connection:
         connection.read_csv(str(data)).create_view("people")
         found = connection.execute(question + (" ORDER BY 1" if "GROUP BY" in question else "")).fetchall()
@@ -94,5 +96,8 @@ def _exact(data: Path, question: str) -> str:
 
 
 def _head(console: Console, text: str) -> None:
+    from rich.rule import Rule
+    from rich.text import Text
+
     console.print()
     console.print(Rule(Text(text, style="bold"), align="left"))

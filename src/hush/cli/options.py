@@ -8,22 +8,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+import hush
 from hush.errors import BudgetError, WorkloadError
-from hush.mechanisms.registry import MECHANISMS
-from hush.privacy.budget import Budget
-from hush.schema import Schema
-from hush.workloads import Workload
-from hush.workloads.text import parse_workload
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 WORKLOAD_HELP = "What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'age,sex; race', 'age:prefix'."
-
-
-MECHANISM_HELP = f"One of {', '.join(MECHANISMS)}; auto compares them by predicted error."
+MECHANISM_HELP = "One of auto, residual, hdmm, matrix, direct; auto compares them by predicted error."
 
 
 def workload_options(command: Command) -> Command:
@@ -38,8 +30,10 @@ def workload_options(command: Command) -> Command:
     return command
 
 
-def stated_workload(schema: Schema, text: str | None, sql_file: Path | None) -> Workload:
+def stated_workload(schema: hush.Schema, text: str | None, sql_file: Path | None) -> hush.Workload:
     """The workload of the options: what the text describes and what the file asks, together."""
+    from hush.workloads.text import parse_workload
+
     if text is None and sql_file is None:
         raise click.UsageError("say what to ask with --workload, or with --workload-sql and a file of queries")
     described = None if text is None else parse_workload(schema.domain, text)
@@ -49,7 +43,7 @@ def stated_workload(schema: Schema, text: str | None, sql_file: Path | None) -> 
         written = sql_file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise WorkloadError(f"{sql_file} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-    asked = Workload.sql(schema, written)
+    asked = hush.Workload.sql(schema, written)
     return asked if described is None else described + asked
 
 
@@ -65,16 +59,19 @@ def budget_options(command: Command) -> Command:
     return command
 
 
-def stated_budget(epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> Budget:
+def stated_budget(epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> hush.Budget:
     """The budget of the options; says how to give one where there is none."""
     if epsilon is None and rho is None and mu is None:
         raise BudgetError("no budget was given; add --epsilon 1 --delta 1e-9, or --rho 0.01")
-    return Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    return hush.Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
 
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
     """A bar on the terminal's stderr, fed with fractions; nothing where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.text import Text
 
+import hush
 from hush.cli.options import (
     MECHANISM_HELP,
     PATH,
@@ -18,14 +18,10 @@ from hush.cli.options import (
 )
 from hush.cli.output import check_output
 from hush.errors import BudgetError
-from hush.mechanisms.plan import Plan
-from hush.mechanisms.plan_table import print_plan
-from hush.planning import plan as make_plan
-from hush.planning import plan_for_error
 from hush.printable import printable
-from hush.privacy.budget import Budget, number_text
-from hush.privacy.rational import shown_up
-from hush.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.mechanisms.plan import Plan
 
 
 @click.command()
@@ -58,27 +54,34 @@ def plan(
     force: bool,
 ) -> None:
     """Show what a release of a table with SCHEMA would measure and how accurate it would be. Reads no data."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from hush.mechanisms.plan_table import print_plan
+    from hush.privacy.budget import number_text
+    from hush.privacy.rational import shown_up
+
     if output is not None:
         check_output(output, force=force, inputs=[schema, workload_sql])
-    found = Schema.load(schema)
+    found = hush.Schema.load(schema)
     asked = stated_workload(found, workload, workload_sql)
     if rows is not None and rows < 1:
         raise BudgetError(f"rows={rows}: expected the number of rows you expect, at least 1")
     made: Plan
     if target_error is None:
         budget = stated_budget(epsilon, delta, rho, mu)
-        made = make_plan(asked, budget, mechanism, loss, max_rows_per_unit=found.unit.max_rows)
+        made = hush.plan(asked, budget, mechanism, loss, max_rows_per_unit=found.unit.max_rows)
     else:
         if (epsilon, rho, mu) != (None, None, None):
             raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
         if mechanism not in ("auto", "residual"):
             raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {mechanism} out")
-        made = plan_for_error(asked, target_error, loss, max_rows_per_unit=found.unit.max_rows)
+        made = hush.plan_for_error(asked, target_error, loss, max_rows_per_unit=found.unit.max_rows)
     console = Console()
     print_plan(console, made, rows=rows)
     if target_error is not None:
         at = 1e-9 if delta is None else delta
-        worth = Budget(rho=float(made.budget.rho)).epsilon_at(at)
+        worth = hush.Budget(rho=float(made.budget.rho)).epsilon_at(at)
         needs = f"Needs --rho {shown_up(made.budget.rho)}, or --epsilon {shown_up(worth)} --delta {number_text(at)}"
         console.print(Text(needs))
     if output is not None:

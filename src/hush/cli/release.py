@@ -5,12 +5,11 @@ from __future__ import annotations
 import glob
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
 
+import hush
 from hush.cli.options import (
     MECHANISM_HELP,
     PATH,
@@ -22,12 +21,9 @@ from hush.cli.options import (
 )
 from hush.cli.output import check_output
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease
-from hush.loading import load
-from hush.mechanisms.plan import Plan
-from hush.planning import plan as make_plan
-from hush.release.release import Release
-from hush.schema import Schema, Unit
-from hush.tables import read
+
+if TYPE_CHECKING:
+    from hush.mechanisms.plan import Plan
 
 
 @click.command()
@@ -71,10 +67,12 @@ def release(
     force: bool,
 ) -> None:
     """Measure DATA (CSV or Parquet file, or a pattern of them) with noise and write a release. Spends the budget."""
+    from hush.schema import Unit
+
     check_output(
         output, force=force, inputs=[*glob.glob(data, recursive=True), schema, plan_file, workload_sql, ledger]
     )
-    declared = Schema.load(schema)
+    declared = hush.Schema.load(schema)
     if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
         raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
     own = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
@@ -84,16 +82,16 @@ def release(
         made = _loaded_plan(plan_file, epsilon, delta, rho, mu)
     else:
         asked = stated_workload(declared, workload, workload_sql)
-        made = make_plan(asked, stated_budget(epsilon, delta, rho, mu), mechanism, loss, max_rows_per_unit=own.max_rows)
+        made = hush.plan(asked, stated_budget(epsilon, delta, rho, mu), mechanism, loss, max_rows_per_unit=own.max_rows)
     new_ledger = ledger is not None and not ledger.exists()
     _announce(made, plan_file)
     with progress_bar("reading") as progress:
-        table = read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
+        table = hush.read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
     with progress_bar("measuring") as progress:
         try:
             done = made.release(table, ledger=ledger, dataset=dataset, name=output.name, progress=progress)
         except InterruptedRelease as stopped:
-            if isinstance(stopped.release, Release):
+            if isinstance(stopped.release, hush.Release):
                 _save(stopped.release, output)
             raise InterruptedRelease(f"{stopped} in {output}", release=stopped.release) from None
     _save(done, output)
@@ -108,9 +106,11 @@ def _loaded_plan(
     plan_file: Path, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None
 ) -> Plan:
     """A saved plan; a budget given beside it is the most that it may spend."""
-    made = load(plan_file)
+    from hush.mechanisms.plan import Plan
+
+    made = hush.load(plan_file)
     if not isinstance(made, Plan):
-        kind = "release" if isinstance(made, Release) else "model"
+        kind = "release" if isinstance(made, hush.Release) else "model"
         raise ArchiveError(f"{plan_file} is a {kind}, not a plan")
     if (epsilon, rho, mu) != (None, None, None):
         most = stated_budget(epsilon, delta, rho, mu)
@@ -127,7 +127,7 @@ def _announce(made: Plan, plan_file: Path | None) -> None:
         click.echo(f"Plan {plan_file}: {what}, at most {rows} per unit.")
 
 
-def _save(done: Release, output: Path) -> None:
+def _save(done: hush.Release, output: Path) -> None:
     """Write what was paid for; if that fails, to the folder for temporary files."""
     try:
         done.save(output)
@@ -137,7 +137,11 @@ def _save(done: Release, output: Path) -> None:
         raise ArchiveError(f"{error}; the budget is spent, and the release is kept in {rescue}") from None
 
 
-def _say(done: Release, output: Path) -> None:
+def _say(done: hush.Release, output: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
     console = Console()
     grid = Grid(box=None, pad_edge=False, show_header=False)
     grid.add_column(style="bold", no_wrap=True)

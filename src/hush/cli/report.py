@@ -8,8 +8,6 @@ import click
 
 from hush.cli.options import PATH
 from hush.cli.output import check_output
-from hush.loading import load_release
-from hush.report import write_report
 
 
 @click.command()
@@ -21,6 +19,9 @@ def report(release: Path, output: Path, force: bool) -> None:
 
     The page needs no network and no scripts, and prints well.
     """
+    from hush.loading import load_release
+    from hush.report import write_report
+
     check_output(output, force=force, inputs=[release])
     found = load_release(release)
     write_report(found, output)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+import hush
 from hush.cli.output import check_output
 from hush.errors import SchemaError
 from hush.printable import printable
-from hush.schema import Column, Date, Integer, Numeric, Schema
-from hush.schema.draft import draft_schema
+
+if TYPE_CHECKING:
+    from hush.schema import Column
 
 PATH = click.Path(path_type=Path)
 NOT_PRIVATE = (
@@ -38,6 +38,10 @@ def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None
 
     By default only column names and declared types are read, and what the values may be is left open.
     """
+    from rich.console import Console
+
+    from hush.schema.draft import draft_schema
+
     if output is not None:
         check_output(output, force=force, inputs=[file])
     with Console(stderr=True).status("reading the rows" if from_data else "reading the names"):
@@ -51,7 +55,11 @@ def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None
 @click.argument("file", metavar="SCHEMA", type=PATH)
 def check(file: Path) -> None:
     """Read SCHEMA (hush's .toml, mbi's .json, dpsynth's .yaml) and show its columns and their sizes."""
-    found = Schema.load(file)
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    found = hush.Schema.load(file)
     console = Console()
     table = Table(box=None, pad_edge=False)
     for title in ("column", "kind", "levels"):
@@ -74,7 +82,7 @@ def convert(file: Path, output: Path | None, force: bool) -> None:
     """Write SCHEMA (mbi's .json, dpsynth's .yaml or a .toml) as hush's TOML."""
     if output is not None:
         check_output(output, force=force, inputs=[file])
-    _deliver(Schema.load(file).to_toml(), output)
+    _deliver(hush.Schema.load(file).to_toml(), output)
 
 
 def _deliver(text: str, output: Path | None) -> None:
@@ -89,6 +97,8 @@ def _deliver(text: str, output: Path | None) -> None:
 
 def _levels(column: Column) -> str:
     """The ordinary levels in a few words, then `other` and missing where the column has them."""
+    from hush.schema import Date, Integer, Numeric
+
     match column:
         case Integer():
             text = f"{column.low} .. {column.high}"
@@ -107,7 +117,7 @@ def _cells(cells: int) -> str:
     return f"{cells:,}" if cells < 10**15 else f"about 10^{math.log10(cells):.0f}"
 
 
-def _unit(found: Schema) -> str:
+def _unit(found: hush.Schema) -> str:
     if found.unit.column is None:
         return "a row"
     rows = found.unit.max_rows

@@ -1,0 +1,97 @@
+"""The tables of `hush budget`: the cap, the charges and what is left of one dataset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hush.privacy.accounting import total_epsilon
+from hush.privacy.budget import Budget
+from hush.privacy.chain import CAP, Entry, printable
+from hush.privacy.conversions import zcdp_epsilon
+from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
+from hush.privacy.ledger import Ledger
+from hush.privacy.rational import float_up, root_down, shown_down, shown_up
+
+USUAL_DELTA = 1e-6
+
+
+def print_ledger(console: Console, ledger: Ledger, delta: float | None) -> None:
+    """Show what a ledger allows, what was spent and by which release, and what is left."""
+    cap, spent, left = ledger.budget, Fraction(ledger.budget.spent(ledger.total)), ledger.remaining
+    unit = "epsilon" if cap.pure else "rho"
+    at = delta if delta is not None else USUAL_DELTA if cap.delta is None else cap.delta
+    console.print(Text(f"dataset {printable(ledger.dataset, 200)}", style="bold"))
+    summary = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    summary.add_row("cap", f"{unit} {shown_down(spent + left)}", _stated(cap, spent + left, delta, at))
+    summary.add_row("spent", f"{unit} {shown_up(spent)}", str(total_epsilon(ledger.events(), at)) if spent else "")
+    nothing = left < (spent + left) / 10**9  # what rounding against the spender leaves over
+    worth = "" if cap.pure or nothing else f"by itself worth {_worth(left, at)}"
+    summary.add_row("left", "nothing" if nothing else f"{unit} {shown_down(left)}", worth)
+    console.print(summary)
+    console.print(_listing(ledger.entries(), cap, unit))
+    console.print()
+
+
+def _listing(entries: list[Entry], cap: Budget, unit: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("time (UTC)", no_wrap=True)
+    table.add_column("release", overflow="fold", max_width=14)
+    table.add_column("what and why", overflow="fold")
+    table.add_column(unit, justify="right", no_wrap=True)
+    table.add_column("total", justify="right", no_wrap=True)
+    running = Fraction(0)
+    for entry in entries:
+        costs = ["", ""]
+        if entry.action != CAP:
+            cost = Fraction(cap.spent(entry.cost))
+            running += cost
+            costs = [shown_up(cost), shown_up(running)]
+        time, what = entry.time[:16].replace("T", " "), "\n".join(filter(None, (_what(entry), entry.note)))
+        cells = [str(entry.sequence), time, printable(entry.release, 200), what, *costs]
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _stated(cap: Budget, limit: Fraction, delta: float | None, at: float) -> str:
+    if cap.pure or (cap.epsilon is not None and delta is None):
+        return str(cap)
+    return f"{cap}: {_worth(limit, at)}"
+
+
+def _worth(rho: Fraction, delta: float) -> str:
+    """An amount of zCDP as (epsilon, delta)."""
+    epsilon = zcdp_epsilon(float_up(rho), delta)
+    return f"epsilon={shown_up(epsilon)} at delta={delta:g}"
+
+
+def _what(entry: Entry) -> str:
+    if entry.action == CAP:
+        return f"cap: {entry.cap}"
+    event = entry.event
+    if not isinstance(event, ComposedEvent):
+        return _described(event)
+    if len(event.parts) == 1:
+        (part, count) = event.parts[0]
+        return f"{count:,} x {_described(part)}"
+    counts: Counter[str] = Counter()
+    for part, count in event.parts:
+        counts[part.kind] += count
+    return ", ".join(f"{count:,} x {kind}" for kind, count in counts.items())
+
+
+def _described(event: Event) -> str:
+    match event:
+        case GaussianEvent():
+            return f"{event.kind}, sigma {shown_down(root_down(event.variance))}"
+        case LaplaceEvent():
+            return f"{event.kind}, scale {shown_down(event.scale)}"
+        case SelectionEvent():
+            return f"{event.kind}, epsilon {shown_up(event.epsilon)}"
+        case _:
+            return event.kind
