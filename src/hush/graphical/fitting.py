@@ -108,23 +108,30 @@ def fit_model(
 def _solve(
     problem: Problem, first: Floats, estimator: str, tolerance: float, options: dict[str, Any]
 ) -> Solution[Point]:
-    """Run the estimator; a loss that is not smooth is rounded off less and less, or descended by subgradients."""
+    """Run the estimator; a loss that is not smooth is rounded off less and less.
+
+    Where that is not known how to do, mirror descent goes as far as its line search can, and subgradients follow.
+    """
     if problem.loss.smooth:
         return ESTIMATORS[estimator](problem, first, tolerance=tolerance, **options)
     if _rounded(problem.loss, 1.0) is None:
-        return subgradient_descent(problem, first, **options)
-    sharp, potentials, found = problem.loss, first, None
+        near = mirror_descent(problem, first, tolerance=tolerance, **options)
+        return subgradient_descent(problem, near.value.potentials, tolerance=tolerance, **options)
+    sharp, potentials, found, iterations = problem.loss, first, None, 0.0
     for width in WIDTHS:
         smooth = _rounded(sharp, width)
         assert smooth is not None  # noqa: S101  (the same kinds of losses as a moment ago)
         problem.loss = smooth
         found = ESTIMATORS[estimator](problem, potentials, tolerance=tolerance, **options)
         potentials = found.value.potentials
+        iterations += found.stats["iterations"]
     problem.loss = sharp
     if found is None:
         raise WorkloadError("no widths to round the loss off by")
     last = problem.evaluate(found.value)
-    return Solution(value=last, status=found.status, stats={**found.stats, "value": last.value})
+    bound = found.stats["lower_bound"]  # of the rounded loss, which is nowhere above the sharp one
+    stats = {**found.stats, "iterations": iterations, "value": last.value, "gap": last.value - bound}
+    return Solution(value=last, status=found.status, stats=stats)
 
 
 def _rounded(loss: MarginalLoss, width: float) -> MarginalLoss | None:
@@ -133,6 +140,9 @@ def _rounded(loss: MarginalLoss, width: float) -> MarginalLoss | None:
         return loss
     if isinstance(loss, AbsoluteLoss):
         return loss.smoothed(width)
+    if isinstance(loss, ReorderedLoss):
+        inner = _rounded(loss.loss, width)
+        return None if inner is None else ReorderedLoss(inner, loss.factors.domain)
     if isinstance(loss, SumLoss):
         parts = [_rounded(part, width) for part in loss.losses]
         return SumLoss([part for part in parts if part is not None]) if all(parts) else None

@@ -63,20 +63,26 @@ def _descend(problem: Problem, here: Point, there: Point, move: float) -> float 
     return None
 
 
-def subgradient_descent(problem: Problem, start: Floats, *, iterations: int = 2000) -> Solution[Point]:
+def subgradient_descent(
+    problem: Problem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = 2000
+) -> Solution[Point]:
     """Mirror descent with steps that shrink as 1 / sqrt(t), for losses that are not smooth; keeps the best point.
 
-    Its value is within O(1 / sqrt(iterations)) of the least; nothing tells when it is near, so it runs to the end.
+    Its value is within O(1 / sqrt(iterations)) of the least. Only a lower bound can tell that it is near, so it counts
+    as solved where that is close enough, and runs to the end otherwise.
     """
     here = problem.point(start)
     best = Point(here.potentials.copy(), here.counts.copy(), here.gradient.copy(), here.value)
     problem.report(0, here)
-    for k in range(1, iterations + 1):
+    k, bound = 0, problem.lower_bound(here)
+    while best.value - bound > allowance(tolerance, problem.loss.numbers, best.value) and k < iterations:
         length = float(np.abs(here.gradient).max())
         if length == 0.0:
             break
+        k += 1
         add(here.potentials, -1.0 / (length * math.sqrt(k)), here.gradient)
         problem.evaluate(here)
+        bound = max(bound, problem.lower_bound(here))
         if here.value < best.value:
             for kept, new in zip(
                 (best.potentials, best.counts, best.gradient),
@@ -87,4 +93,12 @@ def subgradient_descent(problem: Problem, start: Floats, *, iterations: int = 20
             best.value = here.value
         problem.report(k, best)
     problem.evaluate(best)
-    return Solution(value=best, stats=problem.stats(best, iterations, math.nan))
+    gap = best.value - bound
+    status = SOLVED
+    if gap > allowance(tolerance, problem.loss.numbers, best.value):
+        status = (
+            f"{k} steps along subgradients are certain to be within {gap:.3g} of the least loss only; "
+            "allow more iterations, or give a smooth loss, such as CustomLoss(..., lipschitz=)"
+        )
+    stats = problem.stats(best, k, math.nan) | {"lower_bound": bound, "gap": gap}
+    return Solution(value=best, status=status, stats=stats)

@@ -13,7 +13,7 @@ class ReorderedLoss(MarginalLoss):
     """L over factors of the same cliques whose tables have the axes of another domain."""
 
     def __init__(self, loss: MarginalLoss, domain: Domain) -> None:
-        self._loss = loss
+        self.loss = loss
         self.quadratic = loss.quadratic
         self.factors = Factors(domain, loss.factors.cliques)
         given, own = loss.factors.cliques, self.factors.cliques
@@ -22,39 +22,39 @@ class ReorderedLoss(MarginalLoss):
 
     @property
     def smooth(self) -> bool:
-        return self._loss.smooth
+        return self.loss.smooth
 
     @property
     def lipschitz(self) -> float:
-        return self._loss.lipschitz
+        return self.loss.lipschitz
 
     @property
     def numbers(self) -> int:
-        return self._loss.numbers
+        return self.loss.numbers
 
     def value_and_gradient(self, flat: Array, gradient: Array) -> float:
         theirs = np.empty(self.factors.size)
-        value = self._loss.value_and_gradient(self._given(flat), theirs)
+        value = self.loss.value_and_gradient(self._given(flat), theirs)
         self._own(theirs, gradient)
         return value
 
     def curvature(self, flat: Array, vector: Array, out: Array | None = None) -> Array:
         made = np.empty(self.factors.size) if out is None else out
-        return self._own(self._loss.curvature(self._given(flat), self._given(vector)), made)
+        return self._own(self.loss.curvature(self._given(flat), self._given(vector)), made)
 
     def diagonal(self, flat: Array) -> Array:
-        return self._own(self._loss.diagonal(self._given(flat)), np.empty(self.factors.size))
+        return self._own(self.loss.diagonal(self._given(flat)), np.empty(self.factors.size))
 
     def parts(self, flat: Array) -> list[float]:
-        return self._loss.parts(self._given(flat))
+        return self.loss.parts(self._given(flat))
 
     def _given(self, flat: Array) -> Array:
         made = np.empty(self.factors.size)
         for index, axes in enumerate(self._axes):
-            self._loss.factors.table(made, index)[...] = self.factors.table(flat, index).transpose(axes)
+            self.loss.factors.table(made, index)[...] = self.factors.table(flat, index).transpose(axes)
         return made
 
     def _own(self, theirs: Array, out: Array) -> Array:
         for index, axes in enumerate(self._back):
-            self.factors.table(out, index)[...] = self._loss.factors.table(theirs, index).transpose(axes)
+            self.factors.table(out, index)[...] = self.loss.factors.table(theirs, index).transpose(axes)
         return out
