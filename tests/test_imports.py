@@ -32,7 +32,7 @@ def loaded(code: str) -> set[str]:
         ("import hush.graphical.unbiased", (*DATA, *SOLVERS, *PRIVATE, "mpmath")),
         ("import hush.cli.main", {*THIRD_PARTY} - {"click"}),
         ("import hush; hush.read", (*SOLVERS, "dp_accounting", "sqlglot", "hush.privacy", "hush.strategies")),
-        ("import hush; hush.plan, hush.load", (*SOLVERS, "dp_accounting", "duckdb")),
+        ("import hush; hush.plan, hush.load", (*SOLVERS, "dp_accounting", "duckdb", "rich.console", "sqlglot")),
     ],
 )
 def test_what_is_not_needed_is_not_loaded(code: str, absent: tuple[str, ...] | set[str]) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 from hush.archive import ArchiveReader, write_archive
 from hush.domain import Domain
 from hush.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, WorkloadError
-from hush.mechanisms.plan_table import plan_text
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
 from hush.privacy.gate import Gate, Noisy, Request
@@ -225,6 +224,8 @@ class Plan(ABC):
         return term
 
     def __str__(self) -> str:
+        from hush.mechanisms.plan_table import plan_text
+
         return plan_text(self)
 
     def __repr__(self) -> str:

@@ -28,7 +28,6 @@ from hush.release.model_storage import (
     unpack_measured,
     unpack_stats,
 )
-from hush.release.sql import answer_sql
 from hush.schema import Schema
 from hush.schema.conditions import Conditions
 from hush.solution import SOLVED, Solution
@@ -117,6 +116,8 @@ class Model:
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL from the model, without errors; see docs/sql.md for what can be asked."""
+        from hush.release.sql import answer_sql
+
         answers = answer_sql(text, self.schema, ModelEstimates(self.distribution), level=level, basis=Basis.NONE)
         return replace(answers, notes=(*answers.notes, *self._notes))
 

@@ -26,7 +26,6 @@ from hush.printable import printable
 from hush.release.answers import Answers
 from hush.release.fitting import Route, fit
 from hush.release.model import Model
-from hush.release.sql import answer_sql
 from hush.release.statement import Statement
 from hush.release.term import term_answers
 from hush.schema import Schema
@@ -161,6 +160,8 @@ class Release(ABC):
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL; see docs/sql.md for what can be asked."""
+        from hush.release.sql import answer_sql
+
         answers = answer_sql(text, self.schema, self.estimates, level=level)
         return replace(answers, notes=(*answers.notes, *self._notes()), laplace=self.laplace, grain=self.grain)
 
