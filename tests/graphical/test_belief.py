@@ -126,7 +126,7 @@ def test_buffers_of_other_potentials_leave_no_trace(name: str) -> None:
 
 LONG: dict[str, tuple[Domain, list[Clique], int]] = {
     # the tiles of the node with the most of them
-    "one row of several tiles": (Domain({"a": 3, "b": 3000}), [("a",), ("b",), ("a", "b")], 1),
+    "one row of several tiles": (Domain({"a": 3, "b": 3000}), [("a",), ("b",), ("a", "b")], 3),
     "tiles by shorter runs": (Domain({"a": 13, "b": 29, "c": 31}), [("a", "b"), ("b", "c"), ("a", "c")], 6),
     "rows shorter than runs": (
         Domain({"s": 40, "a": 5, "b": 6, "t": 90}),
