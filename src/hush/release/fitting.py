@@ -16,7 +16,7 @@ from hush.graphical.problem import Callback
 from hush.graphical.stopping import TOLERANCE
 from hush.release.model import Model
 from hush.release.model_estimates import Distribution
-from hush.schema import Schema
+from hush.schema import Schema, domain_and_constraints
 from hush.solution import Solution
 
 Route: TypeAlias = Literal["auto", "exact", "approximate"]
@@ -62,7 +62,7 @@ def fit(
     >>> model, model.counts(("age", "smokes")).shape
     (Model(2 cliques over 3 attributes, exact, 8e-05 MB, total 100), (3, 2))
     """
-    schema = domain if isinstance(domain, Schema) else Schema.from_domain(domain)
+    schema = domain if isinstance(domain, Schema) else Schema.from_domain(domain_and_constraints(domain)[0])
     if method not in ROUTES:
         raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
     given = [measurements] if isinstance(measurements, Measurement) else list(measurements)
