@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from hush.errors import WorkloadError
-from hush.graphical.problem import Floats, Point, Problem
+from hush.graphical.problem import STOPPED, Floats, Point, Problem
 from hush.graphical.stopping import TOLERANCE, allowance
 from hush.solution import SOLVED, Solution
 
@@ -56,7 +56,9 @@ def dual_averaging(
         problem.evaluate(here)
         counts *= 1.0 - c
         counts += c * here.counts
-        problem.report(t, here)
+        if problem.report(t, here):
+            status = STOPPED
+            break
         if t % CHECKS == 0 or t == iterations:
             tangents = intercept - problem.total * problem.belief.largest(-average)
             bound = max(bound, tangents, problem.lower_bound(here))

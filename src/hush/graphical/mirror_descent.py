@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from hush.graphical._history import add, dot
-from hush.graphical.problem import Floats, Point, Problem
+from hush.graphical.problem import STOPPED, Floats, Point, Problem
 from hush.graphical.stopping import TOLERANCE, Remaining, allowance
 from hush.solution import SOLVED, Solution
 
@@ -46,7 +46,9 @@ def mirror_descent(
         here, there, move = there, here, GROWTH * taken
         k += 1
         left = remaining.add(here.value)
-        problem.report(k, here)
+        if problem.report(k, here):
+            status = STOPPED
+            break
     return Solution(value=here, status=status, stats=problem.stats(here, k, left))
 
 
@@ -74,7 +76,7 @@ def subgradient_descent(
     here = problem.point(start)
     best = Point(here.potentials.copy(), here.counts.copy(), here.gradient.copy(), here.value)
     problem.report(0, here)
-    k, bound = 0, problem.lower_bound(here)
+    k, bound, status = 0, problem.lower_bound(here), SOLVED
     while best.value - bound > allowance(tolerance, problem.loss.numbers, best.value) and k < iterations:
         length = float(np.abs(here.gradient).max())
         if length == 0.0:
@@ -91,11 +93,12 @@ def subgradient_descent(
             ):
                 np.copyto(kept, new)
             best.value = here.value
-        problem.report(k, best)
+        if problem.report(k, best):
+            status = STOPPED
+            break
     problem.evaluate(best)
     gap = best.value - bound
-    status = SOLVED
-    if gap > allowance(tolerance, problem.loss.numbers, best.value):
+    if status == SOLVED and gap > allowance(tolerance, problem.loss.numbers, best.value):
         status = (
             f"{k} steps along subgradients are certain to be within {gap:.3g} of the least loss only; "
             "allow more iterations, or give a smooth loss, such as CustomLoss(..., lipschitz=)"

@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from hush.graphical._history import add, dot, step_direction
-from hush.graphical.problem import Floats, Point, Problem
+from hush.graphical.problem import STOPPED, Floats, Point, Problem
 from hush.graphical.stopping import TOLERANCE, Remaining, allowance
 from hush.solution import SOLVED, Solution
 
@@ -59,7 +59,9 @@ def natural_descent(
         here, there, slope, ahead = there, here, ahead, slope
         k += 1
         left = remaining.add(here.value)
-        problem.report(k, here)
+        if problem.report(k, here):
+            status = STOPPED
+            break
     if status == SOLVED and not math.isfinite(here.value):
         status = "the loss is not finite; check the measurements"
     return Solution(value=here, status=status, stats=problem.stats(here, k, left))

@@ -13,6 +13,8 @@ from hush.graphical.belief import Belief
 from hush.graphical.marginal_loss import MarginalLoss
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+STOPPED = "the callback asked to stop"
+
 Callback: TypeAlias = Callable[[int, float, dict[Clique, Floats]], object]
 
 
@@ -77,12 +79,13 @@ class Problem:
         least = -self.total * self.belief.largest(-point.gradient)
         return point.value + least - float(point.gradient @ point.counts)
 
-    def report(self, iteration: int, point: Point) -> None:
-        """Tell the callback where the estimator is."""
-        if self.callback is not None:
-            factors = self.loss.factors
-            tables = {clique: factors.table(point.counts, i) for i, clique in enumerate(factors.cliques)}
-            self.callback(iteration, point.value, tables)
+    def report(self, iteration: int, point: Point) -> bool:
+        """Tell the callback where the estimator is; whether it asks to stop, by returning True."""
+        if self.callback is None:
+            return False
+        factors = self.loss.factors
+        tables = {clique: factors.table(point.counts, i) for i, clique in enumerate(factors.cliques)}
+        return self.callback(iteration, point.value, tables) is True
 
     def stats(self, point: Point, iterations: int, remaining: float) -> dict[str, float]:
         """Numbers for a Solution."""
