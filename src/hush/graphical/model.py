@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from hush.constraints import Constraint
+from hush.constraints import Constraint, merge
 from hush.domain import Clique, Domain
 from hush.errors import DomainError
 from hush.graphical.belief import Belief, Floats
 from hush.graphical.factors import Factors
+from hush.graphical.given import Given, codes_of, constraints_of, impossible
+from hush.graphical.information import entropy, log_probability
 from hush.graphical.junction_tree import JunctionTree
+from hush.graphical.marginals import Marginals
 from hush.graphical.synthesis import Codes, Method, draw_rows
+from hush.linops import LinearOperator
+
+LEAST_PROBABILITY = 1e-200  # of evidence that is entered by sums rather than by logarithms
 
 
 class GraphicalModel:
@@ -85,6 +92,72 @@ class GraphicalModel:
         """Whether a table can be computed: any can, within memory."""
         self.domain.check(clique)
         return True
+
+    @cached_property
+    def separators(self) -> list[Floats]:
+        """The counts of every node's separator."""
+        return [own.copy() for own in self.belief.separators(self.total)]
+
+    @cached_property
+    def marginals(self) -> Marginals:
+        """What tables are computed from."""
+        return Marginals(self.domain, self.tree, self.conditionals, self.separators)
+
+    def counts(self, clique: Iterable[str]) -> Floats:
+        """The table of counts over any clique, with axes in the order given; see `Marginals.counts`."""
+        return self.marginals.counts(clique)
+
+    def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
+        """The tables of many cliques at once, which is faster than one by one; see `Marginals.many`."""
+        return self.marginals.many(cliques)
+
+    def product(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
+        """Answers to a product of query blocks, one per attribute; see `Marginals.product`."""
+        return self.marginals.product(clique, blocks)
+
+    def conditional(self, clique: Iterable[str], given: Given) -> Floats:
+        """p(clique | given): probabilities where other attributes have the given code, or one of several."""
+        names = self.domain.check(clique)
+        table = self.marginals.restricted(names, codes_of(self.domain, given, names))
+        if not table.sum() > LEAST_PROBABILITY * self.total:
+            table = self._conditioned(given, 1.0).counts(names)
+        return np.asarray(table / table.sum())
+
+    def conditioned(self, given: Given) -> GraphicalModel:
+        """The model of the records that have the given code, or one of several, in each of some attributes.
+
+        Its total is what the model counts of them; rows drawn from it all have the evidence.
+        """
+        return self._conditioned(given)
+
+    def _conditioned(self, given: Given, total: float | None = None) -> GraphicalModel:
+        evidence = constraints_of(self.domain, given)
+        belief = Belief(self.tree, self.factors, fixed_tables(self.tree.domain, [*self.constraints, *evidence]))
+        belief.condition(self.potentials)
+        if belief.log_partition == -np.inf:
+            raise impossible(given)
+        if total is None:
+            total = self.total * float(np.exp(belief.log_partition - self.belief.log_partition))
+        constraints = merge(self.domain, [*self.constraints, *evidence])
+        return GraphicalModel(self.domain, self.tree, self.factors, self.potentials, total, constraints)
+
+    def entropy(self) -> float:
+        """-sum_x p(x) log p(x), in nats."""
+        return entropy(self.tree, self.conditionals, self.separators)
+
+    def log_probability(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> Floats:
+        """log p(x) of every row, -inf where the model excludes it.
+
+        Privacy: where the rows are private, so is the result.
+        """
+        return log_probability(self.tree, self.conditionals, codes)
+
+    def log_likelihood(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> float:
+        """The sum of log p(x) over rows; -inf where the model excludes one.
+
+        Privacy: where the rows are private, so is the result.
+        """
+        return float(self.log_probability(codes).sum())
 
     def synthesize_codes(self, rows: int, generator: np.random.Generator, *, method: Method = "rounding") -> Codes:
         """Rows of the model as codes, one array per attribute in domain order; see `draw_rows`."""

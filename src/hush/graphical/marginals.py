@@ -1,0 +1,193 @@
+"""Marginals: any table of a calibrated junction tree, one or many, and any product of query blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+from hush.errors import SizeError, WorkloadError, shown
+from hush.graphical.belief import Floats
+from hush.graphical.contraction import NamedTable, apply_blocks, joined
+from hush.graphical.junction_tree import JunctionTree
+from hush.graphical.node_tables import KEPT_CELLS, Kept, NodeTables
+from hush.graphical.routes import Message, Routes, Step
+from hush.linops import Dense, Identity, Kronecker, LinearOperator
+from hush.memory import available_memory, readable
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+MOST_AXES = 64  # of an array of numpy
+UNGUARDED = 1 << 23  # cells that are taken without asking how much memory is free
+
+
+class Marginals:
+    """Tables of p(x) = prod_k p(rest_k | separator_k), times the number of records.
+
+    `tree` is in tree order and may have its attributes in another order than `domain`, whose tables are asked for.
+
+    Reference: [HDMM, sec. 4.4.1 and 4.4.2].
+
+    >>> domain = Domain({"sex": 2, "smokes": 2})
+    >>> tree = JunctionTree.build(domain, [("sex",), ("smokes",)])
+    >>> conditionals = [np.array([[0.25, 0.75]])] * 2
+    >>> Marginals(domain, tree, conditionals, [np.array([80.0])] * 2).counts(("smokes", "sex")).tolist()
+    [[5.0, 15.0], [15.0, 45.0]]
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        tree: JunctionTree,
+        conditionals: Sequence[Floats],  # of every node, (cells of the separator, cells of the rest)
+        separators: Sequence[Floats],  # counts of every node's separator
+    ) -> None:
+        self._domain = domain
+        self._tree = tree
+        self._conditionals = conditionals
+        self._separators = separators
+
+    def counts(self, clique: Iterable[str]) -> Floats:
+        """The table of counts over any clique, with one axis per attribute in the order given.
+
+        Inside a node it is a sum of the node's table, otherwise variable elimination over the part of the tree that
+        matters. What it takes is known before: a table too large is refused.
+        """
+        names = self._checked(clique)
+        return self.many([names])[names]
+
+    def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
+        """The tables of many cliques, by clique as given; sums and messages that they share are computed once."""
+        asked = list(dict.fromkeys(self._checked(clique) for clique in cliques))
+        _check_cells(sum(map(self._domain.size, asked)), f"{len(asked)} tables", "ask for fewer at a time")
+        work = _Elimination(self._tree, self._conditionals, self._separators)
+        made: dict[frozenset[str], NamedTable] = {}
+        tables = {}
+        for names in sorted(asked, key=self._domain.size, reverse=True):
+            wanted = frozenset(names)
+            if wanted not in made:
+                made[wanted] = work.table(names)
+            tables[names] = made[wanted].ordered(names)
+        return {names: tables[names] for names in asked}
+
+    def product(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
+        """Answers to B_1 kron B_2 kron ... on a clique, one block per attribute, of any sign; one axis per block.
+
+        A block that has fewer rows than levels is applied as soon as nothing else needs the attribute, and levels that
+        a single row leaves out are never looked at, so that the table over the clique need not fit.
+
+        Reference: [HDMM, Alg. 4].
+        """
+        names = self._checked(clique)
+        _check_blocks(self._domain, names, blocks)
+        rows = [block.shape[0] for block in blocks]
+        _check_cells(math.prod(rows), f"{_of(names)} in {' x '.join(map(str, rows))} answers", "use fewer rows")
+        early, late, codes = {}, [], {}
+        for name, block in zip(names, blocks, strict=True):
+            if block.shape[0] == 1 < block.shape[1]:
+                row = block.dense()
+                codes[name] = np.flatnonzero(row[0]) if row.any() else np.zeros(1, dtype=np.int64)
+                block = Dense(row[:, codes[name]])
+            if block.shape[0] < block.shape[1]:
+                early[name] = block
+            late.append(Identity(block.shape[0]) if name in early else block)
+        work = _Elimination(self._tree, self._conditionals, self._separators, codes, early)
+        table = work.table(names).ordered(names)
+        return Kronecker(late).matmat(table.reshape(-1, 1)).reshape(rows) if late else table
+
+    def restricted(self, clique: Iterable[str], codes: Mapping[str, Integers]) -> Floats:
+        """The counts over a clique of the records that have one of the given codes in each of some other attributes."""
+        names = self._checked(clique)
+        _check_cells(self._domain.size(names), _of(names), "ask for fewer attributes")
+        sums = {name: Dense(np.ones((1, len(own)))) for name, own in codes.items() if len(own) > 1}
+        work = _Elimination(self._tree, self._conditionals, self._separators, codes, sums)
+        return work.table((*names, *codes)).ordered(names)
+
+    def _checked(self, clique: Iterable[str]) -> Clique:
+        names = self._domain.check(clique)
+        if len(names) > MOST_AXES:
+            raise SizeError(
+                f"{_of(names)} has {len(names)} axes, an array at most {MOST_AXES}; leave out attributes that are "
+                "summed over"
+            )
+        return names
+
+
+class _Elimination:
+    """Tables over one tree whose axes may be restricted to some codes, and blocks that are applied on the way."""
+
+    def __init__(
+        self,
+        tree: JunctionTree,
+        conditionals: Sequence[Floats],
+        separators: Sequence[Floats],
+        codes: Mapping[str, Integers] | None = None,
+        blocks: Mapping[str, LinearOperator] | None = None,
+    ) -> None:
+        self._blocks = {} if blocks is None else blocks
+        restricted = {} if codes is None else codes
+        levels = {name: len(restricted[name]) if name in restricted else tree.domain[name] for name in tree.domain}
+        rows = levels | {name: block.shape[0] for name, block in self._blocks.items()}
+        self._axes = [node.separator for node in tree.nodes]
+        self._routes = Routes(tree, levels, rows)
+        self._tables = NodeTables(tree, conditionals, separators, restricted)
+        self._kept: Kept[Message, NamedTable] = Kept(KEPT_CELLS)
+
+    def table(self, names: Clique) -> NamedTable:
+        """The table over some attributes."""
+        last = self._routes.last(frozenset(names))
+        _check_cells(
+            last.peak, f"{_of(names)} by way of its largest intermediate tables",
+            "ask for fewer attributes, give codes of some, or ask a product with few rows",
+        )  # fmt: skip
+        at_hand: dict[Message, NamedTable] = {}
+        missing: list[tuple[Message | None, Step]] = [(None, last)]
+        for _, step in missing:  # grows as it is read: what each step needs that is not kept from before
+            for join in step.joins:
+                found = self._kept.get(join.message)
+                if found is None:
+                    missing.append((join.message, self._routes.step(join.message)))
+                else:
+                    at_hand[join.message] = found
+        for message, step in reversed(missing[1:]):
+            assert message is not None  # noqa: S101
+            made = self._run(step, at_hand)
+            at_hand[message] = made
+            self._kept.put(message, made)
+        return self._run(last, at_hand)
+
+    def _run(self, step: Step, messages: dict[Message, NamedTable]) -> NamedTable:
+        own = self._tables.table(step.node, step.counts, step.own)
+        live = NamedTable.of(step.own, own.shape, own)
+        live = self._shrunk(live, step.first)
+        for join in step.joins:
+            live = self._shrunk(joined(live, messages.pop(join.message), join), join.shrunk)
+        return live
+
+    def _shrunk(self, live: NamedTable, names: Clique) -> NamedTable:
+        return apply_blocks(live, {name: self._blocks[name] for name in names}) if names else live
+
+
+def _of(names: Clique) -> str:
+    return f"the table over {shown(names)}"
+
+
+def _check_blocks(domain: Domain, names: Clique, blocks: Sequence[LinearOperator]) -> None:
+    if len(blocks) != len(names):
+        raise WorkloadError(f"{len(blocks)} blocks for {len(names)} attributes {names!r}; give one for each")
+    for name, block in zip(names, blocks, strict=True):
+        if not isinstance(block, LinearOperator):
+            raise WorkloadError(f"block {shown(block)} of {name!r}: expected a linear operator, such as Prefix(n)")
+        if block.shape[1] != domain[name]:
+            raise WorkloadError(
+                f"the block of {name!r} has {block.shape[1]} columns, the attribute {domain[name]} levels"
+            )
+
+
+def _check_cells(cells: int, what: str, remedy: str) -> None:
+    if cells > UNGUARDED and 8 * cells > (free := available_memory()):
+        size = readable(8 * cells) if cells < 2**80 else f"2^{math.log2(cells) + 3:.0f} bytes"
+        raise SizeError(f"{what} takes {size} ({shown(cells)} cells), {readable(free)} are free; {remedy}")
