@@ -36,21 +36,21 @@ from hush.graphical.junction_tree import JunctionTree
 Run = dict[str, Any]
 SINGLE, DOUBLE, PLAIN = (), ("--float64",), ("--plain",)
 MIRROR, ACCELERATED = "MirrorDescent", "UniversalAcceleratedMethod"
-PEER = (  # the first is mbi's recommendation
-    (MIRROR, SINGLE),
-    (MIRROR, DOUBLE),
+PEER = (  # by how soon they got there in earlier runs; the third is mbi's recommendation
     (ACCELERATED, SINGLE),
     (ACCELERATED, PLAIN),
+    (MIRROR, SINGLE),
     (ACCELERATED, DOUBLE),
+    (MIRROR, DOUBLE),
     ("DualAveraging", SINGLE),
 )
 GROWING = (
-    (MIRROR, SINGLE),
-    (MIRROR, DOUBLE),
     (ACCELERATED, SINGLE),
     (ACCELERATED, ("--cold",)),
+    (MIRROR, SINGLE),
+    (MIRROR, DOUBLE),
 )
-LONG = ("--seconds", 3600)
+OURS = ("mirror", "dual averaging")
 EVERY = {"a": 50, "b": 25, "c": 50, "d": 10, "e": 25}
 ITERATIONS = 1000  # mbi's own default, for the losses of a growing sequence
 ROWS = 1_000_000
@@ -120,9 +120,9 @@ def compare(problem: Problem, runs: list[Run], limit: float) -> tuple[Table, str
     late = math.inf
     for run, own in zip(runs, points, strict=True):
         hit, cost = reached(own, best), per_iteration(own)
-        kind = name_of(run).split()[0].split(".")[0]
+        kind = name_of(run) if name_of(run).startswith("hush") else "mbi"
         if hit:
-            times[kind].append(hit[0])
+            times.setdefault(kind, []).append(hit[0])
         elif kind == "mbi" and own[-1][0] >= limit:  # any other gave up by itself, and never gets there
             late = min(late, own[-1][0])
         table.add_row(
@@ -141,15 +141,17 @@ def compare(problem: Problem, runs: list[Run], limit: float) -> tuple[Table, str
     return table, f"mbi takes more than {late / ours:.1f} times as long; it did not get there"
 
 
-def grow(problem: Problem, runner: Runner) -> Table:
+def grow(problem: Problem, runner: Runner, peers: int) -> Table:
     """Thirty models: first what loss each can reach, then the time to within 0.1 % of it, warm and cold."""
-    first = [runner.hush(problem), runner.mbi(problem, ACCELERATED, *DOUBLE, "--iterations", ITERATIONS, *LONG)]
+    first = [runner.hush(problem)]
+    if peers > 1:
+        first.append(runner.mbi(problem, ACCELERATED, *DOUBLE, "--iterations", ITERATIONS))
     losses = [[min(point[2] for point in record["points"]) for record in run["records"]] for run in first]
     targets = [WITHIN * min(pair) for pair in itertools.zip_longest(*losses, fillvalue=math.inf)]
     aim = ("--targets", *targets)
     runs = [runner.hush(problem, *aim), runner.hush(problem, "--cold", *aim)]
-    for estimator, arguments in GROWING:
-        runs.append(runner.mbi(problem, estimator, *arguments, "--every", EVERY["e"], *LONG, *aim))
+    for estimator, arguments in GROWING[:peers]:
+        runs.append(runner.mbi(problem, estimator, *arguments, "--every", EVERY["e"], *aim))
     table = Table(title=f"{problem.name}: {len(targets)} models in one process, each to within 0.1 %")
     for column in ("", "start", "seconds", "CPU s", "iterations", "models run", "models reached", "peak MB"):
         table.add_column(column, justify="right" if column else "left")
@@ -190,17 +192,19 @@ def scale(runner: Runner, folder: Path) -> Iterator[Table]:
     yield table
 
 
-def tables(letters: Sequence[str], data: Path, runner: Runner, folder: Path) -> Iterator[Table | str]:
+def tables(letters: Sequence[str], data: Path, runner: Runner, folder: Path, peers: int) -> Iterator[Table | str]:
     makers = comparison(data)
     for letter in letters:
         problem = makers[letter]()
         problem.save(folder)
         if problem.first:
-            yield grow(problem, runner)
+            yield grow(problem, runner, peers)
             continue
         rows = ("--rows", ROWS) if letter == "b" else ()
         runs = [runner.hush(problem, *rows)]
-        for index, (estimator, precision) in enumerate(PEER):
+        if letter in "abc":
+            runs += [runner.hush(problem, "--estimator", estimator) for estimator in OURS]
+        for index, (estimator, precision) in enumerate(PEER[:peers]):
             more = rows if index == 0 else ()
             runs.append(runner.mbi(problem, estimator, *precision, "--every", EVERY[letter], *more))
         yield from compare(problem, runs, runner.seconds)
@@ -217,6 +221,7 @@ def main() -> None:
     parser.add_argument("--problems", nargs="*", default=list("abcde"), choices=list("abcde"))
     parser.add_argument("--scale", action="store_true", help="chains and triples of growing size, by hush alone")
     parser.add_argument("--seconds", type=float, default=900, help="the longest that a run may take")
+    parser.add_argument("--peers", type=int, default=len(PEER), help="how many ways to run mbi, likely ones first")
     parser.add_argument("--keep", type=Path, help="keep the problem files in this folder")
     options = parser.parse_args()
     if not options.scale and (options.data is None or options.peer is None):
@@ -225,7 +230,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         runner = Runner(folder, options.peer or "", options.seconds)
-        found = scale(runner, folder) if options.scale else tables(options.problems, options.data, runner, folder)
+        compared = (options.problems, options.data, runner, folder, options.peers)
+        found = scale(runner, folder) if options.scale else tables(*compared)
         for item in found:
             console.print(item)
 

@@ -13,27 +13,28 @@ from benchmarks.graphical_files import Array, Problem
 from benchmarks.graphical_trace import Clock, Trace, write
 
 
-def fit(problem: Problem, trace: Trace, total: float, start: Any) -> Any:
-    """The fitted model, by hush's own stopping rule. ADAPT HERE, and only here, if fitting is called in another way."""
+def fit(problem: Problem, trace: Trace, total: float, start: Any, estimator: Any) -> Any:
+    """The fitted model, by hush's own stopping rule or at the target."""
     from hush.domain import Domain
     from hush.graphical.fitting import fit_model
     from hush.graphical.measurement import Measurement
 
-    def callback(iteration: int, loss: float, marginals: dict[tuple[str, ...], Array]) -> None:
-        """Record the iterate; the tables have the axes of their keys."""
+    def callback(iteration: int, loss: float, marginals: dict[tuple[str, ...], Array]) -> bool:
+        """Record the iterate, and stop at the target; the tables have the axes of their keys."""
         tables = {frozenset(axes): (axes, table) for axes, table in marginals.items()}
 
         def marginal(clique: tuple[str, ...]) -> Array:
             axes, table = tables[frozenset(clique)]
             return table.transpose([axes.index(name) for name in clique])
 
-        trace.add(iteration, marginal)
+        return trace.add(iteration, marginal)
 
     measurements = [
         Measurement(clique, values, stddev)
         for clique, values, stddev in zip(problem.cliques, problem.values, problem.stddev, strict=True)
     ]
-    return fit_model(Domain(problem.sizes), measurements, total=total, start=start, callback=callback).value
+    domain = Domain(problem.sizes)
+    return fit_model(domain, measurements, total=total, start=start, estimator=estimator, callback=callback).value
 
 
 def synthetic(model: Any, rows: int) -> dict[str, float]:
@@ -54,8 +55,9 @@ def main() -> None:
     parser.add_argument("--started", type=float, required=True, help="time.time() when this process was asked for")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument(
-        "--targets", type=float, nargs="*", default=[], help="of each model, for the record; hush stops by itself"
+        "--targets", type=float, nargs="*", default=[], help="of each model; without, hush stops by itself"
     )
+    parser.add_argument("--estimator", default="natural")
     parser.add_argument("--cold", action="store_true", help="a growing sequence without warm starts")
     parser.add_argument("--rows", type=int, default=0, help="synthetic rows to draw from the fitted model")
     options = parser.parse_args()
@@ -66,13 +68,14 @@ def main() -> None:
     for index, part in enumerate(problem.models()):
         target = options.targets[index] if index < len(options.targets) else -1.0
         trace = Trace(part, clock, options.seconds, target)
-        model = fit(part, trace, part.total(), None if options.cold else model)
+        model = fit(part, trace, part.total(), None if options.cold else model, options.estimator)
         records.append(trace.record())
         if clock.now()[0] > options.seconds:
             break
     finished = clock.now()[0]
     rows = synthetic(model, options.rows) if options.rows else {}
-    write(options.output, estimator="hush", cold=options.cold, records=records, seconds=finished, synthetic=rows)
+    name = "hush" if options.estimator == "natural" else f"hush {options.estimator}"
+    write(options.output, estimator=name, cold=options.cold, records=records, seconds=finished, synthetic=rows)
 
 
 if __name__ == "__main__":
