@@ -15,6 +15,7 @@ from hush.archive import ArchiveReader, write_archive
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.measurement import Measurement
+from hush.graphical.model import GraphicalModel
 from hush.graphical.synthesis import METHODS, Method, decoded
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference.estimates import Array
@@ -100,6 +101,42 @@ class Model:
         names = self._names(attributes)
         counts = self.counts(names)
         return Answers.of_marginal(self.schema, names, counts, None, level, basis=Basis.NONE, notes=self._notes)
+
+    def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Array]:
+        """The counts over many cliques at once, which share their work."""
+        return self.distribution.many(self.domain.check(clique) for clique in cliques)
+
+    def conditional(self, clique: Iterable[str], given: Mapping[str, Any]) -> Answers:
+        """The probabilities of a clique's combinations where other columns are `given` in real values.
+
+        >>> import hush
+        >>> noisy = [hush.Measurement(("sex", "smokes"), [[30.0, 10.0], [35.0, 25.0]], stddev=0.1)]
+        >>> model = hush.fit(hush.Domain({"sex": 2, "smokes": 2}), noisy)
+        >>> model.conditional(("smokes",), {"sex": 0}).estimate.round(2).tolist()
+        [0.75, 0.25]
+        """
+        names, known = self.domain.check(clique), self._codes(given)
+        if isinstance(self.distribution, GraphicalModel):
+            found = self.distribution.conditional(names, known)
+        else:
+            table = self.counts((*names, *known))
+            for axis, codes in enumerate(known.values(), start=len(names)):
+                table = table.take(codes, axis=axis)
+            found = table.reshape(*self.domain.sizes(names), -1).sum(axis=-1)
+            if not found.sum() > 0:
+                raise DomainError(f"given={shown(given)} has probability zero under the model; give other values")
+        return Answers.of_marginal(self.schema, names, found / found.sum(), None, basis=Basis.NONE, notes=self._notes)
+
+    def entropy(self) -> float:
+        """-sum_x p(x) log p(x) in nats; of exact models only."""
+        return self._graphical("entropy").entropy()
+
+    def log_likelihood(self, codes: Mapping[str, Any]) -> float:
+        """The sum of log p(x) over rows of codes, an array for each column, in nats; of exact models only.
+
+        Privacy: where the rows are private, so is the result; it is no release.
+        """
+        return self._graphical("log_likelihood").log_likelihood(codes)
 
     def unbiased(self, *attributes: Any, level: float = 0.95) -> Answers:
         """The best linear unbiased estimate of a table from all measured tables that hold it, with exact errors.
@@ -192,6 +229,11 @@ class Model:
     def _unbiased(self) -> UnbiasedEstimates | None:
         tables = [one for one in self.measurements if one.query is None]
         return UnbiasedEstimates(self.domain, tables) if tables else None
+
+    def _graphical(self, what: str) -> GraphicalModel:
+        if not isinstance(self.distribution, GraphicalModel):
+            raise WorkloadError(f"{what}: the model is approximate and has no distribution; fit with method='exact'")
+        return self.distribution
 
     @property
     def _notes(self) -> tuple[str, ...]:

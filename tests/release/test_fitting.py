@@ -1,0 +1,218 @@
+"""hush.fit: noisy tables from anywhere become one model; what cannot is refused before any work."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hush
+from hush import Constraint, Domain, Measurement, queries
+from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
+from hush.linops import Dense
+
+DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
+PAIRS = [("a", "b"), ("b", "c")]
+
+
+def measured(*cliques: tuple[str, ...], seed: int = 1, stddev: float = 2.0) -> list[Measurement]:
+    """Noisy tables of 200 records that spread evenly."""
+    chance = np.random.Generator(np.random.PCG64(seed))
+    return [
+        Measurement(clique, 200 / DOMAIN.size(clique) + stddev * chance.normal(size=DOMAIN.sizes(clique)), stddev)
+        for clique in cliques
+    ]
+
+
+def table(clique: tuple[str, ...] = ("a", "b"), values: Any = None, stddev: Any = 1.0, **options: Any) -> Measurement:
+    return Measurement(clique, np.ones(DOMAIN.sizes(clique)) if values is None else values, stddev, **options)
+
+
+def loop(size: int) -> tuple[Domain, list[Measurement]]:
+    """Every pair of attributes, so that the only node of the tree is the whole domain."""
+    domain = Domain({f"x{i}": 40 for i in range(size)})
+    pairs = [(f"x{i}", f"x{j}") for i in range(size) for j in range(i)]
+    return domain, [Measurement(pair, np.ones((40, 40)), 1.0) for pair in pairs]
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: [table(values=np.ones((4, 3)))], DataError, r"shape \(4, 3\): expected \(3, 4\)"),
+        (lambda: [table(values=np.ones(11))], DataError, r"shape \(11,\): expected \(3, 4\)"),
+        (lambda: [table(values=np.full((3, 4), np.nan))], DataError, "NaN or infinite"),
+        (lambda: [table(values=np.full((3, 4), np.inf))], DataError, "NaN or infinite"),
+        (lambda: [table(values=[])], DataError, "empty"),
+        (lambda: [table(values=[["x"] * 4] * 3)], DataError, "real numbers"),
+        (lambda: [table(values=[[1.0], [1.0, 2.0]])], DataError, "every row of one length"),
+        (lambda: [table(stddev=0.0)], DataError, r"stddev=0\.0 .* finite number > 0"),
+        (lambda: [table(stddev=-1.0)], DataError, "finite number > 0"),
+        (lambda: [table(stddev=np.nan)], DataError, "finite number > 0"),
+        (lambda: [table(stddev="1")], DataError, "one number > 0"),
+        (lambda: [Measurement(("a", "x"), np.ones((3, 4)), 1.0)], DomainError, "'x' is not in the domain"),
+        (lambda: [Measurement(("a", "a"), np.ones((3, 3)), 1.0)], DomainError, "twice"),
+        (lambda: [table(noise="uniform")], DataError, "expected 'gaussian' or 'laplace'"),
+        (lambda: [table(query={"a": queries.prefix})], WorkloadError, "one for each attribute"),
+        (lambda: [table(query=Dense(np.ones((12, 5))))], WorkloadError, "5 columns: expected 12"),
+        (list, DataError, "no measurements"),
+        (lambda: [np.ones((3, 4))], DataError, "no measurement"),
+        (lambda: ["ab"], DataError, "no measurement"),
+    ],
+)
+def test_bad_measurements_are_refused(make: Any, error: type[HushError], text: str) -> None:
+    with pytest.raises(error, match=text):
+        hush.fit(DOMAIN, make())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"total": 0}, DataError, "above 0"),
+        ({"total": -5.0}, DataError, "above 0"),
+        ({"total": np.inf}, DataError, "finite"),
+        ({"total": "many"}, DataError, "expected a number of records"),
+        ({"total": True}, DataError, "expected a number of records"),
+        ({"method": "best"}, WorkloadError, "expected one of auto, exact, approximate"),
+        ({"estimator": "newton"}, WorkloadError, "estimator='newton'"),
+        ({"tolerance": 0.0}, WorkloadError, "tolerance"),
+        ({"tolerance": np.nan}, WorkloadError, "tolerance"),
+        ({"iterations": 0}, WorkloadError, "iterations=0"),
+        ({"iterations": 1.5}, WorkloadError, "iterations=1.5"),
+        ({"max_size_mb": 0}, SizeError, "expected megabytes"),
+        ({"max_size_mb": np.nan}, SizeError, "expected megabytes"),
+        ({"max_size_mb": 1e-5}, SizeError, r"drop it|drop these|max_size_mb = 1e-05"),
+        ({"loss": "hinge"}, WorkloadError, "loss"),
+        ({"start": 3}, WorkloadError, "start=3"),
+        ({"constraints": ["a"]}, DomainError, "expected a Constraint"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], error: type[HushError], text: str) -> None:
+    with pytest.raises(error, match=text):
+        hush.fit(DOMAIN, measured(*PAIRS), **options)
+
+
+@pytest.mark.parametrize("domain", [None, 3, "ab", ["a"], {"a": 3, "b": 4}])
+def test_what_is_neither_domain_nor_schema_is_refused(domain: Any) -> None:
+    with pytest.raises(HushError, match="expected a Schema or a Domain"):
+        hush.fit(domain, measured(("a", "b")))
+
+
+@pytest.mark.parametrize("method", ["exact", "auto"])
+def test_contradictory_zeros_are_refused(method: Any) -> None:
+    """Pairwise checks find the first; only exact inference finds three attributes that must all differ."""
+    rules = [Constraint.allow(DOMAIN, ("a", "b"), [(0, 0)]), Constraint.forbid(DOMAIN, ("b",), [(0,)])]
+    with pytest.raises(DomainError, match="no possible value"):
+        hush.fit(DOMAIN, measured(*PAIRS), constraints=rules, method=method)
+    three = Domain({"x": 2, "y": 2, "z": 2})
+    differ = [Constraint.forbid(three, pair, [(0, 0), (1, 1)]) for pair in [("x", "y"), ("y", "z"), ("x", "z")]]
+    with pytest.raises(DomainError, match="no combination of levels is left"):
+        hush.fit(three, [Measurement(("x",), [5.0, 5.0], 1.0)], constraints=differ, method=method)
+
+
+def test_a_model_beyond_memory_names_the_cliques_at_fault_at_once() -> None:
+    domain, measurements = loop(12)
+    start = time.process_time()
+    with pytest.raises(SizeError, match=r"largest table is over x\d.*max_size_mb") as refused:
+        hush.fit(domain, measurements, max_size_mb=80)
+    assert "approximate" in str(refused.value)
+    with pytest.raises(SizeError, match="takes"):  # the memory that is free, where no limit is given
+        hush.fit(domain, measurements)
+    assert time.process_time() - start < 60
+
+
+def test_errors_hold_no_noisy_tables_in_full() -> None:
+    with pytest.raises(HushError) as refused:
+        hush.fit(DOMAIN, [np.arange(10_000.0)])  # type: ignore[list-item]
+    assert len(str(refused.value)) < 300
+
+
+# what is fitted
+
+
+def test_without_noise_the_tables_are_recovered() -> None:
+    chance = np.random.Generator(np.random.PCG64(3))
+    cells = chance.integers(0, 30, size=DOMAIN.shape).astype(float)
+    given = [
+        Measurement(("b", "a"), cells.sum(axis=2).T, 0.01),
+        Measurement(("b", "c"), cells.sum(axis=0).ravel(), 0.01),
+    ]
+    model = hush.fit(DOMAIN, given)
+    assert model.exact
+    assert model.status == "solved"
+    assert model.total == pytest.approx(cells.sum(), abs=0.1)
+    np.testing.assert_allclose(model.counts(("a", "b")), cells.sum(axis=2), atol=0.1)
+    np.testing.assert_allclose(model.counts(("c", "b")), cells.sum(axis=0).T, atol=0.1)
+
+
+def test_one_measurement_may_come_alone_and_any_iterable_will_do() -> None:
+    (one,) = measured(("a", "b"))
+    alone, listed = hush.fit(DOMAIN, one), hush.fit(DOMAIN, iter([one]))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(alone.counts(("a", "b")), listed.counts(("a", "b")))
+
+
+def test_the_total_is_estimated_or_given() -> None:
+    given = [Measurement(("a",), [10.0, 20.0, 30.0], 1.0), Measurement(("c",), [33.0, 33.0], 1.0)]
+    # variances of the totals are 3 and 2
+    assert hush.fit(DOMAIN, given).total == pytest.approx((60 / 3 + 66 / 2) / (1 / 3 + 1 / 2))
+    fixed = hush.fit(DOMAIN, given, total=50)
+    assert fixed.total == 50.0
+    assert fixed.counts(()) == pytest.approx(50.0)
+
+
+def test_queries_and_laplace_noise_are_fitted_too() -> None:
+    ages = np.array([1.0, 3.0, 6.0, 10.0])
+    prefix = Measurement(("b",), ages, 0.01, query={"b": queries.prefix})
+    np.testing.assert_allclose(hush.fit(DOMAIN, [prefix]).counts(("b",)), [1, 2, 3, 4], atol=0.05)
+    heavy = [Measurement(("c",), values, 1.0, noise="laplace") for values in ([10.0, 5.0], [10.0, 5.0], [99.0, 5.0])]
+    # the median of three, where the mean would be near 40
+    np.testing.assert_allclose(hush.fit(DOMAIN, heavy, total=15.0).counts(("c",)), [10, 5], atol=1.0)
+
+
+def test_constraints_of_the_schema_and_of_the_call_are_kept_exactly() -> None:
+    schema = hush.Schema.from_domain(DOMAIN).with_constraints(Constraint.forbid(DOMAIN, ("a", "c"), [(0, 1)]))
+    extra = Constraint.forbid(DOMAIN, ("b", "c"), [(3, 0), (2, 0)])
+    model = hush.fit(schema, measured(*PAIRS), constraints=[extra])
+    assert model.counts(("a", "c"))[0, 1] == 0.0
+    assert model.counts(("c", "b"))[0, 2:].tolist() == [0.0, 0.0]
+    rows = model.synthesize(500, seed=1, method="sampling").to_pandas()
+    assert not ((rows["a"] == 0) & (rows["c"] == 1)).any()
+    assert not ((rows["b"] >= 2) & (rows["c"] == 0)).any()
+
+
+def test_going_on_from_a_model_takes_fewer_iterations() -> None:
+    given = measured(("a", "b"), ("b", "c"), ("a", "c"))
+    before = hush.fit(DOMAIN, given)
+    again = hush.fit(DOMAIN, given, start=before)
+    assert again.stats["iterations"] < before.stats["iterations"]
+    np.testing.assert_allclose(again.counts(("a", "c")), before.counts(("a", "c")), atol=0.2)
+    more = hush.fit(DOMAIN, [*given, *measured(("a", "b", "c"))], start=before)
+    assert more.status == "solved"
+
+
+@pytest.mark.parametrize("estimator", ["natural", "mirror", "dual averaging"])
+def test_every_estimator_finds_the_same_tables(estimator: Any) -> None:
+    given = measured(("a", "b"), ("b", "c"), ("a", "c"))
+    best = hush.fit(DOMAIN, given, tolerance=1e-4)
+    found = hush.fit(DOMAIN, given, estimator=estimator, tolerance=1e-2, iterations=20_000)
+    for clique in [("a", "b"), ("b", "c"), ("a", "c")]:
+        np.testing.assert_allclose(found.counts(clique), best.counts(clique), atol=0.3)
+
+
+def test_a_fit_that_is_stopped_says_so() -> None:
+    model = hush.fit(DOMAIN, measured(("a", "b"), ("b", "c"), ("a", "c")), tolerance=1e-9, iterations=1)
+    assert model.status != "solved"
+    assert model.status in repr(model)
+
+
+def test_the_same_input_gives_the_same_model() -> None:
+    first, second = (hush.fit(DOMAIN, measured(*PAIRS)) for _ in range(2))
+    np.testing.assert_array_equal(first.counts(("a", "c")), second.counts(("a", "c")))
+
+
+def test_attributes_that_were_not_measured_are_uniform() -> None:
+    model = hush.fit(DOMAIN, [Measurement(("a",), [10.0, 20.0, 30.0], 0.1)])
+    np.testing.assert_allclose(model.counts(("c",)), [30.0, 30.0], rtol=1e-3)
+    np.testing.assert_allclose(model.counts(("a", "c"))[:, 0], model.counts(("a",)) / 2)
