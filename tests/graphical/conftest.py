@@ -18,6 +18,7 @@ from hush.graphical.measurement import Measurement
 from hush.graphical.model import GraphicalModel, fixed_tables
 from hush.graphical.problem import Problem
 from hush.graphical.program import in_tree_order
+from hush.graphical.starting import independent_start
 from hush.testing.dense_model import DenseModel
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -82,6 +83,11 @@ class Case:
     def start(self, seed: int = 0, scale: float = 0.0) -> Floats:
         cells = sum(SMALL.size(clique) for clique in {SMALL.clique(clique) for clique in self.cliques})
         return scale * np.random.default_rng(seed).normal(size=cells)
+
+    def independent(self, problem: Problem) -> Floats:
+        """Where `fit_model` starts."""
+        factors = problem.loss.factors
+        return independent_start(factors, [one.on(factors.domain) for one in self.measurements], self.total)
 
 
 def marginal_of(table: Floats, clique: Clique, domain: Domain = SMALL) -> Floats:

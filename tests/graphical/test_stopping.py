@@ -51,3 +51,9 @@ def test_it_does_not_go_on_for_ever() -> None:
     values = np.array([1.0 + 0.5**i for i in range(60)])
     assert said(values.tolist()) < 1e-6
     assert said([3.0] * 30) == 0.0
+
+
+def test_decreases_that_grow_again_are_not_the_end() -> None:
+    """A plateau left at a growing pace: the next decrease is more than the windows and quarters promise in all."""
+    values = [1e6 * 0.1**i for i in range(21)] + [-(1e-5 * 2.6**i) for i in range(6)]
+    assert said(values) > 50 * (values[-2] - values[-1])

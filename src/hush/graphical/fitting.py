@@ -163,6 +163,8 @@ def _start(factors: Factors, placed: Sequence[Measurement], total: float, start:
 def _listed(measurements: Iterable[Measurement]) -> list[Measurement]:
     if isinstance(measurements, Measurement):
         raise DataError("one measurement was given alone: expected a list, such as [measurement]")
+    if not isinstance(measurements, Iterable):
+        raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
     given = list(measurements)
     for one in given:
         if not isinstance(one, Measurement):

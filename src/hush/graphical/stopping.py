@@ -34,7 +34,8 @@ class Remaining:
     r = d1 / d0, d1 r / (1 - r) would be left. That is exact for losses that shrink by a fixed factor where i, j, k are
     equally far apart: it is said twice, or d1 if that is more, with two windows of ten iterations. It is exact for
     losses that shrink as a power of k, as they do where cells go to zero, where i, j, k are a quarter, half and all of
-    the iterations. The larger of the two is what remains.
+    the iterations. The two halves of the last window show decreases that grow again, as they do after measurements of
+    little noise are met and those of much noise are not. The largest of the three is what remains.
     """
 
     def __init__(self, window: int = WINDOW) -> None:
@@ -49,7 +50,8 @@ class Remaining:
             return float("inf")
         d, steady = self._ahead(k - 2 * w, k - w, k)
         _, slowing = self._ahead(k // 4, k // 2, k)
-        return max(d, 2.0 * steady, slowing)
+        _, growing = self._ahead(k - w, k - w // 2, k)
+        return max(d, 2.0 * steady, slowing, growing)
 
     def _ahead(self, i: int, j: int, k: int) -> tuple[float, float]:
         """The last decrease, and the sum of all that would follow it."""

@@ -1,0 +1,104 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hush.constraints import Constraint
+from hush.domain import Domain
+from hush.errors import DomainError
+from hush.graphical.factors import Factors
+from hush.graphical.fitting import fit_model
+from hush.graphical.junction_tree import JunctionTree
+from hush.graphical.model import GraphicalModel, fixed_tables
+from hush.graphical.program import in_tree_order
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
+
+
+def model_of(constraints: tuple[Constraint, ...] = (), scale: float = 1.0) -> GraphicalModel:
+    cliques = [("a", "c"), ("b", "c")]
+    tree = in_tree_order(JunctionTree.build(DOMAIN, [*cliques, *(one.clique for one in constraints)]))
+    factors = Factors(tree.domain, cliques)
+    potentials = scale * np.random.default_rng(0).normal(size=factors.size)
+    return GraphicalModel(DOMAIN, tree, factors, potentials, 500.0, constraints)
+
+
+def test_what_a_model_says_of_itself() -> None:
+    model = model_of()
+    assert model.exact
+    assert model.cliques == (("a", "c"), ("b", "c"))
+    assert model.size_mb == pytest.approx(8e-6 * (2 * 4 + 3 * 4))
+    assert repr(model) == "GraphicalModel(2 cliques over 3 attributes, 0.00016 MB, total 500)"
+    assert model.covers(("a", "b", "c"))
+    with pytest.raises(DomainError, match="'x' is not in the domain"):
+        model.covers(("x",))
+
+
+def test_potentials_cannot_be_written() -> None:
+    model = model_of()
+    with pytest.raises(ValueError, match="read-only"):
+        model.potentials[0] = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        model.tables[model.factors.cliques[0]][...] = 0.0
+    with pytest.raises(TypeError):
+        model.tables["a",] = np.zeros(2)  # type: ignore[index]
+
+
+def test_conditionals_make_the_whole_table(counts_of: Any) -> None:
+    rule = Constraint.forbid(DOMAIN, ("a", "b"), [(0, 0), (1, 2)])
+    model = model_of((rule,))
+    own = model.tree.domain
+    letter = {name: chr(ord("a") + i) for i, name in enumerate(own)}
+    operands = [
+        table.reshape(own.sizes(node.axes)) for node, table in zip(model.tree.nodes, model.conditionals, strict=True)
+    ]
+    inputs = ",".join("".join(letter[name] for name in node.axes) for node in model.tree.nodes)
+    joint = np.einsum(f"{inputs}->{''.join(letter[name] for name in DOMAIN)}", *operands)
+    np.testing.assert_allclose(500.0 * joint, counts_of(model), rtol=1e-10)
+    assert (joint[0, 0] == 0).all()
+    assert (joint[1, 2] == 0).all()
+
+
+def test_rows_follow_the_model_and_its_zeros(counts_of: Any) -> None:
+    rule = Constraint.forbid(DOMAIN, ("a", "b"), [(0, 0), (1, 2)])
+    model = model_of((rule,), scale=2.0)
+    codes = model.synthesize_codes(20_000, np.random.Generator(np.random.PCG64(1)))
+    assert list(codes) == list(DOMAIN)
+    rows = np.zeros(DOMAIN.shape)
+    np.add.at(rows, tuple(codes.values()), 1)
+    assert (rows[0, 0] == 0).all()
+    assert (rows[1, 2] == 0).all()
+    np.testing.assert_allclose(rows / 20_000, counts_of(model) / 500.0, atol=2e-3)
+
+
+def test_a_model_that_excludes_every_record_is_refused_when_it_is_asked() -> None:
+    domain = Domain(dict.fromkeys("abc", 2))
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    rules = tuple(Constraint.forbid(domain, pair, [(0, 0), (1, 1)]) for pair in pairs)
+    tree = in_tree_order(JunctionTree.build(domain, pairs))
+    factors = Factors(tree.domain, pairs)
+    model = GraphicalModel(domain, tree, factors, np.zeros(factors.size), 1.0, rules)
+    with pytest.raises(DomainError, match="contradict each other"):
+        _ = model.belief
+
+
+def test_fixed_tables_follow_the_order_of_a_domain() -> None:
+    rule = Constraint.forbid(DOMAIN, ("a", "c"), [(0, 3)])
+    ((clique, table),) = fixed_tables(Domain({"c": 4, "b": 3, "a": 2}), [rule])
+    assert clique == ("c", "a")
+    assert table.flags.c_contiguous
+    expected = np.zeros((4, 2))
+    expected[3, 0] = -np.inf
+    np.testing.assert_array_equal(table, expected)
+
+
+def test_a_fitted_model_is_the_one_its_potentials_make(make_case: Any, counts_of: Any) -> None:
+    """It borrows the buffers of the fit, whose last evaluation may have been elsewhere."""
+    case = make_case(1)
+    fitted = fit_model(case.domain, case.measurements, total=case.total).value
+    again = GraphicalModel(
+        fitted.domain, fitted.tree, fitted.factors, np.array(fitted.potentials), fitted.total, fitted.constraints
+    )
+    for first, second in zip(fitted.conditionals, again.conditionals, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert counts_of(again).sum() == pytest.approx(case.total)
