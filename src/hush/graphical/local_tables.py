@@ -1,0 +1,56 @@
+"""One table from its margins: iterative proportional fitting, and which cliques are inside no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hush.domain import Clique
+from hush.graphical.factors import Array
+
+SWEEPS = 200
+CLOSE = 1e-6  # of the total: how well margins are met
+
+
+def proportional_fit(
+    clique: Clique, margins: Sequence[tuple[Clique, Array]], shape: tuple[int, ...], total: float, sweeps: int = SWEEPS
+) -> Array:
+    """The table of the largest entropy with the given margins, by iterative proportional fitting.
+
+    t <- t * margin / (margin of t), one margin after the other, until all are met or `sweeps` have passed: margins that
+    no joint table has are met in turns, and the last of them in the end. The total is always met.
+
+    >>> proportional_fit(("a", "b"), [(("a",), np.array([1.0, 3.0])), (("b",), np.array([2.0, 2.0]))], (2, 2), 4.0)
+    array([[0.5, 0.5],
+           [1.5, 1.5]])
+    """
+    cells = int(np.prod(shape))
+    table = np.full(shape, total / cells)
+    for _ in range(sweeps):
+        missed = 0.0
+        for kept, margin in margins:
+            outside = tuple(axis for axis, name in enumerate(clique) if name not in kept)
+            own = table.sum(axis=outside, keepdims=True)
+            wanted = margin.reshape(own.shape)
+            missed = max(missed, float(np.abs(own - wanted).sum()))
+            table *= np.divide(wanted, own, out=np.zeros_like(own), where=own > 0)
+        if missed <= CLOSE * total:
+            break
+    found = float(table.sum())
+    return table * (total / found) if found > 0 else np.full(shape, total / cells)
+
+
+def maximal(cliques: Iterable[Clique]) -> list[Clique]:
+    """The cliques that are inside no other, once each, in the order given.
+
+    >>> maximal([("a",), ("a", "b"), ("b", "c"), ("a", "b")])
+    [('a', 'b'), ('b', 'c')]
+    """
+    listed = list(dict.fromkeys(cliques))
+    holders: dict[str, set[int]] = {}
+    for place, clique in enumerate(listed):
+        for name in clique:
+            holders.setdefault(name, set()).add(place)
+    kept = [own for own in listed if own and len(set.intersection(*(holders[name] for name in own))) == 1]
+    return kept or listed[:1]
