@@ -1,4 +1,4 @@
-"""Files of plans and releases from strangers: each loads as what it shows, or is refused with an error of hush."""
+"""Files of plans, releases and models from strangers: each loads as what it shows or is refused, never a traceback."""
 
 import copy
 import hashlib
@@ -20,7 +20,7 @@ import hush
 from hush import queries
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError, HushError, SizeError
-from hush.loading import load_release
+from hush.loading import load_release, load_release_or_model
 from hush.mechanisms.residual import ResidualPlan, ResidualRelease
 from hush.privacy.events import GaussianEvent, compose
 from hush.release.statement import Statement
@@ -29,7 +29,7 @@ from hush.testing import TinyTable
 from hush.workloads import Workload
 
 DOMAIN = hush.Domain({"a": 3, "b": 2, "c": 5})
-KINDS = {"release": 1, "plan": 1}
+KINDS = {"release": 1, "plan": 1, "model": 1}
 Parts = tuple[str, dict[str, Any], dict[str, np.ndarray[Any, Any]]]
 
 
@@ -40,11 +40,19 @@ def small_plan() -> ResidualPlan:
     return made
 
 
+def small_model() -> hush.Model:
+    schema = hush.Schema.from_domain(DOMAIN).with_constraints(hush.Constraint.forbid(DOMAIN, ("a", "b"), [(0, 1)]))
+    tables = [hush.Measurement(("a", "c"), np.arange(15.0), 2.0), hush.Measurement(("b",), [60, 45], 1.0)]
+    prefix = hush.Measurement(("c",), [10, 30, 50, 80, 100], 3.0, query={"c": queries.prefix})
+    return hush.fit(schema, [*tables, prefix], constraints=[hush.Constraint.forbid(DOMAIN, ("c",), [(3,)])])
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder, plan = tmp_path_factory.mktemp("files"), small_plan()
     plan.save(folder / "plan.hush")
     plan.release(TinyTable(DOMAIN, [(0, 1, 4), (2, 0, 3)])).save(folder / "release.hush")
+    small_model().save(folder / "model.hush")
     return {kind: folder / f"{kind}.hush" for kind in KINDS}
 
 
@@ -205,9 +213,15 @@ def test_booleans_are_true_or_false(tmp_path: Path) -> None:
 def test_the_files_load(files: dict[str, Path]) -> None:
     assert isinstance(hush.load(files["plan"]), ResidualPlan)
     assert load_release(files["release"]).complete
+    assert isinstance(hush.load(files["model"]), hush.Model)
+    for kind in ("plan", "model"):
+        with pytest.raises(ArchiveError, match="is not a hush release"):
+            load_release(files[kind])
+    with pytest.raises(ArchiveError, match="is not a hush release or model"):
+        load_release_or_model(files["plan"])
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", ["plan", "release"])
 @pytest.mark.parametrize("asked", [Workload.kway(DOMAIN, 1), Workload.kway(DOMAIN, 3)])
 def test_the_measured_sets_are_those_of_the_workload(
     files: dict[str, Path], tmp_path: Path, kind: str, asked: Workload
@@ -363,6 +377,15 @@ def used(path: Path) -> str:
         assert found.strategy.closure == TermTable.of(found.workload).closure()
         assert found.rho <= Fraction(found.budget.rho) * (1 + Fraction(1, 10**9))
         assert all(line.isprintable() for line in str(found).split("\n"))
+    elif isinstance(found, hush.Model):
+        assert repr(found).isprintable()
+        for clique in [found.domain.attributes[:2], found.domain.attributes]:
+            counts = found.counts(clique)
+            assert counts.min() >= 0
+            assert counts.sum() == pytest.approx(found.total, rel=1e-6)
+        assert found.synthesize(20, seed=1).num_rows == 20
+        for one in found.measurements:
+            assert np.isfinite(found.unbiased(*one.clique).estimate).all()
     else:
         assert isinstance(found, ResidualRelease)
         assert found.answers.strategy.closure == TermTable.of(found.workload).closure()

@@ -107,7 +107,7 @@ def _tree(domain: Domain, axes: Sequence[Clique], parents: np.ndarray[Any, Any])
     rests = [own[len(separator) :] for own, separator in zip(axes, separators, strict=True)]
     order = [name for rest in rests for name in rest]
     if len(order) != len(domain) or set(order) != set(domain) or not all(rests[1:]):
-        raise ArchiveError("the file's tree is none: its nodes do not hold every attribute once and in one piece")
+        raise ArchiveError("the file's nodes do not hold every attribute once, so they are no tree; make it anew")
     ordered = domain.project(order)
     parts = zip(axes, separators, rests, parents.tolist(), strict=True)
     return JunctionTree(ordered, [Node(ordered.clique(own), *rest) for own, *rest in parts])
