@@ -22,11 +22,15 @@ from hush.graphical.residual_loss import placed
 from hush.graphical.spectrum import largest_eigenvalue
 from hush.graphical.stopping import TOLERANCE, allowance
 from hush.graphical.total import estimate_total
+from hush.linops import Kronecker, LinearOperator
 from hush.memory import available_memory, readable
 from hush.solution import SOLVED, Solution
 
 ITERATIONS = 2000
-SHARPEST = 1e-8  # of the loss that may remain: how near projections are taken in the end
+MOST_DENSE = 1 << 10  # columns of a query that is inverted for a start
+NEARNESS = 1e-4  # of the gap: how near projections are taken at first, and nearer where the gap stays
+SHARPEST = 1e-8  # of the loss that may remain: how near they are taken at most
+STAYS = 0.9  # a gap above this share of the one before
 LIGHTEST = 0.01  # weight of a table that nothing was measured of, beside the least weight of the others
 VECTORS = 10  # of the size of all tables, at most, at a time
 
@@ -81,7 +85,7 @@ def fit_locally(
     _check_memory(factors)
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
     allowed = _allowed(factors, forbidden)
-    counts = np.repeat(known / np.diff(factors.offsets), np.diff(factors.offsets))
+    counts = _start(factors, found, known)
     stats: dict[str, float] = {}
     status = SOLVED
     for width in (0.0,) if sharp.smooth else WIDTHS:
@@ -120,19 +124,23 @@ class _Task:
     def descend(self, start: Array) -> tuple[Array, dict[str, float], str]:
         """x <- nearest(w - gradient / weights), with momentum: w = x + beta (x - x_before), and restarts."""
         polytope, size = self.polytope, self.loss.factors.size
-        here, ahead, gradient = start, start.copy(), np.zeros(start.size)
+        here = polytope.nearest(start, gap=self.room, iterations=self.iterations).counts
+        ahead, gradient = here.copy(), np.zeros(start.size)
         multipliers = np.zeros(start.size)
-        lower, gap, pace, projections = -math.inf, math.inf, 1.0, 0
+        lower, gap, pace, projections, near = -math.inf, math.inf, 1.0, 0, self.room
+        nearness = NEARNESS
         for iteration in range(1, self.iterations + 1):
             value = self.loss.value_and_gradient(ahead[:size], gradient[:size])
             target = ahead - self._scaled(gradient)
-            near = self.room * max(0.5**iteration, SHARPEST)
             found = polytope.nearest(target, gap=near, multipliers=multipliers, iterations=self.iterations)
             projections += found.iterations
             lower = max(lower, self._lower_bound(value, gradient, ahead, found.agreeing, multipliers))
-            gap = self.loss.value(found.counts[:size]) - lower
-            if gap <= self.room:
+            before, gap = gap, self.loss.value(found.counts[:size]) - lower
+            if gap <= self.room or iteration == self.iterations:
                 break
+            if gap > STAYS * before:
+                nearness *= 0.5
+            near = max(nearness * gap, SHARPEST * self.room)
             step = found.counts - here
             if float(np.dot(self._weighted(ahead - found.counts), step)) > 0.0:
                 pace = 1.0
@@ -169,6 +177,24 @@ class _Task:
             f"after {self.iterations} iterations the loss may be {gap:.3g} above the least one, where {self.room:.3g} "
             "was asked for; raise iterations or tolerance"
         )
+
+
+def _start(factors: Factors, measurements: Sequence[Measurement], total: float) -> Array:
+    """What each table's measurements say of it by least squares, averaged by their noise; uniform where none does."""
+    flat = np.repeat(total / np.diff(factors.offsets), np.diff(factors.offsets))
+    precision = np.zeros(len(factors))
+    for one in measurements:
+        query = one.query
+        values = one.values.ravel()
+        if isinstance(query, LinearOperator):
+            if not isinstance(query, Kronecker) and query.shape[1] > MOST_DENSE:
+                continue
+            values = query.pinv() @ values
+        index = factors.index(one.clique)
+        precision[index] += 1 / one.variance
+        own = flat[factors.span(index)]
+        own += (values - own) / (one.variance * precision[index])
+    return flat
 
 
 def _bends(

@@ -10,10 +10,12 @@ from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical.factors import Array, Factors
+from hush.graphical.given import Given
 from hush.graphical.local_rows import MAX_SIZE_MB, fit_rows, mean_error, repaired
 from hush.graphical.local_tables import maximal, proportional_fit
 from hush.graphical.model import GraphicalModel
 from hush.graphical.synthesis import Codes, Method
+from hush.linops import Kronecker, LinearOperator
 from hush.memory import available_memory, readable
 from hush.solution import Solution
 
@@ -93,6 +95,24 @@ class LocalModel:
         home = self._home(ordered)
         table = self._margin(home, ordered) if home >= 0 else self._estimate(ordered)
         return np.transpose(table, [ordered.index(name) for name in names])
+
+    def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Array]:
+        """The tables of several cliques, each by `counts`."""
+        return {names: self.counts(names) for names in (self.domain.check(clique) for clique in cliques)}
+
+    def product(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Array:
+        """The answers to a product of query blocks on the table over a clique, one axis per block."""
+        names = self.domain.check(clique)
+        if len(blocks) != len(names):
+            raise WorkloadError(f"{len(blocks)} query blocks for {len(names)} attributes; give one each")
+        table = self.counts(names)
+        if not blocks:
+            return table
+        return (Kronecker(tuple(blocks)) @ table.ravel()).reshape([block.shape[0] for block in blocks])
+
+    def conditioned(self, given: Given) -> GraphicalModel:
+        """The records that have the given codes, by the exact model that rows are drawn from; see `row_model`."""
+        return self.row_model().value.conditioned(given)
 
     def table(self, index: int) -> Array:
         """The table of a clique by its place among `cliques`, in domain order."""
