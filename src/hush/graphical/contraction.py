@@ -11,6 +11,7 @@ import numpy as np
 from hush.domain import Clique
 from hush.graphical._sums import small_products
 from hush.graphical.belief import Floats
+from hush.graphical.buffers import Buffers
 from hush.graphical.routes import Join
 from hush.linops import Identity, Kronecker, LinearOperator
 
@@ -40,10 +41,18 @@ class NamedTable:
         moved = self.values.transpose([self.axes.index(name) for name in names if name in self.axes])
         return np.array(moved, order="C").reshape(self.sizes(names))
 
-    def matrices(self, *groups: Clique) -> Floats:
+    def matrices(self, groups: Sequence[Clique], buffers: Buffers) -> Floats:
         """The table with every group of attributes as one axis."""
-        places = [self.axes.index(name) for group in groups for name in group if name in self.axes]
-        return self.values.transpose(places).reshape([math.prod(self.sizes(group)) for group in groups])
+        moved = self.values.transpose(
+            [self.axes.index(name) for group in groups for name in group if name in self.axes]
+        )
+        sizes = [math.prod(self.sizes(group)) for group in groups]
+        try:
+            return moved.reshape(sizes, copy=False)
+        except ValueError:  # the axes of a group are apart
+            copied = buffers.empty(moved.shape)
+            copied[:] = moved
+            return copied.reshape(sizes)
 
     def sizes(self, names: Clique) -> tuple[int, ...]:
         """The lengths of some axes."""
@@ -51,21 +60,19 @@ class NamedTable:
         return tuple(shape.get(name, 1) for name in names)
 
 
-def joined(live: NamedTable, message: NamedTable, join: Join) -> NamedTable:
+def joined(live: NamedTable, message: NamedTable, join: Join, buffers: Buffers) -> NamedTable:
     """sum_summed live(batch, others, summed) message(batch, summed, far), by one matrix product for each batch."""
-    left = live.matrices(join.batch, join.others, join.summed)
-    right = message.matrices(join.batch, join.summed, join.far)
+    left = live.matrices((join.batch, join.others, join.summed), buffers)
+    right = message.matrices((join.batch, join.summed, join.far), buffers)
     b, o, s = left.shape
     z = right.shape[2]
-    if b == 1:
-        made = left[0] @ right[0]
-    elif s == 1:
-        made = left * right
-    elif o * s * z < FEW:
-        made = np.empty((b, o, z))
+    made = buffers.empty((b, o, z))
+    if s == 1:
+        np.multiply(left, right, out=made)
+    elif b > 1 and o * s * z < FEW:
         small_products(np.ascontiguousarray(left), np.ascontiguousarray(right), made)
     else:
-        made = left @ right
+        np.matmul(left, right, out=made)
     sizes = live.sizes(join.batch) + live.sizes(join.others) + message.sizes(join.far)
     return NamedTable.of(join.batch + join.others + join.far, sizes, made)
 

@@ -11,6 +11,7 @@ import numpy as np
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical.belief import Floats
+from hush.graphical.buffers import Buffers
 from hush.graphical.contraction import NamedTable, apply_blocks, joined
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.node_tables import KEPT_CELLS, Kept, NodeTables
@@ -64,13 +65,13 @@ class Marginals:
         asked = list(dict.fromkeys(self._checked(clique) for clique in cliques))
         _check_cells(sum(map(self._domain.size, asked)), f"{len(asked)} tables", "ask for fewer at a time")
         work = _Elimination(self._tree, self._conditionals, self._separators)
-        made: dict[frozenset[str], NamedTable] = {}
-        tables = {}
+        spellings: dict[frozenset[str], list[Clique]] = {}
         for names in sorted(asked, key=self._domain.size, reverse=True):
-            wanted = frozenset(names)
-            if wanted not in made:
-                made[wanted] = work.table(names)
-            tables[names] = made[wanted].ordered(names)
+            spellings.setdefault(frozenset(names), []).append(names)
+        tables: dict[Clique, Floats] = {}
+        for same in spellings.values():
+            table = work.table(same[0])
+            tables.update((names, table.ordered(names)) for names in same)
         return {names: tables[names] for names in asked}
 
     def product(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
@@ -134,6 +135,7 @@ class _Elimination:
         self._axes = [node.separator for node in tree.nodes]
         self._routes = Routes(tree, levels, rows)
         self._tables = NodeTables(tree, conditionals, separators, restricted)
+        self._buffers = Buffers()
         self._kept: Kept[Message, NamedTable] = Kept(KEPT_CELLS)
 
     def table(self, names: Clique) -> NamedTable:
@@ -164,7 +166,7 @@ class _Elimination:
         live = NamedTable.of(step.own, own.shape, own)
         live = self._shrunk(live, step.first)
         for join in step.joins:
-            live = self._shrunk(joined(live, messages.pop(join.message), join), join.shrunk)
+            live = self._shrunk(joined(live, messages.pop(join.message), join, self._buffers), join.shrunk)
         return live
 
     def _shrunk(self, live: NamedTable, names: Clique) -> NamedTable:
