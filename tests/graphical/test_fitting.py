@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from hush import queries
 from hush.constraints import Constraint
@@ -149,6 +150,49 @@ def test_absolute_loss_reaches_the_linear_program(make_case: Any, seed: int, tot
         assert least - 1e-7 <= found.stats["value"] <= least + slack
         assert found.stats["lower_bound"] <= least + 1e-7
         assert found.stats["gap"] == pytest.approx(found.stats["value"] - found.stats["lower_bound"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_kinds_of_noise_together(make_case: Any, counts_of: Any, seed: int) -> None:
+    """Against a quadratic program: |t| <= s for the Laplace numbers, squares for the others."""
+    case = make_case(seed, 100.0, deviations=(2.0,))
+    case.measurements = [
+        Measurement(o.clique, o.values, o.stddev, noise="laplace" if k % 2 else "gaussian")
+        for k, o in enumerate(case.measurements)
+    ]
+    b, y = case.dense.answers(case.measurements)
+    sharp = np.repeat([k % 2 for k in range(len(case.measurements))], [o.numbers for o in case.measurements]) == 1
+    n, m = b.shape[1], int(sharp.sum())
+
+    def mixed(x: np.ndarray, s: np.ndarray) -> float:
+        return 0.5 * float(np.sum((b[~sharp] @ x - y[~sharp]) ** 2)) + math.sqrt(2) * float(s.sum())
+
+    def slope(v: np.ndarray) -> np.ndarray:
+        return np.append(b[~sharp].T @ (b[~sharp] @ v[:n] - y[~sharp]), np.full(m, math.sqrt(2)))
+
+    wide = np.hstack([b[sharp], np.zeros((m, m))])
+    slack = np.hstack([np.zeros((m, n)), np.eye(m)])
+    ones = np.append(np.ones(n), np.zeros(m))
+    start = np.full(n, case.total / n)
+    exact = minimize(
+        lambda v: mixed(v[:n], v[n:]),
+        np.append(start, np.abs(b[sharp] @ start - y[sharp])),
+        jac=slope,
+        method="SLSQP",
+        bounds=[(0, None)] * (n + m),
+        constraints=[
+            {"type": "eq", "fun": lambda v: ones @ v - case.total, "jac": lambda v: ones},
+            {"type": "ineq", "fun": lambda v: slack @ v - (wide @ v - y[sharp]), "jac": lambda v: slack - wide},
+            {"type": "ineq", "fun": lambda v: slack @ v + (wide @ v - y[sharp]), "jac": lambda v: slack + wide},
+        ],
+        options={"maxiter": 500, "ftol": 1e-10},
+    )  # fmt: skip
+    assert exact.success
+    found = fit_model(case.domain, case.measurements, total=case.total)
+    assert found.solved
+    whole = counts_of(found.value).ravel()
+    assert found.stats["value"] == pytest.approx(mixed(whole, np.abs(b[sharp] @ whole - y[sharp])), rel=1e-8)
+    assert exact.fun - 1e-6 <= found.stats["value"] <= exact.fun + m * fitting.WIDTHS[-1] / math.sqrt(2) + 1e-3
 
 
 def squares(measurements: list[Measurement]) -> Any:

@@ -32,6 +32,7 @@ def test_every_table_is_added_once(sizes: list[int], drawn: list[set[str]]) -> N
     assert spread(groups, met, len(tables)) == [1] * len(tables)
     cliques = [*tables, *(group.clique for group in groups)]
     for k, group in enumerate(groups):
+        assert group.members
         assert all(member < len(tables) + k for member in group.members)
         assert all(set(cliques[member]) <= set(group.clique) for member in group.members)
         assert group.clique == domain.clique(group.clique)

@@ -5,6 +5,7 @@ import pytest
 
 from hush.graphical.measurement import Measurement
 from hush.graphical.problem import Problem
+from hush.testing.dense_model import DenseModel
 
 LOSSES = ["gaussian", "paper"]
 
@@ -38,6 +39,16 @@ def test_a_point_is_what_the_loss_says(make_case: Any, counts_at: Any) -> None:
     gradient = np.empty(theta.size)
     assert problem.loss.value_and_gradient(point.counts, gradient) == point.value
     np.testing.assert_array_equal(gradient, point.gradient)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_is_the_tangent_at_its_best_record(make_case: Any, seed: int) -> None:
+    case = make_case(seed)
+    problem = case.problem()
+    point = problem.point(case.start(seed, 1.0))
+    records = DenseModel(problem.loss.factors).sums(point.gradient)
+    expected = point.value + case.total * records.min() - point.gradient @ point.counts
+    assert problem.lower_bound(point) == pytest.approx(expected, rel=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(6))
