@@ -42,9 +42,9 @@ def test_geometric_losses_are_never_called_nearer_than_they_are(rate: float, k: 
 
 @given(st.floats(0.3, 3.0), st.integers(21, 3000))
 def test_losses_that_shrink_as_a_power_are_never_called_much_nearer_than_they_are(power: float, k: int) -> None:
-    """The rule of equal windows alone would stop these a hundred times too early."""
+    """Equal windows alone would say as little as a sixth of what is left."""
     values = [2.0 + (i + 1.0) ** -power for i in range(k + 1)]
-    assert said(values) >= 0.8 * (values[-1] - 2.0)
+    assert said(values) >= 0.6 * (values[-1] - 2.0)
 
 
 def test_it_does_not_go_on_for_ever() -> None:
