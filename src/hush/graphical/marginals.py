@@ -63,7 +63,7 @@ class Marginals:
     def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
         """The tables of many cliques, by clique as given; sums and messages that they share are computed once."""
         asked = list(dict.fromkeys(self._checked(clique) for clique in cliques))
-        _check_cells(sum(map(self._domain.size, asked)), f"{len(asked)} tables", "ask for fewer at a time")
+        _check_cells(sum(map(self._domain.size, asked)), _of(*asked), "ask for fewer attributes or tables")
         work = _Elimination(self._tree, self._conditionals, self._separators)
         spellings: dict[frozenset[str], list[Clique]] = {}
         for names in sorted(asked, key=self._domain.size, reverse=True):
@@ -142,7 +142,7 @@ class _Elimination:
         """The table over some attributes."""
         last = self._routes.last(frozenset(names))
         _check_cells(
-            last.peak, f"{_of(names)} by way of its largest intermediate tables",
+            last.peak, f"{_of(names)} with what is held on the way",
             "ask for fewer attributes, give codes of some, or ask a product with few rows",
         )  # fmt: skip
         at_hand: dict[Message, NamedTable] = {}
@@ -173,8 +173,8 @@ class _Elimination:
         return apply_blocks(live, {name: self._blocks[name] for name in names}) if names else live
 
 
-def _of(names: Clique) -> str:
-    return f"the table over {shown(names)}"
+def _of(*cliques: Clique) -> str:
+    return f"the table over {shown(cliques[0])}" if len(cliques) == 1 else f"{len(cliques)} tables"
 
 
 def _check_blocks(domain: Domain, names: Clique, blocks: Sequence[LinearOperator]) -> None:
@@ -192,4 +192,4 @@ def _check_blocks(domain: Domain, names: Clique, blocks: Sequence[LinearOperator
 def _check_cells(cells: int, what: str, remedy: str) -> None:
     if cells > UNGUARDED and 8 * cells > (free := available_memory()):
         size = readable(8 * cells) if cells < 2**80 else f"2^{math.log2(cells) + 3:.0f} bytes"
-        raise SizeError(f"{what} takes {size} ({shown(cells)} cells), {readable(free)} are free; {remedy}")
+        raise SizeError(f"{what}: {size} needed ({shown(cells)} cells), {readable(free)} free; {remedy}")
