@@ -129,6 +129,53 @@ def test_errors_hold_no_noisy_tables_in_full() -> None:
     assert len(str(refused.value)) < 300
 
 
+# where the exact model is too large
+
+
+def test_auto_takes_the_approximate_route_only_where_it_must() -> None:
+    given = measured(("a", "b"), ("b", "c"), ("a", "c"))
+    assert hush.fit(DOMAIN, given, method="auto").exact
+    small = hush.fit(DOMAIN, given, method="auto", max_size_mb=1.5e-4)
+    assert not small.exact
+    assert "approximate" in repr(small)
+    for clique in [("a", "b"), ("b", "c"), ("a", "c"), ("a", "b", "c")]:
+        assert small.counts(clique).min() >= 0
+        assert small.counts(clique).sum() == pytest.approx(small.total)
+    np.testing.assert_allclose(small.counts(("a", "b")).sum(axis=1), small.counts(("a", "c")).sum(axis=1), atol=1e-4)
+
+
+def test_a_model_beyond_memory_has_an_approximate_one() -> None:
+    domain, measurements = loop(8)
+    model = hush.fit(domain, measurements, method="auto", max_size_mb=80)
+    assert not model.exact
+    assert model.size_mb < 1
+    np.testing.assert_allclose(model.counts(("x0", "x5")), 1.0, atol=1e-3)
+
+
+def test_both_routes_agree_on_trees() -> None:
+    given = measured(*PAIRS)
+    exact, near = (hush.fit(DOMAIN, given, method=method, tolerance=1e-3) for method in ("exact", "approximate"))
+    for pair in PAIRS:
+        np.testing.assert_allclose(near.counts(pair), exact.counts(pair), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"measurements": []}, HushError, "no measurements"),
+        ({"total": -1.0}, DataError, "above 0"),
+        ({"tolerance": -1.0}, WorkloadError, "tolerance"),
+        ({"constraints": [Constraint.forbid(DOMAIN, ("b",), [(0,), (1,), (2,)]),
+                          Constraint.forbid(DOMAIN, ("a", "b"), [(i, 3) for i in range(3)])]}, DomainError, "possible"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_on_the_approximate_route_too(
+    options: dict[str, Any], error: type[HushError], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        hush.fit(DOMAIN, **{"measurements": measured(*PAIRS), "method": "approximate"} | options)
+
+
 # what is fitted
 
 

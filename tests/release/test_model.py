@@ -224,6 +224,42 @@ def test_rows_that_cannot_be_are_refused() -> None:
         model.conditional(("age",), {"sex": "male", "employed": True})
 
 
+# approximate models
+
+
+@pytest.fixture(scope="module")
+def approximate() -> Model:
+    pairs = [("sex", "age"), ("age", "income"), ("income", "sex")]
+    return hush.fit(SCHEMA, [Measurement(pair, table(*pair), 1.0) for pair in pairs], method="approximate")
+
+
+def test_approximate_models_answer_and_say_what_they_are(approximate: Model) -> None:
+    assert not approximate.exact
+    np.testing.assert_allclose(approximate.counts(("age", "sex")), table("age", "sex"), rtol=0.01)
+    for answers in (approximate.marginal("age"), approximate.sql("SELECT COUNT(*) FROM t WHERE age = 20")):
+        assert any("approximate" in note for note in answers.notes)
+    counted = approximate.sql("SELECT COUNT(*) FROM t WHERE age = 20 AND sex = 'male' AND employed")
+    assert counted.estimate[0] == pytest.approx(table("age", "sex")[0, 1] / 2, rel=0.02)
+    found = approximate.conditional(("age",), {"sex": "male"})
+    np.testing.assert_allclose(found.estimate, table("sex", "age")[1] / table("sex")[1], rtol=0.01)
+    assert set(approximate.tables([("sex",), ("age", "employed")])) == {("sex",), ("age", "employed")}
+
+
+def test_approximate_models_have_no_distribution(approximate: Model) -> None:
+    for ask in (approximate.entropy, lambda: approximate.log_likelihood({})):
+        with pytest.raises(WorkloadError, match="approximate"):
+            ask()
+
+
+def test_approximate_models_give_rows(approximate: Model) -> None:
+    rows = approximate.synthesize(seed=1)
+    found = hush.read(rows, SCHEMA).counts([("sex", "age")])[("sex", "age")]
+    assert np.abs(found - table("sex", "age")).sum() < 0.05 * CELLS.sum()
+    assert approximate.synthesize(50, seed=1) == approximate.synthesize(50, seed=1)
+    given = approximate.synthesize(50, given={"sex": "male"}, seed=1)
+    assert set(given["sex"].to_pylist()) == {"male"}
+
+
 def test_repr_says_what_it_is(model: Model) -> None:
     assert repr(model).startswith("Model(1 cliques over 4 attributes, exact, 0.000384 MB, total ")
     assert model.size_mb == pytest.approx(8e-6 * CELLS.size)

@@ -134,6 +134,63 @@ def test_numbers_that_json_has_not_are_kept(tmp_path: Path) -> None:
     assert np.isnan(stats["lower_bound"])
 
 
+# approximate models
+
+
+@pytest.fixture(scope="module")
+def approximate() -> Model:
+    rule = Constraint.forbid(DOMAIN, ("a", "d"), [(0, 0)])
+    given = measured([("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")])
+    return hush.fit(DOMAIN, given, method="approximate", constraints=[rule], seed=4)
+
+
+def test_approximate_models_are_the_same_bit_for_bit(approximate: Model, tmp_path: Path) -> None:
+    loaded = again(approximate, tmp_path / "x.hush")
+    assert not loaded.exact
+    for size in range(4):
+        for clique in itertools.combinations(DOMAIN, size):
+            np.testing.assert_array_equal(loaded.counts(clique), approximate.counts(clique))
+    for method in ("rounding", "sampling"):
+        assert loaded.synthesize(100, seed=5, method=method) == approximate.synthesize(100, seed=5, method=method)
+    assert loaded.counts(("a", "d"))[0, 0] == 0
+    assert repr(loaded) == repr(approximate)
+    loaded.save(tmp_path / "y.hush")
+    assert (tmp_path / "x.hush").read_bytes() == (tmp_path / "y.hush").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda _, a: a["tables"].__setitem__(0, -1.0), "negative counts"),
+        (lambda _, a: a["tables"].__setitem__(0, np.nan), "hold NaN"),
+        (lambda _, a: a["tables"].__setitem__(0, 500.0), "contradicts the others"),
+        (lambda _, a: a.update(tables=np.concatenate([a["tables"][:6][::-1], a["tables"][6:]])), "contradicts"),
+        (lambda _, a: a.update(tables=a["tables"][1:]), "another size"),
+        (lambda _, a: a.update(tables_members=a["tables_members"][::-1]), "another size|contradicts"),
+        (lambda m, _: m["model"].update(seed=-1), "no seed"),
+        (lambda m, _: m["model"].update(seed=2.0), "no seed"),
+        (lambda m, _: m["model"].pop("seed"), "do not fit together"),
+        (lambda m, _: m["model"].update(total=2.5), "contradicts the others"),
+        (lambda m, _: m["model"].update(exact=True), "'nodes_members' is missing"),
+    ],
+)
+def test_approximate_files_that_do_not_fit_together_are_refused(
+    approximate: Model, tmp_path: Path, change: Change, text: str
+) -> None:
+    approximate.save(tmp_path / "x.hush")
+    with pytest.raises(ArchiveError, match=text):
+        hush.load(changed(tmp_path / "x.hush", tmp_path / "y.hush", change))
+
+
+def test_tables_that_break_the_constraints_are_refused(tmp_path: Path) -> None:
+    free = hush.fit(DOMAIN, measured([("a", "b"), ("b", "c")]), method="approximate")
+    free.save(tmp_path / "x.hush")
+    rule = Constraint.forbid(DOMAIN, ("b",), [(1,)])
+    strict = Schema.from_domain(DOMAIN).with_constraints(rule).to_toml()
+    with pytest.raises(ArchiveError, match="contradicts"):
+        hush.load(changed(tmp_path / "x.hush", tmp_path / "y.hush", lambda m, _: m.update(schema=strict)))
+
+
 # files of strangers
 
 

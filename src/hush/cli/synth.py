@@ -42,7 +42,11 @@ WARNING = (
     help="Only rows with this value: a level, or a condition as in a schema, such as 'age={from = 18, to = 30}'; "
     "several values of one column mean any of them.",
 )
-@click.option("--max-size-mb", type=float, help="Largest exact model; beyond it an approximate one is made.")
+@click.option(
+    "--max-size-mb",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Largest exact model; beyond it an approximate one is made.",
+)
 def synth(
     file: Path,
     rows: int | None,

@@ -18,6 +18,7 @@ from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, SizeError
 from hush.graphical.factors import Array, Factors
 from hush.graphical.junction_tree import JunctionTree, Node
+from hush.graphical.local_model import LocalModel
 from hush.graphical.measurement import EXTREME, Measurement, Noise
 from hush.graphical.model import GraphicalModel
 from hush.memory import available_memory, readable
@@ -26,19 +27,25 @@ from hush.schema import Schema
 from hush.workloads.storage import pack_cliques, unpack_cliques
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+AGREEMENT = 1e-3  # of the total: how far apart tables of an approximate model may be on one attribute
 
 
 def pack_distribution(distribution: Distribution) -> tuple[dict[str, Any], Arrays]:
     """The manifest entry and the arrays of an exact or approximate model."""
     domain, entry = distribution.domain, {"exact": distribution.exact, "total": distribution.total}
+    if isinstance(distribution, LocalModel):
+        tables = [distribution.table(index).ravel() for index in range(len(distribution.cliques))]
+        arrays: Arrays = pack_cliques(domain, distribution.cliques, "tables")
+        arrays["tables"] = np.concatenate(tables)
+        return entry | {"seed": distribution._seed}, arrays | _pack_zeros(domain, distribution.constraints)
     if not isinstance(distribution, GraphicalModel):
         raise ArchiveError(f"a model of kind {type(distribution).__name__} cannot be saved; save what hush.fit gave")
     nodes = distribution.tree.nodes
-    arrays: Arrays = pack_cliques(domain, [node.axes for node in nodes], "nodes")
+    arrays = pack_cliques(domain, [node.axes for node in nodes], "nodes")
     arrays["parents"] = np.array([node.parent for node in nodes], dtype=np.int32)
     arrays |= pack_cliques(domain, distribution.factors.cliques, "factors")
     arrays["potentials"] = distribution.potentials
-    return entry, arrays | _pack_zeros(domain, distribution)
+    return entry, arrays | _pack_zeros(domain, distribution.constraints)
 
 
 def unpack_distribution(schema: Schema, entry: Any, archive: ArchiveReader) -> Distribution:
@@ -49,7 +56,7 @@ def unpack_distribution(schema: Schema, entry: Any, archive: ArchiveReader) -> D
         raise ArchiveError("the file's model states no total, or not whether it is exact; make it anew")
     constraints = merge(domain, (*schema.constraints, *_unpack_zeros(domain, archive)))
     if not exact:
-        raise ArchiveError("the file's model is approximate, which this hush cannot read; upgrade hush")
+        return _unpack_local(domain, entry, total, constraints, archive)
     tree = _tree(domain, unpack_cliques(domain, archive, "nodes"), archive.array("parents"))
     factors = Factors(tree.domain, unpack_cliques(domain, archive, "factors"))
     potentials = _flat(archive, "potentials", factors.size)
@@ -119,10 +126,34 @@ def _shared(own: Clique, parent: Clique) -> Clique:
     return own[: next((place for place, name in enumerate(own) if name not in held), len(own))]
 
 
-def _pack_zeros(domain: Domain, distribution: GraphicalModel) -> Arrays:
+def _unpack_local(
+    domain: Domain, entry: Any, total: float, constraints: Sequence[Constraint], archive: ArchiveReader
+) -> LocalModel:
+    """Tables that are not negative, zero where they must be, and agree on every attribute that they share."""
+    factors = Factors(domain, unpack_cliques(domain, archive, "tables"))
+    tables, seed = _flat(archive, "tables", factors.size), entry["seed"]
+    if type(seed) is not int or not 0 <= seed < 2**63 or not len(factors) or (tables < 0).any():
+        raise ArchiveError("the file's tables have negative counts, or no seed; make it anew")
+    known: dict[str, Array] = {}
+    for clique, table in zip(factors.cliques, factors.tables(tables), strict=True):
+        agree = abs(float(table.sum()) - total) <= AGREEMENT * total
+        for axis, name in enumerate(clique):
+            own = table.sum(axis=tuple(other for other in range(len(clique)) if other != axis))
+            before = known.setdefault(name, own)
+            agree = agree and bool(np.abs(own - before).max() <= AGREEMENT * total)
+        for one in constraints:
+            if set(one.clique) <= set(clique):
+                outside = tuple(axis for axis, name in enumerate(clique) if name not in one.clique)
+                agree = agree and not table.sum(axis=outside)[~one.allowed].any()
+        if not agree:
+            raise ArchiveError(f"the file's table over {clique!r} contradicts the others; make it anew")
+    return LocalModel(factors, tables, total, constraints, seed=seed)
+
+
+def _pack_zeros(domain: Domain, constraints: Sequence[Constraint]) -> Arrays:
     """Which combinations the constraints leave possible."""
-    tables = [one.allowed.ravel() for one in distribution.constraints]
-    arrays: Arrays = pack_cliques(domain, [one.clique for one in distribution.constraints], "constraints")
+    tables = [one.allowed.ravel() for one in constraints]
+    arrays: Arrays = pack_cliques(domain, [one.clique for one in constraints], "constraints")
     return arrays | {"allowed": np.concatenate(tables) if tables else np.zeros(0, dtype=np.bool_)}
 
 

@@ -1,0 +1,234 @@
+"""hush synth: rows from a release or a model file; and hush query on a model."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import csv
+
+import hush
+from hush import Budget, Ledger, Measurement, Workload
+from hush.cli.main import main
+from hush.cli.row_files import write_rows
+from hush.datasets import people, people_schema
+from hush.errors import HushError
+from hush.privacy.entropy import NotPrivateEntropy
+
+SCHEMA = people_schema()
+PAIRS = [("sex", "region"), ("region", "employed"), ("education",), ("income",)]
+
+
+def run(*args: Any) -> Result:
+    return CliRunner().invoke(main, [str(arg) for arg in args])
+
+
+def release_file(path: Path, *, seeded: bool = False) -> Path:
+    plan = hush.plan(Workload.marginals(SCHEMA.domain, PAIRS), Budget(rho=0.5), mechanism="residual")
+    table = hush.read(people(2000, seed=5), SCHEMA)
+    plan.release(table, entropy=NotPrivateEntropy(seed=1) if seeded else None).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return release_file(tmp_path_factory.mktemp("release") / "people.hush")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model.hush"
+    table = hush.read(people(2000, seed=5), SCHEMA).counts(PAIRS)
+    hush.fit(SCHEMA, [Measurement(clique, table[clique], 0.5) for clique in PAIRS]).save(path)
+    return path
+
+
+def counts(path: Path, clique: tuple[str, ...]) -> np.ndarray:
+    return hush.read(str(path), SCHEMA).counts([clique])[clique]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.PARQUET"])
+def test_rows_are_written_and_the_model_described(release: Path, tmp_path: Path, name: str) -> None:
+    done = run("synth", release, "--rows", 1500, "-o", tmp_path / name, "--seed", 1)
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"Wrote 1,500 rows to {tmp_path / name}; nothing was spent."
+    assert lines[1].startswith("Model: exact, ")
+    assert lines[1].endswith("fit solved.")
+    assert "too small" in lines[2]
+    reader = csv.read_csv if name.endswith("csv") else pyarrow.parquet.read_table
+    rows = reader(tmp_path / name)
+    assert (rows.num_rows, rows.column_names) == (1500, list(SCHEMA.domain))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_rows_can_be_read_with_the_schema_and_look_like_the_table(model: Path, tmp_path: Path) -> None:
+    assert run("synth", model, "-o", tmp_path / "rows.csv").exit_code == 0
+    exact = hush.read(people(2000, seed=5), SCHEMA).counts([("sex", "region")])[("sex", "region")]
+    assert np.abs(counts(tmp_path / "rows.csv", ("sex", "region")) - exact).max() <= 5
+
+
+def test_as_many_rows_as_there_are_records(model: Path, tmp_path: Path) -> None:
+    done = run("synth", model, "-o", tmp_path / "rows.parquet")
+    assert abs(pyarrow.parquet.read_metadata(tmp_path / "rows.parquet").num_rows - 2000) < 10
+    assert done.stdout.startswith("Wrote 2,00") or done.stdout.startswith("Wrote 1,99")
+
+
+@pytest.mark.parametrize("method", ["rounding", "sampling"])
+def test_a_seed_makes_the_same_file(model: Path, tmp_path: Path, method: str) -> None:
+    for name in ("x.csv", "y.csv"):
+        assert run("synth", model, "--rows", 300, "--method", method, "--seed", 3, "-o", tmp_path / name).exit_code == 0
+    assert (tmp_path / "x.csv").read_bytes() == (tmp_path / "y.csv").read_bytes()
+
+
+def test_pieces_are_written_one_after_the_other(model: Path, tmp_path: Path) -> None:
+    pieces = hush.load(model).batches(40, seed=1, chunk_rows=7)  # type: ignore[union-attr]
+    seen: list[int] = []
+    assert write_rows(tmp_path / "rows.csv", pieces, seen.append) == 40
+    assert seen == [7, 14, 21, 28, 35, 40]
+    assert csv.read_csv(tmp_path / "rows.csv").num_rows == 40
+
+
+def test_no_rows_are_a_file_with_a_header(model: Path, tmp_path: Path) -> None:
+    assert run("synth", model, "--rows", 0, "-o", tmp_path / "rows.csv").exit_code == 0
+    assert (tmp_path / "rows.csv").read_text().count("\n") == 1
+
+
+def test_given_values_are_kept(model: Path, tmp_path: Path) -> None:
+    given = ["region=North", "region=East", "employed=true", "income={from = 0, to = 10000}", "age=30"]
+    options = [part for text in given for part in ("--given", text)]
+    done = run("synth", model, "--rows", 200, "-o", tmp_path / "rows.parquet", *options)
+    assert done.exit_code == 0, done.stderr
+    rows = pyarrow.parquet.read_table(tmp_path / "rows.parquet")
+    assert set(rows["region"].to_pylist()) == {"North", "East"}
+    assert set(rows["employed"].to_pylist()) == {True}
+    assert set(rows["age"].to_pylist()) == {30}
+    assert all(0 <= value < 10_000 for value in rows["income"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--given", "region"], "expected COLUMN=VALUE"),
+        (["--given", "regoin=North"], "did you mean 'region'?"),
+        (["--given", "region=Nort"], "did you mean 'North'?"),
+        (["--given", "age=200"], "outside 0 .. 99"),
+        (["--given", "age={from = 1"], "none of its levels"),
+        (["--given", "age=1\nx = 2"], "none of its levels"),
+        (["--rows", "-3"], "--rows"),
+        (["--rows", "many"], "--rows"),
+        (["--seed", "-3"], "--seed"),
+        (["--method", "guessing"], "--method"),
+        (["--max-size-mb", "3"], "leave --max-size-mb out"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(model: Path, tmp_path: Path, options: list[str], text: str) -> None:
+    done = run("synth", model, "-o", tmp_path / "rows.csv", *options)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert text in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_that_no_model_can_keep_is_said(release: Path, tmp_path: Path) -> None:
+    done = run("synth", release, "-o", tmp_path / "rows.csv", "--max-size-mb", "-1")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "--max-size-mb" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["rows", "rows.txt", "rows.hush", "rows.csv.gz"])
+def test_names_say_which_kind_of_file_is_wanted(model: Path, tmp_path: Path, name: str) -> None:
+    done = run("synth", model, "-o", tmp_path / name)
+    assert done.exit_code == 2
+    assert "ends in .csv or .parquet" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_not_replaced(model: Path, tmp_path: Path) -> None:
+    kept, ledger, own = tmp_path / "mine.csv", tmp_path / "budget.csv", tmp_path / "model.csv"
+    kept.write_text("mine")
+    Ledger(ledger, cap=Budget(rho=1.0))
+    own.write_bytes(model.read_bytes())
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert "exists already" in run("synth", model, "-o", kept).stderr
+    assert "is a ledger" in run("synth", model, "-o", ledger, "--force").stderr
+    assert "is read by this command" in run("synth", own, "-o", own, "--force").stderr
+    assert "is no folder" in run("synth", model, "-o", tmp_path / "none" / "x.csv").stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert run("synth", model, "--rows", 3, "-o", kept, "--force").exit_code == 0
+    assert kept.read_text().count("\n") == 4
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device"), MemoryError()])
+def test_a_stopped_write_leaves_the_old_file_and_no_half_one(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    output = tmp_path / "rows.csv"
+    output.write_text("old")
+    true = hush.Model.batches
+
+    def stopped(self: Any, rows: int, **options: Any) -> Any:
+        yield next(iter(true(self, 10, **options)))
+        raise error
+
+    monkeypatch.setattr(hush.Model, "batches", stopped)
+    done = run("synth", model, "--rows", 100, "-o", output, "--force")
+    assert done.exit_code in (2, 70, 130)
+    assert output.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+    if isinstance(error, OSError):
+        assert "No space left" in done.stderr
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hush.cli.row_files.tempfile.mkstemp", full)
+    with pytest.raises(HushError, match="No space left on device; choose another place"):
+        write_rows(tmp_path / "rows.csv", [], lambda _: None)
+
+
+def test_seeded_noise_is_called_out(tmp_path: Path) -> None:
+    file = release_file(tmp_path / "test.hush", seeded=True)
+    done = run("synth", file, "--rows", 5, "-o", tmp_path / "rows.csv")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("hush: NOT PRIVATE")
+
+
+def test_what_is_neither_release_nor_model_is_refused(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.hush"
+    hush.plan(Workload.marginals(SCHEMA.domain, PAIRS), Budget(rho=0.5)).save(plan)
+    (tmp_path / "bad.hush").write_bytes(b"PK\x03\x04 not an archive")
+    for name in ("plan.hush", "bad.hush", "none.hush"):
+        done = run("synth", tmp_path / name, "-o", tmp_path / "rows.csv")
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert not (tmp_path / "rows.csv").exists()
+
+
+# hush query on a model
+
+
+def test_a_model_answers_sql_without_errors(model: Path) -> None:
+    done = run("query", model, "SELECT sex, COUNT(*) FROM t WHERE employed GROUP BY sex", "--format", "csv")
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == '"sex","estimate","std_error","lower","upper","basis"'
+    assert [line.split(",")[-1] for line in lines[1:]] == ['"none"', '"none"']
+    assert "errors are not known" in run("query", model, "SELECT COUNT(*) FROM t").stdout
+
+
+def test_a_model_has_no_terms(model: Path) -> None:
+    done = run("query", model, "--term", 0)
+    assert done.exit_code == 2
+    assert "is a model, which has no workload; ask SQL" in done.stderr
+
+
+def test_a_model_is_no_plan(model: Path, tmp_path: Path) -> None:
+    csv.write_csv(people(20, seed=1), tmp_path / "people.csv")
+    SCHEMA.save(tmp_path / "people.toml")
+    options = ["--schema", tmp_path / "people.toml", "--plan", model, "-o", tmp_path / "x.hush"]
+    done = run("release", tmp_path / "people.csv", *options)
+    assert done.exit_code == 2
+    assert "is a model, not a plan" in done.stderr
