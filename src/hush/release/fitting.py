@@ -9,6 +9,7 @@ from hush.constraints import Constraint
 from hush.domain import Domain
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical.fitting import Estimator, fit_model
+from hush.graphical.local_fit import fit_locally
 from hush.graphical.loss import Loss
 from hush.graphical.measurement import Measurement
 from hush.graphical.model import GraphicalModel
@@ -87,7 +88,10 @@ def fit(
         except SizeError:
             if method == "exact":
                 raise
-    raise SizeError("the approximate route is not there yet")
+    near: Solution[Distribution] = fit_locally(
+        schema.domain, given, total=total, loss=loss, constraints=rules, tolerance=tolerance, seed=seed
+    )
+    return Model(schema, near, given)
 
 
 def _started(start: Model | None) -> GraphicalModel | None:

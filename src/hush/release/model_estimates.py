@@ -31,8 +31,6 @@ class Distribution(Protocol):
     @property
     def size_mb(self) -> float: ...
 
-    def covers(self, clique: Iterable[str]) -> bool: ...
-
     def counts(self, clique: Iterable[str]) -> Array: ...
 
     def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Array]: ...
@@ -56,10 +54,11 @@ class ModelEstimates:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        return (self.domain.attributes,) if self._distribution.exact else self._distribution.cliques
+        return (self.domain.attributes,)
 
     def covers(self, clique: Clique) -> bool:
-        return self._distribution.covers(clique)
+        self.domain.check(clique)
+        return True
 
     def for_sums(self, clique: Clique, coefficients: Array, groups: int) -> Estimates | None:
         return None
