@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import entr
 
 from hush.errors import DataError, shown
 from hush.graphical.belief import Floats
@@ -34,8 +33,10 @@ def entropy(
         step = max(1, CHUNK_CELLS // table.shape[1])
         weights = counts / counts.sum()
         for start in range(0, len(table), step):
-            found += float(weights[start : start + step] @ entr(table[start : start + step]).sum(axis=1))
-    return found
+            p = table[start : start + step]
+            logs = np.log(p, out=np.zeros(p.shape), where=p > 0)
+            found -= float(weights[start : start + step] @ (p * logs).sum(axis=1))
+    return found + 0.0  # never -0.0
 
 
 def log_probability(
