@@ -1,0 +1,173 @@
+"""Release.model and Release.synthesize: the releases of every mechanism passed through a model."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hush
+from hush import Budget, Constraint, Domain, Workload, queries
+from hush.errors import InterruptedRelease, SizeError, WorkloadError
+from hush.mechanisms import HDMM, Direct, Matrix
+from hush.mechanisms.plan import Plan
+from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.query import Counts
+from hush.schema import Schema
+from hush.testing import TinyTable
+
+DOMAIN = Domain({"a": 2, "b": 4, "c": 3})
+CHANCE = np.random.Generator(np.random.PCG64(3))
+ROWS = [(int(a), int((a + b) % 4), int(b % 3)) for a, b in CHANCE.integers(0, (2, 4), size=(300, 2))]
+PAIRS = [("a", "b"), ("b", "c")]
+ASKED = Workload.marginals(DOMAIN, PAIRS) + Workload.product(DOMAIN, {"b": queries.prefix, "c": queries.identity})
+CASES: dict[str, tuple[Any, Budget]] = {
+    "residual": ("residual", Budget(rho=1.0)),
+    "hdmm": (HDMM(noise="gaussian"), Budget(rho=1.0)),
+    "matrix": (Matrix(noise="gaussian"), Budget(rho=1.0)),
+    "direct": (Direct(noise="gaussian"), Budget(rho=1.0)),
+    "direct, laplace": (Direct(noise="laplace"), Budget(epsilon=2.0)),
+    "matrix, laplace": (Matrix(noise="laplace"), Budget(epsilon=2.0)),
+}
+
+
+class Constrained(TinyTable):
+    """A table of codes whose owner says that (0, 0) is impossible for (a, b); the noisy counts do not know."""
+
+    @property
+    def schema(self) -> Schema:
+        return super().schema.with_constraints(Constraint.forbid(DOMAIN, ("a", "b"), [(0, 0)]))
+
+
+class Stopping(TinyTable):
+    """A table whose second read is interrupted from the keyboard."""
+
+    def counts(self, cliques: Sequence) -> Counts:
+        if self.reads:
+            raise KeyboardInterrupt
+        return super().counts(cliques)
+
+
+@cache
+def planned(name: str) -> Plan:
+    mechanism, budget = CASES[name]
+    return hush.plan(ASKED, budget, mechanism=mechanism)
+
+
+@cache
+def released(name: str, kind: type[TinyTable] = TinyTable) -> hush.Release:
+    return planned(name).release(kind(DOMAIN, ROWS), entropy=NotPrivateEntropy(seed=11))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tables_are_near_the_unbiased_ones_not_negative_and_consistent(name: str) -> None:
+    release = released(name)
+    model = release.model()
+    assert model.exact
+    assert model.status == "solved"
+    assert model.total == pytest.approx(max(float(release.counts(())), 1.0))
+    for pair in PAIRS:
+        own = model.counts(pair)
+        assert own.min() >= 0
+        assert own.sum() == pytest.approx(model.total)
+        deviation = release.marginal(*pair).std_error.reshape(own.shape)
+        assert (np.abs(own - release.counts(pair)) <= 6 * deviation).all()
+    np.testing.assert_allclose(model.counts(("a", "b")).sum(axis=0), model.counts(("b", "c")).sum(axis=1))
+    assert model.counts(("a", "c")).shape == (2, 3)  # which no mechanism measured
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_model_is_nearer_to_the_table_than_its_noise(name: str) -> None:
+    """Non-negativity and consistency can only help: every row has c = (b - a) mod 4 mod 3, so many cells are empty."""
+    release, exact = released(name), TinyTable(DOMAIN, ROWS).counts(PAIRS)
+    model = release.model(tolerance=0.01)
+    for pair in PAIRS:
+        error = np.abs(model.counts(pair) - exact[pair])
+        assert error.mean() <= 4 * release.marginal(*pair).std_error.mean()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_constraints_of_the_schema_are_kept_exactly(name: str) -> None:
+    release = released(name, Constrained)
+    assert release.counts(("a", "b"))[0, 0] > 10  # the claim is wrong, and kept all the same
+    model = release.model()
+    assert model.counts(("a", "b"))[0, 0] == 0.0
+    rows = release.synthesize(400, seed=1, method="sampling").to_pandas()
+    assert not ((rows["a"] == 0) & (rows["b"] == 0)).any()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_meet_the_tables_of_the_model(name: str) -> None:
+    release = released(name)
+    rows = release.synthesize(seed=2)
+    assert rows.num_rows == round(release.model().total)
+    found = hush.read(rows, release.schema).counts([("a", "b")])[("a", "b")]
+    assert np.abs(found - release.model().counts(("a", "b"))).max() <= 3
+    assert release.synthesize(10, given={"b": [1, 2]}, seed=1)["b"].to_pandas().isin([1, 2]).all()
+
+
+def test_the_likelihood_of_the_residuals_is_used_not_that_of_tables() -> None:
+    """Where nothing is negative the model's tables are the unbiased estimates themselves."""
+    rows = [(a, b, c) for a in range(2) for b in range(4) for c in range(3)] * 40
+    plan = hush.plan(Workload.marginals(DOMAIN, PAIRS), Budget(rho=5.0), mechanism="residual")
+    release = plan.release(TinyTable(DOMAIN, rows), entropy=NotPrivateEntropy(seed=1))
+    model = release.model(tolerance=1e-5)
+    for pair in PAIRS:
+        np.testing.assert_allclose(model.counts(pair), release.counts(pair), atol=0.01)
+
+
+def test_cliques_restrict_the_model() -> None:
+    release = released("residual")
+    model = release.model([("a", "b")])
+    assert all(set(clique) <= {"a", "b"} for clique in model.cliques)
+    np.testing.assert_allclose(model.counts(("c",)), model.total / 3)
+    with pytest.raises(WorkloadError, match="nothing was measured inside"):
+        released("matrix").model([("a",)])
+    with pytest.raises(hush.HushError, match="not in the domain"):
+        release.model([("x",)])
+
+
+def test_a_model_too_large_is_refused_or_approximate() -> None:
+    release = released("residual")
+    with pytest.raises(SizeError, match="max_size_mb"):
+        release.model(method="exact", max_size_mb=1e-4)
+    near = release.model(max_size_mb=1e-4)
+    assert not near.exact
+    for pair in PAIRS:
+        assert near.counts(pair).min() >= 0
+        deviation = release.marginal(*pair).std_error.reshape(near.counts(pair).shape)
+        assert (np.abs(near.counts(pair) - release.counts(pair)) <= 6 * deviation).all()
+    assert near.synthesize(50, seed=1).num_rows == 50
+    assert not release.model(method="approximate").exact
+
+
+@pytest.mark.parametrize("name", ["residual", "direct, laplace"])
+def test_an_interrupted_release_gives_the_model_of_what_it_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", 10)
+    with pytest.raises(InterruptedRelease) as stopped:
+        planned(name).release(Stopping(DOMAIN, ROWS))
+    partial = stopped.value.release
+    assert isinstance(partial, hush.Release)
+    assert not partial.complete
+    model = partial.model()
+    assert len(model.cliques) < len(released(name).model().cliques)
+    assert model.counts(DOMAIN.attributes).min() >= 0
+    assert partial.synthesize(20, seed=1).num_rows == 20
+
+
+def test_a_loaded_release_gives_the_same_model(tmp_path: Any) -> None:
+    release = released("hdmm")
+    release.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    assert isinstance(loaded, hush.Release)
+    for pair in PAIRS:
+        np.testing.assert_array_equal(loaded.model().counts(pair), release.model().counts(pair))
+    assert loaded.synthesize(100, seed=4) == release.synthesize(100, seed=4)
+
+
+def test_an_empty_table_has_a_model_too() -> None:
+    release = planned("residual").release(TinyTable(DOMAIN, []))
+    model = release.model()
+    assert model.total >= 1.0
+    assert model.counts(("a", "b")).min() >= 0
