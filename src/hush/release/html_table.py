@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from hush.printable import printable
-from hush.release.text_table import error_line, interval_cells, label_cells, value_texts
+from hush.release.text_table import error_line, has_errors, interval_cells, label_cells, value_texts
 
 if TYPE_CHECKING:
     from hush.release.answers import Answers
@@ -22,6 +22,10 @@ def html_table(answers: Answers, rows: int = ROWS) -> str:
     columns = [[_tag("td", cell, "left") for cell in cells[1:]] for cells in labels]
     for quantity in answers.quantities:
         left, right = value_texts(quantity, shown)
+        if not has_errors(quantity):
+            heads.append(_tag("th", printable(quantity.name), "right"))
+            columns.append([_tag("td", cell, "right") for cell in left])
+            continue
         heading, *intervals = interval_cells(answers, quantity, shown)
         heads += [_tag("th", printable(quantity.name), "right"), _tag("th", heading, "right")]
         columns.append([_tag("td", f"{a} ± {b}", "right") for a, b in zip(left, right, strict=True)])

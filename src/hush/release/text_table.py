@@ -26,7 +26,6 @@ SAID = {
     Basis.EXACT: "exact",
     Basis.APPROXIMATE: "approximate (delta method)",
     Basis.BOUND: "an upper bound",
-    Basis.NONE: "not known",
 }
 Cells = list[str]  # a column: its heading, then one text per row
 
@@ -36,7 +35,9 @@ def text_table(answers: Answers, width: int = WIDTH, rows: int = ROWS) -> str:
     shown = min(len(answers), rows)
     labels = [label_cells(answers, place, shown) for place in range(len(answers.groups))]
     values = [_value_cells(quantity, shown) for quantity in answers.quantities]
-    intervals = [interval_cells(answers, quantity, shown) for quantity in answers.quantities]
+    intervals = [
+        interval_cells(answers, quantity, shown) if has_errors(quantity) else None for quantity in answers.quantities
+    ]
     names = [printable(name) for name in (*(group.name for group in answers.groups), *answers.names)]
     columns, left_out = _fit(labels, values, intervals, names, width)
     lines = [(" " * GAP).join(line).rstrip() for line in zip(*columns, strict=True)]
@@ -49,10 +50,15 @@ def text_table(answers: Answers, width: int = WIDTH, rows: int = ROWS) -> str:
     return "\n".join([*lines, *(line for text in footer for line in _wrapped(text, width))])
 
 
+def has_errors(quantity: Quantity) -> bool:
+    """Whether its standard errors are known at all; without them only estimates are shown."""
+    return quantity.basis is not Basis.NONE
+
+
 def error_line(answers: Answers) -> str:
     """What stands behind the ± sign."""
-    kinds = dict.fromkeys(SAID[quantity.basis] for quantity in answers.quantities)
-    return f"± one standard error, {' or '.join(kinds)}"
+    kinds = dict.fromkeys(SAID[quantity.basis] for quantity in answers.quantities if has_errors(quantity))
+    return f"± one standard error, {' or '.join(kinds)}" if kinds else "standard errors are not known"
 
 
 def label_cells(answers: Answers, place: int, shown: int) -> Cells:
@@ -64,6 +70,8 @@ def label_cells(answers: Answers, place: int, shown: int) -> Cells:
 def _value_cells(quantity: Quantity, shown: int) -> Cells:
     """`estimate ± std_error`, aligned at the sign."""
     left, right = value_texts(quantity, shown)
+    if not has_errors(quantity):
+        return [printable(quantity.name), *left]
     wide, narrow = max(map(cell_len, left), default=0), max(map(cell_len, right), default=0)
     return [printable(quantity.name), *(f"{a:>{wide}} ± {b:>{narrow}}" for a, b in zip(left, right, strict=True))]
 
@@ -121,13 +129,17 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _fit(
-    labels: Sequence[Cells], values: Sequence[Cells], intervals: Sequence[Cells], names: Sequence[str], width: int
+    labels: Sequence[Cells],
+    values: Sequence[Cells],
+    intervals: Sequence[Cells | None],
+    names: Sequence[str],
+    width: int,
 ) -> tuple[list[Cells], list[str]]:
     """Padded columns that fit the width, and the names of those left out.
 
     Intervals go first, then labels are shortened, then the last values and at last the last labels are left out.
     """
-    both = [cells for pair in zip(values, intervals, strict=True) for cells in pair]
+    both = [cells for pair in zip(values, intervals, strict=True) for cells in pair if cells is not None]
     if _total([*labels, *both]) <= width:
         return _padded(labels, both), []
     heads, tails = list(labels), [_shortened([cells], LONGEST_VALUE)[0] for cells in values]
