@@ -94,6 +94,12 @@ def test_bad_options_are_refused(options: dict[str, Any], error: type[HushError]
         hush.fit(DOMAIN, measured(*PAIRS), **options)
 
 
+@pytest.mark.parametrize("measurements", [None, 3, {"a": 1}, "ab"])
+def test_what_is_no_list_of_measurements_is_refused(measurements: Any) -> None:
+    with pytest.raises(DataError, match="hush.Measurement"):
+        hush.fit(DOMAIN, measurements)
+
+
 @pytest.mark.parametrize("domain", [None, 3, "ab", ["a"], {"a": 3, "b": 4}])
 def test_what_is_neither_domain_nor_schema_is_refused(domain: Any) -> None:
     with pytest.raises(HushError, match="expected a Schema or a Domain"):
@@ -165,6 +171,11 @@ def test_both_routes_agree_on_trees() -> None:
         ({"measurements": []}, HushError, "no measurements"),
         ({"total": -1.0}, DataError, "above 0"),
         ({"tolerance": -1.0}, WorkloadError, "tolerance"),
+        ({"iterations": 0}, WorkloadError, "iterations=0"),
+        ({"max_size_mb": -1}, SizeError, "expected megabytes"),
+        ({"max_size_mb": np.nan, "method": "auto"}, SizeError, "expected megabytes"),
+        ({"max_size_mb": True, "method": "auto"}, SizeError, "expected megabytes"),
+        ({"start": 3}, WorkloadError, "start=3"),
         ({"constraints": [Constraint.forbid(DOMAIN, ("b",), [(0,), (1,), (2,)]),
                           Constraint.forbid(DOMAIN, ("a", "b"), [(i, 3) for i in range(3)])]}, DomainError, "possible"),
     ],
@@ -220,8 +231,8 @@ def test_queries_and_laplace_noise_are_fitted_too() -> None:
 
 def test_constraints_of_the_schema_and_of_the_call_are_kept_exactly() -> None:
     schema = hush.Schema.from_domain(DOMAIN).with_constraints(Constraint.forbid(DOMAIN, ("a", "c"), [(0, 1)]))
-    extra = Constraint.forbid(DOMAIN, ("b", "c"), [(3, 0), (2, 0)])
-    model = hush.fit(schema, measured(*PAIRS), constraints=[extra])
+    extra: Any = Constraint.forbid(DOMAIN, ("b", "c"), [(3, 0), (2, 0)])
+    model = hush.fit(schema, measured(*PAIRS), constraints=extra)  # one may come alone
     assert model.counts(("a", "c"))[0, 1] == 0.0
     assert model.counts(("c", "b"))[0, 2:].tolist() == [0.0, 0.0]
     rows = model.synthesize(500, seed=1, method="sampling").to_pandas()

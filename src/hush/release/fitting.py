@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 
 from hush.constraints import Constraint
 from hush.domain import Domain
-from hush.errors import SizeError, WorkloadError, shown
+from hush.errors import DataError, SizeError, WorkloadError, shown
 from hush.graphical.fitting import Estimator, fit_model
-from hush.graphical.local_fit import fit_locally
+from hush.graphical.local_fit import ITERATIONS, fit_locally
 from hush.graphical.loss import Loss
 from hush.graphical.measurement import Measurement
 from hush.graphical.model import GraphicalModel
@@ -66,8 +66,14 @@ def fit(
     schema = domain if isinstance(domain, Schema) else Schema.from_domain(domain_and_constraints(domain)[0])
     if method not in ROUTES:
         raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
+    limited = isinstance(max_size_mb, int | float) and not isinstance(max_size_mb, bool) and max_size_mb > 0
+    if max_size_mb is not None and not limited:
+        raise SizeError(f"max_size_mb={shown(max_size_mb)}: expected megabytes, a number above 0, or None")
+    before = _started(start)
+    if not isinstance(measurements, Iterable | Measurement):
+        raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
     given = [measurements] if isinstance(measurements, Measurement) else list(measurements)
-    rules = (*schema.constraints, *constraints)
+    rules = (*schema.constraints, *([constraints] if isinstance(constraints, Constraint) else constraints))
     if method != "approximate":
         try:
             found: Solution[Distribution] = fit_model(
@@ -76,7 +82,7 @@ def fit(
                 total=total,
                 loss=loss,
                 constraints=rules,
-                start=_started(start),
+                start=before,
                 max_size_mb=max_size_mb,
                 estimator=estimator,
                 tolerance=tolerance,
@@ -89,7 +95,14 @@ def fit(
             if method == "exact":
                 raise
     near: Solution[Distribution] = fit_locally(
-        schema.domain, given, total=total, loss=loss, constraints=rules, tolerance=tolerance, seed=seed
+        schema.domain,
+        given,
+        total=total,
+        loss=loss,
+        constraints=rules,
+        tolerance=tolerance,
+        iterations=ITERATIONS if iterations is None else iterations,
+        seed=seed,
     )
     return Model(schema, near, given)
 
