@@ -8,8 +8,9 @@ from itertools import combinations
 
 import numpy as np
 
-from hush.constraints import Constraint, check_constraints
+from hush.constraints import Constraint, check_constraints, merge
 from hush.domain import Clique, Domain
+from hush.errors import DomainError
 
 
 def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | None:
@@ -74,3 +75,12 @@ def _message(emptied: Clique, near: list[Clique]) -> str:
     what = f"value of {emptied[0]!r}" if len(emptied) == 1 else f"combination of {', '.join(map(repr, emptied))}"
     names = ", ".join(map(repr, near[:4])) + (f" and {len(near) - 4} more" if len(near) > 4 else "")
     return f"the constraints leave no possible {what}; relax one of those over {names}"
+
+
+def checked(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
+    """The constraints, one for each clique; refused where they are found to contradict each other."""
+    merged = merge(domain, constraints)
+    found = contradiction(domain, merged)
+    if found is not None:
+        raise DomainError(found)
+    return merged

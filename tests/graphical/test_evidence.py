@@ -59,7 +59,7 @@ def test_without_noise_the_values_are_the_queries_on_the_counts(name: str) -> No
     assert found
     for one in found:
         rows = design(one)
-        np.testing.assert_allclose(one.on(DOMAIN).values.ravel(), rows @ cells, atol=9 * one.stddev)
+        np.testing.assert_allclose(one.on(DOMAIN).values.ravel(), rows @ cells, atol=9 * one.stddev + 2.5)  # steps of 1
         assert one.stddev < 1.5 * np.abs(rows).max()
 
 

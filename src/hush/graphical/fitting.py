@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
-from hush.consistency import contradiction
-from hush.constraints import Constraint, merge
+from hush.consistency import checked
+from hush.constraints import Constraint
 from hush.domain import Domain
 from hush.errors import DataError, DomainError, WorkloadError, shown
 from hush.graphical.belief import Belief, Floats
@@ -17,7 +15,7 @@ from hush.graphical.dual_averaging import dual_averaging
 from hush.graphical.elimination import RESTARTS
 from hush.graphical.factors import Factors
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.loss import AbsoluteLoss, Loss, MarginalLoss, SumLoss, loss_of
+from hush.graphical.loss import Loss, MarginalLoss, loss_of
 from hush.graphical.measurement import Measurement
 from hush.graphical.mirror_descent import mirror_descent, subgradient_descent
 from hush.graphical.model import GraphicalModel, fixed_tables
@@ -26,9 +24,10 @@ from hush.graphical.natural_descent import natural_descent
 from hush.graphical.problem import Callback, Point, Problem
 from hush.graphical.program import in_tree_order, with_domain
 from hush.graphical.reordered_loss import ReorderedLoss
+from hush.graphical.smoothing import WIDTHS, rounded_off
 from hush.graphical.starting import independent_start, warm_start
 from hush.graphical.stopping import TOLERANCE, allowance
-from hush.graphical.total import estimate_total
+from hush.graphical.total import checked_total, estimate_total
 from hush.memory import available_memory
 from hush.solution import Solution
 
@@ -41,7 +40,6 @@ ESTIMATORS: dict[str, Solver] = {
     "dual averaging": dual_averaging,
 }
 MEMORY_SHARE = 0.2  # of what is free, for the tables of a model where no limit is given
-WIDTHS = (1.0, 0.2, 0.04)  # of the rounding-off of absolute losses, in standard deviations, one after the other
 
 
 def fit_model(
@@ -77,8 +75,8 @@ def fit_model(
     if start is not None and start.domain != domain:
         raise DomainError("start is a model of another domain; leave it out, or give one of the same attributes")
     placed = [one.on(domain) for one in given]
-    forbidden = _checked_constraints(domain, constraints)
-    known = _checked_total(total) if total is not None else estimate_total(domain, placed)[0]
+    forbidden = checked(domain, constraints)
+    known = checked_total(total) if total is not None else estimate_total(domain, placed)[0]
     cliques = [*(one.clique for one in placed), *(one.clique for one in forbidden)]
     if isinstance(loss, MarginalLoss):
         cliques += loss.factors.cliques
@@ -114,12 +112,12 @@ def _solve(
     """
     if problem.loss.smooth:
         return ESTIMATORS[estimator](problem, first, tolerance=tolerance, **options)
-    if _rounded(problem.loss, 1.0) is None:
+    if rounded_off(problem.loss, 1.0) is None:
         near = mirror_descent(problem, first, tolerance=tolerance, **options)
         return subgradient_descent(problem, near.value.potentials, tolerance=tolerance, **options)
     sharp, potentials, found, iterations = problem.loss, first, None, 0.0
     for width in WIDTHS:
-        smooth = _rounded(sharp, width)
+        smooth = rounded_off(sharp, width)
         assert smooth is not None  # noqa: S101  (the same kinds of losses as a moment ago)
         problem.loss = smooth
         found = ESTIMATORS[estimator](problem, potentials, tolerance=tolerance, **options)
@@ -132,21 +130,6 @@ def _solve(
     bound = found.stats["lower_bound"]  # of the rounded loss, which is nowhere above the sharp one
     stats = {**found.stats, "iterations": iterations, "value": last.value, "gap": last.value - bound}
     return Solution(value=last, status=found.status, stats=stats)
-
-
-def _rounded(loss: MarginalLoss, width: float) -> MarginalLoss | None:
-    """The loss with its corners rounded off, where that is known."""
-    if loss.smooth:
-        return loss
-    if isinstance(loss, AbsoluteLoss):
-        return loss.smoothed(width)
-    if isinstance(loss, ReorderedLoss):
-        inner = _rounded(loss.loss, width)
-        return None if inner is None else ReorderedLoss(inner, loss.factors.domain)
-    if isinstance(loss, SumLoss):
-        parts = [_rounded(part, width) for part in loss.losses]
-        return SumLoss([part for part in parts if part is not None]) if all(parts) else None
-    return None
 
 
 def _loss(domain: Domain, ordered: Domain, given: Sequence[Measurement], loss: Loss) -> MarginalLoss:
@@ -172,19 +155,3 @@ def _listed(measurements: Iterable[Measurement]) -> list[Measurement]:
     if not given:
         raise DataError("no measurements: expected at least one hush.Measurement; without any there is nothing to fit")
     return given
-
-
-def _checked_constraints(domain: Domain, constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    merged = merge(domain, constraints)
-    found = contradiction(domain, merged)
-    if found is not None:
-        raise DomainError(found)
-    return merged
-
-
-def _checked_total(total: float) -> float:
-    if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
-        raise DataError(f"total={shown(total)}: expected a number of records above 0, or None to estimate it")
-    if not (math.isfinite(total) and total > 0):
-        raise DataError(f"total={shown(total)}: expected a finite number of records above 0, or None to estimate it")
-    return float(total)

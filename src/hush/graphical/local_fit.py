@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.consistency import contradiction
-from hush.constraints import Constraint, merge
+from hush.consistency import checked
+from hush.constraints import Constraint
 from hush.domain import Clique, Domain
-from hush.errors import DataError, DomainError, SizeError, WorkloadError, shown
+from hush.errors import DomainError, SizeError, WorkloadError, shown
 from hush.graphical.factors import Array, Factors
-from hush.graphical.fitting import WIDTHS
 from hush.graphical.local_model import LocalModel
 from hush.graphical.local_polytope import Booleans, LocalPolytope
-from hush.graphical.loss import AbsoluteLoss, Loss, MarginalLoss, SumLoss, loss_of
+from hush.graphical.loss import Loss, MarginalLoss, loss_of
 from hush.graphical.measurement import Measurement
 from hush.graphical.residual_loss import placed
+from hush.graphical.smoothing import WIDTHS, rounded_off
 from hush.graphical.spectrum import largest_eigenvalue
 from hush.graphical.stopping import TOLERANCE, allowance
-from hush.graphical.total import estimate_total
+from hush.graphical.total import checked_total, estimate_total
 from hush.linops import Kronecker, LinearOperator
 from hush.memory import available_memory, readable
 from hush.solution import SOLVED, Solution
@@ -73,11 +73,8 @@ def fit_locally(
         raise WorkloadError(f"iterations={shown(iterations)}: expected a whole number of at least 1")
     listed = list(measurements) if not isinstance(measurements, Measurement) else measurements
     found = placed(domain, listed)
-    forbidden = merge(domain, constraints)
-    trouble = contradiction(domain, forbidden)
-    if trouble is not None:
-        raise DomainError(trouble)
-    known = _checked_total(total) if total is not None else estimate_total(domain, found)[0]
+    forbidden = checked(domain, constraints)
+    known = checked_total(total) if total is not None else estimate_total(domain, found)[0]
     measured = loss.factors if isinstance(loss, MarginalLoss) else Factors(domain, [one.clique for one in found])
     inside = [any(set(one.clique) <= set(other) for other in measured.cliques) for one in forbidden]
     extra = [one.clique for one, held in zip(forbidden, inside, strict=True) if not held]
@@ -89,7 +86,12 @@ def fit_locally(
     stats: dict[str, float] = {}
     status = SOLVED
     for width in (0.0,) if sharp.smooth else WIDTHS:
-        smooth = _rounded(sharp, width)
+        smooth = rounded_off(sharp, width)
+        if smooth is None:
+            raise WorkloadError(
+                f"the loss {type(sharp).__name__} is not smooth, or not known to be; give it as "
+                "CustomLoss(..., lipschitz=...)"
+            )
         bends = _bends(measured, found, loss, width, smooth)
         plain = len(factors) == len(measured) and loss in ("auto", "gaussian", "paper") and smooth.quadratic
         plain = plain and all(one.query is None for one in found)
@@ -214,19 +216,6 @@ def _bends(
     return made
 
 
-def _rounded(loss: MarginalLoss, width: float) -> MarginalLoss:
-    """The loss with its corners rounded off; refuses one that is not known to be smooth."""
-    if loss.smooth:
-        return loss
-    if isinstance(loss, AbsoluteLoss):
-        return loss.smoothed(width)
-    if isinstance(loss, SumLoss):
-        return SumLoss([_rounded(part, width) for part in loss.losses])
-    raise WorkloadError(
-        f"the loss {type(loss).__name__} is not smooth, or not known to be; give it as CustomLoss(..., lipschitz=...)"
-    )
-
-
 def _allowed(factors: Factors, constraints: Sequence[Constraint]) -> dict[Clique, Booleans]:
     """Which cells of every table the constraints leave possible, through the tables that they meet in too.
 
@@ -255,14 +244,6 @@ def _seen_from(domain: Domain, clique: Clique, other: Clique, mask: Booleans) ->
     """
     seen = mask.any(axis=tuple(axis for axis, name in enumerate(other) if name not in clique))
     return np.asarray(seen).reshape([domain[name] if name in other else 1 for name in clique])
-
-
-def _checked_total(total: float) -> float:
-    if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
-        raise DataError(f"total={shown(total)}: expected a number of records above 0, or None to estimate it")
-    if not (math.isfinite(total) and total > 0):
-        raise DataError(f"total={shown(total)}: expected a finite number of records above 0, or None to estimate it")
-    return float(total)
 
 
 def _check_memory(factors: Factors) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from hush.domain import Domain
-from hush.errors import DataError
+from hush.errors import DataError, shown
 from hush.graphical.measurement import Array, Measurement
 from hush.graphical.reordered import Reordered
 from hush.graphical.residual_loss import placed
@@ -47,6 +47,15 @@ def estimate_total(domain: Domain, measurements: Iterable[Measurement]) -> tuple
             "give total=, or measure a marginal cell by cell"
         )
     return max(weighted / precision, SMALLEST_TOTAL), precision**-0.5
+
+
+def checked_total(total: float) -> float:
+    """A total that somebody gave."""
+    if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
+        raise DataError(f"total={shown(total)}: expected a number of records above 0, or None to estimate it")
+    if not (math.isfinite(total) and total > 0):
+        raise DataError(f"total={shown(total)}: expected a finite number of records above 0, or None to estimate it")
+    return float(total)
 
 
 def _total_of(measurement: Measurement) -> tuple[float, float] | None:
