@@ -27,7 +27,7 @@ from hush.schema import Schema
 from hush.workloads.storage import pack_cliques, unpack_cliques
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-AGREEMENT = 1e-3  # of the total: how far apart tables of an approximate model may be on one attribute
+AGREEMENT = 1e-5  # of the total: how far apart tables of an approximate model may be on one attribute
 
 
 def pack_distribution(distribution: Distribution) -> tuple[dict[str, Any], Arrays]:
