@@ -151,6 +151,7 @@ def test_an_interrupted_release_gives_the_model_of_what_it_has(name: str, monkey
     assert isinstance(partial, hush.Release)
     assert not partial.complete
     model = partial.model()
+    assert any("interrupted" in note for note in model.marginal("a").notes)
     assert len(model.cliques) < len(released(name).model().cliques)
     assert model.counts(DOMAIN.attributes).min() >= 0
     assert partial.synthesize(20, seed=1).num_rows == 20
@@ -164,6 +165,17 @@ def test_a_loaded_release_gives_the_same_model(tmp_path: Any) -> None:
     for pair in PAIRS:
         np.testing.assert_array_equal(loaded.model().counts(pair), release.model().counts(pair))
     assert loaded.synthesize(100, seed=4) == release.synthesize(100, seed=4)
+
+
+def test_what_a_release_must_be_read_with_goes_with_its_model(tmp_path: Any) -> None:
+    model = released("residual").model()
+    assert model.caveats[0].startswith("NOT PRIVATE")
+    model.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    assert isinstance(loaded, hush.Model)
+    assert loaded.caveats == model.caveats
+    assert loaded.sql("SELECT COUNT(*) FROM t").notes[0].startswith("NOT PRIVATE")
+    assert planned("residual").release(TinyTable(DOMAIN, ROWS)).model().caveats == ()
 
 
 def test_an_empty_table_has_a_model_too() -> None:

@@ -71,8 +71,8 @@ def synth(
     pieces = model.batches(count, method=method, given=wanted, seed=seed)
     with progress_bar("writing") as progress:
         written = write_rows(output, pieces, lambda done: progress(done / max(count, 1)))
-    if isinstance(loaded, hush.Release):
-        _warn(loaded)
+    for caveat in model.caveats:
+        click.echo(f"hush: {printable(caveat)}", err=True)
     kind = "exact" if model.exact else "approximate"
     click.echo(f"Wrote {written:,} rows to {output}; nothing was spent.")
     click.echo(
@@ -126,10 +126,3 @@ def _fitted(release: hush.Release, max_size_mb: float | None) -> hush.Model:
         return release.model(max_size_mb=max_size_mb)
     with console.status("fitting a model"):
         return release.model(max_size_mb=max_size_mb)
-
-
-def _warn(release: hush.Release) -> None:
-    if not release.statement.private:
-        click.echo("hush: NOT PRIVATE: the noise of this release came from a seed, for tests only", err=True)
-    if not release.complete:
-        click.echo("hush: the release was interrupted; tables measured later are missing from the rows", err=True)

@@ -45,7 +45,8 @@ class Model:
     """A distribution fitted to noisy tables, non-negative and consistent; any table, SQL and synthetic rows.
 
     `status` is "solved" where the fit reached its tolerance, `stats` says how; `exact` is False where the model did not
-    fit into memory and only agreement of tables with each other is promised.
+    fit into memory and only agreement of tables with each other is promised. `caveats` are what its answers must be
+    read with, such as that a release was interrupted or not private.
 
     Privacy: post-processing of noisy values; nothing here reads private data.
 
@@ -59,13 +60,18 @@ class Model:
     """
 
     def __init__(
-        self, schema: Schema, solution: Solution[Distribution], measurements: Iterable[Measurement] = ()
+        self,
+        schema: Schema,
+        solution: Solution[Distribution],
+        measurements: Iterable[Measurement] = (),
+        caveats: Iterable[str] = (),
     ) -> None:
         self.schema = schema
         self.distribution = solution.value
         self.status = solution.status
         self.stats = dict(solution.stats)
         self.measurements = tuple(measurements)
+        self.caveats = tuple(caveats)
 
     @property
     def domain(self) -> Domain:
@@ -210,6 +216,7 @@ class Model:
         manifest = {
             "status": self.status,
             "stats": list(self.stats),
+            "caveats": list(self.caveats),
             "domain": pack_domain(self.domain),
             "schema": self.schema.to_toml(),
             "model": entry,
@@ -221,9 +228,10 @@ class Model:
     @classmethod
     def unpack(cls, archive: ArchiveReader, *, schema: Schema) -> Model:
         """The model that `save` wrote."""
-        status, stats = unpack_stats(archive)
+        status, stats, caveats = unpack_stats(archive)
         value = unpack_distribution(schema, archive.field("model", dict), archive)
-        return cls(schema, Solution(value=value, status=status, stats=stats), unpack_measured(schema.domain, archive))
+        found = Solution(value=value, status=status, stats=stats)
+        return cls(schema, found, unpack_measured(schema.domain, archive), caveats)
 
     @cached_property
     def _unbiased(self) -> UnbiasedEstimates | None:
@@ -237,7 +245,7 @@ class Model:
 
     @property
     def _notes(self) -> tuple[str, ...]:
-        return (NOTE,) if self.exact else (NOTE, APPROXIMATE_NOTE)
+        return (*self.caveats, NOTE) if self.exact else (*self.caveats, NOTE, APPROXIMATE_NOTE)
 
     def _names(self, attributes: tuple[Any, ...]) -> Clique:
         """`marginal("a", "b")` and `marginal(("a", "b"))` mean the same."""

@@ -93,13 +93,15 @@ def unpack_measured(domain: Domain, archive: ArchiveReader) -> list[Measurement]
     return made
 
 
-def unpack_stats(archive: ArchiveReader) -> tuple[str, dict[str, float]]:
-    """How the fit stopped, in words and in numbers."""
+def unpack_stats(archive: ArchiveReader) -> tuple[str, dict[str, float], list[str]]:
+    """How the fit stopped, in words and in numbers, and what answers must be read with."""
     status, names, values = archive.field("status", str), archive.field("stats", list), archive.array("stats")
-    plain = values.dtype.kind == "f" and values.shape == (len(names),) and status.isprintable()
-    if not plain or not all(isinstance(name, str) and name.isidentifier() for name in names):
+    caveats = archive.field("caveats", list)
+    plain = values.dtype.kind == "f" and values.shape == (len(names),)
+    plain = plain and all(isinstance(name, str) and name.isidentifier() for name in names)
+    if not plain or not all(isinstance(text, str) and text.isprintable() for text in (status, *caveats)):
         raise ArchiveError("the file does not say how its model was fitted; make it anew")
-    return status, dict(zip(names, values.tolist(), strict=True))
+    return status, dict(zip(names, values.tolist(), strict=True)), caveats
 
 
 def _tree(domain: Domain, axes: Sequence[Clique], parents: np.ndarray[Any, Any]) -> JunctionTree:

@@ -36,6 +36,7 @@ KIND = "release"
 VERSION = 1
 KINDS = ("unbiased", "nonnegative", "whole")
 LARGEST_TABLES = 2**28
+SEEDED = "NOT PRIVATE: the noise of this release came from a seed, for tests only."
 
 
 class Release(ABC):
@@ -192,14 +193,14 @@ class Release(ABC):
         options: dict[str, Any] = {"total": total, "max_size_mb": max_size_mb, "tolerance": tolerance, "seed": seed}
         if method != "approximate":
             try:
-                return fit(self.schema, known, method="exact", **options)
+                return self._cautioned(fit(self.schema, known, method="exact", **options))
             except SizeError:
                 if method == "exact":
                     raise
         tables = [
             one for one in Release.measurements(self) if cliques is None or any(set(one.clique) <= k for k in kept)
         ]
-        return fit(self.schema, tables, method="approximate", **options)
+        return self._cautioned(fit(self.schema, tables, method="approximate", **options))
 
     def synthesize(
         self,
@@ -214,6 +215,11 @@ class Release(ABC):
         See `Model.synthesize`. Standard errors computed from them as if they were real rows are too small.
         """
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
+
+    def _cautioned(self, model: Model) -> Model:
+        """The model with what the answers of this release must be read with."""
+        model.caveats = self._notes() if self.statement.private else (SEEDED, *self._notes())
+        return model
 
     @cached_property
     def _model(self) -> Model:
