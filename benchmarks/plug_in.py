@@ -1,8 +1,8 @@
 """HDMM with local least squares against HDMM with a graphical model on the same noisy answers.
 
 The experiment of [HDMM, sec. 4.6, Fig. 4.1]: random 3-way cliques, queries that are products of identity on
-categorical and prefix sums on numeric attributes, pure epsilon, strategies that touch small marginals only. The error
-is the mean over cliques of |W mu - W mu'|_1 / (2 |W mu|_1). Published at epsilon = 1: 6.6 times less error with the
+categorical and prefix sums on numeric attributes, pure epsilon, strategies that touch small marginals only. The
+loss is the squared one, as there, though the noise is Laplace. The error is the mean over cliques of |W mu - W mu'|_1 / (2 |W mu|_1). Published at epsilon = 1: 6.6 times less error with the
 model on Titanic and 3.2 times less on Adult (numeric attributes in 100 bins).
 
 Run: python -m benchmarks.plug_in TABLE.csv DOMAIN.json --numeric age,fnlwgt [--epsilon 0.1 1 10] [--trials 5]
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--cliques", type=int, default=15)
     parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--max-size-mb", type=float, default=50.0)
+    parser.add_argument("--max-size-mb", type=float, default=10.0)
     options = parser.parse_args()
     schema = hush.Schema.load(options.domain)
     table = hush.read(options.table, schema)
@@ -50,7 +50,8 @@ def main() -> None:
         for _ in range(options.trials):
             release = plan.release(table)
             clock = time.perf_counter()
-            model = release.model(method="exact")
+            total = max(float(release.counts(())), 1.0)
+            model = hush.fit(schema, release.measurements(), loss="gaussian", total=total)
             seconds += time.perf_counter() - clock
             truths = [_truth(table, workload, place) for place in range(len(workload))]
             squares.append(_error([release.term(place).estimate for place in range(len(workload))], truths))

@@ -39,6 +39,7 @@ ESTIMATORS: dict[str, Solver] = {
     "mirror": mirror_descent,
     "dual averaging": dual_averaging,
 }
+LOOSENESS = 0.2  # of the width of the rounding-off: how near each fit but the last goes, in standard deviations
 MEMORY_SHARE = 0.2  # of what is free, for the tables of a model where no limit is given
 
 
@@ -120,7 +121,8 @@ def _solve(
         smooth = rounded_off(sharp, width)
         assert smooth is not None  # noqa: S101  (the same kinds of losses as a moment ago)
         problem.loss = smooth
-        found = ESTIMATORS[estimator](problem, potentials, tolerance=tolerance, **options)
+        near_enough = max(tolerance, LOOSENESS * width)
+        found = ESTIMATORS[estimator](problem, potentials, tolerance=near_enough, **options)
         potentials = found.value.potentials
         iterations += found.stats["iterations"]
     problem.loss = sharp
