@@ -1,9 +1,10 @@
 """HDMM with local least squares against HDMM with a graphical model on the same noisy answers.
 
 The experiment of [HDMM, sec. 4.6, Fig. 4.1]: random 3-way cliques, queries that are products of identity on
-categorical and prefix sums on numeric attributes, pure epsilon, strategies that touch small marginals only. The
-loss is the squared one, as there, though the noise is Laplace. The error is the mean over cliques of |W mu - W mu'|_1 / (2 |W mu|_1). Published at epsilon = 1: 6.6 times less error with the
-model on Titanic and 3.2 times less on Adult (numeric attributes in 100 bins).
+categorical and prefix sums on numeric attributes, pure epsilon, strategies that touch small marginals only. The loss is
+the squared one, as there, though the noise is Laplace. The error is the mean over cliques of
+|W mu - W mu'|_1 / (2 |W mu|_1). Published at epsilon = 1: 6.6 times less error with the model on Titanic and 3.2 times
+less on Adult (numeric attributes in 100 bins).
 
 Run: python -m benchmarks.plug_in TABLE.csv DOMAIN.json --numeric age,fnlwgt [--epsilon 0.1 1 10] [--trials 5]
 The table holds codes; the domain is name -> size. Cliques that would make the model larger than --max-size-mb are
