@@ -6,6 +6,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,3 +143,25 @@ REFUSED: list[tuple[Callable[[], object], type[HushError], str]] = [
 def test_what_is_refused(call: Callable[[], object], error: type[HushError], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+FRAMES: dict[str, Callable[[], Any]] = {
+    "pandas DataFrame": lambda: pd.DataFrame([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], index=["m", "f"]),
+    "pandas Series": lambda: pd.Series([1.0, 2.0], index=["m", "f"]),
+    "list of Series": lambda: [pd.Series([1.0, 2.0, 3.0]), pd.Series([4.0, 5.0, 6.0])],
+    "polars DataFrame": lambda: pl.DataFrame({"x": [1.0, 2.0]}),
+    "polars Series": lambda: pl.Series([1.0, 2.0]),
+    "Arrow table": lambda: pa.table({"x": [1.0, 2.0]}),
+    "Arrow array": lambda: pa.array([1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_values_with_labels_are_refused_since_these_are_not_read(kind: str) -> None:
+    with pytest.raises(DataError, match=r"labels are not read: give a plain array, such as \.to_numpy\(\)"):
+        Measurement(("a", "b"), FRAMES[kind](), 1.0)
+
+
+def test_names_in_one_text_are_taken_apart_in_the_refusal() -> None:
+    with pytest.raises(DomainError, match=r"such as \('age', 'sex'\)"):
+        Measurement("age, sex", [1.0], 1.0)  # type: ignore[arg-type]

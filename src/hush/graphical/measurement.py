@@ -20,6 +20,7 @@ Noise: TypeAlias = Literal["gaussian", "laplace"]
 Block: TypeAlias = Callable[[int], LinearOperator] | LinearOperator
 
 NOISES = ("gaussian", "laplace")
+LABELLED = ("to_numpy", "__dataframe__")  # what pandas, polars and Arrow objects have, and plain arrays do not
 EXTREME = 1e60  # squares of larger numbers over smaller deviations could not be computed as floats
 
 
@@ -28,9 +29,10 @@ class Measurement:
     """Noisy numbers y = Q mu + noise about the marginal mu over a clique, from any mechanism or from outside.
 
     `clique` names attributes in any order. Without a `query`, `values` is the noisy table over the clique in that
-    order, or the same flat (row-major). A `query` Q is a `hush.linops` operator on that flat table, or a block of
-    `hush.queries` for each attribute, whose product it is; `values` then holds one number per query. `stddev` is the
-    standard deviation of the noise of every number; for Laplace noise that is sqrt(2) times its scale.
+    order, or the same flat (row-major), with levels in the order of the domain's codes. A `query` Q is a `hush.linops`
+    operator on that flat table, or a block of `hush.queries` for each attribute, whose product it is; `values` then
+    holds one number per query. `stddev` is the standard deviation of the noise of every number; for Laplace noise that
+    is sqrt(2) times its scale.
 
     Privacy: holds noisy numbers only; whatever is computed from them is post-processing.
     Reference: [HDMM, sec. 4.2].
@@ -165,7 +167,8 @@ class Measurement:
 
 def _names(clique: Iterable[str]) -> Clique:
     if isinstance(clique, str):
-        raise DomainError(f"clique {clique!r}: expected a tuple of names, such as ({clique!r},)")
+        parts = tuple(part.strip() for part in clique.split(","))
+        raise DomainError(f"clique {clique!r}: expected a tuple of names, such as {parts!r}")
     try:
         names = tuple(clique)
     except TypeError:
@@ -180,6 +183,13 @@ def _names(clique: Iterable[str]) -> Clique:
 def _numbers(values: Any, clique: Clique) -> Array:
     """The values as a read-only array of floats of their own."""
     what = f"values of the measurement of {shown(clique)}"
+    rows = values if isinstance(values, list | tuple) else ()
+    if any(hasattr(one, mark) for one in (values, *rows[:1]) for mark in LABELLED):
+        kind = type(values).__name__ if not rows else f"a list of {type(rows[0]).__name__}"
+        raise DataError(
+            f"{what} are {kind}, whose labels are not read: give a plain array, such as .to_numpy(), with the levels "
+            "of each attribute in the order of the schema or domain"
+        )
     try:
         given = np.asarray(values)
     except ValueError:
