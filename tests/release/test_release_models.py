@@ -183,3 +183,38 @@ def test_an_empty_table_has_a_model_too() -> None:
     model = release.model()
     assert model.total >= 1.0
     assert model.counts(("a", "b")).min() >= 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_unbiased_tables_are_those_of_the_release(name: str, tmp_path: Any) -> None:
+    release = released(name)
+    for model in (release.model(), release.model(method="approximate")):
+        for pair in PAIRS:
+            mine, own = model.unbiased(*pair), release.marginal(*pair)
+            np.testing.assert_array_equal(mine.estimate, own.estimate)
+            np.testing.assert_array_equal((mine.lower, mine.std_error), (own.lower, own.std_error))
+            assert any("`unbiased`" in note for note in model.marginal(*pair).notes)
+    if not release.estimates.covers(DOMAIN.attributes):
+        assert not any("`unbiased`" in note for note in model.marginal(*DOMAIN.attributes).notes)
+    model.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    assert isinstance(loaded, hush.Model)
+    assert not any("`unbiased`" in note for note in loaded.marginal("a").notes)
+    with pytest.raises(WorkloadError, match=r"release\.marginal"):
+        loaded.unbiased("a")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_noise_is_no_misfit_and_wrong_constraints_are(name: str) -> None:
+    model = released(name).model()
+    assert 0 < model.stats["misfit"] < 1.5
+    assert not any("differ" in caveat for caveat in model.caveats)
+    wrong = released(name, Constrained).model()
+    assert any("differ from the model" in caveat and "constraints" in caveat for caveat in wrong.caveats)
+
+
+def test_a_release_of_less_than_a_record_is_said_to_be_one() -> None:
+    release = planned("residual").release(TinyTable(DOMAIN, []), entropy=NotPrivateEntropy(seed=1))
+    assert (float(release.counts(())) < 1) == any("less than 1 record" in c for c in release.model().caveats)
+    full = released("residual").model()
+    assert not any("less than 1 record" in caveat for caveat in full.caveats)

@@ -78,6 +78,7 @@ class Answers:
         *,
         basis: str = Basis.EXACT,
         notes: Iterable[str] = (),
+        name: str = "count",
     ) -> Answers:
         """Every cell of a table of counts; `variances` may be one number for all cells, or None where unknown."""
         shape = schema.domain.sizes(clique)
@@ -94,7 +95,7 @@ class Answers:
         codes = np.unravel_index(np.arange(estimates.size), shape) if shape else ()
         return cls(
             groups=tuple(Group(column.name, column, code) for column, code in zip(columns, codes, strict=True)),
-            quantities=(Quantity(spare("count", clique), estimates.ravel(), errors.ravel(), check_basis(basis)),),
+            quantities=(Quantity(spare(name, clique), estimates.ravel(), errors.ravel(), check_basis(basis)),),
             level=level,
             notes=(*group_notes(columns), *notes),
         )

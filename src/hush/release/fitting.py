@@ -15,10 +15,12 @@ from hush.graphical.measurement import Measurement
 from hush.graphical.model import GraphicalModel
 from hush.graphical.problem import Callback
 from hush.graphical.stopping import TOLERANCE
+from hush.graphical.total import SMALLEST_TOTAL
+from hush.release.misfit import NO_ROWS, Misfit
 from hush.release.model import Model
 from hush.release.model_estimates import Distribution
 from hush.schema import Schema, domain_and_constraints
-from hush.solution import Solution
+from hush.solution import SOLVED, Solution
 
 Route: TypeAlias = Literal["auto", "exact", "approximate"]
 ROUTES = ("auto", "exact", "approximate")
@@ -90,7 +92,7 @@ def fit(
                 seed=seed,
                 callback=callback,
             )
-            return Model(schema, found, given)
+            return _judged(Model(schema, found, given), loss, total)
         except SizeError:
             if method == "exact":
                 raise
@@ -104,7 +106,20 @@ def fit(
         iterations=ITERATIONS if iterations is None else iterations,
         seed=seed,
     )
-    return Model(schema, near, given)
+    return _judged(Model(schema, near, given), loss, total)
+
+
+def _judged(model: Model, loss: Loss, total: float | None) -> Model:
+    """The model with caveats where its tables, or their total, cannot be what they are said to be."""
+    if total is None and model.total == SMALLEST_TOTAL:
+        model.caveats = (*model.caveats, NO_ROWS)
+    if isinstance(loss, str):
+        found = Misfit(model.distribution, model.measurements)
+        model.stats["misfit"] = found.overall
+        caveat = found.caveat() if model.status == SOLVED else None
+        if caveat is not None:
+            model.caveats = (*model.caveats, caveat)
+    return model
 
 
 def _started(start: Model | None) -> GraphicalModel | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,10 @@ from hush.graphical.measurement import Measurement
 from hush.graphical.model import GraphicalModel
 from hush.graphical.synthesis import METHODS, Method, decoded
 from hush.graphical.unbiased import UnbiasedEstimates
-from hush.inference.estimates import Array
+from hush.inference.estimates import Array, Estimates
 from hush.release.answer_columns import Basis
 from hush.release.answers import Answers
+from hush.release.misfit import Misfit
 from hush.release.model_estimates import Distribution, ModelEstimates
 from hush.release.model_storage import (
     pack_distribution,
@@ -37,8 +38,18 @@ from hush.workloads.storage import pack_domain
 KIND = "model"
 VERSION = 1
 CHUNK_ROWS = 1_000_000
-NOTE = "from the fitted model, whose errors are not known; `unbiased` gives estimates with exact errors."
+NOTE = "from the fitted model."
+UNBIASED_NOTE = "from the fitted model; its `unbiased` gives this table with exact errors."
 APPROXIMATE_NOTE = "the model is approximate: its tables agree with each other, but no joint table need exist."
+
+
+class Source(Protocol):
+    """A release, as a source of unbiased estimates."""
+
+    @property
+    def estimates(self) -> Estimates: ...
+
+    def marginal(self, *attributes: str, level: float = 0.95) -> Answers: ...
 
 
 class Model:
@@ -46,7 +57,8 @@ class Model:
 
     `status` is "solved" where the fit reached its tolerance, `stats` says how; `exact` is False where the model did not
     fit into memory and only agreement of tables with each other is promised. `caveats` are what its answers must be
-    read with, such as that a release was interrupted or not private.
+    read with, such as that a release was interrupted or not private. `source` is the release it was made from, if any;
+    files do not keep it.
 
     Privacy: post-processing of noisy values; nothing here reads private data.
 
@@ -65,6 +77,7 @@ class Model:
         solution: Solution[Distribution],
         measurements: Iterable[Measurement] = (),
         caveats: Iterable[str] = (),
+        source: Source | None = None,
     ) -> None:
         self.schema = schema
         self.distribution = solution.value
@@ -72,6 +85,7 @@ class Model:
         self.stats = dict(solution.stats)
         self.measurements = tuple(measurements)
         self.caveats = tuple(caveats)
+        self.source = source
 
     @property
     def domain(self) -> Domain:
@@ -98,15 +112,28 @@ class Model:
         """Megabytes of its tables."""
         return self.distribution.size_mb
 
-    def counts(self, clique: Iterable[str]) -> Array:
-        """Counts over a clique, of shape `domain.sizes(clique)` in the order given: non-negative, consistent."""
-        return self.distribution.counts(self.domain.check(clique))
+    @cached_property
+    def misfit(self) -> Mapping[Clique, float]:
+        """How far each measured table is from the model, in standard deviations, the worst first; near 1 or below.
+
+        The root mean square over the numbers of the table; `stats["misfit"]` has that over all numbers. A model from a
+        file knows only the tables that it keeps.
+        """
+        return Misfit(self.distribution, self.measurements).tables
+
+    def counts(self, *attributes: Any) -> Array:
+        """Counts over a clique, of shape `domain.sizes(clique)` in the order given: non-negative, consistent.
+
+        `counts("a", "b")` and `counts(("a", "b"))` mean the same.
+        """
+        return self.distribution.counts(self._names(attributes))
 
     def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
         """The table over some attributes in real values; the model's errors are not known, and none are given."""
         names = self._names(attributes)
         counts = self.counts(names)
-        return Answers.of_marginal(self.schema, names, counts, None, level, basis=Basis.NONE, notes=self._notes)
+        notes = self._notes(UNBIASED_NOTE if self._covered(names) else NOTE)
+        return Answers.of_marginal(self.schema, names, counts, None, level, basis=Basis.NONE, notes=notes)
 
     def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Array]:
         """The counts over many cliques at once, which share their work."""
@@ -131,7 +158,10 @@ class Model:
             found = table.reshape(*self.domain.sizes(names), -1).sum(axis=-1)
             if not found.sum() > 0:
                 raise DomainError(f"given={shown(given)} has probability zero under the model; give other values")
-        return Answers.of_marginal(self.schema, names, found / found.sum(), None, basis=Basis.NONE, notes=self._notes)
+        shares = found / found.sum()
+        return Answers.of_marginal(
+            self.schema, names, shares, None, basis=Basis.NONE, notes=self._notes(), name="probability"
+        )
 
     def entropy(self) -> float:
         """-sum_x p(x) log p(x) in nats; of exact models only."""
@@ -147,12 +177,18 @@ class Model:
     def unbiased(self, *attributes: Any, level: float = 0.95) -> Answers:
         """The best linear unbiased estimate of a table from all measured tables that hold it, with exact errors.
 
-        Some counts may be negative. Only tables inside a measured one, and measurements without a query, count.
+        Some counts may be negative. A model of a release gives the estimates of the release; any other those from
+        measurements without a query, for tables inside a measured one.
         """
         names = self._names(attributes)
+        if not self._covered(names):
+            raise WorkloadError(
+                f"the model knows no table that holds {names!r} and was measured cell by cell; ask `marginal`, which "
+                "needs none, or, where the model was made from a release, ask that: release.marginal(...)"
+            )
+        if self.source is not None:
+            return self.source.marginal(*names, level=level)
         source = self._unbiased
-        if source is None or not source.covers(names):
-            raise WorkloadError(f"no table that holds {names!r} was measured; ask `marginal`, which needs none")
         ones = np.ones(self.domain.sizes(names))
         variances = source.covariance(names, ones, ones, len(names))
         return Answers.of_marginal(self.schema, names, source.counts(names), variances, level)
@@ -162,7 +198,7 @@ class Model:
         from hush.release.sql import answer_sql
 
         answers = answer_sql(text, self.schema, ModelEstimates(self.distribution), level=level, basis=Basis.NONE)
-        return replace(answers, notes=(*answers.notes, *self._notes))
+        return replace(answers, notes=(*answers.notes, *self._notes()))
 
     def synthesize(
         self,
@@ -211,7 +247,10 @@ class Model:
             yield decoded(self.schema, codes, generator)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file that `hush.load` reads; of its measurements those without a query are kept."""
+        """Write the model to a file that `hush.load` reads; of its measurements those without a query are kept.
+
+        Those of a release are not: the file of the release has them, with their errors.
+        """
         entry, arrays = pack_distribution(self.distribution)
         manifest = {
             "status": self.status,
@@ -221,7 +260,7 @@ class Model:
             "schema": self.schema.to_toml(),
             "model": entry,
         }
-        arrays |= pack_measured(self.domain, self.measurements)
+        arrays |= pack_measured(self.domain, self.measurements if self.source is None else ())
         arrays["stats"] = np.array(list(self.stats.values()), dtype=np.float64)
         write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
 
@@ -234,22 +273,29 @@ class Model:
         return cls(schema, found, unpack_measured(schema.domain, archive), caveats)
 
     @cached_property
-    def _unbiased(self) -> UnbiasedEstimates | None:
-        tables = [one for one in self.measurements if one.query is None]
-        return UnbiasedEstimates(self.domain, tables) if tables else None
+    def _unbiased(self) -> UnbiasedEstimates:
+        return UnbiasedEstimates(self.domain, [one for one in self.measurements if one.query is None])
+
+    def _covered(self, names: Clique) -> bool:
+        """Whether `unbiased` knows the table; attributes of one level are in every table."""
+        if self.source is not None:
+            return self.source.estimates.covers(names)
+        wanted = {name for name in names if self.domain[name] > 1}
+        return any(one.query is None and wanted <= set(one.clique) for one in self.measurements)
 
     def _graphical(self, what: str) -> GraphicalModel:
         if not isinstance(self.distribution, GraphicalModel):
             raise WorkloadError(f"{what}: the model is approximate and has no distribution; fit with method='exact'")
         return self.distribution
 
-    @property
-    def _notes(self) -> tuple[str, ...]:
-        return (*self.caveats, NOTE) if self.exact else (*self.caveats, NOTE, APPROXIMATE_NOTE)
+    def _notes(self, first: str = NOTE) -> tuple[str, ...]:
+        return (*self.caveats, first) if self.exact else (*self.caveats, first, APPROXIMATE_NOTE)
 
     def _names(self, attributes: tuple[Any, ...]) -> Clique:
         """`marginal("a", "b")` and `marginal(("a", "b"))` mean the same."""
         alone = len(attributes) == 1 and not isinstance(attributes[0], str)
+        if alone and not isinstance(attributes[0], Iterable):
+            raise DomainError(f"clique {shown(attributes[0])}: expected names of columns")
         return self.domain.check(attributes[0] if alone else attributes)
 
     def _codes(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,12 +19,14 @@ from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical.measurement import Measurement
 from hush.graphical.stopping import TOLERANCE
 from hush.graphical.synthesis import Method
+from hush.graphical.total import SMALLEST_TOTAL
 from hush.inference.estimates import Array, Estimates
 from hush.inference.nonnegative import nonnegative_tables
 from hush.inference.rounding import whole_tables
 from hush.printable import printable
 from hush.release.answers import Answers
 from hush.release.fitting import Route, fit
+from hush.release.misfit import NO_ROWS
 from hush.release.model import Model
 from hush.release.statement import Statement
 from hush.release.term import term_answers
@@ -189,7 +191,7 @@ class Release(ABC):
             known = [one for one in known if any(set(one.clique) <= own for own in kept)]
             if not known:
                 raise WorkloadError("nothing was measured inside these cliques; give cliques of the workload")
-        total = max(float(self.estimates.counts(())), 1.0)
+        total = max(float(self.estimates.counts(())), SMALLEST_TOTAL)
         options: dict[str, Any] = {"total": total, "max_size_mb": max_size_mb, "tolerance": tolerance, "seed": seed}
         if method != "approximate":
             try:
@@ -217,8 +219,14 @@ class Release(ABC):
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
 
     def _cautioned(self, model: Model) -> Model:
-        """The model with what the answers of this release must be read with."""
-        model.caveats = self._notes() if self.statement.private else (SEEDED, *self._notes())
+        """The model with what the answers of this release must be read with, and with its estimates.
+
+        Tables of an approximate model were fitted as if their noise were independent, so their misfit says little.
+        """
+        stamp = () if self.statement.private else (SEEDED,)
+        small = (NO_ROWS,) if float(self.estimates.counts(())) < SMALLEST_TOTAL else ()
+        model.caveats = (*stamp, *self._notes(), *small, *(model.caveats if model.exact else ()))
+        model.source = self
         return model
 
     @cached_property

@@ -155,8 +155,8 @@ def _quantity(
         scope.note(f"{item.name}: a ratio; its standard error is by the delta method.")
     if absent:
         what = "The answer" if len(estimate) == 1 else f"{absent:,} of {len(estimate):,} answers"
-        scope.note(
-            f"{item.name}: {what} cannot be given, because the denominator is not at least {CLEAR:g} standard errors "
-            "away from zero."
-        )
+        reason = "the denominator is zero: the model has no such rows"
+        if basis is not Basis.NONE:
+            reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
+        scope.note(f"{item.name}: {what} cannot be given, because {reason}.")
     return Quantity(item.name, estimate, std_error, basis)
