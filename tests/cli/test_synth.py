@@ -57,7 +57,7 @@ def test_rows_are_written_and_the_model_described(release: Path, tmp_path: Path,
     assert lines[0] == f"Wrote 1,500 rows to {tmp_path / name}; nothing was spent."
     assert lines[1].startswith("Model: exact, ")
     assert lines[1].endswith("fit solved.")
-    assert "too small" in lines[2]
+    assert "too small" in " ".join(lines[2:])
     reader = csv.read_csv if name.endswith("csv") else pyarrow.parquet.read_table
     rows = reader(tmp_path / name)
     assert (rows.num_rows, rows.column_names) == (1500, list(SCHEMA.domain))
@@ -92,7 +92,9 @@ def test_pieces_are_written_one_after_the_other(model: Path, tmp_path: Path) -> 
 
 
 def test_no_rows_are_a_file_with_a_header(model: Path, tmp_path: Path) -> None:
-    assert run("synth", model, "--rows", 0, "-o", tmp_path / "rows.csv").exit_code == 0
+    done = run("synth", model, "--rows", 0, "-o", tmp_path / "rows.csv")
+    assert done.exit_code == 0
+    assert "Standard errors" not in done.stdout
     assert (tmp_path / "rows.csv").read_text().count("\n") == 1
 
 
@@ -115,10 +117,14 @@ def test_given_values_are_kept(model: Path, tmp_path: Path) -> None:
         (["--given", "regoin=North"], "did you mean 'region'?"),
         (["--given", "region=Nort"], "did you mean 'North'?"),
         (["--given", "age=200"], "outside 0 .. 99"),
+        (["--given", "age>=18"], ">= is not understood; write age={from = 18}"),
+        (["--given", "age <= 18"], "write age={to = 18}"),
+        (["--given", "age<18"], "such as age={to = 18}, which includes its end"),
+        (["--given", "sex!=male"], "name the values that are wanted"),
         (["--given", "age={from = 1"], "none of its levels"),
         (["--given", "age=1\nx = 2"], "none of its levels"),
         (["--rows", "-3"], "--rows"),
-        (["--rows", "many"], "--rows"),
+        (["--rows", "many"], "'--rows': 'many': expected a whole number of at least 0, in digits, such as 10000"),
         (["--seed", "-3"], "--seed"),
         (["--method", "guessing"], "--method"),
         (["--max-size-mb", "3"], "leave --max-size-mb out"),
@@ -141,7 +147,8 @@ def test_a_limit_that_no_model_can_keep_is_said(release: Path, tmp_path: Path) -
 def test_names_say_which_kind_of_file_is_wanted(model: Path, tmp_path: Path, name: str) -> None:
     done = run("synth", model, "-o", tmp_path / name)
     assert done.exit_code == 2
-    assert "ends in .csv or .parquet" in done.stderr
+    assert "expected a name that ends in .csv or .parquet" in done.stderr
+    assert ("has no ending" in done.stderr) == (name == "rows")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -197,6 +204,24 @@ def test_seeded_noise_is_called_out(tmp_path: Path) -> None:
     assert done.stderr.startswith("hush: NOT PRIVATE")
 
 
+def test_a_data_file_is_called_one(tmp_path: Path) -> None:
+    csv.write_csv(people(20, seed=1), tmp_path / "people.csv")
+    for command in ("synth", "model"):
+        done = run(command, tmp_path / "people.csv", "-o", tmp_path / "rows.csv")
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+        assert "people.csv is a data file, not a hush release or model" in done.stderr
+
+
+@pytest.mark.parametrize("width", [40, 100])
+def test_warnings_are_wrapped_at_the_width_of_the_terminal(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = run("synth", model, "--rows", 3, "-o", tmp_path / "rows.csv").stdout.splitlines()
+    assert "Standard errors computed from synthetic rows" in " ".join(" ".join(lines[2:]).split())
+    assert width / 2 < max(map(len, lines[2:])) <= width
+
+
 def test_what_is_neither_release_nor_model_is_refused(tmp_path: Path) -> None:
     plan = tmp_path / "plan.hush"
     hush.plan(Workload.marginals(SCHEMA.domain, PAIRS), Budget(rho=0.5)).save(plan)
@@ -216,6 +241,7 @@ def test_a_model_answers_sql_without_errors(model: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == '"sex","estimate","std_error","lower","upper","basis"'
     assert [line.split(",")[-1] for line in lines[1:]] == ['"none"', '"none"']
+    assert all(line.split(",")[2:5] == ["", "", ""] for line in lines[1:])
     assert "errors are not known" in run("query", model, "SELECT COUNT(*) FROM t").stdout
 
 

@@ -18,6 +18,19 @@ WORKLOAD_HELP = "What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2
 MECHANISM_HELP = "One of auto, residual, hdmm, matrix, direct; auto compares them by predicted error."
 
 
+class Whole(click.ParamType[int]):
+    """A whole number of at least 0."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number, or what to write in its place."""
+        text = str(value).strip()
+        if not (text.isascii() and text.isdigit() and len(text) <= 18):
+            self.fail(f"{value!r}: expected a whole number of at least 0, in digits, such as 10000", param, ctx)
+        return int(text)
+
+
 def workload_options(command: Command) -> Command:
     """--workload, --workload-sql."""
     for option in (

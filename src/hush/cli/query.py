@@ -28,8 +28,8 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
 
     FILE is a release, or a model, whose answers come without errors.
 
-    CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula;
-    on a terminal, control characters in names and labels are spelled out.
+    CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula,
+    and an empty cell where an error is not known; on a terminal, control characters in names and labels are spelled out.
     """
     from hush.loading import load_release_or_model
 
@@ -47,11 +47,23 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
     if form == "csv":
         from pyarrow import BufferOutputStream, csv
 
-        sink, table = BufferOutputStream(), answers.to_arrow()
+        sink, table = BufferOutputStream(), _with_gaps(answers.to_arrow())
         csv.write_csv(_shown(table) if _on_terminal() else table, sink)
         click.echo(sink.getvalue().to_pybytes(), nl=False)  # of text, click would leave out what looks like colour
     else:
         click.echo(str(answers))
+
+
+def _with_gaps(table: pa.Table) -> pa.Table:
+    """The table with null, an empty cell of CSV, for numbers that are not known."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for place, column in enumerate(table.columns):
+        if pa.types.is_floating(column.type):
+            known = compute.if_else(compute.is_nan(column), None, column)
+            table = table.set_column(place, table.column_names[place], known)
+    return table
 
 
 def _on_terminal() -> bool:

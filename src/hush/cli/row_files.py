@@ -19,7 +19,8 @@ SUFFIXES = (".csv", ".parquet")
 def check_suffix(output: Path) -> None:
     """Refuse a name that does not say which kind of file is wanted."""
     if output.suffix.lower() not in SUFFIXES:
-        raise HushError(f"{output} ends in {output.suffix!r}: expected a name that ends in {' or '.join(SUFFIXES)}")
+        found = f"ends in {output.suffix!r}" if output.suffix else "has no ending"
+        raise HushError(f"{output} {found}: expected a name that ends in {' or '.join(SUFFIXES)}")
 
 
 def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int], None]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import click
 
 import hush
-from hush.cli.options import PATH, progress_bar
+from hush.cli.fitted import APPROXIMATE, fitted, say, summary
+from hush.cli.options import PATH, Whole, progress_bar
 from hush.cli.output import check_output
 from hush.cli.row_files import check_suffix, write_rows
 from hush.errors import SchemaError
-from hush.memory import readable
 from hush.printable import printable
 
 WARNING = (
@@ -24,7 +25,7 @@ WARNING = (
 
 @click.command()
 @click.argument("file", type=PATH)
-@click.option("--rows", type=click.IntRange(min=0), help="How many.  [default: as many as there are records]")
+@click.option("--rows", type=Whole(), help="How many.  [default: as many as there are records]")
 @click.option("-o", "--output", type=PATH, required=True, help="File to write, .csv or .parquet.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 @click.option(
@@ -34,7 +35,7 @@ WARNING = (
     show_default=True,
     help="rounding keeps the tables of the model, sampling draws rows independently of each other.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Makes the same rows again; public.")
+@click.option("--seed", type=Whole(), help="Makes the same rows again; public.")
 @click.option(
     "--given",
     multiple=True,
@@ -66,19 +67,20 @@ def synth(
     wanted = stated_conditions(loaded.schema, given)
     if isinstance(loaded, hush.Model) and max_size_mb is not None:
         raise click.UsageError(f"{file} is a model, whose size is known; leave --max-size-mb out")
-    model = loaded if isinstance(loaded, hush.Model) else _fitted(loaded, max_size_mb)
+    model = loaded if isinstance(loaded, hush.Model) else fitted(loaded, max_size_mb=max_size_mb)
     count = round(model.total) if rows is None else rows
     pieces = model.batches(count, method=method, given=wanted, seed=seed)
     with progress_bar("writing") as progress:
         written = write_rows(output, pieces, lambda done: progress(done / max(count, 1)))
     for caveat in model.caveats:
-        click.echo(f"hush: {printable(caveat)}", err=True)
-    kind = "exact" if model.exact else "approximate"
+        say(f"hush: {printable(caveat)}", err=True)
     click.echo(f"Wrote {written:,} rows to {output}; nothing was spent.")
-    click.echo(
-        f"Model: {kind}, {readable(1e6 * model.size_mb)}, total {model.total:,.0f}, fit {printable(model.status)}."
-    )
-    click.echo(WARNING)
+    click.echo(summary(model))
+    if not written:
+        return
+    if not model.exact:
+        say(APPROXIMATE)
+    say(WARNING)
 
 
 def stated_conditions(schema: hush.Schema, given: Iterable[str]) -> dict[str, list[Any]]:
@@ -90,12 +92,29 @@ def stated_conditions(schema: hush.Schema, given: Iterable[str]) -> dict[str, li
     """
     found: dict[str, list[Any]] = {}
     for text in given:
+        _check_sign(schema, text)
         name, equals, value = text.partition("=")
         if not equals:
             raise click.UsageError(f"--given {printable(text)}: expected COLUMN=VALUE, such as sex=female")
         condition = _condition(schema, schema.domain.check([name.strip()])[0], value.strip())
         found.setdefault(name.strip(), []).extend(condition if isinstance(condition, list) else [condition])
     return found
+
+
+def _check_sign(schema: hush.Schema, text: str) -> None:
+    """Refuse a comparison, with the range that says the same."""
+    compared = re.fullmatch(r"\s*(.*?)\s*(>=|<=|!=|<>|>|<)\s*(.*)", text, flags=re.DOTALL)
+    if compared is None or compared[1] not in schema.domain or text.partition("=")[0].strip() in schema.domain:
+        return
+    name, sign, value = (printable(part) for part in compared.groups())
+    ways = {
+        ">=": f"write {name}={{from = {value}}}",
+        "<=": f"write {name}={{to = {value}}}",
+        ">": f"write a range such as {name}={{from = {value}}}, which includes its end",
+        "<": f"write a range such as {name}={{to = {value}}}, which includes its end",
+    }
+    way = ways.get(sign, f"name the values that are wanted, such as {name}=VALUE")
+    raise click.UsageError(f"--given {printable(text)}: {sign} is not understood; {way}")
 
 
 def _condition(schema: hush.Schema, name: str, text: str) -> Any:
@@ -116,13 +135,3 @@ def _condition(schema: hush.Schema, name: str, text: str) -> Any:
             raise
         column.codes(parsed["value"])
         return parsed["value"]
-
-
-def _fitted(release: hush.Release, max_size_mb: float | None) -> hush.Model:
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return release.model(max_size_mb=max_size_mb)
-    with console.status("fitting a model"):
-        return release.model(max_size_mb=max_size_mb)

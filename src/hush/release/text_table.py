@@ -47,7 +47,7 @@ def text_table(answers: Answers, width: int = WIDTH, rows: int = ROWS) -> str:
         lines.append("(no rows)")
     footer = [f"not shown: {', '.join(left_out)}"] if left_out else []
     footer += [error_line(answers), *(f"note: {printable(note)}" for note in answers.notes)]
-    return "\n".join([*lines, *(line for text in footer for line in _wrapped(text, width))])
+    return "\n".join([*lines, *(line for text in footer for line in wrapped(text, width))])
 
 
 def has_errors(quantity: Quantity) -> bool:
@@ -118,7 +118,7 @@ def number_text(number: float, digits: int) -> str:
     return f"{round(float(number), digits) + 0.0:,.{digits}f}"
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of at most `width` cells, the later ones indented."""
     lines = [""]
     for piece in (piece for word in text.split() for piece in chop_cells(word, width - 4)):

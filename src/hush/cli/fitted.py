@@ -1,0 +1,97 @@
+"""Fitting from the command line: the model of a release, announced before long work and described after it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+import hush
+from hush.domain import Clique
+from hush.memory import available_memory, readable
+from hush.printable import printable
+
+if TYPE_CHECKING:
+    from hush.release.fitting import Route
+
+LONG_MB = 1.0  # smaller models are fitted within a moment
+MOST_NAMED = 8  # cliques that a summary names
+APPROXIMATE = (
+    "The model is approximate: it does not fit into memory as one distribution, so rows follow only some of its tables "
+    "closely."
+)
+
+
+def fitted(
+    release: hush.Release,
+    *,
+    cliques: Sequence[Clique] | None = None,
+    method: Route = "auto",
+    max_size_mb: float | None = None,
+) -> hush.Model:
+    """The model of a release; says how large it will be, where someone waits for it."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    megabytes, kind = predicted(release, cliques, method, max_size_mb)
+    said = f"fitting {kind} model of {readable(1e6 * megabytes)} ..."
+    if console.is_terminal:
+        with console.status(said):
+            return release.model(cliques, method=method, max_size_mb=max_size_mb)
+    if megabytes >= LONG_MB:
+        click.echo(f"hush: {said}", err=True)
+    return release.model(cliques, method=method, max_size_mb=max_size_mb)
+
+
+def predicted(
+    release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None
+) -> tuple[float, str]:
+    """Megabytes of the model that `release.model` would make, and which kind it would be."""
+    from hush.graphical.fitting import MEMORY_SHARE
+    from hush.graphical.junction_tree import BYTES_PER_CELL
+
+    domain = release.domain
+    measured = list(_inside((one.clique for one in release.measurements()), cliques))
+    rules = [rule.clique for rule in release.schema.constraints]
+    exact = hush.model_size_mb(domain, [*measured, *rules])
+    limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
+    if method == "exact" or (method == "auto" and exact <= limit):
+        return exact, "a"
+    tables = _inside(release.estimates.cliques, cliques)
+    return 1e-6 * BYTES_PER_CELL * sum(domain.size(clique) for clique in tables), "an approximate"
+
+
+def summary(model: hush.Model) -> str:
+    """A line on what kind of model it is and how well it fits."""
+    kind = "exact" if model.exact else "approximate"
+    size = readable(1e6 * model.size_mb)
+    return f"Model: {kind}, {size}, total {model.total:,.0f}, fit {printable(model.status)}."
+
+
+def named(cliques: Iterable[Clique]) -> str:
+    """Those of the cliques that are inside no other: how many, and the first few by name.
+
+    >>> named([("sex",), ("age", "sex"), ("region",)])
+    '2: (age, sex), (region)'
+    """
+    from hush.graphical.local_tables import maximal
+
+    largest = maximal(list(cliques))
+    texts = [f"({', '.join(map(printable, clique))})" for clique in largest[:MOST_NAMED]]
+    more = [f"and {len(largest) - MOST_NAMED:,} more"] if len(largest) > MOST_NAMED else []
+    return f"{len(largest):,}: {', '.join([*texts, *more])}"
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a text in lines that the terminal has room for."""
+    from hush.release.text_table import wrapped
+
+    for line in wrapped(text, max(shutil.get_terminal_size().columns, 20)):
+        click.echo(line, err=err)
+
+
+def _inside(found: Iterable[Clique], cliques: Sequence[Clique] | None) -> Iterator[Clique]:
+    kept = None if cliques is None else [set(clique) for clique in cliques]
+    return (clique for clique in found if kept is None or any(set(clique) <= own for own in kept))
