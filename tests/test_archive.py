@@ -53,7 +53,11 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "text"),
-    [({"version": 2}, "newer hush"), ({"kind": "plan"}, "not a hush release"), ({"version": 0}, "no version")],
+    [
+        ({"version": 2}, "newer hush"),
+        ({"kind": "plan"}, "is a hush plan, not a release"),
+        ({"version": 0}, "no version"),
+    ],
 )
 def test_other_kinds_and_versions_are_refused(tmp_path: Path, changes: dict, text: str) -> None:
     with pytest.raises(ArchiveError, match=text):

@@ -215,9 +215,9 @@ def test_the_files_load(files: dict[str, Path]) -> None:
     assert load_release(files["release"]).complete
     assert isinstance(hush.load(files["model"]), hush.Model)
     for kind in ("plan", "model"):
-        with pytest.raises(ArchiveError, match="is not a hush release"):
+        with pytest.raises(ArchiveError, match=f"is a hush {kind}, not a release"):
             load_release(files[kind])
-    with pytest.raises(ArchiveError, match="is not a hush release or model"):
+    with pytest.raises(ArchiveError, match="is a hush plan, not a release or model"):
         load_release_or_model(files["plan"])
 
 

@@ -25,6 +25,8 @@ from hush.errors import ArchiveError, HushError, SizeError
 from hush.memory import available_memory, readable
 
 MANIFEST = "manifest.json"
+DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".gz", ".parquet")  # of tables, for what to say when one is given
+KINDS = ("release", "plan", "model")  # for what to say when another one is given
 _MANIFEST_FREE = 1 << 24
 # the events of 166,751 sets that all differ are 32 MB of JSON and pack about 5 times, text made to fill memory 1000
 _MANIFEST_RATIO = 20
@@ -94,6 +96,10 @@ class ArchiveReader:
             raise ArchiveError(f"cannot read {self._path}: {error.strerror}") from None
         except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error):
             kinds = " or ".join(versions)
+            if self._path.suffix.lower() in DATA_SUFFIXES:
+                raise ArchiveError(
+                    f"{self._path} is a data file, not a hush {kinds}; `hush release` makes a release of it"
+                ) from None
             raise ArchiveError(f"{self._path} is not a hush {kinds}, or it is cut short; copy it again") from None
         try:
             self._check_members()
@@ -182,7 +188,9 @@ class ArchiveReader:
         except (ValueError, RecursionError, MemoryError):
             raise self._damaged("its manifest cannot be read") from None
         if not isinstance(manifest, dict) or manifest.get("hush") not in list(versions):
-            raise ArchiveError(f"{self._path} is not a hush {kinds}")
+            found = manifest.get("hush") if isinstance(manifest, dict) else None
+            other = f"is a hush {found}, not a {kinds}" if found in KINDS else f"is not a hush {kinds}"
+            raise ArchiveError(f"{self._path} {other}")
         newest = versions[manifest["hush"]]
         stated = manifest.get("version")
         if isinstance(stated, bool) or not isinstance(stated, int) or stated < 1:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from hush import Domain, Measurement, fit
 from hush.cli.main import main
 from hush.datasets import people, people_schema
 from hush.planning import plan
@@ -70,3 +71,11 @@ def test_a_folder_that_does_not_exist(release: Path, tmp_path: Path) -> None:
     result = run(release, "-o", tmp_path / "none" / "page.html")
     assert result.exit_code == 2
     assert "is no folder; make it first" in result.stderr
+
+
+def test_a_model_has_no_report(tmp_path: Path) -> None:
+    fit(Domain({"a": 2}), [Measurement(("a",), [4.0, 5.0], 1.0)]).save(tmp_path / "model.hush")
+    result = run(tmp_path / "model.hush", "-o", tmp_path / "page.html")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "is a model; a report is of a release" in result.stderr
+    assert not (tmp_path / "page.html").exists()

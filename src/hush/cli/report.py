@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+import hush
 from hush.cli.options import PATH
 from hush.cli.output import check_output
+from hush.errors import ArchiveError
 
 
 @click.command()
@@ -19,11 +21,13 @@ def report(release: Path, output: Path, force: bool) -> None:
 
     The page needs no network and no scripts, and prints well.
     """
-    from hush.loading import load_release
+    from hush.loading import load_release_or_model
     from hush.report import write_report
 
     check_output(output, force=force, inputs=[release])
-    found = load_release(release)
+    found = load_release_or_model(release)
+    if isinstance(found, hush.Model):
+        raise ArchiveError(f"{release} is a model; a report is of a release, so give the one it was fitted to")
     write_report(found, output)
     if not found.statement.private:
         click.echo("hush: NOT PRIVATE: the noise of this release came from a seed, for tests only", err=True)
