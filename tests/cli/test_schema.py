@@ -116,6 +116,21 @@ granularity = "month"
     ]
 
 
+def test_check_shows_the_rules(tmp_path: Path) -> None:
+    schema = Schema([Integer(name="age", low=0, high=99), Boolean(name="votes"), Boolean(name="owns")])
+    assert "rule" not in _checked(schema, tmp_path)
+    ruled = schema.forbid(["age", "votes"], [[{"to": 17}, True]]).forbid(["votes", "owns"], [[False, True]])
+    assert _checked(ruled, tmp_path).splitlines()[-2:] == [
+        "rule: age x votes: 18 of 200 combinations forbidden",
+        "rule: votes x owns: 1 of 4 combinations forbidden",
+    ]
+
+
+def _checked(schema: Schema, folder: Path) -> str:
+    schema.save(folder / "s.toml")
+    return run("schema", "check", folder / "s.toml").stdout
+
+
 def test_check_of_a_domain_beyond_any_float(tmp_path: Path) -> None:
     columns = [Integer(name=f"c{k}", low=0, high=2**31 - 1) for k in range(600)]
     Schema(columns).save(tmp_path / "s.toml")

@@ -14,6 +14,7 @@ from hush.errors import SchemaError
 from hush.printable import printable
 
 if TYPE_CHECKING:
+    from hush.constraints import Constraint
     from hush.schema import Column
 
 PATH = click.Path(path_type=Path)
@@ -72,6 +73,8 @@ def check(file: Path) -> None:
     console.print(table)
     console.print(Text(f"\ncells: {_cells(found.domain.size())}"))
     console.print(Text(printable(f"unit: {_unit(found)}")))
+    for rule in found.constraints:
+        console.print(Text(printable(f"rule: {_rule(rule)}")))
 
 
 @schema.command()
@@ -122,3 +125,7 @@ def _unit(found: hush.Schema) -> str:
         return "a row"
     rows = found.unit.max_rows
     return f"a value of {found.unit.column!r}, of which at most {rows:,} row{'s' if rows != 1 else ''} are used"
+
+
+def _rule(rule: Constraint) -> str:
+    return f"{' x '.join(rule.clique)}: {rule.forbidden:,} of {rule.cells:,} combinations forbidden"
