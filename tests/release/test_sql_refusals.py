@@ -83,7 +83,7 @@ CLAUSES = [
     ("SELECT COUNT(*) FROM t OFFSET 'a'", "OFFSET takes a whole number of rows"),
 ]
 ITEMS = [
-    ("SELECT * FROM t", "SELECT * asks for rows, which a release does not hold"),
+    ("SELECT * FROM t", "SELECT * asks for rows, and only counts can be asked for"),
     ("SELECT t.* FROM t", "name the columns"),
     ("SELECT sex FROM t GROUP BY sex", "the query selects no aggregate; add one, such as COUNT(*)"),
     ("SELECT 1 FROM t", "1 has no aggregate in it"),
@@ -233,7 +233,7 @@ def test_an_uncovered_query_names_the_nearest_tables_and_the_workload() -> None:
     assert said == (
         "COUNT(*) needs a table over sex, smoker, income, which this release does not hold; the nearest it holds: "
         '("age", "sex", "smoker") without income; add ("sex", "smoker", "income") to the workload of the next release, '
-        "or leave a column out of the query"
+        "or leave a column out of the query; `hush model` or release.model() estimates it, without an error bar"
     )
     assert 'add ("a.b",) to the workload' in refused('SELECT COUNT(*) FROM t WHERE "a.b" = 1')
     nothing = DenseEstimates(SCHEMA.domain, np.ones(SCHEMA.domain.shape), None, ())
@@ -242,6 +242,12 @@ def test_an_uncovered_query_names_the_nearest_tables_and_the_workload() -> None:
         match="needs the total, which this release does not hold; it holds answers to the queries",
     ):
         answer_sql("SELECT COUNT(*) FROM t", SCHEMA, nothing)
+
+
+@pytest.mark.parametrize("text", ["male", '"male"', "t.male"])
+def test_a_text_without_its_quotes(text: str) -> None:
+    said = refused(f"SELECT COUNT(*) FROM t WHERE sex = {text}")
+    assert said == "column 'male' is not in the schema; it is a value of 'sex': put texts in single quotes: 'male'"
 
 
 def test_names_that_differ_by_case_must_be_written_exactly() -> None:

@@ -21,7 +21,8 @@ def check_cover(clique: Clique, said: str, estimates: Estimates) -> None:
     table = f"a table over {', '.join(needed)}" if needed else "the total"
     raise QueryError(
         f"{said} needs {table}, which this release does not hold; {_near(needed, estimates.cliques)}; "
-        f"add {_tuple(needed)} to the workload of the next release, or leave a column out of the query"
+        f"add {_tuple(needed)} to the workload of the next release, or leave a column out of the query; "
+        "`hush model` or release.model() estimates it, without an error bar"
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hush.archive import write_archive
-from hush.domain import Clique, Domain
+from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical.measurement import Measurement
 from hush.graphical.stopping import TOLERANCE
@@ -27,7 +27,7 @@ from hush.printable import printable
 from hush.release.answers import Answers
 from hush.release.fitting import Route, fit
 from hush.release.misfit import NO_ROWS
-from hush.release.model import Model
+from hush.release.model import Model, check_wishes
 from hush.release.statement import Statement
 from hush.release.term import term_answers
 from hush.schema import Schema
@@ -187,7 +187,7 @@ class Release(ABC):
         """
         known = self.measurements()
         if cliques is not None:
-            kept = [set(self.domain.check(clique)) for clique in cliques]
+            kept = [set(self.domain.check(clique)) for clique in listed_cliques(cliques)]
             known = [one for one in known if any(set(one.clique) <= own for own in kept)]
             if not known:
                 raise WorkloadError("nothing was measured inside these cliques; give cliques of the workload")
@@ -196,9 +196,9 @@ class Release(ABC):
         if method != "approximate":
             try:
                 return self._cautioned(fit(self.schema, known, method="exact", **options))
-            except SizeError:
+            except SizeError as error:
                 if method == "exact":
-                    raise
+                    raise SizeError(f"{error}; release.model(cliques=[...]) leaves cliques out") from None
         tables = [
             one for one in Release.measurements(self) if cliques is None or any(set(one.clique) <= k for k in kept)
         ]
@@ -216,6 +216,7 @@ class Release(ABC):
 
         See `Model.synthesize`. Standard errors computed from them as if they were real rows are too small.
         """
+        check_wishes(0 if rows is None else rows, method, seed)
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
 
     def _cautioned(self, model: Model) -> Model:
@@ -274,7 +275,8 @@ class Release(ABC):
         names = self.domain.check(clique)
         if not self.estimates.covers(names):
             raise WorkloadError(
-                f"the release has no table over {names!r}; a workload with that marginal would have covered it"
+                f"the release has no table over {names!r}; a workload with that marginal would have covered it, and "
+                "release.model() estimates it, without an error bar"
             )
         return names
 

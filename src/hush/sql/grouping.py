@@ -87,7 +87,7 @@ def _items(query: Query, scope: Scope) -> tuple[Item, ...]:
         inner = node.this if isinstance(node, exp.Alias) else node
         bare = inner.unnest()
         if isinstance(bare, exp.Star):
-            raise QueryError("SELECT * asks for rows, which a release does not hold; select columns and aggregates")
+            raise QueryError("SELECT * asks for rows, and only counts can be asked for; select columns and aggregates")
         if isinstance(bare, exp.Column):
             column = scope.column(bare)
             items.append(Item(node.alias or column.name, bare, column))

@@ -10,7 +10,7 @@ from sqlglot import ErrorLevel, exp
 
 from hush.domain import Domain
 from hush.errors import QueryError
-from hush.schema import Column, Schema
+from hush.schema import Categorical, Column, Schema
 from hush.sql.cells import Cells, check_size
 
 LONGEST_QUOTE = 60
@@ -39,7 +39,8 @@ class Scope:
         self._check_qualifier(node)
         found = self.find(node.name)
         if found is None:
-            raise QueryError(f"column {node.name!r} is not in the schema; {nearest(node.name, self._columns)}")
+            advice = self._quoted(node.name) or nearest(node.name, self._columns)
+            raise QueryError(f"column {node.name!r} is not in the schema; {advice}")
         check_size(self.domain, (found.name,))
         return found
 
@@ -55,6 +56,14 @@ class Scope:
     def cells(self, column: Column, values: Any) -> Cells:
         """Numbers over the codes of a column."""
         return Cells.over(self.domain, column.name, values)
+
+    def _quoted(self, name: str) -> str | None:
+        """What to write where a name is a value of some column, written without the quotes of a text."""
+        for column in self._columns.values():
+            if isinstance(column, Categorical) and name in column.texts:
+                text = name.replace("'", "''")
+                return f"it is a value of {column.name!r}: put texts in single quotes: '{text}'"
+        return None
 
     def _check_qualifier(self, node: exp.Column) -> None:
         parts = [part.name for part in node.parts]
