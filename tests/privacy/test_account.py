@@ -63,6 +63,15 @@ def test_a_refused_charge_records_nothing_and_says_what_is_left():
     assert parent.seen == [(GAUSS, "first")]
 
 
+def test_what_rounding_leaves_over_is_nothing():
+    allowance = Allowance(Budget(rho=0.25 + 1e-12))
+    allowance.charge(GAUSS)
+    assert allowance.remaining > 0
+    with pytest.raises(BudgetError, match=r"a charge of rho=0.125 exceeds what is allowed: nothing is left; ask"):
+        allowance.charge(SELECT)
+    assert allowance.events == (GAUSS,)
+
+
 def test_a_refusal_by_a_hair_shows_all_digits():
     allowance = Allowance(Budget(rho=0.125))
     with pytest.raises(BudgetError, match=r"rho=0.12500000000000003 exceeds the 0.125 left"):

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hush.privacy.account import used_up
 from hush.privacy.accounting import total_epsilon
 from hush.privacy.budget import Budget
 from hush.privacy.chain import CAP, Entry, printable
@@ -29,7 +30,7 @@ def print_ledger(console: Console, ledger: Ledger, delta: float | None) -> None:
     summary = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     summary.add_row("cap", f"{unit} {shown_down(spent + left)}", _stated(cap, spent + left, delta, at))
     summary.add_row("spent", f"{unit} {shown_up(spent)}", str(total_epsilon(ledger.events(), at)) if spent else "")
-    nothing = left < (spent + left) / 10**9  # what rounding against the spender leaves over
+    nothing = used_up(left, spent + left)
     worth = "" if cap.pure or nothing else f"by itself worth {_worth(left, at)}"
     summary.add_row("left", "nothing" if nothing else f"{unit} {shown_down(left)}", worth)
     console.print(summary)

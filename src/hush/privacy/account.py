@@ -108,6 +108,11 @@ def remaining_of(budget: Budget, limit: Fraction, spent: Cost) -> Fraction:
     return limit - amount if isinstance(amount, Fraction) else Fraction(0)
 
 
+def used_up(remaining: Fraction, limit: Fraction) -> bool:
+    """Whether only what rounding against the spender leaves over is left."""
+    return remaining * 10**9 < limit
+
+
 def check_affordable(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, *, what: str) -> None:
     """Raise BudgetError unless a cost fits in what is left; a cost without a bound never fits."""
     remaining = remaining_of(budget, limit, spent)
@@ -127,6 +132,11 @@ def check_affordable(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, *
         asked, left = float_up(Fraction(requested)), float_down(remaining)
         form = ".6g" if f"{asked:.6g}" != f"{left:.6g}" else ".17g"
         message = f"{what}: a charge of {unit}={asked:{form}} exceeds the {left:{form}} left; add noise or ask for less"
+        if used_up(remaining, limit):
+            message = (
+                f"{what}: a charge of {unit}={asked:.6g} exceeds what is allowed: nothing is left; ask what was "
+                "released before, or raise the cap"
+            )
         if unit == "rho" and cost.epsilon is not None:
             message += (
                 f" (it is counted in zCDP, where pure epsilon={float_up(cost.epsilon):.6g} costs epsilon^2 / 2; plan "
