@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hush.constraints import LARGEST_TABLE, Constraint, check_constraints, merge
 from hush.domain import Domain
 from hush.errors import DomainError, SizeError
+from hush.schema import Schema
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})
 
@@ -167,3 +168,20 @@ def test_tables_too_large_are_refused_before_they_are_made() -> None:
     pairs = [Constraint.forbid(wide, pair, [(0, 0)]) for pair in itertools.combinations(list(wide)[:4], 2)]
     assert sum(pair.cells for pair in pairs) < LARGEST_TABLE
     assert len(merge(wide, pairs)) == 6
+
+
+def test_a_schema_will_do_for_its_domain() -> None:
+    schema = Schema.from_domain(DOMAIN)
+    rows = [(0, 1)]
+    assert Constraint.forbid(schema, ("a", "b"), rows) == Constraint.forbid(DOMAIN, ("a", "b"), rows)
+    assert Constraint.allow(schema, ("a", "b"), rows) == Constraint.allow(DOMAIN, ("a", "b"), rows)
+    assert Constraint.depends(schema, "a", "b", {0: 1}) == Constraint.depends(DOMAIN, "a", "b", {0: 1})
+    with pytest.raises(DomainError, match="expected a Domain or a Schema"):
+        Constraint.forbid({"a": 2}, ("a",), [(0,)])  # type: ignore[arg-type]
+
+
+def test_a_dependency_may_be_given_by_pairs() -> None:
+    assert Constraint.depends(DOMAIN, "a", "b", [(0, 1), (1, 0)]) == Constraint.depends(DOMAIN, "a", "b", {0: 1, 1: 0})
+    for wrong in ([0, 1], [(0, 1, 2)], 5):
+        with pytest.raises(DomainError, match="expected codes and the code that each determines"):
+            Constraint.depends(DOMAIN, "a", "b", wrong)  # type: ignore[arg-type]

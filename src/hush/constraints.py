@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.domain import Clique, Domain
+from hush.domain import Clique, Domain, domain_of
 from hush.errors import DomainError, SizeError, shown
 from hush.memory import readable
+
+if TYPE_CHECKING:
+    from hush.schema import Schema
 
 LARGEST_TABLE = 2**25  # cells in all: a byte each here, eight bytes each as log-potentials
 Allowed = np.ndarray[Any, np.dtype[np.bool_]]
@@ -53,6 +56,7 @@ class Constraint:
     @classmethod
     def of_table(cls, domain: Domain, clique: Iterable[str], allowed: Allowed) -> Constraint:
         """From a table of truth values whose axes are in the order of `clique`."""
+        domain = domain_of(domain)
         names = check_size(domain, clique)
         table = np.asarray(allowed)
         if table.shape != domain.sizes(names):
@@ -63,16 +67,20 @@ class Constraint:
         return cls(ordered, np.transpose(table, [names.index(name) for name in ordered]))
 
     @classmethod
-    def forbid(cls, domain: Domain, clique: Iterable[str], combinations: Iterable[Iterable[int]]) -> Constraint:
+    def forbid(
+        cls, domain: Domain | Schema, clique: Iterable[str], combinations: Iterable[Iterable[int]]
+    ) -> Constraint:
         """Every combination is possible but these; each is a row of codes in the order of `clique`."""
+        domain = domain_of(domain)
         names = check_size(domain, clique)
         table = np.ones(domain.sizes(names), dtype=np.bool_)
         table[tuple(_codes(domain, names, combinations).T)] = False
         return cls.of_table(domain, names, table)
 
     @classmethod
-    def allow(cls, domain: Domain, clique: Iterable[str], combinations: Iterable[Iterable[int]]) -> Constraint:
+    def allow(cls, domain: Domain | Schema, clique: Iterable[str], combinations: Iterable[Iterable[int]]) -> Constraint:
         """Only these combinations are possible; each is a row of codes in the order of `clique`."""
+        domain = domain_of(domain)
         names = check_size(domain, clique)
         codes = _codes(domain, names, combinations)
         if not len(codes):
@@ -84,26 +92,36 @@ class Constraint:
     @classmethod
     def depends(
         cls,
-        domain: Domain,
+        domain: Domain | Schema,
         determined: str,
         given: str | Iterable[str],
-        mapping: Mapping[int, int] | Mapping[tuple[int, ...], int],
+        mapping: Mapping[int, int] | Mapping[tuple[int, ...], int] | Iterable[tuple[int | tuple[int, ...], int]],
     ) -> Constraint:
         """A functional dependency: x_determined = mapping[x_given].
 
-        Keys are codes, or tuples of codes where several attributes are given. Where the mapping has no key, any value
-        of `determined` is possible.
+        Keys are codes, or tuples of codes where several attributes are given; pairs of a key and a code mean the same.
+        Where the mapping has no key, any value of `determined` is possible.
 
         >>> Constraint.depends(Domain({"city": 3, "state": 2}), "state", "city", {0: 1, 1: 0}).allowed.astype(int)
         array([[0, 1],
                [1, 0],
                [1, 1]])
         """
+        domain = domain_of(domain)
         sources = (given,) if isinstance(given, str) else tuple(given)
         names = check_size(domain, (*sources, determined))
         if not sources:
             raise DomainError(f"constraint on {determined!r} depends on no attribute; name the ones that determine it")
-        rows = [(*(key if isinstance(key, tuple) else (key,)), code) for key, code in mapping.items()]
+        try:
+            pairs: list[Any] = [
+                (key, code) for key, code in (mapping.items() if isinstance(mapping, Mapping) else mapping)
+            ]
+        except (TypeError, ValueError):
+            raise DomainError(
+                f"constraint on {determined!r}: mapping {shown(mapping)}: expected codes and the code that each "
+                "determines, such as {0: 1}"
+            ) from None
+        rows = [(*(key if isinstance(key, tuple) else (key,)), code) for key, code in pairs]
         codes = _codes(domain, names, rows)
         table = np.ones(domain.sizes(names), dtype=np.bool_)
         table[tuple(codes[:, :-1].T)] = False

@@ -503,7 +503,7 @@ def test_a_model_beyond_memory_names_its_cliques() -> None:
     domain = Domain({f"x{i}": 100 for i in range(5)})
     pairs = [Measurement(pair, np.zeros((100, 100)), 1.0) for pair in itertools.combinations(domain, 2)]
     with pytest.raises(
-        SizeError, match=r"takes 80.0 GB, more than max_size_mb = 80; .*without \('x0', 'x1'\)"
+        SizeError, match=r"takes 80.0 GB, more than max_size_mb = 80 \(0.08 GB\); .*without \('x0', 'x1'\)"
     ) as caught:
         fit_model(domain, pairs, max_size_mb=80)
     assert "drop" in str(caught.value)

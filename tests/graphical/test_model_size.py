@@ -5,11 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError
 from hush.graphical import model_size
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.model_size import check_fits, model_size_mb, sizes_with
+from hush.schema import Schema
+from hush.workloads import Workload
 
 DOMAIN = Domain({"a": 10, "b": 20, "c": 30, "d": 40, "e": 50})
 RING = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("a", "e")]
@@ -98,8 +101,8 @@ def test_a_model_beyond_the_limit_is_refused_with_the_clique_that_closes_the_rin
     with pytest.raises(SizeError) as caught:
         check_fits(DOMAIN, RING, 0.05)
     assert str(caught.value) == (
-        "the model of 5 cliques takes 304.0 KB, more than max_size_mb = 0.05; its largest table is over a, d, e and "
-        "takes 160.0 KB; without ('d', 'e') the model takes 20.0 KB: drop it, raise max_size_mb, coarsen large "
+        "the model of 5 cliques takes 304.0 KB, more than max_size_mb = 0.05 (50 KB); its largest table is over a, d, "
+        "e and takes 160.0 KB; without ('d', 'e') the model takes 20.0 KB: drop it, raise max_size_mb, coarsen large "
         'columns, or use method="approximate"'
     )
 
@@ -139,3 +142,23 @@ def test_a_refusal_of_a_model_beyond_floats():
 def test_limits_that_are_none(limit):
     with pytest.raises(SizeError, match="max_size_mb = .*: expected megabytes, a number above 0"):
         check_fits(DOMAIN, RING, limit)
+
+
+def test_a_schema_counts_with_its_constraints_and_a_workload_with_its_cliques():
+    domain = Domain({"a": 10, "b": 10, "c": 10})
+    schema = Schema.from_domain(domain)
+    pairs = [("a", "b"), ("b", "c")]
+    assert model_size_mb(schema, Workload.marginals(domain, pairs)) == model_size_mb(domain, pairs) == 0.0016
+    bound = schema.with_constraints(Constraint.forbid(domain, ("a", "c"), [(0, 0)]))
+    assert model_size_mb(bound, pairs) == 0.008
+
+
+@pytest.mark.parametrize("cliques", ["age", {"a": 1}, ["a", "b"], 5, [5]])
+def test_what_is_no_list_of_cliques_is_refused_in_words(cliques):
+    with pytest.raises(DomainError, match="expected a list of cliques"):
+        model_size_mb(DOMAIN, cliques)
+
+
+def test_what_is_no_domain_is_refused_in_words():
+    with pytest.raises(DomainError, match="expected a Domain or a Schema"):
+        model_size_mb({"a": 2}, [("a",)])

@@ -87,6 +87,8 @@ def test_bad_measurements_are_refused(make: Any, error: type[HushError], text: s
         ({"loss": "hinge"}, WorkloadError, "loss"),
         ({"start": 3}, WorkloadError, "start=3"),
         ({"constraints": ["a"]}, DomainError, "expected a Constraint"),
+        ({"method": "approximate", "estimator": "mirror"}, WorkloadError, "estimator='mirror': an approximate fit has"),
+        ({"method": "approximate", "callback": print}, WorkloadError, "callback=.*: an approximate fit has none"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], error: type[HushError], text: str) -> None:

@@ -130,7 +130,7 @@ def test_cliques_restrict_the_model() -> None:
 
 def test_a_model_too_large_is_refused_or_approximate() -> None:
     release = released("residual")
-    with pytest.raises(SizeError, match="max_size_mb"):
+    with pytest.raises(SizeError, match=r"max_size_mb.*release\.model\(cliques=\[\.\.\.\]\)"):
         release.model(method="exact", max_size_mb=1e-4)
     near = release.model(max_size_mb=1e-4)
     assert not near.exact
@@ -218,3 +218,19 @@ def test_a_release_of_less_than_a_record_is_said_to_be_one() -> None:
     assert (float(release.counts(())) < 1) == any("less than 1 record" in c for c in release.model().caveats)
     full = released("residual").model()
     assert not any("less than 1 record" in caveat for caveat in full.caveats)
+
+
+def test_bad_wishes_are_refused_before_a_model_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = planned("residual").release(TinyTable(DOMAIN, ROWS), entropy=NotPrivateEntropy(seed=1))
+    monkeypatch.setattr(type(release), "model", None)
+    wishes: list[dict[str, Any]] = [{"rows": "10"}, {"rows": -1}, {"method": "best"}, {"seed": "x"}]
+    for wish in wishes:
+        with pytest.raises(WorkloadError, match="expected"):
+            release.synthesize(**wish)
+
+
+def test_cliques_that_are_none_are_refused_in_words() -> None:
+    wrong: list[Any] = ["a", ["a", "b"], {"a": 1}, 5]
+    for cliques in wrong:
+        with pytest.raises(hush.HushError, match="expected a list of cliques"):
+            released("residual").model(cliques)

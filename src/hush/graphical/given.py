@@ -34,12 +34,26 @@ def constraints_of(domain: Domain, given: Given) -> list[Constraint]:
     return [Constraint.allow(domain, (name,), own[:, None]) for name, own in codes_of(domain, given).items()]
 
 
-def impossible(given: Given) -> DomainError:
-    """The refusal of evidence of probability zero."""
-    return DomainError(
-        f"given = {shown(dict(given))} has probability zero under the model: the constraints exclude it, or no "
-        "measurement leaves room for it; give other codes, or fewer"
-    )
+class Impossible(DomainError):
+    """Evidence of probability zero; `excluded` where that is due to constraints."""
+
+    def __init__(self, given: Mapping[str, Any], *, excluded: bool) -> None:
+        reason = "the constraints exclude it" if excluded else "no row of the model is like this"
+        super().__init__(
+            f"given = {shown(dict(given))} has probability zero under the model: {reason}; give other values, or fewer"
+        )
+        self.excluded = excluded
+
+
+def excluded(constraints: Iterable[Constraint], codes: Mapping[str, Integers]) -> bool:
+    """Whether some constraint by itself allows nothing that has the given codes."""
+    for one in constraints:
+        table = one.allowed
+        for axis, name in enumerate(one.clique):
+            table = table.take(codes[name], axis=axis) if name in codes else table
+        if not table.any():
+            return True
+    return False
 
 
 def _codes(name: str, size: int, value: int | Iterable[int]) -> Integers:

@@ -48,7 +48,7 @@ class LocalModel:
         self.constraints = tuple(constraints)
         self._tables = tables
         self._tables.setflags(write=False)
-        self._seed = seed
+        self.seed = seed
         self._holders: dict[str, list[int]] = {name: [] for name in factors.domain}
         for index in sorted(range(len(factors)), key=lambda i: factors.domain.size(factors.cliques[i])):
             for name in factors.cliques[index]:
@@ -123,7 +123,7 @@ class LocalModel:
         if isinstance(max_size_mb, bool) or not isinstance(max_size_mb, int | float) or not max_size_mb > 0:
             raise WorkloadError(f"max_size_mb={shown(max_size_mb)}: expected a number > 0")
         if max_size_mb not in self._fitted:
-            self._fitted[max_size_mb] = fit_rows(self, self.constraints, max_size_mb=max_size_mb, seed=self._seed)
+            self._fitted[max_size_mb] = fit_rows(self, self.constraints, max_size_mb=max_size_mb, seed=self.seed)
         return self._fitted[max_size_mb]
 
     def synthesize_codes(

@@ -14,7 +14,7 @@ from hush.domain import Clique, Domain
 from hush.errors import DomainError
 from hush.graphical.belief import Belief, Floats
 from hush.graphical.factors import Factors
-from hush.graphical.given import Given, codes_of, constraints_of, impossible
+from hush.graphical.given import Given, Impossible, codes_of, constraints_of
 from hush.graphical.information import entropy, log_probability
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.marginals import Marginals
@@ -135,7 +135,8 @@ class GraphicalModel:
         belief = Belief(self.tree, self.factors, fixed_tables(self.tree.domain, [*self.constraints, *evidence]))
         belief.condition(self.potentials)
         if belief.log_partition == -np.inf:
-            raise impossible(given)
+            belief.condition(np.zeros_like(self.potentials))
+            raise Impossible(given, excluded=belief.log_partition == -np.inf)
         if total is None:
             total = self.total * float(np.exp(belief.log_partition - self.belief.log_partition))
         constraints = merge(self.domain, [*self.constraints, *evidence])

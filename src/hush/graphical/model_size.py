@@ -7,28 +7,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from hush.domain import Clique, Domain
+from hush.domain import Clique, Domain, domain_of, listed_cliques
 from hush.errors import SizeError, shown
 from hush.graphical.elimination import RESTARTS, eliminate, graph
 from hush.graphical.greedy_order import bits, cells_of
 from hush.graphical.junction_tree import BYTES_PER_CELL, JunctionTree, megabytes, sets_of
 from hush.memory import readable
 
+if TYPE_CHECKING:
+    from hush.schema import Schema
+    from hush.workloads import Workload
+
 MOST_NAMED = 4  # cliques that a refusal names
 WORK = 20_000  # edges that the search for them looks at, per clique named
 FEWEST_TRIED = 4
+UNITS = {"B": 1, "KB": 1e3, "GB": 1e9, "TB": 1e12}
 
 
 def model_size_mb(
-    domain: Domain, cliques: Iterable[Iterable[str]], *, restarts: int = RESTARTS, seed: int = 0
+    domain: Domain | Schema,
+    cliques: Iterable[Iterable[str]] | Workload,
+    *,
+    restarts: int = RESTARTS,
+    seed: int = 0,
 ) -> float:
-    """Megabytes of the junction tree of `cliques`; infinite where no float is large enough.
+    """Megabytes of the junction tree of `cliques`, or of those of a workload; infinite where no float is large enough.
+
+    The constraints of a schema are part of its models, and count.
 
     >>> model_size_mb(Domain({"age": 85, "sex": 2, "race": 5}), [("age", "sex"), ("race", "sex")])
     0.00144
     """
-    found = eliminate(graph(len(domain), sets_of(domain, cliques)), domain.shape, restarts=restarts, seed=seed)
+    own = domain_of(domain)
+    named = [
+        *listed_cliques(getattr(cliques, "cliques", cliques)),
+        *(c.clique for c in getattr(domain, "constraints", ())),
+    ]
+    found = eliminate(graph(len(own), sets_of(own, named)), own.shape, restarts=restarts, seed=seed)
     return megabytes(found.cells)
 
 
@@ -103,7 +120,8 @@ def _refusal(domain: Domain, given: Sequence[int], limit: float, tree: JunctionT
     node = max((node.clique for node in tree.nodes), key=domain.size)
     dropped, cells = _offenders(domain, given, limit, tree)
     text = (
-        f"the model of {len(given)} cliques takes {_shown_size(tree.cells)}, more than max_size_mb = {limit:g}; its "
+        f"the model of {len(given)} cliques takes {_shown_size(tree.cells)}, more than max_size_mb = {limit:g}"
+        f"{_alike(limit, tree.cells)}; its "
         f"largest table is over {_listed(node)} and takes {_shown_size(domain.size(node))}"
     )
     if len(node) < 2:
@@ -152,6 +170,12 @@ def _shown_size(cells: int) -> str:
     if cells < 10**15:
         return readable(BYTES_PER_CELL * cells)
     return f"8 bytes for each of about 10^{math.log10(cells):.0f} cells"
+
+
+def _alike(limit: float, cells: int) -> str:
+    """The limit in the unit that the size of so many cells is shown in, where that is not megabytes."""
+    unit = _shown_size(cells).rsplit(" ", 1)[-1]
+    return f" ({1e6 * limit / UNITS[unit]:.3g} {unit})" if unit in UNITS else ""
 
 
 def _listed(names: Clique) -> str:

@@ -50,7 +50,9 @@ def fit(
 
     `method="exact"` refuses a model whose tables would be larger than `max_size_mb` and names the cliques at fault;
     "approximate" only makes tables agree with each other, and "auto" does that where the exact model is too large.
-    `start` is a model fitted before, to go on from when measurements are added.
+    `start` is a model fitted before, to go on from when measurements are added; `callback(iteration, loss, tables)` is
+    called in every iteration and may return True to stop. These two and `estimator` are of exact fits only: an
+    approximate one refuses them, and "auto" uses them where the exact model fits.
 
     Privacy: post-processing of noisy values; what made them private is not changed.
     Reference: [HDMM, chapter 4].
@@ -72,6 +74,8 @@ def fit(
     if max_size_mb is not None and not limited:
         raise SizeError(f"max_size_mb={shown(max_size_mb)}: expected megabytes, a number above 0, or None")
     before = _started(start)
+    if method == "approximate":
+        _refuse_unused(estimator=None if estimator == "natural" else estimator, start=start, callback=callback)
     if not isinstance(measurements, Iterable | Measurement):
         raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
     given = [measurements] if isinstance(measurements, Measurement) else list(measurements)
@@ -120,6 +124,15 @@ def _judged(model: Model, loss: Loss, total: float | None) -> Model:
         if caveat is not None:
             model.caveats = (*model.caveats, caveat)
     return model
+
+
+def _refuse_unused(**options: object) -> None:
+    """Refuse options that an approximate fit would ignore."""
+    for name, value in options.items():
+        if value is not None:
+            raise WorkloadError(
+                f'{name}={shown(value)}: an approximate fit has none; leave it out, or use method="exact"'
+            )
 
 
 def _started(start: Model | None) -> GraphicalModel | None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from hush.archive import ArchiveReader, write_archive
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, WorkloadError, shown
+from hush.graphical.given import Impossible, excluded
 from hush.graphical.measurement import Measurement
 from hush.graphical.model import GraphicalModel
 from hush.graphical.synthesis import METHODS, Method, decoded
@@ -150,14 +151,17 @@ class Model:
         """
         names, known = self.domain.check(clique), self._codes(given)
         if isinstance(self.distribution, GraphicalModel):
-            found = self.distribution.conditional(names, known)
+            try:
+                found = self.distribution.conditional(names, known)
+            except Impossible as error:
+                raise Impossible(given, excluded=error.excluded) from None
         else:
             table = self.counts((*names, *known))
             for axis, codes in enumerate(known.values(), start=len(names)):
                 table = table.take(codes, axis=axis)
             found = table.reshape(*self.domain.sizes(names), -1).sum(axis=-1)
             if not found.sum() > 0:
-                raise DomainError(f"given={shown(given)} has probability zero under the model; give other values")
+                raise Impossible(given, excluded=excluded(self.distribution.constraints, known))
         shares = found / found.sum()
         return Answers.of_marginal(
             self.schema, names, shares, None, basis=Basis.NONE, notes=self._notes(), name="probability"
@@ -215,6 +219,7 @@ class Model:
         are drawn uniformly. Standard errors computed from synthetic rows as if they were real are too small.
         """
         wanted = round(self.total) if rows is None else rows
+        check_wishes(wanted, method, seed)
         return pa.concat_tables(self.batches(wanted, method=method, given=given, seed=seed, chunk_rows=max(wanted, 1)))
 
     def batches(
@@ -227,17 +232,18 @@ class Model:
         chunk_rows: int = CHUNK_ROWS,
     ) -> Iterator[pa.Table]:
         """`synthesize` piece by piece, for more rows than fit into memory; each piece is rounded by itself."""
-        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
-            raise WorkloadError(f"rows={shown(rows)}: expected a whole number of at least 0")
+        check_wishes(rows, method, seed)
         if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int | np.integer) or chunk_rows < 1:
             raise WorkloadError(f"chunk_rows={shown(chunk_rows)}: expected a whole number of at least 1")
-        if method not in METHODS:
-            raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise WorkloadError(f"seed={shown(seed)}: expected a whole number of at least 0, or None")
-        source = self.distribution if not given else self.distribution.conditioned(self._codes(given))
+        source = self.distribution if not given else self._conditioned(given)
         generator = np.random.Generator(np.random.PCG64(seed))
         return self._drawn(source, int(rows), generator, method, int(chunk_rows))
+
+    def _conditioned(self, given: Mapping[str, Any]) -> Distribution:
+        try:
+            return self.distribution.conditioned(self._codes(given))
+        except Impossible as error:
+            raise Impossible(given, excluded=error.excluded) from None
 
     def _drawn(
         self, source: Distribution, rows: int, generator: np.random.Generator, method: Method, chunk: int
@@ -311,3 +317,13 @@ class Model:
             f"Model({len(self.cliques)} cliques over {len(self.domain)} attributes, {kind}, "
             f"{self.size_mb:.3g} MB, total {self.total:,.0f}{state})"
         )
+
+
+def check_wishes(rows: object, method: object, seed: object) -> None:
+    """Refuse what no rows can be drawn by, before any work."""
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
+        raise WorkloadError(f"rows={shown(rows)}: expected a whole number of at least 0")
+    if method not in METHODS:
+        raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise WorkloadError(f"seed={shown(seed)}: expected a whole number of at least 0, or None")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.graphical.synthesis import Codes, Method
 from hush.inference.estimates import Array, Estimates
@@ -30,6 +31,9 @@ class Distribution(Protocol):
 
     @property
     def size_mb(self) -> float: ...
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]: ...
 
     def counts(self, clique: Iterable[str]) -> Array: ...
 

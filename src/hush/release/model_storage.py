@@ -37,7 +37,7 @@ def pack_distribution(distribution: Distribution) -> tuple[dict[str, Any], Array
         tables = [distribution.table(index).ravel() for index in range(len(distribution.cliques))]
         arrays: Arrays = pack_cliques(domain, distribution.cliques, "tables")
         arrays["tables"] = np.concatenate(tables)
-        return entry | {"seed": distribution._seed}, arrays | _pack_zeros(domain, distribution.constraints)
+        return entry | {"seed": distribution.seed}, arrays | _pack_zeros(domain, distribution.constraints)
     if not isinstance(distribution, GraphicalModel):
         raise ArchiveError(f"a model of kind {type(distribution).__name__} cannot be saved; save what hush.fit gave")
     nodes = distribution.tree.nodes
