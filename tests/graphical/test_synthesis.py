@@ -1,3 +1,4 @@
+import datetime as dt
 import itertools
 import math
 
@@ -486,3 +487,46 @@ def test_decoding_is_by_seed_and_refuses_what_the_schema_refuses() -> None:
     assert not first.equals(other)
     with pytest.raises(SchemaError, match=r"codes must lie in 0 \.\. 4"):
         decoded(SCHEMA, {"height": np.array([5])}, generator(1))
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.floats(allow_nan=False, allow_infinity=False).map(lambda x: x + 0.0), min_size=2, max_size=6, unique=True
+    )
+    | st.lists(st.decimals(-50, 50, places=1).map(lambda x: float(x) + 0.0), min_size=2, max_size=6, unique=True),
+    st.integers(0, 2**32),
+)
+def test_rounded_numbers_stay_in_their_bins(edges: list[float], seed: int) -> None:
+    column = Numeric(name="x", edges=tuple(sorted(edges)))
+    codes = np.repeat(np.arange(column.levels), 20)
+    values = decoded(Schema([column]), {"x": codes}, generator(seed))["x"].to_pylist()
+    assert [bin_of(column, value) for value in values] == codes.tolist()
+    assert all(column.edges[0] <= value < column.edges[-1] for value in values)
+
+
+@pytest.mark.parametrize(
+    ("edges", "decimals"), [((0, 5000, 10_000), 0), ((0, 50), 2), ((-1, 1, 3), 3), ((0.2, 0.25), 5), ((0, 1e9), 0)]
+)
+def test_numbers_have_about_four_digits_of_the_width_of_their_bin(edges: tuple[float, ...], decimals: int) -> None:
+    codes = np.zeros(1000, dtype=np.int64)
+    values = decoded(Schema([Numeric(name="x", edges=edges)]), {"x": codes}, generator(1))["x"].to_pylist()
+    assert all(value == round(value, decimals) for value in values)
+    assert len(set(values)) > 700
+    assert abs(np.mean(values) - (edges[0] + edges[1]) / 2) < 0.06 * (edges[1] - edges[0])
+
+
+@pytest.mark.parametrize("granularity", ["week", "month", "quarter", "year"])
+def test_days_are_uniform_in_their_period(granularity: str) -> None:
+    start, end = dt.date(2019, 11, 20), dt.date(2021, 2, 10)
+    column = Date(name="since", start=start, end=end, granularity=granularity, missing=True)  # type: ignore[arg-type]
+    codes = np.repeat(np.arange(column.size), 3000 // column.size)
+    table = decoded(Schema([column]), {"since": codes.astype(np.uint8)}, generator(4))
+    assert table.schema == Schema([column]).decode({"since": codes}).schema
+    days = table["since"].to_pylist()
+    assert [column.missing_code if day is None else column.ordinal(day) for day in days] == codes.tolist()
+    assert {day for day in days if day is not None} >= {start, end}
+    first, last = column.days(1)
+    inside = [(day - first).days for day in days if day is not None and first <= day <= last]
+    share = np.bincount(inside, minlength=(last - first).days + 1)
+    assert stats.chisquare(share).pvalue > 1e-6

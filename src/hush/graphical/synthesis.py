@@ -12,7 +12,7 @@ from hush.errors import DataError, SizeError, WorkloadError, shown
 from hush.graphical._synthesis import DONE, group_rows, round_cells, sample_cells
 from hush.graphical.junction_tree import JunctionTree
 from hush.memory import available_memory, readable
-from hush.schema.columns import Numeric
+from hush.schema.columns import Date, Granularity, Numeric
 from hush.schema.schema import Schema
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -21,6 +21,8 @@ Method: TypeAlias = Literal["rounding", "sampling"]
 
 METHODS = ("rounding", "sampling")
 MOST_INT32 = 2**31 - 1
+DIGITS = 4  # of a bin's width that a number inside it is given with
+MOST_DECIMALS = 300  # further ones are beyond the range of 10^decimals
 LITTLE = 2**26  # bytes that are taken without asking how many are free
 
 
@@ -91,16 +93,17 @@ def row_chunks(
 
 
 def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Generator) -> pa.Table:
-    """Codes as a table of real values, as `Schema.decode` gives them, but with a random number inside each bin.
+    """Codes as a table of real values, as `Schema.decode` gives them, but with a random number or day in each level.
 
-    A number of a `Numeric` column is drawn uniformly from its bin; where in the bin it lies is made up, and says
-    nothing that its code does not. Everything else is the value of its level: labels, whole numbers, the first day of
-    a period; missing becomes null. Encoding the table gives the codes again.
+    A number of a `Numeric` column is drawn uniformly from its bin and rounded to about four digits of the bin's width,
+    and a day of a `Date` column uniformly from its period; where inside they lie is made up, and says nothing that the
+    code does not. Everything else is the value of its level: labels, whole numbers; missing becomes null. Encoding the
+    table gives the codes again.
 
     >>> schema = Schema([Numeric(name="height", edges=(100.0, 150.0, 200.0), missing=True)])
     >>> table = decoded(schema, {"height": np.array([0, 1, 2])}, np.random.Generator(np.random.PCG64(1)))
-    >>> [None if value is None else round(value) for value in table["height"].to_pylist()]
-    [126, 198, None]
+    >>> table["height"].to_pylist()
+    [125.59, 197.52, None]
     """
     table = schema.decode(codes)
     for place, name in enumerate(table.column_names):
@@ -108,6 +111,9 @@ def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Gener
         if isinstance(column, Numeric):
             numbers = _inside(column, np.asarray(codes[name]).astype(np.int64), generator)
             table = table.set_column(place, name, numbers)
+        elif isinstance(column, Date) and column.granularity is not Granularity.DAY:
+            days = _days(column, np.asarray(codes[name]).astype(np.int64), generator)
+            table = table.set_column(place, name, days)
     return table
 
 
@@ -117,7 +123,21 @@ def _inside(column: Numeric, codes: np.ndarray[Any, np.dtype[np.int64]], generat
     bins = np.minimum(codes, column.levels - 1)
     low, high, u = edges[bins], edges[bins + 1], generator.random(len(codes))
     numbers = np.clip(low * (1 - u) + high * u, low, np.nextafter(high, low))
+    with np.errstate(over="ignore"):  # the width may be beyond floats
+        scale = 10.0 ** np.clip(DIGITS - 1 - np.floor(np.log10(high - low)), 0, MOST_DECIMALS)
+    for rounded in (np.ceil(numbers * scale) / scale, np.floor(numbers * scale) / scale):
+        numbers = np.where((low <= rounded) & (rounded < high), rounded + 0.0, numbers)
     return pa.array(numbers, mask=codes == column.missing_code)
+
+
+def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:
+    """A day in the period of each code; null for missing."""
+    periods, place = np.unique(np.minimum(codes, column.levels - 1), return_inverse=True)
+    ends = np.array([column.days(code) for code in periods.tolist()], dtype="datetime64[D]").reshape(-1, 2)
+    first, last = ends.astype(np.int64)[place].T
+    return pa.array(
+        generator.integers(first, last, endpoint=True).astype("datetime64[D]"), mask=codes == column.missing_code
+    )
 
 
 def _draw(
