@@ -28,8 +28,8 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
 
     FILE is a release, or a model, whose answers come without errors.
 
-    CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula,
-    and an empty cell where an error is not known; on a terminal, control characters in names and labels are spelled out.
+    CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula; on
+    a terminal, control characters in names and labels are spelled out. Cells of errors that are not known are empty.
     """
     from hush.loading import load_release_or_model
 
