@@ -15,6 +15,7 @@ from hush.testing.schemas import columns
 
 SEX = Categorical(name="sex", values=("female", "male", 9), other=True, missing=True, missing_values=("?",))
 STAR = Categorical(name="star", values=("*", "**"))
+CODE = Categorical(name="code", values=tuple(range(12)), other=True)
 FLAG = Boolean(name="flag", missing=True)
 AGE = Integer(name="age", low=-5, high=99, missing=True)
 PAY = Numeric(name="pay", edges=(0, 10, 50.5, 100), missing=True)
@@ -109,7 +110,8 @@ def test_every_label_stands_for_its_level(column: Column, data: st.DataObject) -
 
 BAD: list[tuple[Column, Any, str]] = [
     (SEX, "mail", "column 'sex': 'mail' is none of its levels; did you mean 'male'?"),
-    (SEX, "unknown thing", "is none of its levels; expected one of its values"),
+    (SEX, "unknown thing", "is none of its levels; expected one of its values: 'female', 'male'"),
+    (CODE, "zz", r"expected one of its values: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\. \(12 in all\), '\(other\)'$"),
     (SEX, "?", r"'\?' means missing; write \"\(missing\)\""),
     (SEX, {"from": 1}, "is a range, and a categorical column has no order; list the values"),
     (SEX, [], "the list is empty; list at least one level"),
@@ -118,7 +120,7 @@ BAD: list[tuple[Column, Any, str]] = [
     (SEX, dt.datetime(2020, 1, 1), "is none of its levels"),
     (SEX, 2**99, "is none of its levels"),
     (FLAG, 1, "1 is none of its levels; expected true or false"),
-    (AGE, 100, r"100 lies outside -5 \.\. 99; a rule is about declared levels"),
+    (AGE, 100, r"100 lies outside -5 \.\. 99; give a value inside$"),
     (AGE, "100", r"100 lies outside -5 \.\. 99"),
     (AGE, 1.0, "1.0 is none of its levels; expected an integer or a range"),
     (AGE, True, "True is none of its levels"),

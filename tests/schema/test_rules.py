@@ -247,7 +247,8 @@ BAD = {
     ),
     "unknown label": (
         rule("forbidden", AGE_MARITAL, "rows = [[3, 'maried']]"),
-        r"number 1: row 1: column 'marital': 'maried' is none of its levels; did you mean 'married'\?",
+        r"number 1: row 1: column 'marital': 'maried' is none of its levels; did you mean 'married'\? "
+        "expected one of its values: 'single', 'married', 'widowed'$",
     ),
     "a range that cuts a bin": (
         rule("forbidden", "columns = ['income']", "rows = [[{to = 20_000}]]"),
@@ -275,7 +276,7 @@ BAD = {
     ),
     "one table of rules": (
         COLUMNS + "\n[forbidden]\ncolumns = ['age']\nrows = [[3]]",
-        r"forbidden = a table: expected a list",
+        r"^\[forbidden\] is in single brackets; write \[\[forbidden\]\], once for each rule$",
     ),
     "rules of a wrong type": (f"forbidden = [3]\n{COLUMNS}", r"\[\[forbidden\]\] number 1: found 3 .*expected a table"),
     "misspelt kind": (rule("forbiden", AGE_MARITAL, "rows = []"), "unknown key 'forbiden'; did you mean 'forbidden'?"),
@@ -288,6 +289,10 @@ BAD = {
     "on of a wrong type": (
         rule("depends", "column = 'state'", "on = 3", "rows = [['FR']]"),
         "on = 3 .*: expected a list",
+    ),
+    "values in the wrong order": (
+        rule("depends", "column = 'state'", "on = 'city'", "rows = [['FR', 'Lyon']]"),
+        r"column 'city': 'FR' is none of its levels; .* 'Lyon', 'Paris', 'Rome', .*; a row gives city, then state$",
     ),
     "two determined values": (
         rule("depends", "column = 'state'", "on = 'city'", "rows = [['Lyon', ['FR', 'IT']]]"),

@@ -24,9 +24,9 @@ from hush.schema.numbers import edge_of, short
 from hush.schema.section import Section
 
 ANY = "*"
+MOST_LISTED = 10  # values that a message names
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,15}")
 _EXPECTED: dict[type[Column], str] = {
-    Categorical: "one of its values",
     Boolean: "true or false",
     Integer: "an integer or a range such as {from = 0, to = 9}",
     Numeric: "a number or a range such as {from = 0, to = 9}",
@@ -107,7 +107,7 @@ class Conditions:
                 return column.ordinal(value) if column.start <= value <= column.end else self._beyond(value)
         if isinstance(value, str):
             return self._labelled(value)
-        self._refuse(value, f"is none of its levels; expected {_EXPECTED[type(self.column)]}")
+        self._refuse(value, f"is none of its levels; {self._expected()}")
 
     def _labelled(self, text: str) -> int:
         """The code of the level that is printed like this."""
@@ -123,8 +123,18 @@ class Conditions:
         if text in column.missing_values:
             self._refuse(text, f'means missing; write "{MISSING_LABEL}"')
         near = difflib.get_close_matches(text, islice(self._labels, 2000), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"expected {_EXPECTED[type(column)]}"
-        self._refuse(text, f"is none of its levels; {hint}")
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        self._refuse(text, f"is none of its levels; {hint}{self._expected()}")
+
+    def _expected(self) -> str:
+        """What may stand for a level; of a column without order, the first values."""
+        column = self.column
+        if not isinstance(column, Categorical):
+            return f"expected {_EXPECTED[type(column)]}"
+        values = [shown(value) for value in column.values[:MOST_LISTED]]
+        more = [f"... ({column.levels:,} in all)"] if column.levels > MOST_LISTED else []
+        special = [shown(column.label(code)) for code in range(column.levels, column.size)]
+        return f"expected one of its values: {', '.join([*values, *more, *special])}"
 
     def _between(self, bounds: dict[str, Any]) -> range:
         column = self.column
@@ -165,7 +175,7 @@ class Conditions:
 
     def _beyond(self, value: Any) -> NoReturn:
         low, high = _bounds(self.column)
-        self._refuse(value, f"lies outside {low} .. {high}; a rule is about declared levels")
+        self._refuse(value, f"lies outside {low} .. {high}; give a value inside")
 
     def _refuse(self, condition: Any, rule: str) -> NoReturn:
         raise SchemaError(f"column {self.column.name!r}: {_said(condition)} {rule}")

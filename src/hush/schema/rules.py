@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -55,7 +55,7 @@ class Rules:
             raise SchemaError(f"column {column!r} depends on no column; name the ones that determine it")
         *shape, size = self._domain.sizes(names)
         value = np.full(shape, -1, dtype=np.int64)
-        for place, (*given, found) in self._boxes(names, rows):
+        for place, (*given, found) in self._boxes(names, rows, f"; a row gives {', then '.join(names)}"):
             if len(found) != 1:
                 raise SchemaError(
                     f"row {place}: column {column!r}: found {len(found)} levels, expected the one that is determined; "
@@ -85,8 +85,10 @@ class Rules:
         self._cliques.add(self._domain.clique(names))
         return names
 
-    def _boxes(self, names: Clique, rows: Iterable[Sequence[Any]]) -> Iterable[tuple[int, list[Codes]]]:
-        """Each row as its place, counted from 1, and the codes it names on each column."""
+    def _boxes(
+        self, names: Clique, rows: Iterable[Sequence[Any]], order: str = ""
+    ) -> Iterable[tuple[int, list[Codes]]]:
+        """Each row as its place, counted from 1, and the codes it names on each column; `order` ends a refusal."""
         for name in names:
             if name not in self._conditions:
                 self._conditions[name] = Conditions(self._schema[name])
@@ -99,7 +101,7 @@ class Rules:
             try:
                 yield place, [self._conditions[name].codes(each) for name, each in zip(names, row, strict=True)]
             except SchemaError as error:
-                raise SchemaError(f"row {place}: {error}") from None
+                raise SchemaError(f"row {place}: {error}{order}") from None
         if not place:
             raise SchemaError(f"rows is empty; {_ROWS}, or remove the rule")
 
@@ -108,6 +110,8 @@ def read_rules(schema: Schema, top: Section) -> list[Constraint]:
     """The constraints that a document states about the columns of a schema."""
     rules, made = Rules(schema), []
     for kind in RULES:
+        if isinstance(top.get(kind), Mapping):
+            raise SchemaError(f"[{kind}] is in single brackets; write [[{kind}]], once for each rule")
         for place, entries in enumerate(top.items(kind, "") if kind in top else [], start=1):
             where = f"[[{kind}]] number {place}"
             section = Section(where, entries)
