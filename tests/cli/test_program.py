@@ -52,6 +52,13 @@ def test_help(args: list[str]) -> None:
     assert result.stdout.startswith("Usage: ")
 
 
+@pytest.mark.parametrize("args", [["--help"], ["schema", "--help"]])
+def test_no_summary_of_a_command_is_cut(args: list[str]) -> None:
+    lines = CliRunner().invoke(main, args, terminal_width=80).stdout.split("Commands:\n")[1].splitlines()
+    assert len(lines) >= 3
+    assert [line for line in lines if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_registered_and_says_what_it_does(command: click.Command) -> None:
     assert main.commands[command.name] is command

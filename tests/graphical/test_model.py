@@ -28,7 +28,7 @@ def test_what_a_model_says_of_itself() -> None:
     assert model.exact
     assert model.cliques == (("a", "c"), ("b", "c"))
     assert model.size_mb == pytest.approx(8e-6 * (2 * 4 + 3 * 4))
-    assert repr(model) == "GraphicalModel(2 cliques over 3 attributes, 0.00016 MB, total 500)"
+    assert repr(model) == "GraphicalModel(2 cliques over 3 attributes, 160 B, total 500)"
     assert model.covers(("a", "b", "c"))
     with pytest.raises(DomainError, match="'x' is not in the domain"):
         model.covers(("x",))

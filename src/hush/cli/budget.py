@@ -36,7 +36,10 @@ def budget(
     rho: float | None,
     mu: float | None,
 ) -> None:
-    """Show the ledger FILE: caps, every charge, what is left, and whether its chain of entries is whole."""
+    """Show the ledger FILE: what was spent and what is left.
+
+    Shows caps and every charge, and whether the chain of entries is whole.
+    """
     from rich.console import Console
     from rich.text import Text
 

@@ -29,7 +29,10 @@ QUESTIONS = (
 @click.command()
 @click.option("--folder", type=PATH, help="Keep the demo's files in this folder.  [default: a temporary one]")
 def demo(folder: Path | None) -> None:
-    """Release an invented table of 50,000 people at epsilon = 1 and ask it three questions."""
+    """Run the main job on an invented table.
+
+    Releases 50,000 invented people at epsilon = 1 and asks three questions.
+    """
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:

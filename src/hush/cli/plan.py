@@ -53,7 +53,10 @@ def plan(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Show what a release of a table with SCHEMA would measure and how accurate it would be. Reads no data."""
+    """Show how accurate a release would be. Reads no data.
+
+    For tables with SCHEMA: what would be measured, and the error of its answers.
+    """
     from rich.console import Console
     from rich.text import Text
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--format", "form", type=click.Choice(["table", "csv"]), default="table", show_default=True)
 def query(file: Path, sql: str | None, term: int | None, level: float, form: str) -> None:
-    """Answer SQL, a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
+    """Answer SQL from a release or a model. Spends nothing.
 
+    SQL is a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
     FILE is a release, or a model, whose answers come without errors.
 
     CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula; on

@@ -66,7 +66,10 @@ def release(
     output: Path,
     force: bool,
 ) -> None:
-    """Measure DATA (CSV or Parquet file, or a pattern of them) with noise and write a release. Spends the budget."""
+    """Measure DATA with noise and spend the budget.
+
+    DATA is a CSV or Parquet file, or a pattern of them; a release is written.
+    """
     from hush.schema import Unit
 
     check_output(

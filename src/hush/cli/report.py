@@ -17,9 +17,10 @@ from hush.errors import ArchiveError
 @click.option("-o", "--output", type=PATH, required=True, help="HTML file to write.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def report(release: Path, output: Path, force: bool) -> None:
-    """Write RELEASE as one HTML page with its privacy statement, pictures, errors and what can be asked.
+    """Write RELEASE as one HTML page to read.
 
-    The page needs no network and no scripts, and prints well.
+    With its privacy statement, pictures, errors and what can be asked. The page needs no network and no
+    scripts, and prints well.
     """
     from hush.loading import load_release_or_model
     from hush.report import write_report

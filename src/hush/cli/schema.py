@@ -55,7 +55,10 @@ def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None
 @schema.command()
 @click.argument("file", metavar="SCHEMA", type=PATH)
 def check(file: Path) -> None:
-    """Read SCHEMA (hush's .toml, mbi's .json, dpsynth's .yaml) and show its columns and their sizes."""
+    """Show the columns of SCHEMA, their sizes and rules.
+
+    SCHEMA is hush's .toml, mbi's .json or dpsynth's .yaml.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -82,7 +85,10 @@ def check(file: Path) -> None:
 @click.option("-o", "--output", type=PATH, help="Write to this file instead of the terminal.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def convert(file: Path, output: Path | None, force: bool) -> None:
-    """Write SCHEMA (mbi's .json, dpsynth's .yaml or a .toml) as hush's TOML."""
+    """Write SCHEMA as hush's TOML.
+
+    SCHEMA is mbi's .json, dpsynth's .yaml or a .toml.
+    """
     if output is not None:
         check_output(output, force=force, inputs=[file])
     _deliver(hush.Schema.load(file).to_toml(), output)

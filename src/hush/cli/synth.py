@@ -58,7 +58,10 @@ def synth(
     given: tuple[str, ...],
     max_size_mb: float | None,
 ) -> None:
-    """Write made-up rows that look like those behind FILE, a release or a model. Spends nothing."""
+    """Write made-up rows from a release or a model.
+
+    FILE is a release, which a model is fitted to first, or a model. Spends nothing.
+    """
     from hush.loading import load_release_or_model
 
     check_suffix(output)

@@ -20,6 +20,7 @@ from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.marginals import Marginals
 from hush.graphical.synthesis import Codes, Method, draw_rows
 from hush.linops import LinearOperator
+from hush.memory import readable
 
 LEAST_PROBABILITY = 1e-200  # of evidence that is entered by sums rather than by logarithms
 
@@ -168,7 +169,7 @@ class GraphicalModel:
     def __repr__(self) -> str:
         return (
             f"GraphicalModel({len(self.factors)} cliques over {len(self.domain)} attributes, "
-            f"{self.size_mb:.3g} MB, total {self.total:,.0f})"
+            f"{readable(1e6 * self.size_mb)}, total {self.total:,.0f})"
         )
 
 

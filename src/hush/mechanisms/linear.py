@@ -156,7 +156,7 @@ class LinearPlan(Plan):
         tables = "noisy table" if parts == 1 else "noisy tables"
         return (
             f"{parts:,} {tables}, {numbers:,} numbers; "
-            f"about {max(self.memory / 1e6, 1):,.0f} MB and {max(seconds, 0.1):,.1f} s beside counting"
+            f"about {readable(self.memory)} and {max(seconds, 0.1):,.1f} s beside counting"
         )
 
     def requests(self) -> list[Request]:

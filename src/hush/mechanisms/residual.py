@@ -179,7 +179,7 @@ class ResidualPlan(Plan):
         memory, seconds = 3 * 8 * numbers, 1.5e-7 * numbers + 1e-4 * len(self.strategy.closure)
         return (
             f"{len(self.strategy.closure):,} noisy tables, {numbers:,.0f} numbers; "
-            f"about {memory / 1e6:,.0f} MB and {max(seconds, 0.1):,.1f} s beside counting"
+            f"about {readable(memory)} and {max(seconds, 0.1):,.1f} s beside counting"
         )
 
     def variance(self, clique: Iterable[str]) -> float:
