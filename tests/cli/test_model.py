@@ -94,6 +94,7 @@ def test_long_work_is_announced_where_no_spinner_is_seen(
     ("options", "text"),
     [
         (["--cliques", "sex,regoin"], "did you mean 'region'?"),
+        (["--cliques", "sex; income"], "nothing was measured inside ('income',); give cliques of the workload"),
         (["--cliques", ""], "the workload is empty"),
         (["--method", "guess"], "--method"),
         (["--max-size-mb", "0"], "--max-size-mb"),

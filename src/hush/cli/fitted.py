@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 LONG_MB = 1.0  # smaller models are fitted within a moment
 MOST_NAMED = 8  # cliques that a summary names
-APPROXIMATE = (
-    "The model is approximate: it does not fit into memory as one distribution, so rows follow only some of its tables "
-    "closely."
-)
+APPROXIMATE = "The model is approximate: rows follow only some of its tables closely."
 
 
 def fitted(
