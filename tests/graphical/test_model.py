@@ -1,3 +1,11 @@
+import functools
+import importlib.util
+import math
+import pickle
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import numpy as np
@@ -6,6 +14,8 @@ import pytest
 from hush.constraints import Constraint
 from hush.domain import Domain
 from hush.errors import DomainError
+from hush.graphical import model as module
+from hush.graphical.belief import Belief
 from hush.graphical.factors import Factors
 from hush.graphical.fitting import fit_model
 from hush.graphical.junction_tree import JunctionTree
@@ -102,3 +112,66 @@ def test_a_fitted_model_is_the_one_its_potentials_make(make_case: Any, counts_of
     for first, second in zip(fitted.conditionals, again.conditionals, strict=True):
         np.testing.assert_array_equal(first, second)
     assert counts_of(again).sum() == pytest.approx(case.total)
+
+
+class Lockless:
+    """functools.cached_property as it is from Python 3.12 on: without a lock."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        name = self.function.__name__
+        if name not in instance.__dict__:
+            instance.__dict__[name] = self.function(instance)
+        return instance.__dict__[name]
+
+
+def test_threads_that_ask_first_at_one_time_share_one_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pass works in place; a thread that starts one waits a little for others to start it too."""
+    calls: Counter[str] = Counter()
+
+    def watched(name: str) -> Any:
+        original, together = getattr(Belief, name), Barrier(2)
+
+        def run(*args: Any) -> Any:
+            calls[name] += 1
+            with suppress(BrokenBarrierError):
+                together.wait(0.1)
+            return original(*args)
+
+        return run
+
+    for name in ("condition", "conditionals", "separators"):
+        monkeypatch.setattr(Belief, name, watched(name))
+    monkeypatch.setattr(functools, "cached_property", Lockless)
+    spec = importlib.util.find_spec(module.__name__)
+    assert spec is not None
+    assert spec.loader is not None
+    fresh = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fresh)
+    given = model_of()
+    model = fresh.GraphicalModel(given.domain, given.tree, given.factors, given.potentials, 500.0)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: model.counts(("a", "b")), range(4)))
+    assert calls == {"condition": 1, "conditionals": 1, "separators": 1}
+    for table in found:
+        np.testing.assert_array_equal(table, given.counts(("a", "b")))
+
+
+def test_models_that_were_asked_can_be_pickled() -> None:
+    model = model_of()
+    expected = model.counts(("a", "b"))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).counts(("a", "b")), expected)  # noqa: S301
+
+
+def test_records_too_few_to_be_counted_have_an_entropy(counts_of: Any) -> None:
+    cliques = [("a", "c"), ("b", "c")]
+    tree = in_tree_order(JunctionTree.build(DOMAIN, cliques))
+    factors = Factors(tree.domain, cliques)
+    model = GraphicalModel(DOMAIN, tree, factors, np.array([-800.0, 0, 0, 0, 0, 0, 0, 0] + [0.0] * 12), 500.0)
+    clique = factors.cliques[0]
+    rare = model.conditioned(dict.fromkeys(clique, 0))
+    assert rare.total == 0.0
+    (free,) = set(DOMAIN) - set(clique)
+    assert rare.entropy() == pytest.approx(math.log(DOMAIN[free]))

@@ -17,7 +17,7 @@ CHUNK_CELLS = 1 << 18
 def entropy(
     tree: JunctionTree,
     conditionals: Sequence[Floats],  # of every node, (cells of the separator, cells of the rest)
-    separators: Sequence[Floats],  # counts of every node's separator
+    separators: Sequence[Floats],  # counts of every node's separator, or shares
 ) -> float:
     """H = -sum_x p(x) log p(x) in nats, as sum_k sum_s p(s) H(rest_k | separator_k = s); 0 log 0 = 0.
 

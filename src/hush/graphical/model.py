@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from threading import Lock
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,15 @@ from hush.linops import LinearOperator
 from hush.memory import readable
 
 LEAST_PROBABILITY = 1e-200  # of evidence that is entered by sums rather than by logarithms
+_PREPARING = Lock()  # of the module, so that models can be copied and pickled
+
+
+class _Prepared(NamedTuple):
+    """A belief whose cells are p(rest | separator), these as tables, and the shares of every node's separator."""
+
+    belief: Belief
+    conditionals: list[Floats]
+    shares: list[Floats]
 
 
 class GraphicalModel:
@@ -55,10 +65,18 @@ class GraphicalModel:
         self.total = total
         self.constraints = tuple(constraints)
         self._given = belief
+        self._ready: _Prepared | None = None
 
-    @cached_property
-    def belief(self) -> Belief:
-        """The junction tree at these potentials."""
+    @property
+    def _prepared(self) -> _Prepared:
+        """What everything is computed from, made once: the passes work in place, on buffers that threads share."""
+        if self._ready is None:
+            with _PREPARING:
+                if self._ready is None:
+                    self._ready = self._prepare()
+        return self._ready
+
+    def _prepare(self) -> _Prepared:
         made = self._given or Belief(self.tree, self.factors, fixed_tables(self.tree.domain, self.constraints))
         made.condition(self.potentials)
         if made.log_partition == -np.inf:
@@ -66,12 +84,18 @@ class GraphicalModel:
                 "the constraints contradict each other: no combination of levels is left; look for a loop of "
                 "[[forbidden]], [[allowed]] or [[depends]] that excludes every row"
             )
-        return made
+        conditionals = made.conditionals()
+        return _Prepared(made, conditionals, [own.copy() for own in made.separators(1.0)])
 
-    @cached_property
+    @property
+    def belief(self) -> Belief:
+        """The junction tree at these potentials."""
+        return self._prepared.belief
+
+    @property
     def conditionals(self) -> list[Floats]:
         """p(rest | separator) of every node of the tree."""
-        return self.belief.conditionals()
+        return self._prepared.conditionals
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -97,7 +121,7 @@ class GraphicalModel:
     @cached_property
     def separators(self) -> list[Floats]:
         """The counts of every node's separator."""
-        return [own.copy() for own in self.belief.separators(self.total)]
+        return [self.total * own for own in self._prepared.shares]
 
     @cached_property
     def marginals(self) -> Marginals:
@@ -145,7 +169,7 @@ class GraphicalModel:
 
     def entropy(self) -> float:
         """-sum_x p(x) log p(x), in nats."""
-        return entropy(self.tree, self.conditionals, self.separators)
+        return entropy(self.tree, self.conditionals, self._prepared.shares)
 
     def log_probability(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> Floats:
         """log p(x) of every row, -inf where the model excludes it.
