@@ -34,6 +34,13 @@ def test_domain_has_the_sizes_of_the_columns() -> None:
     assert len(small()) == 6
 
 
+def test_the_domain_is_made_once() -> None:
+    schema = Schema([Boolean(name="a")])
+    assert schema.domain is schema.domain
+    with pytest.raises(AttributeError):
+        schema.domain = schema.domain  # type: ignore[misc]
+
+
 def test_from_domain_holds_codes() -> None:
     schema = Schema.from_domain(hush.Domain({"a": 3, "b": 1}))
     assert schema.columns == (Integer(name="a", low=0, high=2), Integer(name="b", low=0, high=0))

@@ -32,7 +32,7 @@ class Schema:
     Domain({'age': 100, 'sex': 3})
     """
 
-    __slots__ = ("_columns", "_constraints", "unit")
+    __slots__ = ("_columns", "_constraints", "_domain", "unit")
 
     def __init__(self, columns: Iterable[Column], *, unit: Unit = ROW, constraints: Iterable[Constraint] = ()) -> None:
         self._columns: dict[str, Column] = {}
@@ -48,6 +48,7 @@ class Schema:
             raise SchemaError("the schema declares no columns; declare at least one")
         if unit.column in self._columns:
             raise SchemaError(f"column {unit.column!r} is the privacy unit and cannot be counted too; remove one")
+        self._domain = Domain({name: column.size for name, column in self._columns.items()})
         given = tuple(constraints)
         if given:
             complaint = contradiction(self.domain, given)
@@ -82,7 +83,7 @@ class Schema:
     @property
     def domain(self) -> Domain:
         """Names and sizes."""
-        return Domain({name: column.size for name, column in self._columns.items()})
+        return self._domain
 
     @property
     def columns(self) -> tuple[Column, ...]:
