@@ -8,7 +8,7 @@ import pytest
 from hush.graphical import natural_descent as module
 from hush.graphical._history import step_direction
 from hush.graphical.mirror_descent import mirror_descent
-from hush.graphical.natural_descent import natural_descent
+from hush.graphical.natural_descent import REVIVALS, natural_descent
 
 TOTALS = [30.0, 1000.0, 1e5]
 
@@ -42,14 +42,14 @@ def test_the_tolerance_is_the_caller_s(make_case: Any, counts_at: Any, tolerance
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_loss_never_rises(make_case: Any, seed: int, scale: float) -> None:
+def test_the_loss_rises_only_where_the_descent_is_taken_up_again(make_case: Any, seed: int, scale: float) -> None:
     values: list[float] = []
     case = make_case(seed)
     problem = case.problem(callback=lambda iteration, value, tables: values.append(value))
     found = natural_descent(problem, case.start(seed, scale))
-    assert len(values) == found.stats["iterations"] + 1
-    assert all(later < earlier for earlier, later in itertools.pairwise(values))
-    assert values[-1] == found.value.value
+    rises = sum(later >= earlier for earlier, later in itertools.pairwise(values))
+    assert rises <= len(values) - 1 - found.stats["iterations"] <= (REVIVALS if scale == 20.0 else 0)
+    assert min(values) == found.value.value
     assert found.value.value >= case.loss(case.optimum()) - 1e-7
 
 

@@ -12,11 +12,13 @@ Reference: [HDMM, sec. 4.3, Algorithm 2] for the descent it speeds up; the metri
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from hush.graphical._history import add, dot, step_direction
 from hush.graphical.problem import STOPPED, Floats, Point, Problem
+from hush.graphical.starting import damped
 from hush.graphical.stopping import TOLERANCE, Remaining, allowance
 from hush.solution import SOLVED, Solution
 
@@ -27,44 +29,76 @@ PAIR_MEMORY = 1 << 24  # bytes for pairs where the model itself is smaller
 LARGEST_MOVE = 10.0  # of a potential in one step
 SUFFICIENT = 1e-4
 BACKTRACKS = 20
+REVIVALS = 4
 
 
 def natural_descent(
     problem: Problem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
 ) -> Solution[Point]:
-    """Descend from `start` until what remains does not matter beside the noise; see `stopping`."""
+    """Descend from `start` until what remains does not matter beside the noise; see `stopping`.
+
+    A cell that a step took to nearly nothing has nearly no gradient left, and may be missed by the rule for stopping.
+    So where the certain lower bound is further below than the loss itself, or no step lowers the loss any more, the
+    descent is taken up again from damped potentials, until that gains nothing.
+    """
+    found = _descend(problem, start, tolerance, iterations, 0)
+    for _ in range(REVIVALS):
+        room = allowance(tolerance, problem.loss.numbers, found.point.value)
+        gap = found.point.value - problem.lower_bound(found.point)
+        if found.status != SOLVED or gap <= room or (gap <= found.point.value and not found.jammed):
+            break
+        again = _descend(problem, damped(problem.loss.factors, found.point.potentials), tolerance, iterations, found.k)
+        better = again.point.value < found.point.value - room
+        if again.point.value < found.point.value:
+            found = again
+        if not better:
+            break
+    problem.evaluate(found.point)
+    return Solution(value=found.point, status=found.status, stats=problem.stats(found.point, found.k, found.left))
+
+
+@dataclass(slots=True)
+class _Descent:
+    """Where a descent ended, after how many iterations, and how; `jammed` where no step lowered the loss."""
+
+    point: Point
+    k: int
+    left: float
+    status: str
+    jammed: bool = False
+
+
+def _descend(problem: Problem, start: Floats, tolerance: float, iterations: int, before: int) -> _Descent:
+    """One descent, after `before` iterations of earlier ones."""
     here = problem.point(start)
     there = problem.point(start)
     slope = problem.tangent(here.gradient, np.empty_like(start))
     pairs = _Pairs(problem, start.size)
     remaining, left = Remaining(), math.inf
     direction, ahead = np.empty_like(start), np.empty_like(start)
-    k, status = 0, SOLVED
+    k = before
     remaining.add(here.value)
-    problem.report(0, here)
-    while True:
-        if left <= allowance(tolerance, problem.loss.numbers, here.value):
-            break
-        if k == iterations:
+    if problem.report(k, here):
+        return _Descent(here, k, left, STOPPED)
+    while not left <= allowance(tolerance, problem.loss.numbers, here.value):
+        if k >= iterations:
             status = f"{iterations} iterations were not enough; allow more, or raise tolerance={tolerance:g}"
-            break
+            return _Descent(here, k, left, status)
         pairs.direct(here, slope, direction)
         if not _search(problem, here, there, slope, direction):
             if pairs.clear():
                 continue
-            left = 0.0  # no step along the gradient itself lowers the loss: floats can tell no further
-            break
+            return _Descent(here, k, 0.0, SOLVED, jammed=True)  # floats can tell no further
         problem.tangent(there.gradient, ahead)
         pairs.add(here, there, slope, ahead)
         here, there, slope, ahead = there, here, ahead, slope
         k += 1
         left = remaining.add(here.value)
         if problem.report(k, here):
-            status = STOPPED
-            break
-    if status == SOLVED and not math.isfinite(here.value):
-        status = "the loss is not finite; check the measurements"
-    return Solution(value=here, status=status, stats=problem.stats(here, k, left))
+            return _Descent(here, k, left, STOPPED)
+    if not math.isfinite(here.value):
+        return _Descent(here, k, left, "the loss is not finite; check the measurements")
+    return _Descent(here, k, left, SOLVED)
 
 
 def _search(problem: Problem, here: Point, there: Point, slope: Floats, direction: Floats) -> bool:

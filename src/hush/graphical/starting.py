@@ -10,6 +10,7 @@ from hush.domain import Clique
 from hush.graphical.factors import Array, Factors
 from hush.graphical.measurement import Measurement
 
+DAMPING = 8.0
 LEAST = 0.3  # of a standard deviation: what a level is started with where less was counted
 
 
@@ -40,10 +41,20 @@ def independent_start(factors: Factors, measurements: Iterable[Measurement], tot
     return potentials
 
 
-def warm_start(factors: Factors, known: Mapping[Clique, Array]) -> Array:
-    """Potentials known for some cliques, in domain order, and zero for all others.
+def damped(factors: Factors, potentials: Array) -> Array:
+    """The potentials, none more than `DAMPING` below the largest of its table: cells near zero can come back."""
+    made = potentials.copy()
+    for index in range(len(factors)):
+        table = factors.table(made, index)
+        np.maximum(table, table.max() - DAMPING, out=table)
+    return made
 
-    A table over a clique that is no longer there goes to the first one that holds it.
+
+def warm_start(factors: Factors, known: Mapping[Clique, Array]) -> Array:
+    """Potentials known for some cliques, damped, and zero for all others.
+
+    A table over a clique that is no longer there goes to the first one that holds it. Undamped, cells that were zero
+    for the model before would be so small that the descent does not see that a new measurement wants them.
     """
     potentials = np.zeros(factors.size)
     for clique, table in known.items():
@@ -57,4 +68,4 @@ def warm_start(factors: Factors, known: Mapping[Clique, Array]) -> Array:
             other = factors.cliques[wider]
             shape = [factors.domain[name] if name in own else 1 for name in other]
             factors.table(potentials, wider)[...] += moved.reshape(shape)
-    return potentials
+    return damped(factors, potentials)

@@ -5,7 +5,10 @@ For m numbers with Gaussian noise and the exact optimum mu*, convexity gives
     L(mu) - L(mu*) >= sum_j |Q_j (mu_j - mu*_j)|^2 / (2 stddev_j^2),
 
 so a loss within m t^2 / 2 of the least one is a fit whose answers are within t standard deviations of the noise of
-those of the exact optimum, in the root mean square. `tolerance` is that t.
+those of the exact optimum, in the root mean square. `tolerance` is that t. How far the least loss is below is judged
+by how the losses fell, and not certain; a certain bound is mostly too far below to stop by. Of random problems with
+standard deviations up to ten times apart one in two hundred ended beyond its tolerance, by at most twice; with
+standard deviations a thousand times apart one in twenty, by at most five times.
 """
 
 from __future__ import annotations
