@@ -102,6 +102,39 @@ def test_forbidden_cells_are_zero(clique: Clique) -> None:
     assert all(own.sum() == pytest.approx(found.value.total) for own in tables.values())
 
 
+def hard_to_enter() -> tuple[Domain, list[Measurement], list[Constraint]]:
+    """Little noise beside much, and two of five combinations forbidden: a polytope with narrow corners."""
+    domain = Domain({"w": 3, "x": 4, "y": 2, "z": 5})
+    pair = [[0.5, 0.5, 0.7, 0.7, 0.7], [0.9, 0.0, 0.3, 2.7, 0.4], [1.3, -0.1, 0.6, 1.8, 0.7]]
+    listed = [
+        Measurement(("w", "z"), pair, 0.2, noise="laplace"),
+        Measurement(("x",), [-10.7, -33.3, 32.5, 103.7], 57.0),
+        Measurement(("y",), [5.3, 4.7], 6.5),
+    ]
+    left = ["10101", "10110", "11110", "01101", "11011", "01010", "01010", "11100"]  # z for every x and y
+    allowed = np.array([[digit == "1" for digit in row] for row in left]).reshape(4, 2, 5)
+    return domain, listed, [Constraint(("x", "y", "z"), allowed)]
+
+
+def test_what_is_solved_agrees_though_cells_are_forbidden() -> None:
+    domain, listed, rules = hard_to_enter()
+    found = fit_locally(domain, listed, total=10.0, tolerance=0.1, constraints=rules)
+    tables = {clique: found.value.counts(clique) for clique in found.value.cliques}
+    assert found.solved
+    assert disagreement(domain, tables) < 1e-6 * 10.0
+    assert found.stats["gap"] <= 0.5 * 0.1**2 * sum(one.numbers for one in listed)
+
+
+def test_tables_that_disagree_are_not_solved() -> None:
+    domain, listed, rules = hard_to_enter()
+    found = fit_locally(domain, listed, total=10.0, tolerance=0.1, constraints=rules, iterations=20)
+    tables = {clique: found.value.counts(clique) for clique in found.value.cliques}
+    assert disagreement(domain, tables) > 1e-6 * 10.0
+    assert not found.solved
+    assert "disagree by up to" in found.status
+    assert "raise iterations" in found.status
+
+
 def test_a_level_that_is_excluded_is_excluded_everywhere() -> None:
     rules = [Constraint.forbid(DOMAIN, ("a", "b"), [(0, level) for level in range(4)])]
     model = fit_locally(DOMAIN, measured(LOOP), constraints=rules).value

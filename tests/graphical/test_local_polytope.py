@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
 from hush.domain import Clique, Domain
+from hush.errors import SizeError
 from hush.graphical.factors import Factors
 from hush.graphical.local_polytope import LocalPolytope
 
@@ -131,3 +132,22 @@ def test_too_few_iterations_are_said() -> None:
     assert not found.solved
     assert found.counts.min() >= 0.0
     assert math.isclose(found.counts[factors.span(0)].sum(), 12.0)
+
+
+def test_attributes_of_one_level_cost_nothing_and_change_nothing() -> None:
+    single = {f"one{i}": 1 for i in range(40)}
+    domain = Domain({"a": 2, **single, "b": 3})
+    target = np.random.default_rng(3).normal(2.0, 3.0, 11)
+    weights = np.array([1.0, 2.0, 0.5])
+    found = [
+        LocalPolytope(Factors(domain, cliques), weights, 9.0).nearest(target, gap=1e-10).counts
+        for cliques in ([("a", "b"), ("a",), ("b",)], [("a", *single, "b"), ("a", *single), ("b", *single)])
+    ]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+
+
+def test_too_many_attributes_of_several_levels_are_refused() -> None:
+    domain = Domain({**{f"a{i}": 2 for i in range(15)}, "one": 1})
+    with pytest.raises(SizeError, match=r"15 attributes of several levels: .* 14 at most; measure smaller cliques"):
+        LocalPolytope(Factors(domain, [tuple(domain)]), np.ones(1), 9.0)
+    LocalPolytope(Factors(domain, [tuple(domain)[1:]]), np.ones(1), 9.0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hush import queries
 from hush.domain import Clique, Domain
-from hush.errors import DataError, WorkloadError
+from hush.errors import DataError, SizeError, WorkloadError
 from hush.graphical.measurement import Measurement
 from hush.graphical.total import estimate_total
 from hush.graphical.unbiased import UnbiasedEstimates
@@ -106,3 +106,9 @@ def test_what_is_refused() -> None:
         found.counts(("b",))
     with pytest.raises(WorkloadError, match="1 query blocks for 2 attributes; give one each"):
         found.product(("a", "one"), [Identity(2)])
+
+
+def test_too_many_attributes_of_several_levels_are_refused() -> None:
+    domain = Domain({**{f"a{i}": 2 for i in range(13)}, "one": 1})
+    with pytest.raises(SizeError, match=r"13 attributes of several levels: .* 12 at most; ask `marginal`"):
+        UnbiasedEstimates(domain, [Measurement(tuple(domain), np.zeros(2**13), 1.0)])

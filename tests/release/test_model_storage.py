@@ -12,7 +12,7 @@ import hush
 from hush import Constraint, Domain, Measurement, Model, queries
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError, HushError, SizeError
-from hush.release.model import KIND, VERSION
+from hush.release.model_file import KIND, VERSION
 from hush.schema import Schema
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 5, "one": 1, "d": 4})
@@ -180,6 +180,24 @@ def test_approximate_files_that_do_not_fit_together_are_refused(
     approximate.save(tmp_path / "x.hush")
     with pytest.raises(ArchiveError, match=text):
         hush.load(changed(tmp_path / "x.hush", tmp_path / "y.hush", change))
+
+
+def test_tables_that_disagree_are_not_saved(tmp_path: Path) -> None:
+    domain = Domain({"w": 3, "x": 4, "z": 5})
+    rules = [Constraint(("x", "z"), np.array([[(i + j) % 3 > 0 for j in range(5)] for i in range(4)]))]
+    values = [[0.5, 0.5, 0.7, 0.7, 0.7], [0.9, 0.0, 0.3, 2.7, 0.4], [1.3, -0.1, 0.6, 1.8, 0.7]]
+    listed = [
+        Measurement(("w", "z"), values, 0.2, noise="laplace"),
+        Measurement(("x",), [-10.7, -33.3, 32.5, 103.7], 57.0),
+    ]
+    model = hush.fit(domain, listed, total=10.0, method="approximate", constraints=rules, iterations=1)
+    assert "disagree by up to" in model.status
+    with pytest.raises(ArchiveError, match="cannot be saved; fit with more iterations"):
+        model.save(tmp_path / "model.hush")
+    assert not (tmp_path / "model.hush").exists()
+    model = hush.fit(domain, listed, total=10.0, method="approximate", constraints=rules)
+    assert model.status == "solved"
+    np.testing.assert_array_equal(again(model, tmp_path / "model.hush").counts(("w", "z")), model.counts(("w", "z")))
 
 
 def test_tables_that_break_the_constraints_are_refused(tmp_path: Path) -> None:

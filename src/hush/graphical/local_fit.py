@@ -14,7 +14,7 @@ from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError, WorkloadError, shown
 from hush.graphical.factors import Array, Factors
 from hush.graphical.local_model import LocalModel
-from hush.graphical.local_polytope import Booleans, LocalPolytope
+from hush.graphical.local_polytope import MASS_MOVED, Booleans, LocalPolytope, Nearest, check_attributes
 from hush.graphical.loss import Loss, MarginalLoss, loss_of
 from hush.graphical.measurement import Measurement
 from hush.graphical.residual_loss import placed
@@ -31,6 +31,7 @@ MOST_DENSE = 1 << 10  # columns of a query that is inverted for a start
 NEARNESS = 1e-4  # of the gap: how near projections are taken at first, and nearer where the gap stays
 SHARPEST = 1e-8  # of the loss that may remain: how near they are taken at most
 STAYS = 0.9  # a gap above this share of the one before
+PATIENCE = 20  # projections in a row that end outside the polytope, before the descent stops
 LIGHTEST = 0.01  # weight of a table that nothing was measured of, beside the least weight of the others
 VECTORS = 10  # of the size of all tables, at most, at a time
 
@@ -79,6 +80,7 @@ def fit_locally(
     inside = [any(set(one.clique) <= set(other) for other in measured.cliques) for one in forbidden]
     extra = [one.clique for one, held in zip(forbidden, inside, strict=True) if not held]
     factors = Factors(domain, [*measured.cliques, *extra])
+    check_attributes(factors)
     _check_memory(factors)
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
     allowed = _allowed(factors, forbidden)
@@ -121,24 +123,35 @@ class _Task:
         target = np.subtract(start, self._scaled(gradient), out=gradient)
         found = self.polytope.nearest(target, gap=self.room, iterations=self.iterations)
         stats = {"iterations": float(found.iterations), "gap": found.gap, "uniform_share": found.share}
-        return found.counts, stats, SOLVED if found.solved else self._status(found.gap)
+        return found.counts, stats, self._status(found, found.gap)
 
     def descend(self, start: Array) -> tuple[Array, dict[str, float], str]:
-        """x <- nearest(w - gradient / weights), with momentum: w = x + beta (x - x_before), and restarts."""
+        """x <- nearest(w - gradient / weights), with momentum: w = x + beta (x - x_before), and restarts.
+
+        With forbidden cells a projection can end outside the polytope, where a small gap says nothing: its point is
+        brought inside in the norm of equal weights. Multipliers are kept, so that the next projection ends nearer.
+        """
         polytope, size = self.polytope, self.loss.factors.size
         here = polytope.nearest(start, gap=self.room, iterations=self.iterations).counts
         ahead, gradient = here.copy(), np.zeros(start.size)
         multipliers = np.zeros(start.size)
         lower, gap, pace, projections, near = -math.inf, math.inf, 1.0, 0, self.room
-        nearness = NEARNESS
+        nearness, outside = NEARNESS, 0
+        evenly: LocalPolytope | None = None
         for iteration in range(1, self.iterations + 1):
             value = self.loss.value_and_gradient(ahead[:size], gradient[:size])
             target = ahead - self._scaled(gradient)
             found = polytope.nearest(target, gap=near, multipliers=multipliers, iterations=self.iterations)
             projections += found.iterations
             lower = max(lower, self._lower_bound(value, gradient, ahead, found.agreeing, multipliers))
+            outside = 0 if self._inside(found) else outside + 1
+            if outside:
+                evenly = polytope.evenly() if evenly is None else evenly
+                found = evenly.nearest(found.counts, gap=math.inf, iterations=self.iterations)
+                projections += found.iterations
             before, gap = gap, self.loss.value(found.counts[:size]) - lower
-            if gap <= self.room or iteration == self.iterations:
+            done = gap <= self.room and self._inside(found)
+            if done or outside == PATIENCE or iteration == self.iterations:
                 break
             if gap > STAYS * before:
                 nearness *= 0.5
@@ -152,7 +165,7 @@ class _Task:
             ahead += here
             pace = faster
         stats = {"iterations": float(iteration), "projections": float(projections), "gap": gap}
-        return found.counts, stats | {"uniform_share": found.share}, SOLVED if gap <= self.room else self._status(gap)
+        return found.counts, stats | {"uniform_share": found.share}, self._status(found, gap)
 
     def _lower_bound(self, value: float, gradient: Array, ahead: Array, agreeing: Array, multipliers: Array) -> float:
         """A loss that no point of the polytope is below.
@@ -174,7 +187,18 @@ class _Task:
     def _scaled(self, flat: Array) -> Array:
         return np.divide(flat, np.repeat(self.polytope.weights, np.diff(self.polytope.factors.offsets)))
 
-    def _status(self, gap: float) -> str:
+    def _inside(self, found: Nearest) -> bool:
+        """Whether tables agree; without forbidden cells all that are found do."""
+        return not self.polytope.blocked.size or found.share <= MASS_MOVED
+
+    def _status(self, found: Nearest, gap: float) -> str:
+        if not self._inside(found):
+            return (
+                f"tables with forbidden cells disagree by up to {found.share:.3g} of the total after projections of "
+                f"{self.iterations} iterations; raise iterations, or look for constraints that exclude nearly all"
+            )
+        if gap <= self.room:
+            return SOLVED
         return (
             f"after {self.iterations} iterations the loss may be {gap:.3g} above the least one, where {self.room:.3g} "
             "was asked for; raise iterations or tolerance"

@@ -27,12 +27,14 @@ from typing import Any
 import numpy as np
 
 from hush.domain import Clique
+from hush.errors import SizeError, shown
 from hush.graphical.factors import Array, Factors
 from hush.graphical.local_kernels import agree, extrapolate, step_up, weighted_sums
 
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
 CHECK_EVERY = 10
+MOST_ATTRIBUTES = 14  # of several levels in a clique, whose table has 2^k parts
 MASS_MOVED = 1e-7  # of the total in any table, when forbidden cells rule out mixing
 
 
@@ -64,6 +66,7 @@ class LocalPolytope:
     def __init__(
         self, factors: Factors, weights: Array, total: float, allowed: Mapping[Clique, Booleans] | None = None
     ) -> None:
+        check_attributes(factors)
         self.factors = factors
         self.weights = weights
         self.total = total
@@ -72,8 +75,13 @@ class LocalPolytope:
             self.blocked = np.zeros(factors.size, dtype=np.bool_)
             for clique, table in allowed.items():
                 self.blocked[factors.span(factors.index(clique))] = ~table.ravel()
+        self._allowed = allowed
         self._uniform = total / np.diff(factors.offsets)
         self._program = _program(factors, weights)
+
+    def evenly(self) -> LocalPolytope:
+        """The same tables in the norm of equal weights, where projections need the fewest iterations."""
+        return LocalPolytope(self.factors, np.ones(len(self.factors)), self.total, self._allowed)
 
     def agree(self, flat: Array, total: float | None = None) -> Array:
         """The nearest tables that agree and add up to `total`, in place; they may be negative."""
@@ -82,7 +90,7 @@ class LocalPolytope:
 
     @property
     def _scratch(self) -> Array:
-        largest = max(math.prod(n + 1 for n in self.factors.shape(i)) for i in range(len(self.factors)))
+        largest = max(math.prod(n + 1 for n in self.factors.shape(i) if n > 1) for i in range(len(self.factors)))
         return np.empty((2, largest))
 
     def nearest(
@@ -141,13 +149,28 @@ class LocalPolytope:
         return cut, moved
 
 
+def check_attributes(factors: Factors) -> None:
+    """Refuse cliques whose tables have too many parts; attributes of one level add none."""
+    for index, clique in enumerate(factors.cliques):
+        several = sum(n > 1 for n in factors.shape(index))
+        if several > MOST_ATTRIBUTES:
+            raise SizeError(
+                f"the clique {shown(clique)} has {several} attributes of several levels: tables of an approximate fit "
+                f"have {MOST_ATTRIBUTES} at most; measure smaller cliques, or use method='exact'"
+            )
+
+
 def _program(factors: Factors, weights: Array) -> tuple[Any, ...]:
-    """Which parts every table shares with others, where their means are kept, and the weights of the means."""
+    """Which parts every table shares with others, where their means are kept, and the weights of the means.
+
+    Attributes of one level are left out: a centred margin over one is zero.
+    """
     domain = factors.domain
+    cliques = [tuple(name for name in clique if domain[name] > 1) for clique in factors.cliques]
     sums: dict[Clique, float] = {}
     holders: dict[Clique, int] = {}
     listed: list[list[tuple[int, Clique, float]]] = []
-    for clique, weight in zip(factors.cliques, weights, strict=True):
+    for clique, weight in zip(cliques, weights, strict=True):
         own: list[tuple[Clique, int, float]] = [((), 0, weight / domain.size(clique))]
         for axis, name in enumerate(clique):
             own += [((*kept, name), part | 1 << axis, share * domain[name]) for kept, part, share in own]
@@ -164,8 +187,8 @@ def _program(factors: Factors, weights: Array) -> tuple[Any, ...]:
     shared = [[(p, kept, share) for p, kept, share in own if kept in places] for own in listed]
     flat = [entry for own in shared for entry in own]
     return (
-        np.array([0, *accumulate(len(clique) for clique in factors.cliques)], dtype=np.int64),
-        np.array([domain[name] for clique in factors.cliques for name in clique], dtype=np.int64),
+        np.array([0, *accumulate(len(clique) for clique in cliques)], dtype=np.int64),
+        np.array([domain[name] for clique in cliques for name in clique], dtype=np.int64),
         np.array([0, *accumulate(len(own) for own in shared)], dtype=np.int64),
         np.array([part for part, _, _ in flat], dtype=np.int64),
         np.array([places[kept] for _, kept, _ in flat], dtype=np.int64),

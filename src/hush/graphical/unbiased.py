@@ -15,13 +15,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hush.domain import Clique, Domain
-from hush.errors import WorkloadError
+from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical.measurement import Array, Measurement
 from hush.graphical.residual_loss import placed
 from hush.inference.answers import ResidualAnswers
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.linops import LinearOperator
 from hush.strategies.marginal_noise import marginal_noise
+
+MOST_ATTRIBUTES = 12  # of several levels in a clique: pairs of a subset and one inside it are 3^k
 
 
 class UnbiasedEstimates:
@@ -48,6 +50,11 @@ class UnbiasedEstimates:
                     "leave it out"
                 )
             clique = self._several(one.clique)
+            if len(clique) > MOST_ATTRIBUTES:
+                raise SizeError(
+                    f"the measurement of {shown(one.clique)} has {len(clique)} attributes of several levels: unbiased "
+                    f"estimates take {MOST_ATTRIBUTES} at most; ask `marginal`, or leave the measurement out"
+                )
             tables.append((clique, one.values.reshape(domain.sizes(clique)), one.variance))
         strategy = marginal_noise(domain, [(clique, variance) for clique, _, variance in tables])
         answers = ResidualAnswers(strategy, combined=True)
