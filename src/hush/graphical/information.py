@@ -60,6 +60,8 @@ def log_probability(
 
 
 def _checked(tree: JunctionTree, codes: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    if not hasattr(codes, "keys"):
+        raise DataError(f"codes = {shown(codes)}: expected an array of codes for every attribute, by name")
     columns = {}
     for name in tree.domain:
         if name not in codes:
