@@ -12,9 +12,9 @@ from hush.archive import ArchiveReader
 from hush.errors import ArchiveError, HushError, SchemaError, SizeError
 from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
 from hush.mechanisms.registry import PLANS, RELEASES
-from hush.release.model import KIND as MODEL_KIND
-from hush.release.model import VERSION as MODEL_VERSION
 from hush.release.model import Model
+from hush.release.model_file import KIND as MODEL_KIND
+from hush.release.model_file import VERSION as MODEL_VERSION
 from hush.release.release import KIND, VERSION, Release
 from hush.release.statement import Statement
 from hush.schema import Schema

@@ -98,6 +98,22 @@ def test_unbiased_estimates_have_exact_errors() -> None:
     assert not any("`unbiased`" in note for note in model.marginal("sex", "employed").notes)
 
 
+@pytest.mark.parametrize("method", ["exact", "approximate"])
+def test_unbiased_estimates_have_the_tails_of_their_noise(method: Any, tmp_path: Any) -> None:
+    plain = Measurement(("sex",), [10.0, 20.0], 1.0)
+    heavy = Measurement(("sex",), [11.0, 19.0], 1.0, noise="laplace")
+    assert not hush.fit(SCHEMA, [plain], method=method).unbiased("sex").laplace
+    model = hush.fit(SCHEMA, [plain, heavy], method=method)
+    model.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    assert isinstance(loaded, Model)
+    for one in (model, loaded):
+        answers = one.unbiased("sex", level=0.99)
+        assert answers.laplace
+        half = -math.log(0.01) / math.sqrt(2)
+        np.testing.assert_allclose(answers.upper - answers.estimate, half * answers.std_error)
+
+
 def test_unbiased_estimates_need_tables() -> None:
     query = Measurement(("age",), [3.0, 4.0, 5.0, 6.0], 1.0, query={"age": hush.queries.prefix})
     with pytest.raises(WorkloadError, match="knows no table that holds"):
@@ -108,6 +124,12 @@ def test_unbiased_estimates_need_tables() -> None:
 def test_unknown_attributes_are_refused(model: Model, clique: Any) -> None:
     with pytest.raises(DomainError):
         model.counts(clique)
+
+
+@pytest.mark.parametrize("cliques", [3, [3], "sex", ["sex"], None, {"sex": 2}])
+def test_cliques_that_are_none_are_refused_in_words(model: Model, cliques: Any) -> None:
+    with pytest.raises(DomainError, match="expected a list of cliques"):
+        model.tables(cliques)
 
 
 def test_names_may_be_given_one_by_one(model: Model) -> None:
@@ -143,6 +165,10 @@ def test_entropy_and_likelihood_are_those_of_the_cells(model: Model) -> None:
     codes = {"sex": np.array([0, 1]), "age": np.array([3, 0]), "income": np.array([2, 1]), "employed": np.array([1, 1])}
     expected = math.log(p[0, 3, 2, 1]) + math.log(p[1, 0, 1, 1])
     assert model.log_likelihood(codes) == pytest.approx(expected, rel=1e-3)
+    wrong: list[Any] = [3, None, "sex", [1, 2], np.zeros(3)]
+    for given in wrong:
+        with pytest.raises(HushError, match="expected an array of codes for every attribute"):
+            model.log_likelihood(given)
     with pytest.raises(HushError, match="'employed'"):
         model.log_likelihood({name: codes[name] for name in ("sex", "age", "income")})
 
@@ -194,6 +220,15 @@ def test_seeds_repeat_rows(model: Model, method: Any) -> None:
     assert first == second
     assert first != model.synthesize(50, seed=4, method=method)
     assert model.synthesize(50, method=method) != model.synthesize(50, method=method)
+
+
+def test_seeds_may_be_numbers_of_numpy(tmp_path: Any) -> None:
+    seed: Any = np.int64(3)
+    fitted = hush.fit(SCHEMA, [Measurement(("sex",), [10.0, 20.0], 1.0)], method="approximate", seed=seed)
+    fitted.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    assert isinstance(loaded, Model)
+    assert loaded.synthesize(20, seed=seed) == fitted.synthesize(20, seed=3)
 
 
 def test_given_columns_keep_their_values(model: Model) -> None:

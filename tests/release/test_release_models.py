@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import hush
-from hush import Budget, Constraint, Domain, Workload, queries
+from hush import Budget, Constraint, Domain, Measurement, Workload, queries
 from hush.errors import InterruptedRelease, SizeError, WorkloadError
+from hush.graphical.total import estimate_total
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
 from hush.privacy.entropy import NotPrivateEntropy
@@ -66,7 +67,8 @@ def test_tables_are_near_the_unbiased_ones_not_negative_and_consistent(name: str
     model = release.model()
     assert model.exact
     assert model.status == "solved"
-    assert model.total == pytest.approx(max(float(release.counts(())), 1.0))
+    known = float(release.counts(())) if release.consistent else estimate_total(DOMAIN, release.measurements())[0]
+    assert model.total == pytest.approx(max(known, 1.0))
     for pair in PAIRS:
         own = model.counts(pair)
         assert own.min() >= 0
@@ -117,6 +119,24 @@ def test_the_likelihood_of_the_residuals_is_used_not_that_of_tables() -> None:
         np.testing.assert_allclose(model.counts(pair), release.counts(pair), atol=0.01)
 
 
+def test_tables_that_disagree_on_the_total_are_averaged() -> None:
+    """The estimate of the empty table is that of one table; what is fitted knows all of them."""
+    release = released("direct")
+    total, deviation = estimate_total(DOMAIN, release.measurements())
+    model = release.model()
+    assert model.total == pytest.approx(total)
+    assert model.total != pytest.approx(float(release.counts(())))
+    assert deviation < float(release.marginal().std_error[0])
+    assert release.model(method="approximate").total == pytest.approx(total)
+
+
+def test_a_total_that_no_measurement_knows_alone_is_that_of_the_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = planned("direct").release(TinyTable(DOMAIN, ROWS), entropy=NotPrivateEntropy(seed=11))
+    odd = Measurement(("a",), [3.0], 1.0, query=hush.linops.Dense(np.array([[1.0, 0.0]])))
+    monkeypatch.setattr(type(release), "measurements", lambda self: [odd])
+    assert release.model().total == pytest.approx(float(release.counts(())))
+
+
 def test_cliques_restrict_the_model() -> None:
     release = released("residual")
     model = release.model([("a", "b")])
@@ -124,6 +144,13 @@ def test_cliques_restrict_the_model() -> None:
     np.testing.assert_allclose(model.counts(("c",)), model.total / 3)
     with pytest.raises(WorkloadError, match="nothing was measured inside"):
         released("matrix").model([("a",)])
+    total_and_more = Workload.marginals(DOMAIN, [(), ("a",), ("b", "c")])
+    measured = hush.plan(total_and_more, Budget(rho=1.0), mechanism="direct").release(TinyTable(DOMAIN, ROWS))
+    assert () in [one.clique for one in measured.measurements()]
+    with pytest.raises(WorkloadError, match=r"nothing was measured inside \('b',\); give cliques of the workload"):
+        measured.model([("a",), ("b",)])
+    with pytest.raises(WorkloadError, match="nothing was measured inside"):
+        measured.model([])
     with pytest.raises(hush.HushError, match="not in the domain"):
         release.model([("x",)])
 
@@ -170,12 +197,25 @@ def test_a_loaded_release_gives_the_same_model(tmp_path: Any) -> None:
 def test_what_a_release_must_be_read_with_goes_with_its_model(tmp_path: Any) -> None:
     model = released("residual").model()
     assert model.caveats[0].startswith("NOT PRIVATE")
+    assert sum("NOT PRIVATE" in caveat for caveat in model.caveats) == 1
+    assert repr(model).endswith(", NOT PRIVATE)")
     model.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
     assert isinstance(loaded, hush.Model)
     assert loaded.caveats == model.caveats
+    assert repr(loaded) == repr(model)
     assert loaded.sql("SELECT COUNT(*) FROM t").notes[0].startswith("NOT PRIVATE")
-    assert planned("residual").release(TinyTable(DOMAIN, ROWS)).model().caveats == ()
+    private = planned("residual").release(TinyTable(DOMAIN, ROWS))
+    assert private.model().caveats == private.marginal("a").notes == ()
+    assert "NOT PRIVATE" not in repr(private.model())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_answers_of_a_release_that_is_not_private_say_so(name: str) -> None:
+    release = released(name)
+    for answers in (release.marginal("a"), release.term(0), release.sql("SELECT COUNT(*) FROM t")):
+        assert sum(note.startswith("NOT PRIVATE") for note in answers.notes) == 1
+        assert "NOT PRIVATE" in str(answers)
 
 
 def test_an_empty_table_has_a_model_too() -> None:

@@ -6,51 +6,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from hush.archive import ArchiveReader, write_archive
-from hush.domain import Clique, Domain
+from hush.archive import ArchiveReader
+from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DomainError, WorkloadError, shown
-from hush.graphical.given import Impossible, excluded
 from hush.graphical.measurement import Measurement
 from hush.graphical.model import GraphicalModel
-from hush.graphical.synthesis import METHODS, Method, decoded
-from hush.graphical.unbiased import UnbiasedEstimates
-from hush.inference.estimates import Array, Estimates
+from hush.graphical.synthesis import Method
+from hush.inference.estimates import Array
 from hush.release.answer_columns import Basis
 from hush.release.answers import Answers
 from hush.release.misfit import Misfit
+from hush.release.model_conditions import conditioned, shares_where
 from hush.release.model_estimates import Distribution, ModelEstimates
-from hush.release.model_storage import (
-    pack_distribution,
-    pack_measured,
-    unpack_distribution,
-    unpack_measured,
-    unpack_stats,
-)
+from hush.release.model_file import save_model, unpack_model
+from hush.release.model_rows import CHUNK_ROWS, check_wishes, draw_batches
+from hush.release.model_source import MeasuredTables, Source
+from hush.release.statement import STAMP
 from hush.schema import Schema
-from hush.schema.conditions import Conditions
 from hush.solution import SOLVED, Solution
-from hush.workloads.storage import pack_domain
 
-KIND = "model"
-VERSION = 1
-CHUNK_ROWS = 1_000_000
 NOTE = "from the fitted model."
 UNBIASED_NOTE = "from the fitted model; its `unbiased` gives this table with exact errors."
 APPROXIMATE_NOTE = "the model is approximate: its tables agree with each other, but no joint table need exist."
-
-
-class Source(Protocol):
-    """A release, as a source of unbiased estimates."""
-
-    @property
-    def estimates(self) -> Estimates: ...
-
-    def marginal(self, *attributes: str, level: float = 0.95) -> Answers: ...
 
 
 class Model:
@@ -138,7 +119,7 @@ class Model:
 
     def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Array]:
         """The counts over many cliques at once, which share their work."""
-        return self.distribution.many(self.domain.check(clique) for clique in cliques)
+        return self.distribution.many(self.domain.check(clique) for clique in listed_cliques(cliques))
 
     def conditional(self, clique: Iterable[str], given: Mapping[str, Any]) -> Answers:
         """The probabilities of a clique's combinations where other columns are `given` in real values.
@@ -149,20 +130,8 @@ class Model:
         >>> model.conditional(("smokes",), {"sex": 0}).estimate.round(2).tolist()
         [0.75, 0.25]
         """
-        names, known = self.domain.check(clique), self._codes(given)
-        if isinstance(self.distribution, GraphicalModel):
-            try:
-                found = self.distribution.conditional(names, known)
-            except Impossible as error:
-                raise Impossible(given, excluded=error.excluded) from None
-        else:
-            table = self.counts((*names, *known))
-            for axis, codes in enumerate(known.values(), start=len(names)):
-                table = table.take(codes, axis=axis)
-            found = table.reshape(*self.domain.sizes(names), -1).sum(axis=-1)
-            if not found.sum() > 0:
-                raise Impossible(given, excluded=excluded(self.distribution.constraints, known))
-        shares = found / found.sum()
+        names = self.domain.check(clique)
+        shares = shares_where(self.schema, self.distribution, names, given)
         return Answers.of_marginal(
             self.schema, names, shares, None, basis=Basis.NONE, notes=self._notes(), name="probability"
         )
@@ -190,12 +159,7 @@ class Model:
                 f"the model knows no table that holds {names!r} and was measured cell by cell; ask `marginal`, which "
                 "needs none, or, where the model was made from a release, ask that: release.marginal(...)"
             )
-        if self.source is not None:
-            return self.source.marginal(*names, level=level)
-        source = self._unbiased
-        ones = np.ones(self.domain.sizes(names))
-        variances = source.covariance(names, ones, ones, len(names))
-        return Answers.of_marginal(self.schema, names, source.counts(names), variances, level)
+        return (self.source or self._measured).marginal(*names, level=level)
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL from the model, without errors; see docs/sql.md for what can be asked."""
@@ -232,62 +196,29 @@ class Model:
         chunk_rows: int = CHUNK_ROWS,
     ) -> Iterator[pa.Table]:
         """`synthesize` piece by piece, for more rows than fit into memory; each piece is rounded by itself."""
-        check_wishes(rows, method, seed)
-        if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int | np.integer) or chunk_rows < 1:
-            raise WorkloadError(f"chunk_rows={shown(chunk_rows)}: expected a whole number of at least 1")
-        source = self.distribution if not given else self._conditioned(given)
-        generator = np.random.Generator(np.random.PCG64(seed))
-        return self._drawn(source, int(rows), generator, method, int(chunk_rows))
-
-    def _conditioned(self, given: Mapping[str, Any]) -> Distribution:
-        try:
-            return self.distribution.conditioned(self._codes(given))
-        except Impossible as error:
-            raise Impossible(given, excluded=error.excluded) from None
-
-    def _drawn(
-        self, source: Distribution, rows: int, generator: np.random.Generator, method: Method, chunk: int
-    ) -> Iterator[pa.Table]:
-        for start in range(0, max(rows, 1), chunk):
-            codes = source.synthesize_codes(min(chunk, rows - start), generator, method=method)
-            yield decoded(self.schema, codes, generator)
+        check_wishes(rows, method, seed, chunk_rows)
+        source = self.distribution if not given else conditioned(self.schema, self.distribution, given)
+        return draw_batches(self.schema, source, int(rows), method=method, seed=seed, chunk_rows=int(chunk_rows))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that `hush.load` reads; of its measurements those without a query are kept.
 
         Those of a release are not: the file of the release has them, with their errors.
         """
-        entry, arrays = pack_distribution(self.distribution)
-        manifest = {
-            "status": self.status,
-            "stats": list(self.stats),
-            "caveats": list(self.caveats),
-            "domain": pack_domain(self.domain),
-            "schema": self.schema.to_toml(),
-            "model": entry,
-        }
-        arrays |= pack_measured(self.domain, self.measurements if self.source is None else ())
-        arrays["stats"] = np.array(list(self.stats.values()), dtype=np.float64)
-        write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
+        save_model(self, path)
 
     @classmethod
     def unpack(cls, archive: ArchiveReader, *, schema: Schema) -> Model:
         """The model that `save` wrote."""
-        status, stats, caveats = unpack_stats(archive)
-        value = unpack_distribution(schema, archive.field("model", dict), archive)
-        found = Solution(value=value, status=status, stats=stats)
-        return cls(schema, found, unpack_measured(schema.domain, archive), caveats)
+        return cls(schema, *unpack_model(archive, schema))
 
     @cached_property
-    def _unbiased(self) -> UnbiasedEstimates:
-        return UnbiasedEstimates(self.domain, [one for one in self.measurements if one.query is None])
+    def _measured(self) -> MeasuredTables:
+        return MeasuredTables(self.schema, self.measurements)
 
     def _covered(self, names: Clique) -> bool:
-        """Whether `unbiased` knows the table; attributes of one level are in every table."""
-        if self.source is not None:
-            return self.source.estimates.covers(names)
-        wanted = {name for name in names if self.domain[name] > 1}
-        return any(one.query is None and wanted <= set(one.clique) for one in self.measurements)
+        """Whether `unbiased` knows the table."""
+        return self._measured.covers(names) if self.source is None else self.source.estimates.covers(names)
 
     def _graphical(self, what: str) -> GraphicalModel:
         if not isinstance(self.distribution, GraphicalModel):
@@ -304,26 +235,11 @@ class Model:
             raise DomainError(f"clique {shown(attributes[0])}: expected names of columns")
         return self.domain.check(attributes[0] if alone else attributes)
 
-    def _codes(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        if not isinstance(given, Mapping):
-            raise DomainError(f'given={shown(given)}: expected columns and their values, such as {{"sex": "female"}}')
-        names = self.domain.check(given)
-        return {name: Conditions(self.schema[name]).codes(given[name]) for name in names}
-
     def __repr__(self) -> str:
         kind = "exact" if self.exact else "approximate"
         state = "" if self.status == SOLVED else f", {self.status}"
+        stamp = f", {STAMP}" if any(text.startswith(STAMP) for text in self.caveats) else ""
         return (
             f"Model({len(self.cliques)} cliques over {len(self.domain)} attributes, {kind}, "
-            f"{self.size_mb:.3g} MB, total {self.total:,.0f}{state})"
+            f"{self.size_mb:.3g} MB, total {self.total:,.0f}{state}{stamp})"
         )
-
-
-def check_wishes(rows: object, method: object, seed: object) -> None:
-    """Refuse what no rows can be drawn by, before any work."""
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
-        raise WorkloadError(f"rows={shown(rows)}: expected a whole number of at least 0")
-    if method not in METHODS:
-        raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-        raise WorkloadError(f"seed={shown(seed)}: expected a whole number of at least 0, or None")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +16,11 @@ import pyarrow as pa
 
 from hush.archive import write_archive
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import SizeError, WorkloadError, shown
+from hush.errors import DataError, SizeError, WorkloadError, shown
 from hush.graphical.measurement import Measurement
 from hush.graphical.stopping import TOLERANCE
 from hush.graphical.synthesis import Method
-from hush.graphical.total import SMALLEST_TOTAL
+from hush.graphical.total import SMALLEST_TOTAL, estimate_total
 from hush.inference.estimates import Array, Estimates
 from hush.inference.nonnegative import nonnegative_tables
 from hush.inference.rounding import whole_tables
@@ -27,8 +28,9 @@ from hush.printable import printable
 from hush.release.answers import Answers
 from hush.release.fitting import Route, fit
 from hush.release.misfit import NO_ROWS
-from hush.release.model import Model, check_wishes
-from hush.release.statement import Statement
+from hush.release.model import Model
+from hush.release.model_rows import check_wishes
+from hush.release.statement import SEEDED, STAMP, Statement
 from hush.release.term import term_answers
 from hush.schema import Schema
 from hush.workloads import Term, Workload
@@ -38,7 +40,6 @@ KIND = "release"
 VERSION = 1
 KINDS = ("unbiased", "nonnegative", "whole")
 LARGEST_TABLES = 2**28
-SEEDED = "NOT PRIVATE: the noise of this release came from a seed, for tests only."
 
 
 class Release(ABC):
@@ -143,7 +144,9 @@ class Release(ABC):
         """
         if kind not in KINDS:
             raise WorkloadError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
-        names = self.estimates.cliques if cliques is None else [self._covered(clique) for clique in cliques]
+        names = (
+            self.estimates.cliques if cliques is None else [self._covered(clique) for clique in listed_cliques(cliques)]
+        )
         cells = sum(self.domain.size(clique) for clique in names)
         if cells > LARGEST_TABLES:
             raise SizeError(f"{len(names)} tables have {cells:,} cells in all; ask for fewer at a time")
@@ -187,12 +190,14 @@ class Release(ABC):
         """
         known = self.measurements()
         if cliques is not None:
-            kept = [set(self.domain.check(clique)) for clique in listed_cliques(cliques)]
+            kept = self._kept(cliques, known)
             known = [one for one in known if any(set(one.clique) <= own for own in kept)]
-            if not known:
-                raise WorkloadError("nothing was measured inside these cliques; give cliques of the workload")
-        total = max(float(self.estimates.counts(())), SMALLEST_TOTAL)
-        options: dict[str, Any] = {"total": total, "max_size_mb": max_size_mb, "tolerance": tolerance, "seed": seed}
+        options: dict[str, Any] = {
+            "total": self._total(),
+            "max_size_mb": max_size_mb,
+            "tolerance": tolerance,
+            "seed": seed,
+        }
         if method != "approximate":
             try:
                 return self._cautioned(fit(self.schema, known, method="exact", **options))
@@ -219,14 +224,31 @@ class Release(ABC):
         check_wishes(0 if rows is None else rows, method, seed)
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
 
+    def _kept(self, cliques: Iterable[Iterable[str]], known: Iterable[Measurement]) -> list[set[str]]:
+        """Cliques that restrict a model, as sets; each must hold something that was measured beside the total."""
+        named = [self.domain.check(clique) for clique in listed_cliques(cliques)]
+        measured = {frozenset(one.clique) for one in known} - {frozenset()}
+        for clique in named:
+            if not any(own <= set(clique) for own in measured):
+                raise WorkloadError(f"nothing was measured inside {clique!r}; give cliques of the workload")
+        if not named:
+            raise WorkloadError("cliques is empty, and nothing was measured inside; give cliques of the workload")
+        return [set(clique) for clique in named]
+
+    def _total(self) -> float:
+        """The number of records of a model; tables that disagree on it are averaged by their precision."""
+        if not self.consistent:
+            with suppress(DataError):  # their queries may know it only together
+                return estimate_total(self.domain, self.measurements())[0]
+        return max(float(self.estimates.counts(())), SMALLEST_TOTAL)
+
     def _cautioned(self, model: Model) -> Model:
         """The model with what the answers of this release must be read with, and with its estimates.
 
         Tables of an approximate model were fitted as if their noise were independent, so their misfit says little.
         """
-        stamp = () if self.statement.private else (SEEDED,)
-        small = (NO_ROWS,) if float(self.estimates.counts(())) < SMALLEST_TOTAL else ()
-        model.caveats = (*stamp, *self._notes(), *small, *(model.caveats if model.exact else ()))
+        small = (NO_ROWS,) if model.total == SMALLEST_TOTAL else ()
+        model.caveats = (*self._notes(), *small, *(model.caveats if model.exact else ()))
         model.source = self
         return model
 
@@ -251,7 +273,7 @@ class Release(ABC):
 
     def _notes(self) -> tuple[str, ...]:
         """What every answer of this release must be read with."""
-        unit, notes = self.statement.unit, []
+        unit, notes = self.statement.unit, [] if self.statement.private else [SEEDED]
         if unit.column is not None:
             rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
             notes.append(f"at most {rows} of each {printable(unit.column)} counted; further rows were left out.")
@@ -282,5 +304,5 @@ class Release(ABC):
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", interrupted"
-        stamp = "" if self.statement.private else ", NOT PRIVATE"
+        stamp = "" if self.statement.private else f", {STAMP}"
         return f"Release({self.mechanism}, {len(self.workload)} tables, {self.statement.budget}{state}{stamp})"

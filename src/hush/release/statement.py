@@ -16,7 +16,9 @@ from hush.privacy.neighbours import Neighbours
 from hush.privacy.rational import float_up, shown_up
 from hush.schema.unit import Unit
 
-WARNING = "NOT PRIVATE: made with seeded or watched randomness, for tests only"
+STAMP = "NOT PRIVATE"
+SEEDED = f"{STAMP}: the noise of this release came from a seed, for tests only."
+WARNING = f"{STAMP}: made with seeded or watched randomness, for tests only"
 LONGEST_TEXT = 4096  # characters of a fraction in a file; those that hush writes have a few dozen
 LONGEST_SUM = 2**16  # bits below the sum of all costs; those that hush writes are powers of two, and share a few dozen
 
