@@ -182,6 +182,24 @@ def test_approximate_files_that_do_not_fit_together_are_refused(
         hush.load(changed(tmp_path / "x.hush", tmp_path / "y.hush", change))
 
 
+def test_tables_that_disagree_are_not_saved(tmp_path: Path) -> None:
+    domain = Domain({"w": 3, "x": 4, "z": 5})
+    rules = [Constraint(("x", "z"), np.array([[(i + j) % 3 > 0 for j in range(5)] for i in range(4)]))]
+    values = [[0.5, 0.5, 0.7, 0.7, 0.7], [0.9, 0.0, 0.3, 2.7, 0.4], [1.3, -0.1, 0.6, 1.8, 0.7]]
+    listed = [
+        Measurement(("w", "z"), values, 0.2, noise="laplace"),
+        Measurement(("x",), [-10.7, -33.3, 32.5, 103.7], 57.0),
+    ]
+    model = hush.fit(domain, listed, total=10.0, method="approximate", constraints=rules, iterations=1)
+    assert "disagree by up to" in model.status
+    with pytest.raises(ArchiveError, match="cannot be saved; fit with more iterations"):
+        model.save(tmp_path / "model.hush")
+    assert not (tmp_path / "model.hush").exists()
+    model = hush.fit(domain, listed, total=10.0, method="approximate", constraints=rules)
+    assert model.status == "solved"
+    np.testing.assert_array_equal(again(model, tmp_path / "model.hush").counts(("w", "z")), model.counts(("w", "z")))
+
+
 def test_tables_that_break_the_constraints_are_refused(tmp_path: Path) -> None:
     free = hush.fit(DOMAIN, measured([("a", "b"), ("b", "c")]), method="approximate")
     free.save(tmp_path / "x.hush")

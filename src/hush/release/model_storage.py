@@ -7,7 +7,7 @@ in the same order: a model from a file gives the same numbers, bit for bit, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,14 @@ def pack_distribution(distribution: Distribution) -> tuple[dict[str, Any], Array
     """The manifest entry and the arrays of an exact or approximate model."""
     domain, entry = distribution.domain, {"exact": distribution.exact, "total": distribution.total}
     if isinstance(distribution, LocalModel):
+        at_fault = _contradicting(
+            distribution.factors, distribution.table, distribution.total, distribution.constraints
+        )
+        if at_fault is not None:
+            raise ArchiveError(
+                f"the model's table over {at_fault!r} contradicts the others, as its status says: it cannot be saved; "
+                "fit with more iterations"
+            )
         tables = [distribution.table(index).ravel() for index in range(len(distribution.cliques))]
         arrays: Arrays = pack_cliques(domain, distribution.cliques, "tables")
         arrays["tables"] = np.concatenate(tables)
@@ -136,20 +144,31 @@ def _unpack_local(
     tables, seed = _flat(archive, "tables", factors.size), entry["seed"]
     if type(seed) is not int or not 0 <= seed < 2**63 or not len(factors) or (tables < 0).any():
         raise ArchiveError("the file's tables have negative counts, or no seed; make it anew")
+    at_fault = _contradicting(factors, lambda index: factors.table(tables, index), total, constraints)
+    if at_fault is not None:
+        raise ArchiveError(f"the file's table over {at_fault!r} contradicts the others; make it anew")
+    return LocalModel(factors, tables, total, constraints, seed=seed)
+
+
+def _contradicting(
+    factors: Factors, table: Callable[[int], Array], total: float, constraints: Sequence[Constraint]
+) -> Clique | None:
+    """A clique whose table has another total, or other counts of an attribute, or some where a constraint has none."""
     known: dict[str, Array] = {}
-    for clique, table in zip(factors.cliques, factors.tables(tables), strict=True):
-        agree = abs(float(table.sum()) - total) <= AGREEMENT * total
+    for index, clique in enumerate(factors.cliques):
+        counts = table(index)
+        agree = abs(float(counts.sum()) - total) <= AGREEMENT * total
         for axis, name in enumerate(clique):
-            own = table.sum(axis=tuple(other for other in range(len(clique)) if other != axis))
+            own = counts.sum(axis=tuple(other for other in range(len(clique)) if other != axis))
             before = known.setdefault(name, own)
             agree = agree and bool(np.abs(own - before).max() <= AGREEMENT * total)
         for one in constraints:
             if set(one.clique) <= set(clique):
                 outside = tuple(axis for axis, name in enumerate(clique) if name not in one.clique)
-                agree = agree and not table.sum(axis=outside)[~one.allowed].any()
+                agree = agree and not counts.sum(axis=outside)[~one.allowed].any()
         if not agree:
-            raise ArchiveError(f"the file's table over {clique!r} contradicts the others; make it anew")
-    return LocalModel(factors, tables, total, constraints, seed=seed)
+            return clique
+    return None
 
 
 def _pack_zeros(domain: Domain, constraints: Sequence[Constraint]) -> Arrays:
