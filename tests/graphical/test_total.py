@@ -7,7 +7,7 @@ from hush.errors import DataError
 from hush.graphical import total
 from hush.graphical.measurement import Measurement
 from hush.graphical.total import estimate_total
-from hush.linops import Dense, Haar, Kronecker, LinearOperator, Prefix, Stack, Total
+from hush.linops import AllRange, Dense, Haar, Identity, Kronecker, LinearOperator, Prefix, Stack, Total
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 
@@ -35,6 +35,7 @@ def test_queries_by_hand() -> None:
 
 OPERATORS: list[LinearOperator] = [
     Prefix(24),
+    AllRange(24),
     Total(24),
     Kronecker([Prefix(2), Haar(4), Total(3)]),
     Stack([Prefix(24), Total(24)]),
@@ -81,3 +82,26 @@ def test_a_large_query_stays_implicit() -> None:
     found, stddev = estimate_total(domain, [Measurement(("x",), values, 1.0, Prefix(3000))])
     assert found == pytest.approx(3000, rel=1e-6)
     assert stddev == pytest.approx(1, rel=1e-6)
+
+
+def test_totals_of_large_queries_take_no_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(total, "_MOST_ITERATIONS", 0)
+    domain = Domain({"x": 4000, "y": 600, "one": 1})
+    prefix = Measurement(("x",), np.arange(1.0, 4001), 0.5, {"x": queries.prefix})
+    assert estimate_total(domain, [prefix]) == pytest.approx((4000.0, 0.5))
+    ranges = Measurement(("y",), AllRange(600) @ np.full(600, 2.0), 0.5, AllRange(600))
+    assert estimate_total(domain, [ranges]) == pytest.approx((1200.0, 0.5 * (2 / 601) ** 0.5))
+    assert estimate_total(domain, [Measurement(("one",), [7.0], 0.5, AllRange(1))]) == pytest.approx((7.0, 0.5))
+
+
+def test_a_stack_that_takes_too_long_says_what_its_parts_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(total, "_MOST_ITERATIONS", 3)
+    domain = Domain({"x": 600})
+    stack = Stack([Prefix(600), Dense(np.eye(600)[:9]), Identity(600)], [2.0, 1.0, -1.0])
+    cells = np.random.default_rng(2).normal(9.0, 1.0, 600)
+    found, stddev = estimate_total(domain, [Measurement(("x",), stack @ cells, 0.5, stack)])
+    assert found == pytest.approx(cells.sum())
+    assert stddev == pytest.approx(0.5 * (4 + 1 / 600) ** -0.5)
+    unknowing = Stack([Dense(np.eye(600)[:500]), Dense(np.eye(600)[1:500])])
+    with pytest.raises(DataError, match="no measurement determines the total"):
+        estimate_total(domain, [Measurement(("x",), unknowing @ cells, 0.5, unknowing)])

@@ -12,11 +12,12 @@ from hush.errors import DataError, shown
 from hush.graphical.measurement import Array, Measurement
 from hush.graphical.reordered import Reordered
 from hush.graphical.residual_loss import placed
-from hush.linops import Identity, Kronecker, LinearOperator, Total
+from hush.linops import AllRange, Identity, Kronecker, LinearOperator, Prefix, Stack, Total
 
 SMALLEST_TOTAL = 1.0
 _MOST_DENSE = 1 << 18
 _TOLERANCE = 1e-6
+_MOST_ITERATIONS = 200
 
 
 def estimate_total(domain: Domain, measurements: Iterable[Measurement]) -> tuple[float, float]:
@@ -83,10 +84,17 @@ def _factors(query: LinearOperator) -> list[LinearOperator]:
 
 
 def _coefficients(query: LinearOperator) -> Array | None:
-    """The shortest v with Q^T v = 1, None where there is none."""
+    """The shortest v with Q^T v = 1, None where there is none, or it takes too many iterations to find."""
     m, n = query.shape
     if isinstance(query, Identity | Total):
         return np.ones(m)
+    if isinstance(query, Prefix):  # its last row is the total, and its rows are independent
+        return np.where(np.arange(m) == m - 1, 1.0, 0.0)
+    if isinstance(query, AllRange):  # Q^T Q is n + 1 times the inverse of the second differences, so v = Q (e_1 + e_n)
+        ends = np.zeros(n)
+        ends[0] += 1 / (n + 1)
+        ends[-1] += 1 / (n + 1)
+        return np.asarray(query @ ends)
     if m * n <= _MOST_DENSE:
         v: Array = np.linalg.lstsq(query.dense().T, np.ones(n), rcond=None)[0].astype(np.float64)
     else:
@@ -95,6 +103,22 @@ def _coefficients(query: LinearOperator) -> Array | None:
 
         adjoint = query.transpose()
         operator = SparseOperator((n, m), matvec=lambda y: adjoint @ y.ravel(), rmatvec=lambda x: query @ x.ravel())
-        v = lsmr(operator, np.ones(n), atol=1e-12, btol=1e-12, conlim=0.0, maxiter=4 * (m + n))[0]
+        v = lsmr(operator, np.ones(n), atol=1e-12, btol=1e-12, conlim=0.0, maxiter=min(4 * (m + n), _MOST_ITERATIONS))[
+            0
+        ]
     missed = np.abs(query.transpose() @ v - 1).max()
-    return v if math.isfinite(missed) and missed <= _TOLERANCE else None
+    if math.isfinite(missed) and missed <= _TOLERANCE:
+        return v
+    return _stacked(query) if isinstance(query, Stack) else None
+
+
+def _stacked(query: Stack) -> Array | None:
+    """The average of what the operators of a stack know, each by its shortest v: unbiased, if not the shortest."""
+    weights = query.weights or ()
+    found = [_coefficients(one) if w else None for one, w in zip(query.operators, weights, strict=True)]
+    precisions = [0.0 if v is None else w * w / float(v @ v) for v, w in zip(found, weights, strict=True)]
+    if not any(precisions):
+        return None
+    parts = zip(query.operators, found, weights, precisions, strict=True)
+    made = [np.zeros(one.shape[0]) if v is None else v * (p / w) for one, v, w, p in parts]
+    return np.concatenate(made) / sum(precisions)
