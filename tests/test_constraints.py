@@ -185,3 +185,10 @@ def test_a_dependency_may_be_given_by_pairs() -> None:
     for wrong in ([0, 1], [(0, 1, 2)], 5):
         with pytest.raises(DomainError, match="expected codes and the code that each determines"):
             Constraint.depends(DOMAIN, "a", "b", wrong)  # type: ignore[arg-type]
+
+
+def test_more_attributes_than_arrays_have_axes_are_refused() -> None:
+    domain = Domain({f"a{i}": 1 for i in range(64)})
+    for make in (Constraint.forbid, Constraint.allow):
+        with pytest.raises(SizeError, match="64 attributes: expected 63 at most; leave out those of one level"):
+            make(domain, tuple(domain), [(0,) * 64])

@@ -16,6 +16,7 @@ from hush.memory import readable
 if TYPE_CHECKING:
     from hush.schema import Schema
 
+MOST_AXES = 63  # of 64 that arrays have, since operators work on several tables at once
 LARGEST_TABLE = 2**25  # cells in all: a byte each here, eight bytes each as log-potentials
 Allowed = np.ndarray[Any, np.dtype[np.bool_]]
 Codes = np.ndarray[Any, np.dtype[np.int64]]
@@ -202,6 +203,12 @@ def check_size(domain: Domain, clique: Iterable[str]) -> Clique:
 def check_cells(domain: Domain, cliques: Iterable[Clique]) -> None:
     """Refuse constraints whose tables together are too large, before they are made."""
     distinct = {domain.clique(clique) for clique in cliques}
+    longest = max(distinct, key=len, default=())
+    if len(longest) > MOST_AXES:
+        raise SizeError(
+            f"constraint over {shown(longest)}, {len(longest)} attributes: expected {MOST_AXES} at most; leave out "
+            "those of one level, or constrain fewer attributes together"
+        )
     cells = sum(domain.size(clique) for clique in distinct)
     if cells > LARGEST_TABLE:
         largest = max(distinct, key=domain.size)

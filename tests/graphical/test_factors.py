@@ -46,3 +46,11 @@ def test_misfits_are_refused() -> None:
     wide = Domain({f"x{i}": 10 for i in range(20)})
     with pytest.raises(SizeError, match="use smaller cliques"):
         Factors(wide, [wide.attributes])
+
+
+def test_more_attributes_than_arrays_have_axes_are_refused() -> None:
+    domain = Domain({f"a{i}": 1 for i in range(64)})
+    with pytest.raises(SizeError, match="64 attributes: expected 63 at most; leave out those of one level"):
+        Factors(domain, [tuple(domain)])
+    factors = Factors(domain, [tuple(domain)[1:]])
+    assert factors.table(np.ones(1), 0).ndim == 63

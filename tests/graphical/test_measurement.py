@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hush import queries
 from hush.domain import Domain
-from hush.errors import DataError, DomainError, HushError, WorkloadError
+from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
 from hush.graphical.measurement import Measurement
 from hush.linops import Dense, Identity, Kronecker, LinearOperator, Prefix, Total
 
@@ -165,3 +165,32 @@ def test_values_with_labels_are_refused_since_these_are_not_read(kind: str) -> N
 def test_names_in_one_text_are_taken_apart_in_the_refusal() -> None:
     with pytest.raises(DomainError, match=r"such as \('age', 'sex'\)"):
         Measurement("age, sex", [1.0], 1.0)  # type: ignore[arg-type]
+
+
+WIDE = Domain({"a": 2, **{f"s{i}": 2 for i in range(70)}, "b": 3})
+
+
+def test_attributes_that_are_summed_out_need_no_axes() -> None:
+    blocks = {name: queries.identity if name in "ab" else queries.total for name in reversed(WIDE.attributes)}
+    values = np.arange(6.0).reshape(3, 2)  # b, then a
+    for last in (queries.identity, queries.prefix):
+        found = Measurement(tuple(blocks), values.ravel(), 1.0, {**blocks, "a": last}).on(WIDE)
+        assert found.clique == ("a", "b")
+        assert found.values.ravel().tolist() == values.T.ravel().tolist()
+
+
+def test_more_attributes_than_arrays_have_axes_are_refused() -> None:
+    domain = Domain({"a": 2, **{f"one{i}": 1 for i in range(70)}})
+    names = tuple(domain)
+    listed: list[Any] = [None, Dense(np.eye(2)), Identity(2), dict.fromkeys(names, queries.identity)]
+    for query in listed:
+        with pytest.raises(SizeError, match="71 attributes: expected 63 at most; leave out those of one level"):
+            Measurement(names[::-1], [1.0, 2.0], 1.0, query).on(domain)
+
+
+def test_masked_values_are_refused() -> None:
+    masked = np.ma.masked_array([1.0, 2.0], mask=[True, False])
+    for values in (masked, [masked, masked]):
+        with pytest.raises(DataError, match="hold masked values"):
+            Measurement(("a",), values, 1.0)
+    assert Measurement(("a",), np.ma.masked_array([1.0, 2.0]), 1.0).values.tolist() == [1.0, 2.0]

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from hush.constraints import MOST_AXES
 from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError
+from hush.errors import SizeError, WorkloadError, shown
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -35,6 +36,8 @@ class Factors:
     def __init__(self, domain: Domain, cliques: Iterable[Iterable[str]]) -> None:
         self.domain = domain
         self.cliques: tuple[Clique, ...] = tuple(dict.fromkeys(domain.clique(clique) for clique in cliques))
+        for clique in self.cliques:
+            check_axes(clique)
         self._shapes = tuple(domain.sizes(clique) for clique in self.cliques)
         self._starts = (0, *accumulate(math.prod(shape) for shape in self._shapes))
         self.size: int = self._starts[-1]
@@ -82,3 +85,12 @@ class Factors:
 
     def __repr__(self) -> str:
         return f"Factors({len(self)} cliques, {self.size} cells)"
+
+
+def check_axes(clique: Clique) -> None:
+    """Refuse cliques of more attributes than an array has axes."""
+    if len(clique) > MOST_AXES:
+        raise SizeError(
+            f"the clique {shown(clique)} has {len(clique)} attributes: expected {MOST_AXES} at most; leave out "
+            "those of one level, which add nothing, or use smaller cliques"
+        )

@@ -13,7 +13,7 @@ from hush.errors import DataError, DomainError, WorkloadError, shown
 from hush.graphical.belief import Belief, Floats
 from hush.graphical.dual_averaging import dual_averaging
 from hush.graphical.elimination import RESTARTS
-from hush.graphical.factors import Factors
+from hush.graphical.factors import Factors, check_axes
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.loss import Loss, MarginalLoss, loss_of
 from hush.graphical.measurement import Measurement
@@ -67,7 +67,7 @@ def fit_model(
     Privacy: post-processing.
     Reference: [HDMM, sec. 4.2 and 4.3].
     """
-    if estimator not in ESTIMATORS:
+    if not isinstance(estimator, str) or estimator not in ESTIMATORS:
         raise WorkloadError(f"estimator={shown(estimator)}: expected one of {', '.join(map(repr, ESTIMATORS))}")
     allowance(tolerance, 1, 1.0)
     if iterations is not None and (isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1):
@@ -85,6 +85,8 @@ def fit_model(
     before = None if start is None else with_domain(start.tree, domain)
     tree = JunctionTree.build(domain, cliques, restarts=restarts, seed=seed, start=before)
     check_fits(domain, cliques, limit, tree=tree)
+    for node in tree.nodes:
+        check_axes(node.axes)
     ordered = in_tree_order(tree)
     fitted = _loss(domain, ordered.domain, given, loss)
     belief = Belief(ordered, fitted.factors, fixed_tables(ordered.domain, forbidden))

@@ -9,7 +9,7 @@ import numpy as np
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
-from hush.graphical.factors import Array, Factors
+from hush.graphical.factors import Array, Factors, check_axes
 from hush.graphical.given import Given
 from hush.graphical.local_rows import MAX_SIZE_MB, fit_rows, mean_error, repaired
 from hush.graphical.local_tables import maximal, proportional_fit
@@ -91,6 +91,7 @@ class LocalModel:
         these margins only as well as a joint table can. Attributes of no clique are uniform and independent.
         """
         names = self.domain.check(clique)
+        check_axes(names)
         ordered = self.domain.clique(names)
         home = self._home(ordered)
         table = self._margin(home, ordered) if home >= 0 else self._estimate(ordered)

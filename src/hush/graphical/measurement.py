@@ -12,6 +12,7 @@ import numpy as np
 
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, WorkloadError, shown
+from hush.graphical.factors import check_axes
 from hush.graphical.reordered import Reordered
 from hush.linops import Identity, Kronecker, LinearOperator, Total
 
@@ -94,6 +95,7 @@ class Measurement:
         ordered = domain.clique(self.clique)
         axes = [self.clique.index(name) for name in ordered]
         if self.query is None:
+            check_axes(ordered)
             table = self._shaped(sizes).transpose(axes)
             return self._with(ordered, table, None)
         if self.query.shape[1] != math.prod(sizes):
@@ -105,6 +107,7 @@ class Measurement:
             return self._blocks_on(domain, [type(self.query)(size) for size in sizes])
         if isinstance(self.query, Kronecker) and [f.shape[1] for f in self.query.factors] == list(sizes):
             return self._blocks_on(domain, list(self.query.factors))
+        check_axes(ordered)
         flat = self.values.ravel()
         if ordered == self.clique:
             return self._with(ordered, flat, self.query)
@@ -134,9 +137,11 @@ class Measurement:
         if math.prod(rows) != self.numbers:
             raise DataError(f"{self.numbers} values of {self._what}: expected {math.prod(rows)}, one per query")
         kept = {n: b for n, b in zip(self.clique, blocks, strict=True) if not isinstance(b, Total)}
-        ordered = domain.clique(self.clique)
-        moved = self.values.reshape(rows).transpose([self.clique.index(name) for name in ordered])
         clique = domain.clique(kept)
+        check_axes(clique)
+        long = {name: count for name, count in zip(self.clique, rows, strict=True) if count > 1}
+        axes = [list(long).index(name) for name in domain.clique(long)]
+        moved = self.values.reshape(list(long.values())).transpose(axes)
         if all(isinstance(block, Identity) for block in kept.values()):
             return self._with(clique, moved.reshape(domain.sizes(clique)), None)
         return self._with(clique, moved.ravel(), Kronecker([kept[name] for name in clique]))
@@ -190,6 +195,8 @@ def _numbers(values: Any, clique: Clique) -> Array:
             f"{what} are {kind}, whose labels are not read: give a plain array, such as .to_numpy(), with the levels "
             "of each attribute in the order of the schema or domain"
         )
+    if any(isinstance(one, np.ma.MaskedArray) and np.ma.is_masked(one) for one in (values, *rows)):
+        raise DataError(f"{what} hold masked values: expected a number for every cell; leave the measurement out")
     try:
         given = np.asarray(values)
     except ValueError:
