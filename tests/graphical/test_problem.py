@@ -109,3 +109,15 @@ def test_calls_are_counted_and_told(make_case: Any) -> None:
     stats = problem.stats(point, 3, 0.5)
     assert (stats["iterations"], stats["oracles"], stats["tangents"], stats["remaining"]) == (3, 1, 1, 0.5)
     assert stats["gap"] == pytest.approx(stats["value"] - stats["lower_bound"])
+
+
+def test_a_callback_cannot_write_to_the_tables(make_case: Any) -> None:
+    told: list[Any] = []
+    problem: Problem = make_case(3).problem(callback=lambda _i, _v, tables: told.append(tables))
+    point = problem.point(np.zeros(problem.loss.factors.size))
+    problem.report(0, point)
+    table = next(iter(told[0].values()))
+    with pytest.raises(ValueError, match="read-only"):
+        table[...] = 0.0
+    assert np.shares_memory(table, point.counts)
+    assert point.counts.flags.writeable

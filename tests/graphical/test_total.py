@@ -105,3 +105,8 @@ def test_a_stack_that_takes_too_long_says_what_its_parts_know(monkeypatch: pytes
     unknowing = Stack([Dense(np.eye(600)[:500]), Dense(np.eye(600)[1:500])])
     with pytest.raises(DataError, match="no measurement determines the total"):
         estimate_total(domain, [Measurement(("x",), unknowing @ cells, 0.5, unknowing)])
+
+
+def test_values_that_add_up_to_too_much_are_refused() -> None:
+    with pytest.raises(DataError, match="more than 1e[+]60; bring values"):
+        estimate_total(DOMAIN, [Measurement(("a",), [9e59, 9e59], 1.0)])

@@ -1,6 +1,7 @@
 """hush.fit: noisy tables from anywhere become one model; what cannot is refused before any work."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -276,3 +277,26 @@ def test_attributes_that_were_not_measured_are_uniform() -> None:
     model = hush.fit(DOMAIN, [Measurement(("a",), [10.0, 20.0, 30.0], 0.1)])
     np.testing.assert_allclose(model.counts(("c",)), [30.0, 30.0], rtol=1e-3)
     np.testing.assert_allclose(model.counts(("a", "c"))[:, 0], model.counts(("a",)) / 2)
+
+
+@pytest.mark.parametrize("method", ["exact", "approximate"])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"constraints": None}, "constraints=None: expected a list"),
+        *(({"total": total}, "total=.*: expected a finite number") for total in (10**400, 1e300, 5e-324, np.nan)),
+        ({"estimator": []}, r"estimator=\[\]: "),
+        ({"callback": 3}, "callback=3: expected a function"),
+        *(({"seed": seed}, "seed=.*: expected a whole number") for seed in (-1, "x", 1.5, None, True, 2**63)),
+    ],
+)
+def test_options_that_cannot_be_are_refused_with_words(method: Any, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(HushError, match=text):
+        hush.fit(Domain({"a": 2}), [Measurement(("a",), [4.0, 6.0], 1.0)], method=method, **options)
+
+
+def test_seeds_of_arrays_are_saved_too(tmp_path: Path) -> None:
+    listed = [Measurement(("a",), [4.0, 6.0], 1.0)]
+    model = hush.fit(Domain({"a": 2}), listed, method="approximate", seed=np.int64(3))
+    model.save(tmp_path / "x.hush")
+    assert hush.load(tmp_path / "x.hush").counts(("a",)).tolist() == model.counts(("a",)).tolist()

@@ -85,6 +85,8 @@ class Problem:
             return False
         factors = self.loss.factors
         tables = {clique: factors.table(point.counts, i) for i, clique in enumerate(factors.cliques)}
+        for table in tables.values():
+            table.setflags(write=False)  # of the view: the estimator goes on writing to what is behind it
         return self.callback(iteration, point.value, tables) is True
 
     def stats(self, point: Point, iterations: int, remaining: float) -> dict[str, float]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hush.domain import Domain
 from hush.errors import DataError, shown
-from hush.graphical.measurement import Array, Measurement
+from hush.graphical.measurement import EXTREME, Array, Measurement
 from hush.graphical.reordered import Reordered
 from hush.graphical.residual_loss import placed
 from hush.linops import AllRange, Identity, Kronecker, LinearOperator, Prefix, Stack, Total
@@ -47,6 +47,8 @@ def estimate_total(domain: Domain, measurements: Iterable[Measurement]) -> tuple
             "no measurement determines the total number of rows: their queries do not add up to all cells; "
             "give total=, or measure a marginal cell by cell"
         )
+    if not weighted / precision <= EXTREME:
+        raise DataError(f"the measurements add up to more than {EXTREME:g}; bring values and stddev to another scale")
     return max(weighted / precision, SMALLEST_TOTAL), precision**-0.5
 
 
@@ -54,8 +56,11 @@ def checked_total(total: float) -> float:
     """A total that somebody gave."""
     if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
         raise DataError(f"total={shown(total)}: expected a number of records above 0, or None to estimate it")
-    if not (math.isfinite(total) and total > 0):
-        raise DataError(f"total={shown(total)}: expected a finite number of records above 0, or None to estimate it")
+    if not 1 / EXTREME <= total <= EXTREME:  # NaN fails too
+        raise DataError(
+            f"total={shown(total)}: expected a finite number of records above 0, {1 / EXTREME:g} .. {EXTREME:g}, or "
+            "None to estimate it"
+        )
     return float(total)
 
 

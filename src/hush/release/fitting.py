@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Literal, TypeAlias
 
 from hush.constraints import Constraint
@@ -73,6 +74,12 @@ def fit(
     limited = isinstance(max_size_mb, int | float) and not isinstance(max_size_mb, bool) and max_size_mb > 0
     if max_size_mb is not None and not limited:
         raise SizeError(f"max_size_mb={shown(max_size_mb)}: expected megabytes, a number above 0, or None")
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+        raise WorkloadError(f"seed={shown(seed)}: expected a whole number of at least 0 and below 2^63")
+    if callback is not None and not callable(callback):
+        raise WorkloadError(f"callback={shown(callback)}: expected a function of iteration, loss and tables, or None")
+    if not isinstance(constraints, Iterable | Constraint):
+        raise WorkloadError(f"constraints={shown(constraints)}: expected a list of hush.Constraint, which may be empty")
     before = _started(start)
     if method == "approximate":
         _refuse_unused(estimator=None if estimator == "natural" else estimator, start=start, callback=callback)
@@ -93,7 +100,7 @@ def fit(
                 estimator=estimator,
                 tolerance=tolerance,
                 iterations=iterations,
-                seed=seed,
+                seed=int(seed),
                 callback=callback,
             )
             return _judged(Model(schema, found, given), loss, total)
@@ -108,7 +115,7 @@ def fit(
         constraints=rules,
         tolerance=tolerance,
         iterations=ITERATIONS if iterations is None else iterations,
-        seed=seed,
+        seed=int(seed),
     )
     return _judged(Model(schema, near, given), loss, total)
 
