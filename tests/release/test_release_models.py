@@ -155,6 +155,14 @@ def test_cliques_restrict_the_model() -> None:
         release.model([("x",)])
 
 
+def test_cliques_inside_the_tables_restrict_approximate_models_too() -> None:
+    release = released("residual")
+    for cliques in ([("a",)], [("a",), ("b", "c")]):
+        near = release.model(cliques, method="approximate")
+        assert set(near.cliques) == set(cliques)
+        np.testing.assert_allclose(near.counts(("a",)), release.model(cliques).counts(("a",)), rtol=0.02)
+
+
 def test_a_model_too_large_is_refused_or_approximate() -> None:
     release = released("residual")
     with pytest.raises(SizeError, match=r"max_size_mb.*release\.model\(cliques=\[\.\.\.\]\)"):
@@ -267,6 +275,12 @@ def test_bad_wishes_are_refused_before_a_model_is_fitted(monkeypatch: pytest.Mon
     for wish in wishes:
         with pytest.raises(WorkloadError, match="expected"):
             release.synthesize(**wish)
+
+
+def test_unknown_methods_are_refused() -> None:
+    unknown: Any = "excat"
+    with pytest.raises(WorkloadError, match="method='excat': expected one of auto, exact, approximate"):
+        released("residual").model(method=unknown)
 
 
 def test_cliques_that_are_none_are_refused_in_words() -> None:

@@ -26,10 +26,11 @@ from hush.inference.nonnegative import nonnegative_tables
 from hush.inference.rounding import whole_tables
 from hush.printable import printable
 from hush.release.answers import Answers
-from hush.release.fitting import Route, fit
+from hush.release.fitting import ROUTES, Route, fit
 from hush.release.misfit import NO_ROWS
 from hush.release.model import Model
 from hush.release.model_rows import check_wishes
+from hush.release.restriction import Restriction
 from hush.release.statement import SEEDED, STAMP, Statement
 from hush.release.term import term_answers
 from hush.schema import Schema
@@ -80,8 +81,12 @@ class Release(ABC):
 
         Here: the largest tables that can be estimated, each as if measured by itself.
         """
+        return self._as_measured(self.estimates.cliques)
+
+    def _as_measured(self, cliques: Iterable[Clique]) -> list[Measurement]:
+        """Tables that can be estimated, each as if measured by itself."""
         made = []
-        for clique in self.estimates.cliques:
+        for clique in cliques:
             deviation = math.sqrt(float(np.mean(self._variances(clique))))
             made.append(Measurement(clique, self.estimates.counts(clique), deviation))
         return made
@@ -188,10 +193,12 @@ class Release(ABC):
 
         Reference: [HDMM, sec. 4.5].
         """
-        known = self.measurements()
+        if method not in ROUTES:
+            raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
+        known, largest = self.measurements(), self.estimates.cliques
         if cliques is not None:
-            kept = self._kept(cliques, known)
-            known = [one for one in known if any(set(one.clique) <= own for own in kept)]
+            inside = Restriction(self.domain, cliques, known)
+            known, largest = inside.measurements, tuple(inside.tables(largest))
         options: dict[str, Any] = {
             "total": self._total(),
             "max_size_mb": max_size_mb,
@@ -204,10 +211,7 @@ class Release(ABC):
             except SizeError as error:
                 if method == "exact":
                     raise SizeError(f"{error}; release.model(cliques=[...]) leaves cliques out") from None
-        tables = [
-            one for one in Release.measurements(self) if cliques is None or any(set(one.clique) <= k for k in kept)
-        ]
-        return self._cautioned(fit(self.schema, tables, method="approximate", **options))
+        return self._cautioned(fit(self.schema, self._as_measured(largest), method="approximate", **options))
 
     def synthesize(
         self,
@@ -223,17 +227,6 @@ class Release(ABC):
         """
         check_wishes(0 if rows is None else rows, method, seed)
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
-
-    def _kept(self, cliques: Iterable[Iterable[str]], known: Iterable[Measurement]) -> list[set[str]]:
-        """Cliques that restrict a model, as sets; each must hold something that was measured beside the total."""
-        named = [self.domain.check(clique) for clique in listed_cliques(cliques)]
-        measured = {frozenset(one.clique) for one in known} - {frozenset()}
-        for clique in named:
-            if not any(own <= set(clique) for own in measured):
-                raise WorkloadError(f"nothing was measured inside {clique!r}; give cliques of the workload")
-        if not named:
-            raise WorkloadError("cliques is empty, and nothing was measured inside; give cliques of the workload")
-        return [set(clique) for clique in named]
 
     def _total(self) -> float:
         """The number of records of a model; tables that disagree on it are averaged by their precision."""
