@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from hush.graphical._kernels import BLOCK, _dot, _join, _largest, _soften, _total, exp_cells
+from hush.graphical._kernels import BLOCK, dot, _join, _largest, _soften, _total, exp_cells
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 LOGS = arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-2000, 0) | st.just(-np.inf))
@@ -55,7 +55,7 @@ def test_sums_and_largest(x: Floats) -> None:
     assert _largest(x) == x.max()
     finite = np.where(np.isfinite(x), x, 0.0)
     assert _total(finite) == pytest.approx(math.fsum(finite), rel=1e-14)
-    assert _dot(finite, finite) == pytest.approx(math.fsum(finite**2), rel=1e-13)
+    assert dot(finite, finite) == pytest.approx(math.fsum(finite**2), rel=1e-13)
 
 
 @given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 999), st.sampled_from([0.0, 1.0, 1e5]))

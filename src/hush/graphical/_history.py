@@ -7,17 +7,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from hush.graphical._kernels import dot
+
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def dot(first: Floats, second: Floats) -> float:
-    """The inner product."""
-    found = 0.0
-    for j in range(first.size):
-        found += first[j] * second[j]
-    return found
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})

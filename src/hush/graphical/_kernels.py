@@ -298,7 +298,8 @@ def distribute(
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _dot(first: Floats, second: Floats) -> float:
+def dot(first: Floats, second: Floats) -> float:
+    """The inner product."""
     found = 0.0
     for j in range(first.size):
         found += first[j] * second[j]
@@ -326,7 +327,7 @@ def collect_tangent(
                 delta = scratch[: cells.size]
                 _fill_chunk(delta, node, shape, kinds, strides, count, bases, direction, zeros, means)
                 for row in range(0, cells.size, columns):
-                    means[message] = weights[tile] * _dot(cells[row : row + columns], delta[row : row + columns])
+                    means[message] = weights[tile] * dot(cells[row : row + columns], delta[row : row + columns])
                     tile += 1
                     message += 1
         else:
@@ -336,7 +337,7 @@ def collect_tangent(
                     cells = x[begin + t * chunk : begin + min((t + 1) * chunk, columns)]
                     delta = scratch[: cells.size]
                     _fill_chunk(delta, node, shape, kinds, strides, count, bases, direction, zeros, means)
-                    mean += weights[tile] * _dot(cells, delta)
+                    mean += weights[tile] * dot(cells, delta)
                     tile += 1
                 means[message + row] = mean
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.graphical._history import add, dot, step_direction
+from hush.graphical._history import add, step_direction
+from hush.graphical._kernels import dot
 from hush.graphical.problem import STOPPED, Floats, Point, Problem
 from hush.graphical.starting import damped
 from hush.graphical.stopping import TOLERANCE, Remaining, allowance
