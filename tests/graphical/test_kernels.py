@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from hush.graphical._kernels import BLOCK, dot, _join, _largest, _soften, _total, exp_cells
+from hush.graphical._kernels import BLOCK, _join, _largest, _soften, _total, dot, exp_cells
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 LOGS = arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-2000, 0) | st.just(-np.inf))
