@@ -27,7 +27,8 @@ def fit(problem: Problem, trace: Trace, total: float, start: Any, estimator: Any
             axes, table = tables[frozenset(clique)]
             return table.transpose([axes.index(name) for name in clique])
 
-        return trace.add(iteration, marginal)
+        trace.add(iteration, marginal)
+        return trace.done
 
     measurements = [
         Measurement(clique, values, stddev)

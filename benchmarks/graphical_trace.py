@@ -55,7 +55,13 @@ class Trace:
         loss = self._problem.loss(marginal)
         self.points.append((round(now[0], 4), iteration, loss, round(peak, 1), round(now[1], 4)))
         self._clock.forgive(now)
-        return loss <= self._target or now[0] > self._limit or math.isnan(loss) or self._stalled()
+        return self.done or self._stalled()
+
+    @property
+    def done(self) -> bool:
+        """Whether the last checkpoint is at the target, or beyond the time."""
+        wall, _, loss, _, _ = self.points[-1]
+        return loss <= self._target or wall > self._limit or math.isnan(loss)
 
     def _stalled(self) -> bool:
         before, recent = self.points[:-STALL], self.points[-STALL:]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from hush.errors import DataError, SizeError, WorkloadError, shown
 from hush.graphical._synthesis import DONE, group_rows, round_cells, sample_cells
@@ -14,6 +13,9 @@ from hush.graphical.junction_tree import JunctionTree
 from hush.memory import available_memory, readable
 from hush.schema.columns import Date, Granularity, Numeric
 from hush.schema.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Codes: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.unsignedinteger]]]
@@ -119,6 +121,8 @@ def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Gener
 
 def _inside(column: Numeric, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:
     """A number in the bin of each code, below the bin's upper edge whatever the rounding; null for missing."""
+    import pyarrow as pa
+
     edges = np.array(column.edges)
     bins = np.minimum(codes, column.levels - 1)
     low, high, u = edges[bins], edges[bins + 1], generator.random(len(codes))
@@ -132,6 +136,8 @@ def _inside(column: Numeric, codes: np.ndarray[Any, np.dtype[np.int64]], generat
 
 def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:
     """A day in the period of each code; null for missing."""
+    import pyarrow as pa
+
     periods, place = np.unique(np.minimum(codes, column.levels - 1), return_inverse=True)
     ends = np.array([column.days(code) for code in periods.tolist()], dtype="datetime64[D]").reshape(-1, 2)
     first, last = ends.astype(np.int64)[place].T
