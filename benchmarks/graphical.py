@@ -192,7 +192,9 @@ def scale(runner: Runner, folder: Path) -> Iterator[Table]:
     yield table
 
 
-def tables(letters: Sequence[str], data: Path, runner: Runner, folder: Path, peers: int) -> Iterator[Table | str]:
+def tables(
+    letters: Sequence[str], data: Path, runner: Runner, folder: Path, peers: int, with_rows: bool
+) -> Iterator[Table | str]:
     makers = comparison(data)
     for letter in letters:
         problem = makers[letter]()
@@ -200,7 +202,7 @@ def tables(letters: Sequence[str], data: Path, runner: Runner, folder: Path, pee
         if problem.first:
             yield grow(problem, runner, peers)
             continue
-        rows = ("--rows", ROWS) if letter == "b" else ()
+        rows = ("--rows", ROWS) if letter == "b" and with_rows else ()
         runs = [runner.hush(problem, *rows)]
         if letter == "a":
             runs += [runner.hush(problem, "--estimator", estimator, "--seconds", 30) for estimator in OURS]
@@ -222,6 +224,7 @@ def main() -> None:
     parser.add_argument("--scale", action="store_true", help="chains and triples of growing size, by hush alone")
     parser.add_argument("--seconds", type=float, default=900, help="the longest that a run may take")
     parser.add_argument("--peers", type=int, default=len(PEER), help="how many ways to run mbi, likely ones first")
+    parser.add_argument("--rows", action="store_true", help="also a million synthetic rows of problem b")
     parser.add_argument("--keep", type=Path, help="keep the problem files in this folder")
     options = parser.parse_args()
     if not options.scale and (options.data is None or options.peer is None):
@@ -230,7 +233,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         runner = Runner(folder, options.peer or "", options.seconds)
-        compared = (options.problems, options.data, runner, folder, options.peers)
+        compared = (options.problems, options.data, runner, folder, options.peers, options.rows)
         found = scale(runner, folder) if options.scale else tables(*compared)
         for item in found:
             console.print(item)
