@@ -6,9 +6,9 @@ For m numbers with Gaussian noise and the exact optimum mu*, convexity gives
 
 so a loss within m t^2 / 2 of the least one is a fit whose answers are within t standard deviations of the noise of
 those of the exact optimum, in the root mean square. `tolerance` is that t. How far the least loss is below is judged
-by how the losses fell, and not certain; a certain bound is mostly too far below to stop by. Of random problems with
-standard deviations up to ten times apart one in two hundred ended beyond its tolerance, by at most twice; with
-standard deviations a thousand times apart one in twenty, by at most five times.
+by how the losses fell, and not certain; a certain bound is mostly too far below to stop by. Of 3,000 small problems of
+one attribute and one pair, those with standard deviations up to ten times apart ended beyond their tolerance in 0.6 %,
+by about twice; with standard deviations a thousand times apart in 6 %, by about five times. Others may do worse.
 """
 
 from __future__ import annotations
