@@ -1,0 +1,51 @@
+"""Rounds: what an adaptive mechanism did, step by step; noisy and public facts only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hush.domain import Clique
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Indices = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One choice of a table and its measurement.
+
+    `misfit` is ||M_r(p) - y||_1 between the model before the round and the noisy table; `penalty` what the score of
+    the table was lowered by, `weight` what it was multiplied with.
+    """
+
+    clique: Clique
+    epsilon: float  # of the choice, in the exponential mechanism
+    stddev: float  # of the noise of the table
+    candidates: int
+    misfit: float
+    penalty: float
+    weight: float
+    annealed: bool  # whether the round taught so little that the next one gets four times the budget
+    size_mb: float  # of the model with the table in it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """What the last choice among which a table stood says about its error, for every table that could be chosen.
+
+    In round t = `rounds`[r] the score was q_r = w_r (||M_r(D) - M_r(p)||_1 - penalty_r), and with probability at least
+    1 - exp(-l) all candidates of the round have
+    ||M_r(D) - M_r(p)||_1 <= penalty_r + (w_t / w_r) (||M_t(D) - M_t(p)||_1 - penalty_t) + slack_r + slope_r l.
+    `distance` is ||M_r(p) - M_r(final model)||_1. `rounds` is -1 for a table that never stood among the candidates.
+    """
+
+    cliques: tuple[Clique, ...]
+    weights: Floats  # w_r
+    rounds: Indices
+    penalties: Floats
+    slacks: Floats
+    slopes: Floats
+    distances: Floats
