@@ -25,8 +25,8 @@ from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.mechanisms.bound import rmse_bound
+from hush.mechanisms.fixed import Collector, FixedPlan
 from hush.mechanisms.noise_choice import choose_noise, per_row
-from hush.mechanisms.plan import Collector, Plan
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Noisy, Request
@@ -58,7 +58,7 @@ def recovered(draft: Draft, least_squares: str) -> Draft:
     return replace(draft, recovery=Recovery.GLOBAL) if several and least_squares == "global" else draft
 
 
-class LinearPlan(Plan):
+class LinearPlan(FixedPlan):
     """A linear strategy for a workload, with the error of every answer known."""
 
     strategy: LinearStrategy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,10 +13,12 @@ import numpy as np
 
 from hush.archive import ArchiveReader, write_archive
 from hush.domain import Domain
-from hush.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, WorkloadError
+from hush.errors import ArchiveError, BudgetError, DataError, WorkloadError
+from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
-from hush.privacy.gate import Gate, Noisy, Request
+from hush.privacy.events import Event
+from hush.privacy.gate import Gate
 from hush.privacy.ledger import Ledger
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.query import Counts
@@ -45,13 +47,6 @@ class Table(Protocol):
     def require(self, cliques: Any) -> None: ...
     def check(self) -> None: ...
     def counts(self, cliques: Any) -> Counts: ...
-
-
-class Collector(Protocol):
-    """Where noisy answers are kept as they are taken; made before the charge, so that it is known to fit."""
-
-    def add(self, answer: Noisy) -> None: ...
-    def release(self, schema: Schema, statement: Statement, *, complete: bool) -> Release: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +149,6 @@ class Plan(ABC):
     def contradiction(self) -> str | None:
         """What a plan from a file shows that it would not do, in words; None where all is well."""
 
-    @abstractmethod
-    def requests(self) -> list[Request]:
-        """What will be asked of the gate."""
-
-    @abstractmethod
-    def _collector(self) -> Collector:
-        """Room for the noisy answers, which come in the order of the requests."""
-
     @property
     def domain(self) -> Domain:
         """The attributes and their sizes."""
@@ -231,6 +218,7 @@ class Plan(ABC):
     def __repr__(self) -> str:
         return f"Plan({self.mechanism}, {len(self.workload)} tables, {self.budget})"
 
+    @abstractmethod
     def release(
         self,
         table: Table,
@@ -248,32 +236,24 @@ class Plan(ABC):
 
         Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows.
         """
-        self._check(table)
-        requests, collector = self.requests(), self._collector()
+
+    def _spending(
+        self, table: Table, ledger: str | Path | Ledger | None, dataset: str, name: str
+    ) -> tuple[Allowance, Ledger | None]:
+        """The account of a release, and the ledger that it is charged to, if any."""
         book = None if ledger is None else open_ledger(ledger, self.budget, dataset=dataset)
-        account = open_account(self.budget, book, release=name, terms=terms_of(self.neighbours, table.unit))
-        gate = Gate(table, account, neighbours=self.neighbours, entropy=entropy)
-        answers = gate.measure(requests, note=f"{self.mechanism}: {len(requests)} noisy tables")
-        statement = Statement(
+        return open_account(self.budget, book, release=name, terms=terms_of(self.neighbours, table.unit)), book
+
+    def _statement(self, table: Table, event: Event, gate: Gate, book: Ledger | None) -> Statement:
+        """What a release of this plan promises."""
+        return Statement(
             budget=self.budget,
             neighbours=self.neighbours,
             unit=table.unit,
-            event=account.events[-1],
+            event=event,
             private=gate.private,
             ledger_head=None if book is None else book.head,
         )
-        taken = 0
-        try:
-            for answer in _watched(answers, requests, progress):
-                collector.add(answer)
-                taken += 1
-        except KeyboardInterrupt:
-            partial = collector.release(table.schema, statement, complete=False)
-            raise InterruptedRelease(
-                f"interrupted after {taken} of {len(requests)} noisy tables; those are paid for and kept",
-                release=partial,
-            ) from None
-        return collector.release(table.schema, statement, complete=True)
 
     def _check(self, table: Table) -> None:
         if not all(hasattr(table, name) for name in ("schema", "domain", "unit", "counts")):
@@ -294,17 +274,6 @@ def rows_per_unit(rows: int) -> int:
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise BudgetError(f"max_rows_per_unit={rows!r}: expected an integer >= 1")
     return rows
-
-
-def _watched(answers: Iterator[Noisy], requests: list[Request], progress: Progress | None) -> Iterator[Noisy]:
-    """The answers, with the share of them told to `progress` a hundred times at most."""
-    step = max(1, len(requests) // 100)
-    for index, answer in enumerate(answers):
-        if progress is not None and index % step == 0:
-            progress(index / len(requests))
-        yield answer
-    if progress is not None:
-        progress(1.0)
 
 
 def _difference(planned: Domain, found: Domain) -> str:

@@ -21,7 +21,8 @@ from hush.inference.covariance import variance_of
 from hush.inference.residual import Reconstruction
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.mechanisms.bound import rmse_bound
-from hush.mechanisms.plan import Collector, Plan, rows_per_unit
+from hush.mechanisms.fixed import Collector, FixedPlan
+from hush.mechanisms.plan import rows_per_unit
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
 from hush.privacy.gate import BATCH_CELLS, Noisy, Request
@@ -102,7 +103,7 @@ class Residual:
         )
 
 
-class ResidualPlan(Plan):
+class ResidualPlan(FixedPlan):
     """A residual strategy for a workload, with the error of every answer known."""
 
     mechanism = NAME
