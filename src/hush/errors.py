@@ -5,6 +5,7 @@ No message holds a private value: a count, a cell, a row number, or how many row
 
 from __future__ import annotations
 
+import math
 import reprlib
 from fractions import Fraction
 from typing import Any
@@ -80,6 +81,11 @@ class BudgetError(HushError):
         super().__init__(message)
         self.remaining = remaining
         self.requested = requested
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite real number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def shown(value: object) -> str:

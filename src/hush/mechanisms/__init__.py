@@ -6,9 +6,10 @@
 Plan(residual, 1 tables, rho=0.5)
 """
 
+from hush.mechanisms.aim import AIM
 from hush.mechanisms.direct import Direct
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import Matrix
 from hush.mechanisms.residual import Residual
 
-__all__ = ["HDMM", "Direct", "Matrix", "Residual"]
+__all__ = ["AIM", "HDMM", "Direct", "Matrix", "Residual"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from hush.errors import WorkloadError
-from hush.mechanisms import auto, direct, hdmm, matrix, residual
+from hush.mechanisms import aim, auto, direct, hdmm, matrix, residual
 from hush.mechanisms.plan import Plan
 from hush.privacy.budget import Budget
 from hush.privacy.neighbours import Neighbours
@@ -25,12 +25,14 @@ PLANS: dict[str, Any] = {
     hdmm.NAME: hdmm.HDMMPlan,
     matrix.NAME: matrix.MatrixPlan,
     direct.NAME: direct.DirectPlan,
+    aim.NAME: aim.AIMPlan,
 }
 RELEASES: dict[str, Any] = {
     residual.NAME: residual.ResidualRelease,
     hdmm.NAME: hdmm.HDMMRelease,
     matrix.NAME: matrix.MatrixRelease,
     direct.NAME: direct.DirectRelease,
+    aim.NAME: aim.AIMRelease,
 }
 MECHANISMS: dict[str, Callable[[str | Loss], Mechanism]] = {
     auto.NAME: lambda loss: auto.Auto(loss=loss),
@@ -38,6 +40,7 @@ MECHANISMS: dict[str, Callable[[str | Loss], Mechanism]] = {
     hdmm.NAME: lambda loss: _for_rmse(hdmm.NAME, loss, hdmm.HDMM()),
     matrix.NAME: lambda loss: matrix.Matrix(loss=loss),
     direct.NAME: lambda loss: _for_rmse(direct.NAME, loss, direct.Direct()),
+    aim.NAME: lambda loss: _for_rmse(aim.NAME, loss, aim.AIM()),
 }
 
 

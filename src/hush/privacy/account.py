@@ -98,6 +98,19 @@ class Allowance:
             self._cost = self._cost + cost
             self._events.append(event)
 
+    def resume(self, event: Event) -> None:
+        """Count what an earlier part of the same release spent; it is on the parent's record already.
+
+        Privacy: lowers what is left, and can only be done before the first charge.
+        """
+        cost = price(event)
+        with self._lock:
+            if self._events:
+                raise BudgetError("an allowance that was charged already cannot be resumed; make another")
+            check_affordable(self._budget, self._limit, self._cost, cost, what="this release")
+            self._cost = self._cost + cost
+            self._events.append(event)
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("an allowance cannot be copied: each copy would spend the whole of it")
 

@@ -1,0 +1,259 @@
+"""AdaptivePlan: a plan whose later questions depend on earlier noisy answers, within one budget."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hush.archive import ArchiveReader
+from hush.domain import Clique, Domain
+from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, WorkloadError
+from hush.graphical.model_size import check_fits
+from hush.mechanisms.plan import Plan, Progress, Table, rows_per_unit
+from hush.mechanisms.resuming import check_resumable
+from hush.mechanisms.session import Session
+from hush.privacy.budget import Budget
+from hush.privacy.entropy import Entropy
+from hush.privacy.events import compose
+from hush.privacy.gate import Gate
+from hush.privacy.ledger import Ledger
+from hush.privacy.neighbours import Neighbours
+from hush.release.measured import MeasuredRelease
+from hush.release.rounds import Round
+from hush.schema import Schema
+from hush.tables.remembered import Remembered
+from hush.workloads import Workload
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+OnRound = Callable[[Round, float], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveMechanism(ABC):
+    """Settings of an adaptive mechanism, and how it spends a session."""
+
+    name: ClassVar[str]
+    plan_class: ClassVar[type[AdaptivePlan]]
+
+    @abstractmethod
+    def run(self, session: Session, workload: Workload) -> None:
+        """Spend the session's budget; what was taken is on its record, and its last model is the release's."""
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse settings that do not fit a workload and a budget, before anything is spent."""
+        return
+
+    def check_table(self, workload: Workload, schema: Schema) -> None:
+        """Refuse settings that do not fit the rules of a schema, before anything is spent."""
+        return
+
+    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+        """What a person should know before spending, as names and texts."""
+        return []
+
+    def work(self, workload: Workload) -> str:
+        """Memory and time that releasing will take, roughly, in words."""
+        return "not known beforehand"
+
+    def plan(
+        self,
+        workload: Workload,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        max_rows_per_unit: int = 1,
+    ) -> AdaptivePlan:
+        """The plan of these settings; what will be measured shows while it is released."""
+        if budget.pure:
+            raise BudgetError(
+                f"{budget}: {self.name} adds Gaussian noise, which is never pure epsilon; give a delta, such as "
+                f"Budget(epsilon={budget.epsilon!r}, delta=1e-9)"
+            )
+        if not workload.plain:
+            raise WorkloadError(
+                f"mechanism={self.name!r} is for workloads of marginals, and this one asks other queries; use "
+                "'hdmm' or 'residual' for prefix sums and ranges, or ask for the marginals they are made from"
+            )
+        self.check(workload, budget)
+        return self.plan_class(
+            strategy=self,
+            workload=workload,
+            budget=budget,
+            neighbours=neighbours,
+            max_rows_per_unit=rows_per_unit(max_rows_per_unit),
+            loss="rmse",
+        )
+
+
+class AdaptivePlan(Plan):
+    """The settings of an adaptive mechanism for a workload and a budget; its errors show only in the release."""
+
+    made_by: ClassVar[type[AdaptiveMechanism]]
+    release_class: ClassVar[type[MeasuredRelease]]
+    strategy: AdaptiveMechanism
+
+    @property
+    def rmse(self) -> None:
+        """Not predictable: what is measured depends on the data."""
+
+    @property
+    def max_variance(self) -> None:
+        """Not predictable."""
+
+    def variance(self, clique: Iterable[str]) -> None:
+        """Not predictable."""
+        self.domain.check(clique)
+
+    @property
+    def term_variances(self) -> Floats:
+        """Not predictable: NaN for every term."""
+        return np.full(len(self.workload), np.nan)
+
+    def query_variances(self, which: int = 0) -> Floats:
+        """Not predictable: NaN for every query."""
+        term = self._listed(which)
+        return np.full([block.shape[0] for block in term.blocks], np.nan)
+
+    def with_budget(self, budget: Budget) -> Self:
+        """The same settings with another budget."""
+        made = self.strategy.plan(
+            self.workload, budget, neighbours=self.neighbours, max_rows_per_unit=self.max_rows_per_unit
+        )
+        return made  # type: ignore[return-value]
+
+    @property
+    def rho(self) -> Fraction:
+        """The zCDP that releasing costs at most: all of the budget."""
+        return self.budget.limit
+
+    @property
+    def optimality(self) -> str:
+        """What is claimed of the error."""
+        return "nothing is promised beforehand; the release states bounds on the error of its tables"
+
+    @property
+    def work(self) -> str:
+        """Memory and time that releasing will take, roughly."""
+        return self.strategy.work(self.workload)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What a person should know before spending."""
+        return self.strategy.describe(self)
+
+    def contradiction(self) -> str | None:
+        """What a plan from a file shows that it would not do."""
+        try:
+            self.strategy.check(self.workload, self.budget)
+        except HushError as error:
+            return str(error)
+        return "it has a pure budget" if self.budget.pure else None
+
+    def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        return pack_settings(self.strategy), {}
+
+    @classmethod
+    def _unpack(cls, domain: Domain, entry: Any, archive: ArchiveReader) -> AdaptiveMechanism:
+        return unpack_settings(cls.made_by, entry)
+
+    def release(
+        self,
+        table: Table,
+        *,
+        ledger: str | Path | Ledger | None = None,
+        dataset: str = "default",
+        name: str = "",
+        progress: Progress | None = None,
+        entropy: Entropy | None = None,
+        resume: MeasuredRelease | None = None,
+        on_round: OnRound | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> MeasuredRelease:
+        """Spend the budget round by round; see `Plan.release`.
+
+        `resume` is a release of this plan that was interrupted: its noisy tables are paid for and kept, and only what
+        is left of the budget is spent. `on_round` is told of every round and the share of the budget spent, public
+        facts only. `checkpoint` is a file that holds what was taken so far after every measurement.
+        """
+        self._check(table)
+        self.strategy.check_table(self.workload, table.schema)
+        account, book = self._spending(table, ledger, dataset, name)
+        if resume is not None:
+            check_resumable(self, resume, table, book)
+            account.resume(resume.statement.event)
+        gate = Gate(Remembered(table), account, neighbours=self.neighbours, entropy=entropy)  # type: ignore[arg-type]
+
+        def told(played: Round | None, spent: float) -> None:
+            if checkpoint is not None:
+                made(complete=False).save(checkpoint)
+            if progress is not None:
+                progress(min(spent, 1.0))
+            if on_round is not None and played is not None:
+                on_round(played, spent)
+
+        session = Session(
+            gate,
+            account,
+            domain=self.domain,
+            max_rows=table.unit.max_rows,
+            constraints=table.schema.constraints,
+            taken=() if resume is None else resume.taken,
+            rounds=() if resume is None else resume.rounds,
+            watch=told,
+        )
+
+        def made(*, complete: bool) -> MeasuredRelease:
+            return self.release_class(
+                schema=table.schema,
+                workload=self.workload,
+                statement=self._statement(table, compose(account.events), gate, book),
+                complete=complete,
+                taken=session.taken,
+                rounds=session.rounds,
+                scored=session.scored if complete else None,
+                settings=pack_settings(self.strategy),
+                fitted=session.model if complete else None,
+            )
+
+        try:
+            self.strategy.run(session, self.workload)
+        except KeyboardInterrupt:
+            if not account.events:
+                raise
+            raise InterruptedRelease(
+                f"interrupted after {len(session.taken)} noisy tables; those are paid for and kept",
+                release=made(complete=False),
+            ) from None
+        return made(complete=True)
+
+
+def pack_settings(mechanism: AdaptiveMechanism) -> dict[str, Any]:
+    """The settings as JSON values."""
+    return json.loads(json.dumps(asdict(mechanism)))  # type: ignore[no-any-return]
+
+
+def unpack_settings(kind: type[AdaptiveMechanism], entry: Any) -> AdaptiveMechanism:
+    """The settings that `pack_settings` made."""
+    known = {one.name for one in fields(kind)}
+    if not isinstance(entry, dict) or set(entry) != known:
+        raise ArchiveError(f"the file's settings of {kind.name} are not those of this hush; make it anew")
+    made = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    try:
+        return kind(**made)
+    except (HushError, TypeError, ValueError):
+        raise ArchiveError(f"the file's settings of {kind.name} cannot be read; make it anew") from None
+
+
+def check_capacity(domain: Domain, cliques: Iterable[Clique], limit: float, schema: Schema | None = None) -> None:
+    """Refuse a limit that is too small for the model that a run starts with."""
+    rules = [one.clique for one in schema.constraints] if schema is not None else []
+    try:
+        check_fits(domain, [*cliques, *rules], limit)
+    except HushError as error:
+        raise type(error)(f"the model that the run starts with: {error}") from None

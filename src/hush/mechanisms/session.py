@@ -1,0 +1,118 @@
+"""Session: one run of an adaptive mechanism, which asks the table only through the gate and within one account."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from hush.constraints import Constraint
+from hush.domain import Clique, Domain
+from hush.graphical.fitting import fit_model
+from hush.graphical.measurement import Measurement
+from hush.graphical.model import GraphicalModel
+from hush.privacy.account import Allowance
+from hush.privacy.gate import Gate, Request
+from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.query import MarginalQuery, Scorer
+from hush.privacy.selection import ExponentialMechanism
+from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
+from hush.release.rounds import Round, Scored
+from hush.release.taken import Taken
+from hush.solution import Solution
+
+Watch = Callable[[Round | None, float], None]
+
+
+class Session:
+    """What a mechanism may do in one run: ask what is left, measure tables, choose among candidates.
+
+    `taken`, `rounds` and `scored` are the record, from which a release is made whenever the run ends or is stopped.
+    Costs are shares of zCDP; there is no other count of what was spent than the account's.
+
+    Privacy: the account is a filter; whatever is asked, and however it was chosen, stays within its budget.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        account: Allowance,
+        *,
+        domain: Domain,
+        max_rows: int,
+        constraints: Sequence[Constraint] = (),
+        taken: Iterable[Taken] = (),
+        rounds: Iterable[Round] = (),
+        watch: Watch | None = None,
+    ) -> None:
+        self._gate = gate
+        self._account = account
+        self._watch = watch
+        self.domain = domain
+        self.constraints = tuple(constraints)
+        self.taken = list(taken)
+        self.rounds = list(rounds)
+        self.scored: Scored | None = None
+        self.model: Solution[GraphicalModel] | None = None
+        self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
+
+    @property
+    def limit(self) -> Fraction:
+        """The zCDP that the whole run may spend."""
+        return self._account.budget.limit
+
+    @property
+    def remaining(self) -> Fraction:
+        """The zCDP that is left."""
+        return self._account.remaining
+
+    @property
+    def spent(self) -> float:
+        """The share of the budget that is spent."""
+        return float(1 - self.remaining / self.limit)
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """All noisy tables so far, as evidence for a model."""
+        return [one.measurement() for one in self.taken]
+
+    @property
+    def cliques(self) -> list[Clique]:
+        """The cliques of a model of all that was measured, those of constraints among them."""
+        return [*(one.clique for one in self.taken), *(one.clique for one in self.constraints)]
+
+    def law(self, rho: Fraction) -> DiscreteGaussian:
+        """The noise of a table that is measured at a cost."""
+        return DiscreteGaussian.for_rho(rho, self.bound)
+
+    def measure(self, cliques: Sequence[Clique], rho: Fraction | Sequence[Fraction], *, note: str) -> list[Taken]:
+        """Noisy tables over some cliques, each at the cost `rho` or at its own; charged together, before the first."""
+        shares = [rho] * len(cliques) if isinstance(rho, Fraction) else rho
+        laws = [self.law(share) for share in shares]
+        requests = [Request(MarginalQuery(own), law) for own, law in zip(cliques, laws, strict=True)]
+        fresh = []
+        for clique, law, answer in zip(cliques, laws, self._gate.measure(requests, note=note), strict=True):
+            fresh.append(Taken(clique, law.variance_parameter, answer.values))
+            self.taken.append(fresh[-1])
+        self.tell(None)
+        return fresh
+
+    def select(self, scorer: Scorer, rho: Fraction, *, note: str) -> tuple[int, ExponentialMechanism]:
+        """A private choice among the candidates of a scorer, at a cost, and the law that it was drawn from."""
+        law = ExponentialMechanism.for_rho(rho)
+        return self._gate.select(scorer, law, note=note), law
+
+    def ended(self, played: Round) -> None:
+        """Put a round on record and tell whoever watches."""
+        self.rounds.append(played)
+        self.tell(played)
+
+    def tell(self, played: Round | None) -> None:
+        """Tell whoever watches how much of the budget is spent; public facts only."""
+        if self._watch is not None:
+            self._watch(played, self.spent)
+
+    def fit(self, *, start: GraphicalModel | None = None, **options: Any) -> Solution[GraphicalModel]:
+        """The model of all noisy tables so far, within the constraints; post-processing."""
+        self.model = fit_model(self.domain, self.measurements, constraints=self.constraints, start=start, **options)
+        return self.model

@@ -1,0 +1,150 @@
+"""MeasuredRelease: noisy tables that were chosen as they were taken, and the model of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hush.archive import ArchiveReader
+from hush.errors import ArchiveError, SizeError
+from hush.graphical.measurement import Measurement
+from hush.graphical.stopping import TOLERANCE
+from hush.graphical.unbiased import UnbiasedEstimates
+from hush.inference.estimates import Array
+from hush.privacy.events import ComposedEvent, GaussianEvent
+from hush.privacy.sensitivity import ONE_CELL, sensitivity
+from hush.release.answers import Answers
+from hush.release.bound_table import BoundTable
+from hush.release.error_bounds import ErrorBound, ErrorBounds
+from hush.release.fitting import Route
+from hush.release.measured_storage import pack_record, unpack_record
+from hush.release.model import Model
+from hush.release.release import Release
+from hush.release.rounds import Round, Scored
+from hush.release.taken import Taken
+from hush.solution import Solution
+
+if TYPE_CHECKING:
+    from hush.graphical.model import GraphicalModel
+
+
+class MeasuredRelease(Release):
+    """Whole tables with Gaussian noise, how they were chosen, and one model of them all.
+
+    Tables inside a measured one are answered by the best linear unbiased estimate, with exact intervals; any other
+    from the model, with a bound on the error of the table where one is known. `model()` answers everything from the
+    model, and `error_bounds()` says how far it may be off, table by table.
+    """
+
+    def __init__(
+        self,
+        *,
+        taken: Iterable[Taken],
+        rounds: Iterable[Round] = (),
+        scored: Scored | None = None,
+        settings: Mapping[str, Any] | None = None,
+        fitted: Solution[GraphicalModel] | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        self.taken = tuple(taken)
+        self.rounds = tuple(rounds)
+        self.scored = scored
+        self.settings = dict(settings or {})
+        self.fitted = fitted
+
+    def measurements(self) -> list[Measurement]:
+        """Every noisy table, with its own noise."""
+        return [one.measurement() for one in self.taken]
+
+    @cached_property
+    def unbiased(self) -> UnbiasedEstimates | None:
+        """What the noisy tables say together without a model; None where they are too wide for it."""
+        try:
+            return UnbiasedEstimates(self.domain, self.measurements())
+        except SizeError:
+            return None
+
+    @cached_property
+    def bounds(self) -> ErrorBounds:
+        """How far the model may be off, table by table."""
+        model = self._model
+        return ErrorBounds(self.domain, model.distribution, self.unbiased, self.rounds, self.scored, total=model.total)
+
+    def error_bound(self, *attributes: str, level: float = 0.95) -> ErrorBound:
+        """A bound on ||M_r(D) - M_r(model)||_1 that holds with the chance `level`, at no further cost."""
+        return self.bounds.of(self.domain.check(attributes), level=level)
+
+    def error_bounds(self, *, level: float = 0.95, simultaneous: bool = False) -> BoundTable:
+        """The bounds of every table of the workload and its subsets; all at once hold with `simultaneous=True`."""
+        return self.bounds.all(level=level, simultaneous=simultaneous)
+
+    @cached_property
+    def estimates(self) -> Any:
+        """Unbiased estimates with exact errors where there are some, the model elsewhere."""
+        from hush.release.measured_estimates import MeasuredEstimates
+
+        return MeasuredEstimates(self._model.distribution, self.unbiased, self.bounds)
+
+    @cached_property
+    def grain(self) -> float:
+        """Half a step of the noise over the least of its standard deviations."""
+        return 0.5 / min(one.stddev for one in self.taken)
+
+    def marginal(self, *attributes: str, level: float = 0.95) -> Answers:
+        """The table of counts over some attributes: each number with its interval, or the model's with a bound."""
+        from hush.release.measured_answers import marginal_answers
+
+        names = self.domain.check(attributes)
+        return marginal_answers(self.schema, names, self.estimates, level=level, notes=self._notes(), grain=self.grain)
+
+    def counts(self, clique: Iterable[str]) -> Array:
+        """Estimated counts: unbiased for tables inside a measured one, from the model for others."""
+        return self.estimates.counts(self.domain.check(clique))
+
+    def model(
+        self,
+        cliques: Iterable[Iterable[str]] | None = None,
+        *,
+        method: Route = "auto",
+        max_size_mb: float | None = None,
+        tolerance: float = TOLERANCE,
+        seed: int = 0,
+    ) -> Model:
+        """The model that the mechanism fitted; one with other wishes is fitted to the same tables anew."""
+        plain = cliques is None and max_size_mb is None and method in ("auto", "exact") and tolerance >= TOLERANCE
+        if self.fitted is None or not plain:
+            return super().model(cliques, method=method, max_size_mb=max_size_mb, tolerance=tolerance, seed=seed)
+        return self._cautioned(Model(self.schema, self.fitted, self.measurements()))
+
+    def _total(self) -> float:
+        from hush.graphical.total import estimate_total
+
+        return estimate_total(self.domain, self.measurements())[0]
+
+    def contradiction(self) -> str | None:
+        """What a release from a file shows that it does not hold."""
+        event = self.statement.event
+        parts = dict(event.parts) if isinstance(event, ComposedEvent) else {event: 1}
+        bound = sensitivity(ONE_CELL, max_rows=self.statement.unit.max_rows, neighbours=self.statement.neighbours)
+        for one in self.taken:
+            own = GaussianEvent(one.variance, bound.l2_squared, bound.single_cell)
+            if parts.get(own, 0) < 1:
+                return "it holds a table whose noise it does not account for"
+            parts[own] -= 1
+        return None if self.taken else "it holds no table"
+
+    def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        return pack_record(self)
+
+    @classmethod
+    def unpack(cls, archive: ArchiveReader, **common: Any) -> MeasuredRelease:
+        """The release that `save` wrote."""
+        entry = archive.field("measured", dict)
+        record = unpack_record(common["schema"], entry, archive)
+        if not record["taken"]:
+            raise ArchiveError("the file's release holds no table; get it again")
+        return cls(**record, **common)

@@ -1,0 +1,117 @@
+"""The record of a measured release in files: noisy integers, rounds and the model, checked as a stranger's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hush.archive import ArchiveReader
+from hush.domain import Domain
+from hush.errors import ArchiveError
+from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.rational import parse_rational, rational_text
+from hush.release.model_storage import pack_distribution, unpack_distribution
+from hush.release.rounds import Round, Scored
+from hush.release.taken import Taken
+from hush.schema import Schema
+from hush.solution import Solution
+from hush.strategies.linear_storage import narrow
+from hush.workloads.storage import pack_cliques, unpack_cliques
+
+if TYPE_CHECKING:
+    from hush.release.measured import MeasuredRelease
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+LONGEST_VARIANCE = 512  # characters
+COLUMNS = ("weights", "rounds", "penalties", "slacks", "slopes", "distances")
+
+
+def pack_record(release: MeasuredRelease) -> tuple[dict[str, Any], Arrays]:
+    """The manifest entry and the arrays of a measured release."""
+    domain = release.domain
+    arrays: Arrays = pack_cliques(domain, [one.clique for one in release.taken], "taken")
+    for index, one in enumerate(release.taken):
+        arrays[f"noisy_{index}"] = narrow(one.values)
+    entry: dict[str, Any] = {
+        "settings": release.settings,
+        "variances": [rational_text(one.variance) for one in release.taken],
+        "rounds": [asdict(one) for one in release.rounds],
+        "scored": release.scored is not None,
+        "model": None,
+    }
+    if release.scored is not None:
+        arrays |= pack_cliques(domain, release.scored.cliques, "scored")
+        arrays |= {f"scored_{name}": getattr(release.scored, name) for name in COLUMNS}
+    if release.fitted is not None:
+        model, tables = pack_distribution(release.fitted.value)
+        stats = {name: float(value) for name, value in release.fitted.stats.items()}
+        entry["model"] = model | {"status": release.fitted.status, "stats": list(stats)}
+        arrays |= tables | {"model_stats": np.array(list(stats.values()), dtype=np.float64)}
+    return entry, arrays
+
+
+def unpack_record(schema: Schema, entry: dict[str, Any], archive: ArchiveReader) -> dict[str, Any]:
+    """What `pack_record` stored, as the arguments of a release."""
+    domain, settings = schema.domain, entry["settings"]
+    if not isinstance(settings, dict):
+        raise ArchiveError("the file states no settings; get the release again")
+    rounds = [_round(domain, one) for one in entry["rounds"]]
+    return {
+        "taken": _taken(domain, entry["variances"], archive),
+        "rounds": rounds,
+        "scored": _scored(domain, archive, len(rounds)) if entry["scored"] is True else None,
+        "settings": settings,
+        "fitted": None if entry["model"] is None else _fitted(schema, entry["model"], archive),
+    }
+
+
+def _taken(domain: Domain, variances: Any, archive: ArchiveReader) -> list[Taken]:
+    cliques = unpack_cliques(domain, archive, "taken")
+    if not isinstance(variances, list) or len(variances) != len(cliques):
+        raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
+    made = []
+    for index, (clique, text) in enumerate(zip(cliques, variances, strict=True)):
+        domain.check(clique)
+        if not isinstance(text, str) or len(text) > LONGEST_VARIANCE:
+            raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
+        law = DiscreteGaussian(parse_rational(text, "variance"))
+        values = archive.array(f"noisy_{index}")
+        if values.dtype.kind != "i" or values.shape != domain.sizes(clique):
+            raise ArchiveError("the file's noisy tables do not fit its schema; get the release again")
+        made.append(Taken(clique, law.variance_parameter, values.astype(np.int64)))
+    return made
+
+
+def _round(domain: Domain, entry: Any) -> Round:
+    if not isinstance(entry, dict) or set(entry) != {one.name for one in fields(Round)}:
+        raise ArchiveError("a round of the file cannot be read; get the release again")
+    numbers = [entry[name] for name in ("epsilon", "stddev", "misfit", "penalty", "weight", "size_mb")]
+    plain = all(isinstance(value, int | float) and math.isfinite(value) for value in numbers)
+    if not plain or type(entry["candidates"]) is not int or type(entry["annealed"]) is not bool:
+        raise ArchiveError("a round of the file cannot be read; get the release again")
+    return Round(**{**entry, "clique": domain.check(tuple(entry["clique"]))})
+
+
+def _scored(domain: Domain, archive: ArchiveReader, rounds: int) -> Scored:
+    cliques = tuple(domain.check(clique) for clique in unpack_cliques(domain, archive, "scored"))
+    columns = {name: archive.array(f"scored_{name}") for name in COLUMNS}
+    kinds = {name: "i" if name == "rounds" else "f" for name in COLUMNS}
+    for name, values in columns.items():
+        if values.dtype.kind != kinds[name] or values.shape != (len(cliques),):
+            raise ArchiveError("the file's scores do not fit together; get the release again")
+    if len(cliques) and not -1 <= columns["rounds"].min() <= columns["rounds"].max() < max(rounds, 1):
+        raise ArchiveError("the file's scores are of rounds that it does not have; get the release again")
+    return Scored(cliques=cliques, **columns)
+
+
+def _fitted(schema: Schema, entry: dict[str, Any], archive: ArchiveReader) -> Solution[Any]:
+    names, values, status = entry["stats"], archive.array("model_stats"), entry["status"]
+    plain = isinstance(names, list) and values.dtype.kind == "f" and values.shape == (len(names),)
+    plain = plain and all(isinstance(name, str) and name.isidentifier() for name in names)
+    if not plain or not isinstance(status, str) or not status.isprintable():
+        raise ArchiveError("the file does not say how its model was fitted; get the release again")
+    stats = dict(zip(names, values.tolist(), strict=True))
+    return Solution(value=unpack_distribution(schema, entry, archive), status=status, stats=stats)

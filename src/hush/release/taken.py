@@ -1,0 +1,29 @@
+"""Taken: one noisy table as it left the gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hush.domain import Clique
+from hush.graphical.measurement import Measurement
+from hush.privacy.envelope import Integers
+from hush.privacy.noise import DiscreteGaussian
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """A table of whole numbers with discrete Gaussian noise of this variance parameter; public."""
+
+    clique: Clique
+    variance: Fraction
+    values: Integers
+
+    @property
+    def stddev(self) -> float:
+        """The standard deviation of the noise of every number."""
+        return DiscreteGaussian(self.variance).stddev
+
+    def measurement(self) -> Measurement:
+        """The table as evidence for a model."""
+        return Measurement(self.clique, self.values, self.stddev)
