@@ -87,6 +87,19 @@ class UnbiasedEstimates:
         """The variance of every cell of a table: sum_{A subset r} sigma_A^2 prod_A (1 - 1/n_i) prod_{r - A} 1/n_i^2."""
         return self._estimates.strategy.variance(self._several(clique))
 
+    def largest_variance(self, clique: Clique) -> float:
+        """The largest eigenvalue of the covariance of a table's cells: max_{A subset r} sigma_A^2 / prod_{r - A} n_i.
+
+        The covariance is sum_A sigma_A^2 prod_A (I - J / n_i) prod_{r - A} J / n_i^2, whose terms live on orthogonal
+        spaces. No sum of cells with coefficients of norm 1 has a larger variance.
+        """
+        strategy = self._estimates.strategy
+        names = self._domain.clique(self._several(clique))
+        shares = np.ones(1)
+        for name in names:  # bit i of a subset's number is attribute i
+            shares = np.concatenate([shares / self._domain[name], shares])
+        return float(np.max(strategy.sigma_squared[strategy.closure.subsets(names)] * shares))
+
     def covariance(self, clique: Clique, first: Array, second: Array, groups: int) -> Array:
         """The covariance of two sums over cells for every combination of levels of the first `groups` attributes."""
         sizes = self._domain.sizes(clique)

@@ -20,12 +20,12 @@ Codes = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 
 class Basis(StrEnum):
-    """What a standard error rests on."""
+    """What a standard error or an interval rests on."""
 
     EXACT = "exact"  # the variance follows from the noise alone
     APPROXIMATE = "approximate"  # the delta method, for ratios
-    BOUND = "bound"  # the true variance is at most this
-    NONE = "none"  # no standard error is known
+    BOUND = "bound"  # the true variance is at most this; without a standard error, the interval is by a bound
+    NONE = "none"  # neither a standard error nor an interval is known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,27 +95,43 @@ class TextGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """One estimate per row with its standard error; NaN where there is none."""
+    """One estimate per row with its standard error; NaN where there is none.
+
+    `margin` is half the width of the interval at the level of the answers in rows without a standard error, from a
+    bound that is no multiple of one; NaN where there is none either.
+    """
 
     name: str
     estimate: Array  # (rows,)
     std_error: Array  # (rows,)
     basis: Basis = Basis.EXACT
+    margin: Array | None = None  # (rows,)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "basis", check_basis(self.basis))
-        for field in ("estimate", "std_error"):
+        for field in ("estimate", "std_error", *(["margin"] if self.margin is not None else [])):
             object.__setattr__(self, field, frozen(np.array(getattr(self, field), dtype=np.float64)))
         if self.estimate.ndim != 1 or self.estimate.shape != self.std_error.shape:
             raise QueryError(f"value {self.name!r}: expected one estimate and one standard error for each row")
+        if self.margin is not None and self.margin.shape != self.estimate.shape:
+            raise QueryError(f"value {self.name!r}: expected one margin for each row, NaN where there is none")
+
+    @property
+    def bounded(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which rows have an interval by their margin: those that have one, and no standard error."""
+        if self.margin is None:
+            return np.zeros(self.estimate.shape, dtype=bool)
+        return np.isnan(self.std_error) & ~np.isnan(self.margin)
 
     def row_basis(self) -> np.ndarray[Any, Any]:
-        """The basis in every row: `none` where there is no standard error."""
-        return np.where(np.isnan(self.std_error), Basis.NONE.value, self.basis.value)
+        """The basis in every row: `bound` where the interval is by a margin, `none` where there is no error at all."""
+        without = np.where(self.bounded, Basis.BOUND.value, Basis.NONE.value)
+        return np.where(np.isnan(self.std_error), without, self.basis.value)
 
     def take(self, rows: Codes) -> Quantity:
         """Some of the rows, in the order given."""
-        return Quantity(self.name, self.estimate[rows], self.std_error[rows], self.basis)
+        margin = None if self.margin is None else self.margin[rows]
+        return Quantity(self.name, self.estimate[rows], self.std_error[rows], self.basis, margin)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -123,6 +139,8 @@ class Quantity:
             and (self.name, self.basis) == (other.name, other.basis)
             and np.array_equal(self.estimate, other.estimate, equal_nan=True)
             and np.array_equal(self.std_error, other.std_error, equal_nan=True)
+            and (self.margin is None) == (other.margin is None)
+            and (self.margin is None or np.array_equal(self.margin, other.margin, equal_nan=True))  # type: ignore[arg-type]
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -33,7 +33,8 @@ class Answers:
     An interval is two-sided: estimate ± z std_error with z the (1 + level) / 2 quantile of the normal law, or of the
     Laplace law where that is larger and the noise is of that kind, and a little more where the noise is so small that
     its steps of one count show. It is not cut off at zero, because an estimate with
-    noise may be negative and is unbiased only as it stands.
+    noise may be negative and is unbiased only as it stands. A row whose `basis` is `bound` and that has no standard
+    error has the interval estimate ± margin, by a bound on its error that holds with the chance `level`.
 
     With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, each of
     these carries the name of its value: `n_estimate, n_std_error, ...`; `answers["n"]` is that value alone.
@@ -79,8 +80,12 @@ class Answers:
         basis: str = Basis.EXACT,
         notes: Iterable[str] = (),
         name: str = "count",
+        margin: float | None = None,
     ) -> Answers:
-        """Every cell of a table of counts; `variances` may be one number for all cells, or None where unknown."""
+        """Every cell of a table of counts; `variances` may be one number for all cells, or None where unknown.
+
+        `margin` is how far any cell can be off at the level, where that is all that is known.
+        """
         shape = schema.domain.sizes(clique)
         estimates = np.asarray(counts, dtype=np.float64)
         if estimates.shape != shape:
@@ -91,11 +96,13 @@ class Answers:
                 f"variances of shape {spread.shape} for the table {clique!r}: expected {shape} or one number"
             )
         errors = np.broadcast_to(np.sqrt(np.maximum(spread, 0.0)), shape)
+        margins = None if margin is None else np.full(estimates.size, margin)
+        value = Quantity(spare(name, clique), estimates.ravel(), errors.ravel(), check_basis(basis), margins)
         columns = [schema[name] for name in clique]
         codes = np.unravel_index(np.arange(estimates.size), shape) if shape else ()
         return cls(
             groups=tuple(Group(column.name, column, code) for column, code in zip(columns, codes, strict=True)),
-            quantities=(Quantity(spare(name, clique), estimates.ravel(), errors.ravel(), check_basis(basis)),),
+            quantities=(value,),
             level=level,
             notes=(*group_notes(columns), *notes),
         )
@@ -137,7 +144,7 @@ class Answers:
 
     @property
     def basis(self) -> np.ndarray[Any, Any]:
-        """What each standard error rests on: exact, approximate, bound or none."""
+        """What each standard error or interval rests on: exact, approximate, bound or none."""
         return self._single().row_basis()
 
     @property
@@ -146,12 +153,19 @@ class Answers:
         return two_sided_quantile(self.level, laplace=self.laplace) + self.grain
 
     def interval(self, quantity: Quantity) -> tuple[Array, Array]:
-        """Both ends of the interval of every row: estimate ± z std_error."""
+        """Both ends of the interval of every row: estimate ± z std_error, or ± its margin where there is no error."""
         margin = self.quantile * quantity.std_error
+        if quantity.margin is not None:
+            margin = np.where(quantity.bounded, quantity.margin, margin)
         return quantity.estimate - margin, quantity.estimate + margin
 
     def at_level(self, level: float) -> Answers:
-        """The same answers with intervals at another level."""
+        """The same answers with intervals at another level; refused where one is by a bound made for this level."""
+        if level != self.level and any(quantity.bounded.any() for quantity in self.quantities):
+            raise QueryError(
+                f"intervals by a bound hold at level {self.level:g} and cannot be turned into others; ask the release "
+                f"again, with level={shown(level)}"
+            )
         return replace(self, level=level)
 
     def take(self, rows: Codes) -> Answers:

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from hush.printable import printable
-from hush.release.text_table import error_line, has_errors, interval_cells, label_cells, value_texts
+from hush.release.text_table import error_line, has_errors, has_std_errors, interval_cells, label_cells, value_texts
 
 if TYPE_CHECKING:
     from hush.release.answers import Answers
@@ -28,7 +28,8 @@ def html_table(answers: Answers, rows: int = ROWS) -> str:
             continue
         heading, *intervals = interval_cells(answers, quantity, shown)
         heads += [_tag("th", printable(quantity.name), "right"), _tag("th", heading, "right")]
-        columns.append([_tag("td", f"{a} ± {b}", "right") for a, b in zip(left, right, strict=True)])
+        values = [f"{a} ± {b}" for a, b in zip(left, right, strict=True)] if has_std_errors(quantity) else left
+        columns.append([_tag("td", cell, "right") for cell in values])
         columns.append([_tag("td", cell, "right") for cell in intervals])
     body = ["<tr>" + "".join(line) + "</tr>" for line in zip(*columns, strict=True)]
     foot = [f"... {len(answers) - shown:,} more rows"] if len(answers) > shown else []

@@ -10,8 +10,9 @@ from hush.errors import DomainError, QueryError
 from hush.inference.estimates import Estimates
 from hush.release.answer_columns import Basis, Group, Quantity, check_basis, group_notes
 from hush.release.answers import Answers, check_level
+from hush.release.bound_note import bound_note
 from hush.release.coverage import check_cover
-from hush.release.evaluation import CLEAR, evaluate
+from hush.release.evaluation import CLEAR, Bounded, evaluate
 from hush.release.ordering import ordered
 from hush.schema import Schema
 from hush.sql.cells import Cells, check_size, combine
@@ -39,7 +40,8 @@ def answer_sql(
     is zero. An aggregate over a table is sum_x mask[x] value[x] count[x], with the exact variance of that sum; a ratio
     has the variance of the delta method and is marked approximate. A sum over no rows is 0, an average has no answer.
 
-    `basis` says what the covariances of the estimates are: exact, approximate, a bound, or none.
+    `basis` says what the covariances of the estimates are: exact, approximate, a bound, or none. Where estimates have
+    no covariances but a bound on the error of a table, sums over it have an interval by that bound, and ratios none.
 
     Raises:
         QueryError: what is not supported, not in the schema, or not covered, and what to write instead.
@@ -88,7 +90,7 @@ def _answer(query: Query, schema: Schema, estimates: Estimates, level: float, ba
             for item, column, code in zip(output.labels, output.columns, codes, strict=True)
         ),
         quantities=tuple(
-            _quantity(item, formula, groups, rows, source, basis, scope)
+            _quantity(item, formula, groups, rows, source, basis, scope, level)
             for item, formula, source in zip(output.values, formulas, sources, strict=True)
         ),
         level=level,
@@ -146,9 +148,17 @@ def _quantity(
     estimates: Estimates,
     basis: Basis,
     scope: Scope,
+    level: float,
 ) -> Quantity:
-    result = evaluate(formula, groups, estimates)
+    result = evaluate(formula, groups, estimates, level)
     estimate, std_error = result.estimate.reshape(-1)[rows], result.std_error.reshape(-1)[rows]
+    margin = None if result.margin is None else result.margin.reshape(-1)[rows]
+    if isinstance(estimates, Bounded) and not estimates.has_covariance(clique := formula.clique(groups)):
+        found = margin is not None and not np.isnan(margin).all()
+        basis = Basis.BOUND if found else Basis.NONE
+        scope.note(bound_note(clique, estimates.l1_bound(clique, level), level))
+        if not formula.linear:
+            scope.note(f"{item.name}: a ratio of numbers from the fitted model; it has no interval.")
     absent = int(np.isnan(estimate).sum())
     if not formula.linear and basis is not Basis.NONE:
         basis = Basis.APPROXIMATE
@@ -159,4 +169,4 @@ def _quantity(
         if basis is not Basis.NONE:
             reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
         scope.note(f"{item.name}: {what} cannot be given, because {reason}.")
-    return Quantity(item.name, estimate, std_error, basis)
+    return Quantity(item.name, estimate, std_error, basis, margin)

@@ -51,14 +51,26 @@ def text_table(answers: Answers, width: int = WIDTH, rows: int = ROWS) -> str:
 
 
 def has_errors(quantity: Quantity) -> bool:
-    """Whether its standard errors are known at all; without them only estimates are shown."""
-    return quantity.basis is not Basis.NONE
+    """Whether its errors are known at all; without them only estimates are shown."""
+    return quantity.basis is not Basis.NONE or bool(quantity.bounded.any())
+
+
+def has_std_errors(quantity: Quantity) -> bool:
+    """Whether its standard errors are shown: not where all that is known are intervals by a bound."""
+    only_bounds = bool(quantity.bounded.any()) and bool(np.isnan(quantity.std_error).all())
+    return quantity.basis is not Basis.NONE and not only_bounds
 
 
 def error_line(answers: Answers) -> str:
-    """What stands behind the ± sign."""
-    kinds = dict.fromkeys(SAID[quantity.basis] for quantity in answers.quantities if has_errors(quantity))
-    return f"± one standard error, {' or '.join(kinds)}" if kinds else "standard errors are not known"
+    """What stands behind the ± sign, and behind intervals without one."""
+    kinds = dict.fromkeys(SAID[quantity.basis] for quantity in answers.quantities if has_std_errors(quantity))
+    bounded = [printable(quantity.name) for quantity in answers.quantities if quantity.bounded.any()]
+    said = [f"± one standard error, {' or '.join(kinds)}"] if kinds else []
+    if bounded:
+        whose = f" of {', '.join(bounded)}" if len(answers.quantities) > 1 else ""
+        level = f"{100 * answers.level:.6g} %"
+        said.append(f"intervals{whose} hold with {level}, by a bound on the error of the whole table")
+    return "; ".join(said) or "standard errors are not known"
 
 
 def label_cells(answers: Answers, place: int, shown: int) -> Cells:
@@ -70,7 +82,7 @@ def label_cells(answers: Answers, place: int, shown: int) -> Cells:
 def _value_cells(quantity: Quantity, shown: int) -> Cells:
     """`estimate ± std_error`, aligned at the sign."""
     left, right = value_texts(quantity, shown)
-    if not has_errors(quantity):
+    if not has_std_errors(quantity):
         return [printable(quantity.name), *left]
     wide, narrow = max(map(cell_len, left), default=0), max(map(cell_len, right), default=0)
     return [printable(quantity.name), *(f"{a:>{wide}} ± {b:>{narrow}}" for a, b in zip(left, right, strict=True))]
@@ -78,7 +90,7 @@ def _value_cells(quantity: Quantity, shown: int) -> Cells:
 
 def value_texts(quantity: Quantity, shown: int) -> tuple[Cells, Cells]:
     """The estimates and standard errors of the first rows as texts."""
-    digits = decimals(quantity.estimate[:shown], quantity.std_error[:shown])
+    digits = _digits(quantity, shown)
     return (
         [number_text(number, digits) for number in quantity.estimate[:shown]],
         [number_text(number, digits) for number in quantity.std_error[:shown]],
@@ -87,11 +99,16 @@ def value_texts(quantity: Quantity, shown: int) -> tuple[Cells, Cells]:
 
 def interval_cells(answers: Answers, quantity: Quantity, shown: int) -> Cells:
     """`lower to upper`, aligned at the word."""
-    digits = decimals(quantity.estimate[:shown], quantity.std_error[:shown])
+    digits = _digits(quantity, shown)
     lower, upper = ([number_text(x, digits) for x in end[:shown]] for end in answers.interval(quantity))
     wide, narrow = max(map(len, lower), default=0), max(map(len, upper), default=0)
     heading = f"{100 * answers.level:.6g} % interval"
     return [heading, *(f"{a:>{wide}} to {b:<{narrow}}" for a, b in zip(lower, upper, strict=True))]
+
+
+def _digits(quantity: Quantity, shown: int) -> int:
+    errors = quantity.std_error if quantity.margin is None else np.fmax(quantity.std_error, quantity.margin)
+    return decimals(quantity.estimate[:shown], errors[:shown])
 
 
 def decimals(estimates: Array, std_errors: Array) -> int:

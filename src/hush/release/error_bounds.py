@@ -1,0 +1,217 @@
+"""ErrorBounds: how far the tables of a fitted model are from the truth, at no privacy cost.
+
+A table inside a measured one is *supported*: its noisy values say how far the model can be off. Any other table that
+could have been chosen for measuring and was not is *unsupported*: had the model been far off there, the exponential
+mechanism would have been likely to choose it.
+
+What is proven and what is not: given everything before a round, its choice and its noise are what the bounds take them
+for, so the unsupported bound of the last round holds as it stands. Supported bounds take the noisy tables as if they
+had been chosen beforehand, as the paper does; an adaptive mechanism chooses later ones by looking at earlier ones.
+
+Reference: [AIM, sec. 5]; the one round of an unsupported table is that in `Scored`, never the best of several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+
+from hush.domain import Clique, Domain, listed_cliques
+from hush.errors import DataError
+from hush.graphical.unbiased import UnbiasedEstimates
+from hush.inference import l1_bounds
+from hush.inference.estimates import Array
+from hush.release.answers import check_level
+from hush.release.bound_table import BoundTable, ErrorBound
+from hush.release.rounds import Round, Scored
+
+__all__ = ["BoundTable", "ErrorBound", "ErrorBounds"]
+
+LARGEST_BATCH = 2**24  # cells of tables that are asked of the model at once
+
+
+class Tables(Protocol):
+    """What is asked of a fitted model: many of its tables at once."""
+
+    def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Array]: ...
+
+
+class ErrorBounds:
+    """Bounds on ||true table - model table||_1, in counts, each of which holds with a given probability.
+
+    `model_counts` is a fitted model, or a function from a clique in domain order to its table; `total` what its tables
+    add up to. Without `unbiased` no table is supported, without `scored` none is unsupported.
+
+    Privacy: post-processing of noisy and public values.
+
+    >>> from hush.graphical.measurement import Measurement
+    >>> domain = Domain({"a": 2, "b": 2})
+    >>> noisy = UnbiasedEstimates(domain, [Measurement(("a",), [60.0, 40.0], 2.0)])
+    >>> bounds = ErrorBounds(domain, lambda clique: np.full(domain.sizes(clique), 50.0), noisy, (), None, 100.0)
+    >>> bounds.of(("a",)).kind, round(bounds.of(("a",)).bound, 1), bounds.of(("b",)).kind
+    ('supported', 27.9, 'none')
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        model_counts: Tables | Callable[[Clique], Array],
+        unbiased: UnbiasedEstimates | None,
+        rounds: Sequence[Round],
+        scored: Scored | None,
+        total: float,
+    ) -> None:
+        if not (math.isfinite(total) and total > 0):
+            raise DataError(f"total={total!r}: expected what the model's tables add up to, a finite number > 0")
+        self.domain = domain
+        self.unbiased = unbiased
+        self.rounds = tuple(rounds)
+        self.scored = scored
+        self.total = float(total)
+        self._model = model_counts
+        self._places: dict[Clique, int] = {}
+        if scored is not None:
+            for place, clique in enumerate(scored.cliques):
+                number = int(scored.rounds[place])
+                if not -1 <= number < len(self.rounds):
+                    raise DataError(f"{clique!r} was scored in round {number}: expected -1 .. {len(self.rounds) - 1}")
+                if number >= 0:
+                    self._places[domain.clique(clique)] = place
+
+    def of(self, clique: Iterable[str], level: float = 0.95) -> ErrorBound:
+        """The bound for one table; its attributes may come in any order."""
+        names = self.domain.check(clique)
+        failure = 1 - check_level(level)
+        own = self.domain.clique(names)
+        if self._supported(own):
+            return self._bound(names, "supported", self._supported_bound(own, self._table(own), failure))
+        place = self._place(own)
+        if place is None:
+            return ErrorBound(clique=names, kind="none", bound=math.nan, share=math.nan)
+        return self._bound(names, "unsupported", self._unsupported_bound(place, failure))
+
+    def all(
+        self, cliques: Iterable[Iterable[str]] | None = None, level: float = 0.95, simultaneous: bool = False
+    ) -> BoundTable:
+        """The bounds of many tables: by default all that were measured, those inside them, and all that were scored.
+
+        Each holds with probability `level` by itself. With `simultaneous` all hold together: the failure probability
+        is split over the supported tables and the rounds that are used, for the bound of a round holds for all its
+        candidates at once.
+        """
+        failure = 1 - check_level(level)
+        listed = self.cliques if cliques is None else [self.domain.check(one) for one in listed_cliques(cliques)]
+        own = [self.domain.clique(names) for names in listed]
+        held = dict.fromkeys(one for one in own if self._supported(one))
+        places = {one: self._place(one) for one in own if one not in held}
+        if simultaneous:
+            used = {self._round_of(place) for place in places.values() if place is not None}
+            failure /= max(len(held) + len(used), 1)
+        found = {one: self._supported_bound(one, table, failure) for one, table in self._many(held)}
+        rows = []
+        for names, one in zip(listed, own, strict=True):
+            if one in found:
+                rows.append(self._bound(names, "supported", found[one]))
+            elif (place := places[one]) is not None:
+                rows.append(self._bound(names, "unsupported", self._unsupported_bound(place, failure)))
+            else:
+                rows.append(ErrorBound(clique=names, kind="none", bound=math.nan, share=math.nan))
+        return BoundTable(rows, check_level(level), simultaneous)
+
+    @property
+    def cliques(self) -> list[Clique]:
+        """All tables that were measured or lie inside one, and all that were scored, small ones first."""
+        found = {self.domain.clique(clique) for clique in (self.scored.cliques if self.scored is not None else ())}
+        for clique in self.unbiased.cliques if self.unbiased is not None else ():
+            several = [name for name in clique if self.domain[name] > 1]
+            found.update(inner for k in range(1, len(several) + 1) for inner in combinations(several, k))
+        places = {name: place for place, name in enumerate(self.domain)}
+        return sorted(found - {()}, key=lambda clique: (len(clique), [places[name] for name in clique]))
+
+    def margin(self, clique: Iterable[str], lowest: Array, highest: Array, level: float = 0.95) -> Array:
+        """How far sums of model counts over a clique, of coefficients in [lowest, highest], can be off; NaN if unknown.
+
+        Every one of them holds together with the bound of the table: see `l1_bounds.linear_margin`.
+        """
+        return l1_bounds.linear_margin(lowest, highest, self.of(clique, level).bound, self._drift(1 - level))
+
+    def _supported(self, clique: Clique) -> bool:
+        return self.unbiased is not None and self.unbiased.covers(clique)
+
+    def _place(self, clique: Clique) -> int | None:
+        """Where a table stands among the scored ones: itself, or the smallest table that holds it.
+
+        What a table adds up to is no further off than the table itself. Sizes and names decide, never the bounds.
+        """
+        if clique in self._places:
+            return self._places[clique]
+        wanted = set(clique)
+        above = [one for one in self._places if wanted <= set(one)]
+        return self._places[min(above, key=lambda one: (self.domain.size(one), one))] if above else None
+
+    def _round_of(self, place: int) -> int:
+        return int(self.scored.rounds[place])  # type: ignore[union-attr]
+
+    def _supported_bound(self, clique: Clique, model: Array, failure: float) -> float:
+        estimates = self.unbiased
+        assert estimates is not None  # noqa: S101  (it covers the clique)
+        variance, largest = estimates.variance(clique), estimates.largest_variance(clique)
+        rest = failure * (1 - l1_bounds.TOTAL_SHARE)
+        return l1_bounds.supported(
+            model, estimates.counts(clique), variance, largest, rest, self.total + self._drift(failure)
+        )
+
+    def _unsupported_bound(self, place: int, failure: float) -> float:
+        scored = self.scored
+        assert scored is not None  # noqa: S101  (it holds the place)
+        last = self.rounds[self._round_of(place)]
+        known = self.unbiased is not None
+        noise, choice = l1_bounds.split(failure * (1 - l1_bounds.TOTAL_SHARE * known))
+        error = l1_bounds.chosen(last.misfit, last.stddev, self.domain.size(last.clique), noise)
+        before = l1_bounds.unsupported(
+            error,
+            last.penalty,
+            last.weight / float(scored.weights[place]),
+            float(scored.penalties[place]),
+            float(scored.slacks[place]),
+            float(scored.slopes[place]),
+            choice,
+        )
+        return min(before + float(scored.distances[place]), 2 * self.total + self._drift(failure))
+
+    def _drift(self, failure: float) -> float:
+        """A bound on |records - total of the model| that has its share of a failure probability; inf where unknown."""
+        if self.unbiased is None:
+            return math.inf
+        estimate, variance = float(self.unbiased.counts(())), self.unbiased.variance(())
+        return l1_bounds.total_error(estimate, variance, self.total, failure * l1_bounds.TOTAL_SHARE)
+
+    def _bound(self, clique: Clique, kind: str, bound: float) -> ErrorBound:
+        return ErrorBound(clique=clique, kind=kind, bound=bound, share=bound / self.total)
+
+    def _table(self, clique: Clique) -> Array:
+        return next(iter(self._many([clique])))[1]
+
+    def _many(self, cliques: Iterable[Clique]) -> Iterator[tuple[Clique, Array]]:
+        """Tables of the model in a stream, several at once where it can share their work."""
+        batch: list[Clique] = []
+        cells = 0
+        for clique in cliques:
+            if batch and cells + self.domain.size(clique) > LARGEST_BATCH:
+                yield from self._asked(batch)
+                batch, cells = [], 0
+            batch.append(clique)
+            cells += self.domain.size(clique)
+        yield from self._asked(batch)
+
+    def _asked(self, cliques: list[Clique]) -> Iterator[tuple[Clique, Array]]:
+        many = getattr(self._model, "many", None)
+        if many is not None:
+            made = many(cliques)
+            yield from ((clique, np.asarray(made[clique])) for clique in cliques)
+        else:
+            yield from ((clique, np.asarray(self._model(clique))) for clique in cliques)  # type: ignore[operator]
