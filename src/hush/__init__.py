@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hush._version import __version__
 
 if TYPE_CHECKING:
-    from hush import datasets, mechanisms, queries
+    from hush import datasets, evaluation, mechanisms, queries
     from hush.constraints import Constraint
     from hush.domain import Domain
     from hush.errors import HushError
@@ -86,6 +86,7 @@ __all__ = [
     "Workload",
     "__version__",
     "datasets",
+    "evaluation",
     "fit",
     "load",
     "mechanisms",

@@ -7,6 +7,8 @@ import click
 from hush._version import __version__
 from hush.cli.budget import budget
 from hush.cli.demo import demo
+from hush.cli.evaluate import evaluate
+from hush.cli.mechanisms import mechanisms
 from hush.cli.model import model
 from hush.cli.plan import plan
 from hush.cli.program import Program
@@ -16,7 +18,19 @@ from hush.cli.report import report
 from hush.cli.schema import schema
 from hush.cli.synth import synth
 
-COMMANDS: tuple[click.Command, ...] = (demo, schema, plan, release, query, model, synth, report, budget)
+COMMANDS: tuple[click.Command, ...] = (
+    demo,
+    schema,
+    mechanisms,
+    plan,
+    release,
+    query,
+    model,
+    synth,
+    evaluate,
+    report,
+    budget,
+)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

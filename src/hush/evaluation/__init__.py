@@ -1,0 +1,24 @@
+"""How close synthetic data is to the real data; every figure is private.
+
+>>> import hush
+>>> schema = hush.datasets.people_schema()
+>>> real, other = (hush.read(hush.datasets.people(500, seed=seed), schema) for seed in (1, 2))
+>>> hush.evaluation.compare(real, other).error < 0.5
+True
+"""
+
+from hush.evaluation.comparison import STAMP, Comparison, Pair, compare
+from hush.evaluation.resampling import equivalent_fraction, expected_error
+from hush.evaluation.workload_error import TermErrors, term_errors, workload_error
+
+__all__ = [
+    "STAMP",
+    "Comparison",
+    "Pair",
+    "TermErrors",
+    "compare",
+    "equivalent_fraction",
+    "expected_error",
+    "term_errors",
+    "workload_error",
+]

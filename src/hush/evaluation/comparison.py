@@ -1,0 +1,219 @@
+"""Comparison: synthetic rows beside the real ones, in the figures that people ask for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hush.domain import Clique
+from hush.errors import DataError, DomainError, WorkloadError
+from hush.evaluation.association import cramers_v
+from hush.evaluation.resampling import LARGEST_FRACTION, Resampling
+from hush.evaluation.workload_error import Progress, TermErrors, paired, term_errors
+from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
+from hush.release.model import Model
+from hush.release.release import Release
+from hush.schema import Schema
+from hush.tables.table import Table
+from hush.workloads import Workload
+
+STAMP = "internal: computed on private data, not for release"
+_SETS = (Identity, Total, Prefix, AllRange, WidthRange, LevelsAndTotal)  # blocks of zeros and ones
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two columns: the total variation distance of their tables, and how strongly they go together in each.
+
+    `real` and `synthetic` are Cramér's V, from 0 for independent columns to 1.
+    """
+
+    columns: Clique
+    distance: float
+    real: float
+    synthetic: float
+
+    @property
+    def difference(self) -> float:
+        """How far the association is off."""
+        return abs(self.real - self.synthetic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How close synthetic data is to the real data; `print` it, or take `to_dict`.
+
+    Distances are total variation, 1/2 ||p - p^||_1 between shares of rows: 0 for the same shares, 1 for no value in
+    common. `errors` are those of the workload, `equivalent_fraction` which part of the real rows, drawn at random with
+    replacement, would have the same error; None for queries that are not about sets of records.
+
+    Privacy: every figure was computed from private data without noise. It costs no budget because it is no release: it
+    is for whoever may see the data, and must not be published.
+    """
+
+    real_rows: int
+    synthetic_rows: float
+    modelled: bool  # whether the tables of a model were compared, and not rows
+    columns: Mapping[str, float]  # distances, the worst first
+    pairs: tuple[Pair, ...]  # the worst distance first
+    workload: Workload
+    errors: TermErrors
+    equivalent_fraction: float | None
+
+    @property
+    def error(self) -> float:
+        """The workload error in counts, Def. 2 of AIM; see `workload_error`."""
+        return self.errors.error
+
+    @property
+    def capped(self) -> bool:
+        """Whether the equivalent fraction is this or more."""
+        return self.equivalent_fraction is not None and self.equivalent_fraction >= LARGEST_FRACTION
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure as numbers, texts and lists, the stamp first; for JSON.
+
+        Privacy: as private as the comparison.
+        """
+        terms = zip(self.workload, self.errors.absolute, self.errors.distances, strict=True)
+        rows = self.synthetic_rows if self.modelled else round(self.synthetic_rows)
+        return {
+            "stamp": STAMP,
+            "rows": {"real": self.real_rows, "synthetic": rows, "modelled": self.modelled},
+            "workload": {
+                "tables": len(self.workload),
+                "numbers": self.workload.queries,
+                "error": self.error,
+                "share_error": self.errors.share_error,
+                "mean_distance": self.errors.mean_distance,
+                "equivalent_fraction": self.equivalent_fraction,
+                "equivalent_fraction_or_more": self.capped,
+                "terms": [
+                    {
+                        "columns": list(term.clique),
+                        "weight": term.weight,
+                        "absolute_error": float(absolute),
+                        "distance": float(distance),
+                    }
+                    for term, absolute, distance in terms
+                ],
+            },
+            "columns": [{"column": name, "distance": distance} for name, distance in self.columns.items()],
+            "pairs": [
+                {
+                    "columns": list(pair.columns),
+                    "distance": pair.distance,
+                    "cramers_v": {"real": pair.real, "synthetic": pair.synthetic},
+                }
+                for pair in self.pairs
+            ],
+        }
+
+    def __str__(self) -> str:
+        from hush.evaluation.comparison_table import comparison_text
+
+        return comparison_text(self)
+
+
+def compare(
+    real: Table,
+    synthetic: Table | Release | Model,
+    workload: Workload | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare synthetic rows, or the model of a release, with the real rows.
+
+    By default the workload is every table over two columns. The equivalent fraction is that of errors in shares, so
+    that it does not depend on how many synthetic rows were drawn. `progress` is called with the fraction done.
+
+    Privacy: reads the real rows exactly and spends no budget, so its result is no release: it is private, is stamped
+    so, and is for whoever may see the data. Choosing among releases by it, and publishing the choice, leaks too.
+
+    Reference: [AIM, Def. 2 and App. C].
+
+    >>> import hush
+    >>> schema = hush.datasets.people_schema()
+    >>> real, other = (hush.read(hush.datasets.people(500, seed=seed), schema) for seed in (1, 2))
+    >>> found = compare(real, other)
+    >>> found.real_rows, len(found.pairs), round(found.equivalent_fraction, 2)  # two samples differ more than one
+    (500, 21, 0.38)
+    >>> str(found).splitlines()[0]
+    'internal: computed on private data, not for release'
+    """
+    if isinstance(real, Release | Model) or not hasattr(real, "counts"):
+        raise DataError(f"real: expected a table of the private rows, got {type(real).__name__}; use hush.read")
+    if not isinstance(synthetic, Release | Model) and not hasattr(synthetic, "counts"):
+        raise DataError(f"synthetic: expected a table, a release or a model, got {type(synthetic).__name__}")
+    check_schemas(real.schema, synthetic.schema)
+    domain = real.domain
+    asked = default_workload(real.schema) if workload is None else workload
+    if asked.domain != domain:
+        raise WorkloadError("the workload is over another domain than the real rows; build it from real.domain")
+    made = synthetic.model() if isinstance(synthetic, Release) else synthetic
+    exact: Callable[[Sequence[Clique]], Mapping[Clique, Any]] = real.counts
+    estimated: Callable[[Sequence[Clique]], Mapping[Clique, Any]]
+    estimated = made.tables if isinstance(made, Model) else made.counts
+    rows, total = (float(source([()])[()]) for source in (exact, estimated))
+    if not (rows > 0 and total > 0):
+        raise DataError("one of the tables has no rows, so nothing can be compared; give tables with rows")
+    columns = {
+        clique[0]: _distance(true, other)
+        for clique, true, other in paired(domain, [(name,) for name in domain], exact, estimated)
+    }
+    several = [name for name in domain if domain[name] > 1]
+    pairs = [
+        Pair(clique, _distance(true, other), cramers_v(true), cramers_v(other))
+        for clique, true, other in paired(domain, list(itertools.combinations(several, 2)), exact, estimated)
+    ]
+    sets, sampled = all(_is_set(block) for term in asked for block in term.blocks), Resampling(rows)
+    take = (lambda term, answers: sampled.add(answers, term.weight)) if sets else None
+    errors = term_errors(asked, exact, estimated, seen=take, progress=progress)
+    return Comparison(
+        real_rows=round(rows),
+        synthetic_rows=total,
+        modelled=isinstance(made, Model),
+        columns=dict(sorted(columns.items(), key=lambda item: -item[1])),
+        pairs=tuple(sorted(pairs, key=lambda pair: -pair.distance)),
+        workload=asked,
+        errors=errors,
+        equivalent_fraction=sampled.fraction(errors.share_error) if sets else None,
+    )
+
+
+def default_workload(schema: Schema) -> Workload:
+    """Every table over two columns, or over the only one, that have several levels."""
+    several = [name for name in schema.domain if schema.domain[name] > 1]
+    return Workload.marginals(schema.domain, itertools.combinations(several, min(len(several), 2)))
+
+
+def check_schemas(real: Schema, synthetic: Schema) -> None:
+    """Refuse to compare tables whose columns or levels differ."""
+    own, other = ({column.name: column for column in schema} for schema in (real, synthetic))
+    for name in (*own, *other):
+        if name not in own or name not in other:
+            where = "synthetic" if name in own else "real"
+            raise DomainError(f"column {name!r} is not in the schema of the {where} data; use one schema for both")
+        if own[name] != other[name]:
+            raise DomainError(
+                f"column {name!r} has other levels in the schema of the synthetic data; use one schema for both"
+            )
+
+
+def _distance(true: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
+    """Total variation distance 1/2 ||p - p^||_1."""
+    return 0.5 * float(np.abs(true / true.sum() - other / other.sum()).sum())
+
+
+def _is_set(block: LinearOperator) -> bool:
+    """Whether each query counts the records in some set, so that samples answer it by a binomial."""
+    if isinstance(block, Permuted):
+        return _is_set(block.operator)
+    if isinstance(block, Dense):
+        entries = block.dense()
+        return bool(((entries == 0) | (entries == 1)).all())
+    return isinstance(block, _SETS)

@@ -1,0 +1,185 @@
+"""Resampling: how far a plain sample of the records would be off, and which size of sample is off by a given error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hush.errors import WorkloadError, shown
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+LARGEST_FRACTION = 100.0
+_STIRLING_FROM = 16.0  # five terms of the series are exact to a float from here on
+
+
+def expected_deviation(shares: Any, records: int) -> Floats:
+    """E|p - X/K| for X ~ Binomial(K, p), for every share p of an array.
+
+    (2/K) s C(K, s) p^s (1-p)^(K-s+1) with s = ceil(K p). The probability C(K, s) p^s (1-p)^(K-s) is taken from its
+    deviance, so that it keeps 13 digits at any K: log Gamma itself has lost half of them at a million records.
+
+    Reference: [AIM, App. C, Lemma 2]; [Loader 2000] for the deviance.
+    Differs from [AIM, Lemma 2]: the printed formula has a sum over s in front; there is a single s.
+
+    >>> expected_deviation([0.5], 1).tolist(), expected_deviation([0.0, 0.5, 1.0], 2).round(3).tolist()
+    ([0.5], [0.0, 0.25, 0.0])
+    """
+    k = _checked_records(records)
+    given = np.asarray(shares, dtype=np.float64)
+    if given.size and not (given.min() >= 0 and given.max() <= 1):
+        raise WorkloadError("shares: expected numbers between 0 and 1; divide counts by their total")
+    inside = (given > 0) & (given < 1)
+    p = np.minimum(given[inside], 1 - given[inside])  # the deviation of p is that of 1 - p, and 1 - p is exact
+    s = np.clip(np.ceil(k * p), 1.0, k)
+    above, rest = s - k * p, k * (1 - p)
+    deviance = s * np.log1p(above / (k * p)) + _times_log1p(k - s, above / rest)
+    log_chance = _log_gamma_excess(np.array([k])) - _log_gamma_excess(s) - _log_gamma_excess(k - s) - deviance
+    made = np.zeros(given.shape)
+    made[inside] = 2 * (s / k) * (1 - p) * np.exp(log_chance)
+    return made
+
+
+def expected_error(counts: Any, records: int) -> float:
+    """E||mu/N - mu^/K||_1 between a table of counts mu and that of K records drawn from its N with replacement.
+
+    Reference: [AIM, App. C, Thm. 7].
+
+    >>> expected_error([5, 5], 1), expected_error([10, 0], 3)
+    (1.0, 0.0)
+    """
+    table = np.asarray(counts, dtype=np.float64)
+    total = _checked_total(float(table.sum()))
+    values, times = np.unique(table, return_counts=True)
+    return math.fsum(times * expected_deviation(values / total, records))
+
+
+def equivalent_fraction(
+    tables: Iterable[Any], error: float, total: float, weights: Sequence[float] | None = None
+) -> float:
+    """The K/N at which samples of K records are expected to have a given error, over a workload of k tables.
+
+    The error of a sample is (1/k) sum_i c_i E||mu_i/N - mu^_i/K||_1. It falls with K: the shares of K+1 records are the
+    average of those of K of them, over which one is left out, and a norm is convex. So K is bisected, and between two
+    neighbours the error is taken as linear.
+
+    `tables` are counts of `total` records each, or of how many of them satisfy a predicate, and may come one by one: of
+    each only the distinct counts are kept. 0 where one record has no larger error already; at most `LARGEST_FRACTION`,
+    for an error of 0 would need samples without end.
+
+    Privacy: the tables are exact, so the fraction is private as they are.
+
+    Reference: [AIM, App. C].
+
+    >>> round(equivalent_fraction([[40, 60], [10, 90]], error=0.1, total=100), 3)
+    0.394
+    """
+    sampled = Resampling(total)
+    given = None if weights is None else _listed(weights)
+    for table in tables:
+        if given is not None and sampled.tables == len(given):
+            raise WorkloadError(f"{len(given)} weights for more tables than that; give one each")
+        sampled.add(table, 1.0 if given is None else given[sampled.tables])
+    if given is not None and sampled.tables < len(given):
+        raise WorkloadError(f"{len(given)} weights for {sampled.tables} tables; give one each")
+    return sampled.fraction(error)
+
+
+class Resampling:
+    """The exact tables of a workload as samples see them: how often each count occurs, by weight."""
+
+    def __init__(self, total: float) -> None:
+        self.total = _checked_total(float(total))
+        self.tables = 0
+        self._values: list[Floats] = []
+        self._weights: list[Floats] = []
+        self._pending = 0
+
+    def add(self, counts: Any, weight: float = 1.0) -> None:
+        """Take in one more table."""
+        table = np.asarray(counts, dtype=np.float64).ravel()
+        values, times = np.unique(table[table != 0], return_counts=True)
+        if len(values) and not (values[0] > 0 and values[-1] <= self.total):
+            raise WorkloadError("tables: expected counts from 0 to the number of records; a sample has no others")
+        self.tables += 1
+        self._values.append(values)
+        self._weights.append(weight * times.astype(np.float64))
+        self._pending += len(values)
+        if self._pending > 2**22:
+            self._merge()
+
+    def error(self, records: int) -> float:
+        """(1/k) sum_i c_i E||mu_i/N - mu^_i/K||_1 for samples of K records."""
+        self._merge()
+        if not self.tables:
+            raise WorkloadError("tables: expected at least one table")
+        deviations = expected_deviation(self._values[0] / self.total, records)
+        return float(self._weights[0] @ deviations) / self.tables
+
+    def fraction(self, error: float) -> float:
+        """See `equivalent_fraction`."""
+        if not (math.isfinite(error) and error >= 0):
+            raise WorkloadError(f"error={shown(error)}: expected a finite number >= 0")
+        low, high = 1, math.ceil(LARGEST_FRACTION * self.total)
+        at_low, at_high = self.error(low), self.error(high)
+        if error >= at_low:
+            return 0.0
+        if error <= at_high:
+            return LARGEST_FRACTION
+        while high - low > 1:
+            middle = min(max(math.isqrt(low * high), low + 1), high - 1)
+            at_middle = self.error(middle)
+            if at_middle > error:
+                low, at_low = middle, at_middle
+            else:
+                high, at_high = middle, at_middle
+        return (low + (at_low - error) / (at_low - at_high)) / self.total
+
+    def _merge(self) -> None:
+        """Keep each distinct count once."""
+        if len(self._values) == 1:
+            return
+        values, given = (np.concatenate([np.zeros(0), *parts]) for parts in (self._values, self._weights))
+        distinct, places = np.unique(values, return_inverse=True)
+        weights = np.bincount(places, given, len(distinct)).astype(np.float64)  # of no table, bincount gives integers
+        self._values, self._weights, self._pending = [distinct], [weights], 0
+
+
+def _log_gamma_excess(n: Floats) -> Floats:
+    """log n! - n log n + n for whole n >= 0; small at any n, where its terms are not."""
+    from scipy.special import gammaln, xlogy
+
+    large = np.maximum(n, _STIRLING_FROM)
+    x = 1 / (large * large)
+    series = (1 / 12 - x * (1 / 360 - x * (1 / 1260 - x * (1 / 1680 - x / 1188)))) / large
+    small = np.minimum(n, _STIRLING_FROM)
+    direct = gammaln(small + 1) - xlogy(small, small) + small
+    return np.where(n >= _STIRLING_FROM, 0.5 * np.log(2 * math.pi * large) + series, direct)
+
+
+def _times_log1p(n: Floats, ratio: Floats) -> Floats:
+    """n log(1 - ratio), with 0 log 0 = 0."""
+    from scipy.special import xlog1py
+
+    return np.asarray(xlog1py(n, -np.minimum(ratio, 1.0)))
+
+
+def _listed(weights: Sequence[float]) -> list[float]:
+    made = [float(weight) for weight in weights]
+    if not all(math.isfinite(weight) and weight >= 0 for weight in made):
+        raise WorkloadError(f"weights={shown(weights)}: expected finite numbers >= 0")
+    return made
+
+
+def _checked_records(records: int) -> int:
+    if isinstance(records, bool) or not isinstance(records, int | np.integer) or records < 1:
+        raise WorkloadError(f"records={shown(records)}: expected a whole number of at least 1")
+    return int(records)
+
+
+def _checked_total(total: float) -> float:
+    if not (math.isfinite(total) and total > 0):
+        raise WorkloadError(f"total={shown(total)}: expected the number of records, more than 0")
+    return total

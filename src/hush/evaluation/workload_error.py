@@ -1,0 +1,167 @@
+"""Workload error: how far estimated tables are from the exact ones, over all that a workload asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+from hush.errors import DataError, SizeError, WorkloadError
+from hush.linops import Kronecker
+from hush.workloads import Term, Workload
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Tables: TypeAlias = Mapping[Clique, Any] | Callable[[Sequence[Clique]], Mapping[Clique, Any]]
+Progress: TypeAlias = Callable[[float], None]
+BATCH_CELLS = 2**22  # of the tables that are held at a time, unless one alone has more
+MOST_ANSWERS = 2**28  # of one term
+
+
+@dataclass(frozen=True, slots=True)
+class TermErrors:
+    """The errors of each term of a workload, and what they come to.
+
+    `absolute` is ||W mu - W mu^||_1 in counts. `distances` is 1/2 ||W p - W p^||_1 in shares of the table's own total,
+    p = mu / sum(mu), which for marginals is the total variation distance, from 0 for the same shares to 1 for none in
+    common.
+    """
+
+    total: float  # |D|
+    weights: Floats  # (k,) c_i
+    absolute: Floats  # (k,)
+    distances: Floats  # (k,)
+
+    @property
+    def error(self) -> float:
+        """Error(D, D^) = 1/(k |D|) sum_i c_i ||M_i(D) - M_i(D^)||_1; from 0 to 2 for marginals of as many rows."""
+        return float(self.weights @ self.absolute) / (len(self.weights) * self.total)
+
+    @property
+    def share_error(self) -> float:
+        """(1/k) sum_i c_i ||M_i(D)/|D| - M_i(D^)/|D^|||_1: `error` with both tables in shares, whatever their rows."""
+        return 2 * float(self.weights @ self.distances) / len(self.weights)
+
+    @property
+    def mean_distance(self) -> float:
+        """The average of 1/2 ||p - p^||_1 over the terms, without weights; what others print as the error."""
+        return float(np.mean(self.distances))
+
+
+def workload_error(workload: Workload, exact: Tables, estimated: Tables) -> float:
+    """Error(D, D^) = 1/(k |D|) sum_i c_i ||M_i(D) - M_i(D^)||_1 over the k terms of a workload, in counts.
+
+    For a product of query blocks M_i is W_i mu over its clique. c_i is the weight of the term as it stands. Tables are
+    given by clique, or as a function of a list of cliques such as `table.counts` and `model.tables`, which is asked for
+    a few at a time.
+
+    Privacy: reads exact tables without any noise; the result is private.
+
+    Reference: [AIM, Def. 2].
+
+    >>> from hush import Domain
+    >>> workload = Workload.kway(Domain({"sex": 2, "smokes": 2}), 1)
+    >>> exact, other = {("sex",): [6, 4], ("smokes",): [5, 5]}, {("sex",): [5, 5], ("smokes",): [2, 8]}
+    >>> workload_error(workload, exact, other)
+    0.4
+    """
+    return term_errors(workload, exact, estimated).error
+
+
+def term_errors(
+    workload: Workload,
+    exact: Tables,
+    estimated: Tables,
+    *,
+    seen: Callable[[Term, Floats], None] | None = None,
+    progress: Progress | None = None,
+) -> TermErrors:
+    """The errors of every term; see `workload_error`.
+
+    `seen` is called with the exact answers of each term once, in any order, for whoever needs them too.
+
+    Privacy: as `workload_error`.
+    """
+    for term in workload:
+        _check_term(term)
+    places: dict[Clique, list[int]] = {}
+    for place, clique in enumerate(workload.cliques):
+        places.setdefault(clique, []).append(place)
+    total, absolute, distances = math.nan, np.zeros(len(workload)), np.zeros(len(workload))
+    tables = paired(workload.domain, list(places), exact, estimated)
+    for number, (clique, true, made) in enumerate(tables, start=1):
+        total, own = _total(true, "exact"), _total(made, "estimated")
+        for place in places[clique]:
+            term = workload.terms[place]
+            asked, answered = _answers(term, true), _answers(term, made)
+            absolute[place] = np.abs(asked - answered).sum()
+            distances[place] = 0.5 * np.abs(asked / total - answered / own).sum()
+            if seen is not None:
+                seen(term, asked)
+        if progress is not None:
+            progress(number / len(places))
+    return TermErrors(total, np.array(workload.weights), absolute, distances)
+
+
+def paired(
+    domain: Domain, cliques: Sequence[Clique], exact: Tables, estimated: Tables
+) -> Iterator[tuple[Clique, Floats, Floats]]:
+    """Each clique with its exact and its estimated table as floats; both are asked for `BATCH_CELLS` cells at a time.
+
+    Privacy: as `workload_error`.
+    """
+    for batch in _batches(domain, cliques):
+        tables = [_asked(source, batch) for source in (exact, estimated)]
+        for clique in batch:
+            shape = domain.sizes(clique)
+            true, made = (np.asarray(source[clique], dtype=np.float64) for source in tables)
+            if not true.shape == made.shape == shape:
+                raise DataError(f"tables over {clique!r} of shapes {true.shape} and {made.shape}: expected {shape}")
+            yield clique, true, made
+
+
+def _batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
+    batch: list[Clique] = []
+    cells = 0
+    for clique in cliques:
+        size = domain.size(clique)
+        if batch and cells + size > BATCH_CELLS:
+            yield batch
+            batch, cells = [], 0
+        batch.append(clique)
+        cells += size
+    if batch:
+        yield batch
+
+
+def _asked(source: Tables, cliques: list[Clique]) -> Mapping[Clique, Any]:
+    if not isinstance(source, Mapping):
+        return source(cliques)
+    missing = next((clique for clique in cliques if clique not in source), None)
+    if missing is not None:
+        raise WorkloadError(f"there is no table over {missing!r}; give one for every clique of the workload")
+    return source
+
+
+def _total(table: Floats, kind: str) -> float:
+    total = float(table.sum())
+    if not (math.isfinite(total) and total > 0):
+        raise DataError(f"the {kind} table has no rows, so nothing can be compared with it; give a table with rows")
+    return total
+
+
+def _answers(term: Term, table: Floats) -> Floats:
+    return table if term.plain else Kronecker(term.blocks) @ table.ravel()
+
+
+def _check_term(term: Term) -> None:
+    if not term.listed:
+        raise WorkloadError(
+            f"the queries over {term.clique!r} are known through their Gram matrix alone, so that their errors cannot "
+            "be added up; give the queries themselves"
+        )
+    if term.queries > MOST_ANSWERS:
+        raise SizeError(f"the term over {term.clique!r} asks for {term.queries:,} numbers; at most {MOST_ANSWERS:,}")
