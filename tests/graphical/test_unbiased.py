@@ -75,6 +75,18 @@ def test_is_generalised_least_squares(chosen: list[tuple[Clique, float]], seed: 
     assert found.for_sums(clique, first, groups) is None
 
 
+@settings(max_examples=40)
+@given(CHOSEN, st.data())
+def test_the_largest_variance_is_an_eigenvalue(chosen: list[tuple[Clique, float]], data: st.DataObject) -> None:
+    listed = tables(chosen, 0)
+    found = UnbiasedEstimates(DOMAIN, listed)
+    clique = data.draw(st.sampled_from([clique for clique in CLIQUES if found.covers(clique)]))
+    rows = matrix(clique)
+    dense = np.linalg.eigvalsh(rows @ least_squares(listed).cell_covariance @ rows.T)  # type: ignore[arg-type]
+    assert found.largest_variance(clique) == pytest.approx(dense.max(), rel=1e-8)
+    assert found.largest_variance(clique) >= found.variance(clique) * (1 - 1e-9)
+
+
 def test_the_largest_cliques() -> None:
     listed = tables([(("b", "a"), 1.0), (("a",), 1.0), (("c", "one"), 1.0)], 0)
     assert UnbiasedEstimates(DOMAIN, listed).cliques == (("one", "c"), ("a", "one", "b"))
