@@ -12,6 +12,7 @@ from hush.errors import WorkloadError, shown
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 LARGEST_FRACTION = 100.0
+MOST_PENDING = 2**22  # counts that wait to be merged
 _STIRLING_FROM = 16.0  # five terms of the series are exact to a float from here on
 
 
@@ -32,7 +33,7 @@ def expected_deviation(shares: Any, records: int) -> Floats:
     if given.size and not (given.min() >= 0 and given.max() <= 1):
         raise WorkloadError("shares: expected numbers between 0 and 1; divide counts by their total")
     inside = (given > 0) & (given < 1)
-    p = np.minimum(given[inside], 1 - given[inside])  # the deviation of p is that of 1 - p, and 1 - p is exact
+    p = np.minimum(given[inside], 1 - given[inside])  # that of 1 - p is the same, and more exact near p = 1
     s = np.clip(np.ceil(k * p), 1.0, k)
     above, rest = s - k * p, k * (1 - p)
     deviance = s * np.log1p(above / (k * p)) + _times_log1p(k - s, above / rest)
@@ -107,7 +108,7 @@ class Resampling:
         self._values.append(values)
         self._weights.append(weight * times.astype(np.float64))
         self._pending += len(values)
-        if self._pending > 2**22:
+        if self._pending > MOST_PENDING:
             self._merge()
 
     def error(self, records: int) -> float:
