@@ -198,6 +198,66 @@ def test_answers_are_values_that_cannot_be_changed() -> None:
         hash(answers)
 
 
+def bounded(margin: float = 300.0, **options: Any) -> Answers:
+    return marginal("sex", variance=None, basis="bound", margin=margin, **options)
+
+
+def test_a_margin_is_the_interval_where_there_is_no_standard_error() -> None:
+    answers = bounded()
+    assert answers.basis.tolist() == ["bound"] * 4
+    assert answers.lower.tolist() == [-200.0, -100.0, 0.0, 100.0]
+    assert answers.upper.tolist() == [400.0, 500.0, 600.0, 700.0]
+    assert answers.to_arrow()["upper"].to_pylist() == [400.0, 500.0, 600.0, 700.0]
+    mixed = Quantity("n", np.ones(4), [1.0, np.nan, np.nan, 2.0], margin=[9.0, 9.0, np.nan, np.nan])
+    kept = Answers(groups=(), quantities=(mixed,))
+    assert kept.basis.tolist() == ["exact", "bound", "none", "exact"]
+    np.testing.assert_allclose(kept.upper, [1 + norm.ppf(0.975), 10, np.nan, 1 + 2 * norm.ppf(0.975)])
+    np.testing.assert_allclose(kept.take(np.array([1, 0])).upper, [10, 1 + norm.ppf(0.975)])
+
+
+def test_a_margin_is_of_one_level() -> None:
+    with pytest.raises(QueryError, match=r"hold at level 0.95 .* ask the release again, with level=0.5"):
+        bounded().at_level(0.5)
+    assert bounded().at_level(0.95) == bounded()
+    assert bounded(margin=np.nan).at_level(0.5).level == 0.5
+
+
+def test_margins_are_part_of_the_value() -> None:
+    assert bounded() == bounded()
+    assert bounded() != bounded(margin=301.0)
+    assert bounded() != marginal("sex", variance=None, basis="bound")
+    assert bounded(margin=np.nan) == bounded(margin=np.nan)
+    with pytest.raises(ValueError, match="read-only"):
+        bounded().quantities[0].margin[0] = 1.0  # type: ignore[index]
+    with pytest.raises(QueryError, match="value 'n': expected one margin for each row"):
+        Quantity("n", np.ones(2), np.ones(2), margin=np.ones(3))
+
+
+def test_bounded_answers_show_their_interval_and_no_standard_error() -> None:
+    lines = str(bounded(level=0.9)).splitlines()
+    assert lines[0].split() == ["sex", "count", "90", "%", "interval"]
+    assert lines[1].split() == ["f", "100", "-200", "to", "400"]
+    assert lines[-1] == "intervals hold with 90 %, by a bound on the error of the whole table"
+    assert "±" not in str(bounded())
+    page = bounded()._repr_html_()
+    assert "±" not in page
+    assert "-200 to 400" in page
+    assert "by a bound on the error of the whole table" in page
+
+
+def test_exact_and_bounded_values_stand_side_by_side() -> None:
+    sex = Group("sex", SCHEMA["sex"], np.array([0, 3]))
+    bound = Quantity("m", np.array([5.0, 6.0]), np.full(2, np.nan), Basis.BOUND, np.array([40.0, 40.0]))
+    answers = Answers(groups=(sex,), quantities=(value("n"), bound))
+    assert " ".join(str(answers).split()).endswith(
+        "± one standard error, exact; intervals of m hold with 95 %, by a bound on the error of the whole table"
+    )
+    assert answers._repr_html_().count("±") == 3  # twice in the column of n, once in the foot
+    with pytest.raises(QueryError, match="ask the release again"):
+        answers.at_level(0.5)
+    assert answers["n"].at_level(0.5).level == 0.5
+
+
 def test_take_keeps_the_columns_together() -> None:
     answers = marginal("sex").take(np.array([3, 0]))
     assert answers.labels == {"sex": [None, "f"]}
