@@ -38,7 +38,7 @@ def evaluate(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Compare synthetic data with the real rows. Not private.
+    """Compare synthetic with real rows; not for release.
 
     REAL is a CSV or Parquet file, or a pattern of them. SYNTHETIC is rows alike, or a release or model, whose tables
     are compared. By default the workload is every table over two columns.
