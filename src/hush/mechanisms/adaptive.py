@@ -54,6 +54,10 @@ class AdaptiveMechanism(ABC):
         """Refuse settings that do not fit the rules of a schema, before anything is spent."""
         return
 
+    def columns(self, workload: Workload) -> list[str]:
+        """The columns that the release must know something about: all of the domain."""
+        return list(workload.domain)
+
     def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
         """What a person should know before spending, as names and texts."""
         return []

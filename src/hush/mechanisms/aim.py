@@ -16,6 +16,7 @@ from hush.graphical.model import GraphicalModel
 from hush.graphical.model_size import sizes_with
 from hush.graphical.program import with_domain
 from hush.graphical.stopping import TOLERANCE
+from hush.mechanisms import aim_outlook
 from hush.mechanisms.adaptive import AdaptiveMechanism, AdaptivePlan, check_capacity
 from hush.mechanisms.candidates import Candidates
 from hush.mechanisms.last_scores import LastScores
@@ -67,6 +68,9 @@ class AIM(AdaptiveMechanism):
     paper: bool = False
     tolerance: float = 0.1  # of the fits between rounds
     warm: bool = False
+    kappa: float = 0.0
+    gem: bool = False
+    theta: float = 1.0
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
@@ -113,6 +117,14 @@ class AIM(AdaptiveMechanism):
         """Refuse a limit that the model of single columns and the schema's rules does not keep."""
         check_capacity(workload.domain, [(name,) for name in self.columns(workload)], self.limit_mb, schema)
 
+    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+        """How a run begins, among how many tables it chooses, and where it ends at the latest."""
+        return aim_outlook.describe(self, plan)
+
+    def work(self, workload: Workload) -> str:
+        """Memory and time that releasing will take, roughly."""
+        return aim_outlook.work(self, workload)
+
     def run(self, session: Session, workload: Workload) -> None:
         """All rounds, or those that are left of a run that was stopped."""
         AIMRun(self, session, workload).run()
@@ -154,8 +166,11 @@ class AIMRun:
         places = self._candidates(model)
         cliques = [self.pool.cliques[place] for place in places]
         law = session.law(self.measuring)
-        penalties = self._penalties(cliques, law.stddev)
         tables = on_grid(model.many(cliques))
+        penalties = self._penalties(cliques, law.stddev)
+        if self.settings.kappa:
+            k = self.settings.kappa
+            penalties = np.array([np.minimum(MEAN_ABSOLUTE * law.stddev, k * tables[c]).sum() for c in cliques])
         weights = self.pool.weights[places]
         number = len(session.rounds)
         pick, choice = session.select(
@@ -170,7 +185,7 @@ class AIMRun:
             tolerance=TOLERANCE if final else self.settings.tolerance,
         ).value
         moved = float(np.abs(fitted.counts(cliques[pick]) - tables[cliques[pick]]).sum())
-        annealed = not final and moved <= MEAN_ABSOLUTE * taken.stddev * taken.values.size
+        annealed = not final and moved <= self.settings.theta * MEAN_ABSOLUTE * taken.stddev * taken.values.size
         if annealed:
             self._anneal()
         session.ended(

@@ -169,6 +169,17 @@ class Plan(ABC):
             return True
         return not budget.pure and self.rho <= Fraction(budget.rho) * (1 + ROUNDING)
 
+    def check_useful(self, rows: int) -> None:
+        """Raise BudgetError where even the best tables would be off by more than they hold, for so many rows.
+
+        `rows` is the number of rows that is expected, a public guess. The rule: the mean absolute error of the most
+        accurate table asked for is above 100 % of its average cell; where errors are not known beforehand, that of
+        one-way tables if they had all of the budget. The message says how large a budget would do.
+        """
+        from hush.mechanisms.usefulness import check_useful
+
+        check_useful(self, rows)
+
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that `hush.load` reads; it holds no data."""
         entry, arrays = self._pack()

@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hush.linops import AllRange, Identity, LevelsAndTotal, LinearOperator, Prefix, WidthRange
+from hush.mechanisms.adaptive import AdaptivePlan
+from hush.mechanisms.adaptive_table import adaptive_facts, asked_tables
 from hush.printable import printable
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.rational import float_up, shown_up
@@ -37,13 +39,13 @@ def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
 
 
 def print_plan(console: Console, plan: Plan, *, rows: int | None = None) -> None:
-    """Print the tables, the totals, the privacy and the resources of a plan.
+    """Print the tables, the totals, the privacy and the resources of a plan; of an adaptive one, what it starts from.
 
     With `rows`, the expected number of rows, errors are shown relative to the cells of a uniform table of that many
     rows; without it, the table says how many rows make the error a tenth of such a cell.
     """
-    console.print(_tables(plan, rows))
-    console.print(_facts(plan))
+    console.print(asked_tables(plan, _title(plan)) if isinstance(plan, AdaptivePlan) else _tables(plan, rows))
+    console.print(_facts(plan, rows))
 
 
 def _tables(plan: Plan, rows: int | None) -> Table:
@@ -72,14 +74,12 @@ def _tables(plan: Plan, rows: int | None) -> Table:
     return table
 
 
-def _facts(plan: Plan) -> Table:
+def _facts(plan: Plan, rows: int | None) -> Table:
     facts = Table(box=None, pad_edge=False, show_header=False)
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
     lines = [
-        ("Error", f"RMSE {_short(plan.rmse)}, largest standard error {_short(_root(plan.max_variance))}"),
-        *_comparison(plan),
-        ("How good", plan.optimality),
+        *(adaptive_facts(plan, rows) if isinstance(plan, AdaptivePlan) else _errors(plan)),
         ("Privacy", _privacy(plan)),
         ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),
@@ -89,6 +89,14 @@ def _facts(plan: Plan) -> Table:
     for name, value in lines:
         facts.add_row(name, Text(printable(value)))
     return facts
+
+
+def _errors(plan: Plan) -> list[tuple[str, str]]:
+    return [
+        ("Error", f"RMSE {_short(plan.rmse)}, largest standard error {_short(_root(plan.max_variance))}"),
+        *_comparison(plan),
+        ("How good", plan.optimality),
+    ]
 
 
 def _comparison(plan: Plan) -> list[tuple[str, str]]:
@@ -120,7 +128,8 @@ def _privacy(plan: Plan) -> str:
     mu = zcdp.mu  # rounded down, as befits a budget
     if Fraction(mu) ** 2 < 2 * plan.rho:
         mu = math.nextafter(mu, math.inf)
-    spends = f"spends rho={shown_up(plan.rho)} of zCDP, the same as mu={shown_up(mu)} of Gaussian DP"
+    whole = Fraction(plan.budget.rho) == plan.rho  # the budget as it was stated, to the last digit
+    spends = f"spends rho={shown_up(plan.budget.rho if whole else plan.rho)} of zCDP, the same as mu={shown_up(mu)} of Gaussian DP"
     if plan.budget.epsilon is not None:
         return f"{plan.budget}; {spends}"
     worth = f"epsilon={shown_up(zcdp.epsilon_at(delta))} at delta={number_text(delta)}"

@@ -1,0 +1,102 @@
+"""Usefulness: whether a budget is so small that no table would say anything, for an expected number of rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hush.errors import BudgetError, shown
+from hush.mechanisms.adaptive import AdaptivePlan
+from hush.privacy.budget import Budget, number_text
+from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.rational import float_up, shown_up
+from hush.privacy.sensitivity import ONE_CELL, sensitivity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hush.mechanisms.plan import Plan
+
+MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
+USELESS = 1.0  # mean absolute error over the average cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneWay:
+    """The noise of one-way tables over some columns, if each is measured at the cost `rho`.
+
+    A table of n_i cells over N rows has N / n_i rows in its average cell, and the mean absolute error of a count is
+    sqrt(2/pi) sigma. Over all columns the average cell has N / mean(n_i) rows.
+    """
+
+    stddev: float
+    cells: float  # mean(n_i)
+
+    @classmethod
+    def of(cls, plan: Plan, columns: Sequence[str], rho: Fraction) -> OneWay:
+        """The noise of a plan's columns."""
+        bound = sensitivity(ONE_CELL, max_rows=plan.max_rows_per_unit, neighbours=plan.neighbours)
+        sizes = [plan.domain[name] for name in columns]
+        return cls(stddev=DiscreteGaussian.for_rho(rho, bound).stddev, cells=float(np.mean(sizes)))
+
+    def error(self, rows: int) -> float:
+        """The mean absolute error of a count as a share of the average cell."""
+        return MEAN_ABSOLUTE * self.stddev * self.cells / rows
+
+    def rows(self, error: float) -> float:
+        """The number of rows at which the mean absolute error is this share of the average cell."""
+        return MEAN_ABSOLUTE * self.stddev * self.cells / error
+
+
+def check_rows(rows: object) -> int:
+    """The expected number of rows, checked."""
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
+        raise BudgetError(f"rows={shown(rows)}: expected the number of rows you expect, at least 1")
+    return int(rows)
+
+
+def predicted_error(plan: Plan, rows: int) -> tuple[float, str] | None:
+    """The least mean absolute error that a table could have, over its average cell, and of which tables it is.
+
+    Where the errors of a plan are known: that of the most accurate table of counts that is asked. Where they are not:
+    that of one-way tables, if they had the whole budget. None where no table of counts is asked.
+    """
+    if isinstance(plan, AdaptivePlan):
+        columns = plan.strategy.columns(plan.workload)
+        best = OneWay.of(plan, columns, plan.rho / len(columns))
+        return best.error(rows), "one-way tables, had they all of the budget,"
+    found = [
+        math.sqrt(variance) * term.queries
+        for term, variance in zip(plan.workload, plan.term_variances, strict=True)
+        if term.plain and term.clique and variance == variance
+    ]
+    return (MEAN_ABSOLUTE * min(found) / rows, "the most accurate table asked for") if found else None
+
+
+def check_useful(plan: Plan, rows: int) -> None:
+    """Refuse a budget with which even the best tables would be off by more than they hold; see `Plan.check_useful`."""
+    found = predicted_error(plan, check_rows(rows))
+    if found is None or found[0] <= USELESS:
+        return
+    error, what = found
+    raise BudgetError(
+        f"{plan.budget} is too small for {rows:,} rows: the mean absolute error of {what} would be {error:,.0%} of the "
+        f"average cell, and above {USELESS:.0%} a table says nothing; give {_enough(plan, error / USELESS)}, ask for "
+        "fewer columns or coarser levels, or release more rows"
+    )
+
+
+def _enough(plan: Plan, ratio: float) -> str:
+    """A budget whose noise is smaller by a ratio."""
+    if plan.epsilon is not None:
+        return f"at least epsilon={shown_up(plan.epsilon * Fraction(ratio))}"
+    rho = plan.rho * Fraction(ratio) ** 2
+    if plan.budget.epsilon is None:
+        return f"at least rho={shown_up(rho)}"
+    delta = plan.budget.delta or 1e-9
+    worth = Budget(rho=float_up(rho)).epsilon_at(delta)
+    return f"at least epsilon={shown_up(worth)} at delta={number_text(delta)}"

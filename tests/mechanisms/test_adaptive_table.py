@@ -1,0 +1,66 @@
+"""Plans whose errors are not known beforehand, as text."""
+
+import math
+import re
+
+import pytest
+
+import hush
+from hush.mechanisms import AIM
+from hush.mechanisms.plan_table import plan_text
+
+DOMAIN = hush.Domain({"age": 50, "sex": 2, "region": 8})
+PLAN = hush.plan(hush.Workload.upto(DOMAIN, 2), hush.Budget(rho=0.06), mechanism="aim")
+
+
+def lines(text: str) -> dict[str, str]:
+    """The facts by their names."""
+    found = (re.match(r"(\S+(?: \S+)?)\s{2,}(\S.*)", line) for line in text.splitlines())
+    return {one[1]: one[2].rstrip() for one in found if one}
+
+
+def test_an_adaptive_plan_says_what_it_starts_from_in_place_of_errors() -> None:
+    text = plan_text(PLAN, width=200)
+    facts = lines(text)
+    assert "nan" not in text.lower()
+    assert text.startswith("aim: 7 tables, 577 numbers")
+    assert re.search(r"2-way +3 +16 +400\n", text)
+    assert facts["Error"].startswith("not known beforehand")
+    assert "3 one-way tables has standard error 5 if all" in facts["At best"]  # sqrt(3 / (2 * 0.06)) = 5
+    assert facts["At best"].endswith("10% of the average cell at 1,000 rows")  # 5 * 20 / 0.1
+    first = math.sqrt(48 / (2 * 0.9 * 0.06))  # T = 16 * 3 shares, nine tenths of each for measuring
+    assert facts["Starts with"] == f"3 one-way tables, standard error {first:.3g} of a count"
+    assert "at most 45 rounds" in facts["Then"]
+    assert "6 candidates" in facts["Then"]
+    assert facts["Model"] == "16.0 MB at most (preset balanced)"
+    assert {"How good", "Privacy", "Unit"} <= set(facts)
+    assert "depending on the data" in facts["Work"]
+
+
+def test_with_rows_the_error_is_a_share_of_the_average_cell() -> None:
+    assert "that is 1.00% of the average cell of 10,000 rows" in plan_text(PLAN, rows=10_000, width=200)
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+def test_text_keeps_within_the_width(width: int) -> None:
+    assert max(map(len, plan_text(PLAN, width=width).splitlines())) <= max(width, 62)  # 62: the table of tables
+
+
+def test_larger_models_and_more_candidates_are_more_work() -> None:
+    wide = hush.Domain({f"c{place}": 20 for place in range(12)})
+    pairs, triples = (hush.Workload.kway(wide, order) for order in (2, 3))
+
+    def most(mechanism: AIM, workload: hush.Workload) -> float:
+        high = re.search(r" to ([\d.]+) (s|min|h) on", mechanism.work(workload))
+        assert high is not None
+        return float(high[1]) * {"s": 1, "min": 60, "h": 3600}[high[2]]
+
+    assert most(AIM(preset="fast"), pairs) < most(AIM(), pairs) < most(AIM(preset="best"), pairs)
+    assert most(AIM(), pairs) < most(AIM(), triples)
+    assert "max_size_mb" in dict(hush.plan(pairs, hush.Budget(rho=1.0), mechanism=AIM(max_size_mb=3)).facts())["Model"]  # type: ignore[attr-defined]
+
+
+def test_facts_survive_a_file(tmp_path: object) -> None:
+    path = f"{tmp_path}/plan.hush"
+    PLAN.save(path)
+    assert str(hush.load(path)) == str(PLAN)

@@ -1,0 +1,63 @@
+"""Budgets that are too small for an expected number of rows, and what would be enough."""
+
+import math
+import re
+
+import pytest
+
+import hush
+from hush.errors import BudgetError
+
+DOMAIN = hush.Domain({"age": 50, "sex": 2, "region": 8})
+PAIRS = hush.Workload.kway(DOMAIN, 2)
+
+
+def best_error(rho: float, rows: int, max_rows: int = 1) -> float:
+    """sqrt(2/pi) sigma mean(n_i) / N with sigma^2 = d m^2 / (2 rho)."""
+    return math.sqrt(2 / math.pi) * max_rows * math.sqrt(3 / (2 * rho)) * 20 / rows
+
+
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_adaptive_budgets_are_judged_by_one_way_tables_that_had_all_of_it(max_rows: int) -> None:
+    rho = 0.01
+    rows = best_error(rho, 1, max_rows)  # at so many rows the error is 100 % of the average cell
+    plan = hush.plan(PAIRS, hush.Budget(rho=rho), mechanism="aim", max_rows_per_unit=max_rows)
+    plan.check_useful(math.ceil(rows))
+    with pytest.raises(BudgetError, match=r"rho=0\.01 is too small .* one-way tables"):
+        plan.check_useful(math.floor(rows / 1.01))
+
+
+def test_the_message_states_a_budget_that_is_enough_and_hardly_more() -> None:
+    plan = hush.plan(PAIRS, hush.Budget(epsilon=0.01, delta=1e-9), mechanism="aim")
+    with pytest.raises(BudgetError) as refused:
+        plan.check_useful(1000)
+    share = int(re.search(r"would be ([\d,]+)%", str(refused.value))[1].replace(",", ""))  # type: ignore[index]
+    assert share == round(100 * best_error(float(plan.rho), 1000))
+    enough = float(re.search(r"at least epsilon=([\d.]+) at delta=1e-09", str(refused.value))[1])  # type: ignore[index]
+    plan.with_budget(hush.Budget(epsilon=enough * 1.001, delta=1e-9)).check_useful(1000)
+    with pytest.raises(BudgetError):
+        plan.with_budget(hush.Budget(epsilon=enough * 0.99, delta=1e-9)).check_useful(1000)
+
+
+@pytest.mark.parametrize("budget", [hush.Budget(rho=1e-5), hush.Budget(epsilon=1e-3)])
+def test_plans_with_known_errors_are_judged_by_their_best_table(budget: hush.Budget) -> None:
+    plan = hush.plan(hush.Workload.upto(DOMAIN, 2), budget)
+    errors = [
+        math.sqrt(2 / math.pi * variance) * term.queries
+        for term, variance in zip(plan.workload, plan.term_variances, strict=True)
+        if term.clique
+    ]
+    plan.check_useful(math.ceil(min(errors)))
+    with pytest.raises(BudgetError, match=r"too small .* at least (rho|epsilon)="):
+        plan.check_useful(math.floor(0.99 * min(errors)))
+
+
+def test_sums_other_than_counts_are_not_judged() -> None:
+    sums = hush.Workload.product(DOMAIN, {"age": hush.queries.prefix})
+    hush.plan(sums, hush.Budget(rho=1e-9)).check_useful(1)
+
+
+@pytest.mark.parametrize("rows", [0, -1, True, 2.5, "many"])
+def test_rows_are_a_number_of_rows(rows: object) -> None:
+    with pytest.raises(BudgetError, match="expected the number of rows"):
+        hush.plan(PAIRS, hush.Budget(rho=1.0), mechanism="aim").check_useful(rows)  # type: ignore[arg-type]
