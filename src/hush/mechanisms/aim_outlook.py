@@ -61,7 +61,7 @@ def _time(seconds: float) -> str:
     """A duration in one unit, rounded as roughly as it is known.
 
     >>> [_time(seconds) for seconds in (0.2, 14.2, 200.0, 9000.0)]
-    ['1 s', '14 s', '3 min', '2.5 h']
+    ['1 s', '14 s', '3.3 min', '2.5 h']
     """
     if seconds < 120:
         return f"{max(seconds, 1):.2g} s"

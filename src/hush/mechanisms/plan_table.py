@@ -128,8 +128,8 @@ def _privacy(plan: Plan) -> str:
     mu = zcdp.mu  # rounded down, as befits a budget
     if Fraction(mu) ** 2 < 2 * plan.rho:
         mu = math.nextafter(mu, math.inf)
-    whole = Fraction(plan.budget.rho) == plan.rho  # the budget as it was stated, to the last digit
-    spends = f"spends rho={shown_up(plan.budget.rho if whole else plan.rho)} of zCDP, the same as mu={shown_up(mu)} of Gaussian DP"
+    rho = plan.budget.rho if Fraction(plan.budget.rho) == plan.rho else plan.rho  # as it was stated, to the last digit
+    spends = f"spends rho={shown_up(rho)} of zCDP, the same as mu={shown_up(mu)} of Gaussian DP"
     if plan.budget.epsilon is not None:
         return f"{plan.budget}; {spends}"
     worth = f"epsilon={shown_up(zcdp.epsilon_at(delta))} at delta={number_text(delta)}"
