@@ -68,9 +68,6 @@ class AIM(AdaptiveMechanism):
     paper: bool = False
     tolerance: float = 0.1  # of the fits between rounds
     warm: bool = False
-    kappa: float = 0.0
-    gem: bool = False
-    theta: float = 1.0
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
@@ -166,11 +163,8 @@ class AIMRun:
         places = self._candidates(model)
         cliques = [self.pool.cliques[place] for place in places]
         law = session.law(self.measuring)
-        tables = on_grid(model.many(cliques))
         penalties = self._penalties(cliques, law.stddev)
-        if self.settings.kappa:
-            k = self.settings.kappa
-            penalties = np.array([np.minimum(MEAN_ABSOLUTE * law.stddev, k * tables[c]).sum() for c in cliques])
+        tables = on_grid(model.many(cliques))
         weights = self.pool.weights[places]
         number = len(session.rounds)
         pick, choice = session.select(
@@ -185,7 +179,7 @@ class AIMRun:
             tolerance=TOLERANCE if final else self.settings.tolerance,
         ).value
         moved = float(np.abs(fitted.counts(cliques[pick]) - tables[cliques[pick]]).sum())
-        annealed = not final and moved <= self.settings.theta * MEAN_ABSOLUTE * taken.stddev * taken.values.size
+        annealed = not final and moved <= MEAN_ABSOLUTE * taken.stddev * taken.values.size
         if annealed:
             self._anneal()
         session.ended(
