@@ -146,6 +146,39 @@ def test_supported_bounds_hold() -> None:
     assert failed.max() <= binom.isf(1e-6, 400, 0.1)
 
 
+def adaptive(random: np.random.Generator, tables: int, n: int) -> tuple[Array, Array]:
+    """Errors and standard deviations of tables that were measured where, and as well as, earlier noise suggested.
+
+    Choices go by how far the tables are off, and noise is halved where the last table taught little.
+    """
+    true, model = random.normal(scale=20.0, size=(tables, n)), np.zeros((tables, n))
+    precision, stddev, epsilon, left = np.zeros(tables), 20.0, 0.05, 0.02
+    while left > 0:
+        scores = np.abs(true - model).sum(axis=1) - math.sqrt(2 / math.pi) * stddev * n
+        t = int(np.argmax(epsilon / 2 * scores + random.gumbel(size=tables)))
+        before, own = model[t].copy(), stddev**-2
+        model[t] += own / (precision[t] + own) * (true[t] + random.normal(scale=stddev, size=n) - model[t])
+        precision[t] += own
+        left -= own / 2
+        if np.abs(model[t] - before).sum() <= math.sqrt(2 / math.pi) * stddev * n:
+            stddev, epsilon = stddev / 2, 2 * epsilon
+    measured = precision > 0
+    return (model - true)[measured], precision[measured] ** -0.5
+
+
+@pytest.mark.parametrize(("tables", "n"), [(2, 1), (5, 2), (5, 16)])
+def test_choices_by_earlier_noise_do_not_widen_errors(tables: int, n: int) -> None:
+    """Not proven, hence simulated: intervals of cells and bounds of tables, as if all had been chosen beforehand."""
+    random = np.random.Generator(np.random.PCG64(9))
+    runs = [adaptive(random, tables, n) for _ in range(1500)]
+    cells = np.concatenate([np.abs(errors)[:, 0] / sd for errors, sd in runs])
+    assert (cells > 1.96).sum() <= binom.isf(1e-6, len(cells), 0.05)
+    assert (cells > 0.75 * 1.96).sum() > binom.isf(1e-6, len(cells), 0.05)  # a quarter less would be seen
+    limit = l1_bounds.noise_l1(n, 1.0, 1.0, 0.05)
+    missed = np.concatenate([np.abs(errors).sum(axis=1) > limit * sd for errors, sd in runs])
+    assert missed.sum() <= binom.isf(1e-6, len(missed), 0.05)
+
+
 def test_measured_tables_are_supported_and_others_not() -> None:
     chosen, last = one_round(3, 1.0)
     held = bounds_of(noisy(0, [("a", "b")]), last, (chosen,))

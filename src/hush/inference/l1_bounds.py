@@ -19,6 +19,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MEAN = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 FEW = 64  # cells below which a second bound on the same table is not worth its share of the failure probability
+GRID_SHARE = 0.2  # of the failure probability of a supported table, for the bounds of sparse tables
 TOTAL_SHARE = 0.05  # of the failure probability, for the number of records
 CHOICE_SHARE = 0.5  # of the rest, for the exponential mechanism; the other part is for the noise of the chosen table
 
@@ -63,9 +64,9 @@ def supported(
     ||x - m||_1 = sum(x) + sum(m) - 2 sum min(x, m), and for every set S of k cells
     sum min(x, m) >= sum_S min(x, m) >= sum_S min(y, m) - sum_S e_+ >= sum_S min(y, m) - `top_noise`(k).
     The bound of `top_noise` holds for all sets at once, so S may be the best one for y and m. k runs through 0 and the
-    powers of two up to n/2, each with an equal part of half the failure probability: a union bound over a grid that is
-    fixed beforehand. Only cells that hold something cost anything, so sparse tables have far smaller bounds; k = 0 is
-    the trivial bound sum(x) + sum(m). Tables of fewer than 64 cells take k = 0 alone.
+    powers of two up to n/2, each with an equal part of a fifth of the failure probability: a union bound over a grid
+    that is fixed beforehand. Only cells that hold something cost anything, so sparse tables have far smaller bounds;
+    k = 0 is the trivial bound sum(x) + sum(m). Tables of fewer than 64 cells take k = 0 alone.
 
     The failure probability of `records` is not included.
 
@@ -73,11 +74,11 @@ def supported(
     """
     n, overlap = model.size, np.minimum(model, unbiased).ravel()
     grid = [2**j for j in range((n // 2).bit_length())] if n >= FEW and math.isfinite(records) else []
-    share = failure / 2 if grid else failure
-    found = [float(np.abs(model - unbiased).sum()) + noise_l1(n, variance, largest, share)]
+    own = GRID_SHARE * failure if grid else 0.0
+    found = [float(np.abs(model - unbiased).sum()) + noise_l1(n, variance, largest, failure - own)]
     held = records + float(model.sum())
     best = np.concatenate([[0.0], np.cumsum(np.maximum(np.sort(overlap)[::-1], 0.0))])
-    found += [held] + [held - 2 * (best[k] - top_noise(n, k, variance, largest, share / len(grid))) for k in grid]
+    found += [held] + [held - 2 * (best[k] - top_noise(n, k, variance, largest, own / len(grid))) for k in grid]
     return max(min(found), 0.0)
 
 

@@ -6,7 +6,9 @@ mechanism would have been likely to choose it.
 
 What is proven and what is not: given everything before a round, its choice and its noise are what the bounds take them
 for, so the unsupported bound of the last round holds as it stands. Supported bounds take the noisy tables as if they
-had been chosen beforehand, as the paper does; an adaptive mechanism chooses later ones by looking at earlier ones.
+had been chosen beforehand, as the paper does; an adaptive mechanism chooses later ones by looking at earlier ones. A
+table that noise has led astray is more likely to be measured again, so in simulations they fail less often for it.
+Noise is taken for Gaussian; in whole steps that are not small beside its standard deviation it is so only nearly.
 
 Reference: [AIM, sec. 5]; the one round of an unsupported table is that in `Scored`, never the best of several.
 """
