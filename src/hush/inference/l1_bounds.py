@@ -12,13 +12,13 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MEAN = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 FEW = 64  # cells below which a second bound on the same table is not worth its share of the failure probability
+STEPS = 100  # of Newton's method, at most
 GRID_SHARE = 0.2  # of the failure probability of a supported table, for the bounds of sparse tables
 TOTAL_SHARE = 0.05  # of the failure probability, for the number of records
 CHOICE_SHARE = 0.5  # of the rest, for the exponential mechanism; the other part is for the noise of the chosen table
@@ -160,11 +160,18 @@ def _quantile(failure: float) -> float:
 
 
 def _unfolded(mean: float) -> float:
-    """u >= 0 with E|u + z| = 2 phi(u) + u (2 Phi(u) - 1) = mean; 0 where the mean is below that of u = 0."""
+    """u >= 0 with E|u + z| = 2 phi(u) + u (2 Phi(u) - 1) = mean; 0 where the mean is below that of u = 0.
+
+    Newton's method from above: the function is convex, at least u, and its slope is 2 Phi(u) - 1, so no step goes below
+    the solution and wherever it stops is a bound.
+    """
     if mean <= MEAN:
         return 0.0
-
-    def gap(u: float) -> float:
-        return MEAN * math.exp(-u * u / 2) + u * float(2 * ndtr(u) - 1) - mean
-
-    return mean if gap(mean) <= 0 else float(brentq(gap, 0.0, mean))
+    u = mean
+    for _ in range(STEPS):
+        slope = float(2 * ndtr(u) - 1)
+        step = (MEAN * math.exp(-u * u / 2) + u * slope - mean) / slope
+        u -= max(step, 0.0)
+        if step <= 1e-12 * mean:
+            break
+    return u
