@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from hush.errors import WorkloadError
-from hush.mechanisms import aim, auto, direct, hdmm, matrix, residual
+from hush.mechanisms import aim, auto, direct, gaussian, hdmm, independent, matrix, mst, mwem, residual
 from hush.mechanisms.plan import Plan
 from hush.privacy.budget import Budget
 from hush.privacy.neighbours import Neighbours
@@ -26,6 +26,10 @@ PLANS: dict[str, Any] = {
     matrix.NAME: matrix.MatrixPlan,
     direct.NAME: direct.DirectPlan,
     aim.NAME: aim.AIMPlan,
+    independent.NAME: independent.IndependentPlan,
+    gaussian.NAME: gaussian.GaussianPlan,
+    mwem.NAME: mwem.MWEMPlan,
+    mst.NAME: mst.MSTPlan,
 }
 RELEASES: dict[str, Any] = {
     residual.NAME: residual.ResidualRelease,
@@ -33,6 +37,10 @@ RELEASES: dict[str, Any] = {
     matrix.NAME: matrix.MatrixRelease,
     direct.NAME: direct.DirectRelease,
     aim.NAME: aim.AIMRelease,
+    independent.NAME: independent.IndependentRelease,
+    gaussian.NAME: gaussian.GaussianRelease,
+    mwem.NAME: mwem.MWEMRelease,
+    mst.NAME: mst.MSTRelease,
 }
 MECHANISMS: dict[str, Callable[[str | Loss], Mechanism]] = {
     auto.NAME: lambda loss: auto.Auto(loss=loss),
@@ -41,6 +49,10 @@ MECHANISMS: dict[str, Callable[[str | Loss], Mechanism]] = {
     matrix.NAME: lambda loss: matrix.Matrix(loss=loss),
     direct.NAME: lambda loss: _for_rmse(direct.NAME, loss, direct.Direct()),
     aim.NAME: lambda loss: _for_rmse(aim.NAME, loss, aim.AIM()),
+    independent.NAME: lambda loss: _for_rmse(independent.NAME, loss, independent.Independent()),
+    gaussian.NAME: lambda loss: _for_rmse(gaussian.NAME, loss, gaussian.Gaussian()),
+    mwem.NAME: lambda loss: _for_rmse(mwem.NAME, loss, mwem.MWEM()),
+    mst.NAME: lambda loss: _for_rmse(mst.NAME, loss, mst.MST()),
 }
 
 

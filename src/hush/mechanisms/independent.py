@@ -1,0 +1,66 @@
+"""independent: every column by itself, as if none depended on another; a yardstick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hush.mechanisms.adaptive import AdaptiveMechanism, AdaptivePlan
+from hush.mechanisms.session import Session
+from hush.release.measured import MeasuredRelease
+from hush.workloads import Workload
+
+NAME = "independent"
+
+
+class IndependentRelease(MeasuredRelease):
+    """Noisy one-way tables, and the model in which columns are independent."""
+
+    mechanism = NAME
+
+
+@dataclass(frozen=True, kw_only=True)
+class Independent(AdaptiveMechanism):
+    """Measures all one-way tables with the same noise, sigma = sqrt(d / (2 rho)); the model is their product.
+
+    The workload is not looked at. Where the schema has rules, the model keeps them and is no product any more.
+
+    Privacy: rho-zCDP of the budget, d tables at rho / d each.
+    Reference: [AIM, sec. 4.1], with equal shares.
+
+    >>> import hush
+    >>> hush.plan(hush.Workload.kway(hush.Domain({"a": 2, "b": 3}), 2), hush.Budget(rho=0.5), mechanism=Independent())
+    Plan(independent, 1 tables, rho=0.5)
+    """
+
+    name: ClassVar[str] = NAME
+
+    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+        """What is measured."""
+        columns = len(plan.domain)
+        return [
+            ("Measures", f"the counts of each of {columns} columns, at rho = {float(plan.rho / columns):.3g} each"),
+            ("Model", "columns as if none depended on another; what is asked changes nothing"),
+        ]
+
+    def work(self, workload: Workload) -> str:
+        """Memory and time that releasing will take."""
+        return f"{len(workload.domain):,} noisy tables; about 1 s beside counting"
+
+    def run(self, session: Session, workload: Workload) -> None:
+        """All columns at once, unless a run that was stopped has them."""
+        columns = [(name,) for name in session.domain]
+        if not session.taken:
+            session.measure(columns, session.limit / len(columns), note=f"{NAME}: {len(columns)} columns")
+        session.fit()
+
+
+class IndependentPlan(AdaptivePlan):
+    """All one-way tables within a budget."""
+
+    mechanism = NAME
+    made_by = Independent
+    release_class = IndependentRelease
+
+
+Independent.plan_class = IndependentPlan

@@ -1,0 +1,157 @@
+"""mst: every column, then the pairs of columns of a maximum spanning tree, whatever the workload asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hush.domain import Clique, Domain
+from hush.graphical.fitting import fit_model
+from hush.graphical.junction_tree import JunctionTree
+from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
+from hush.mechanisms.aim import CELL_MB
+from hush.mechanisms.candidates import Candidates
+from hush.mechanisms.capacity import CapacityMechanism
+from hush.mechanisms.misfit_rounds import MisfitRounds
+from hush.mechanisms.misfit_scorer import on_grid
+from hush.mechanisms.session import Session
+from hush.privacy.account import used_up
+from hush.privacy.budget import Budget
+from hush.release.measured import MeasuredRelease
+from hush.schema import Schema
+from hush.workloads import Workload
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+NAME = "mst"
+THIRD = Fraction(1, 3)
+
+
+class MSTRelease(MeasuredRelease):
+    """Noisy tables of columns and of the pairs of a tree, and the model of them."""
+
+    mechanism = NAME
+
+
+@dataclass(frozen=True, kw_only=True)
+class MST(CapacityMechanism):
+    """A maximum spanning tree of pairs: what the columns are, and which two belong together, for any later question.
+
+    A third of the budget measures all columns. A third chooses d - 1 pairs as Kruskal's algorithm does: each time, of
+    the pairs that join two parts of the forest so far, one by the exponential mechanism with the score
+    ||M_ij(D) - M_ij(p)||_1, p being the model of the columns alone. A third measures those pairs. Pairs that would
+    take the model beyond `max_size_mb` are left out; what that saves is spent on the others.
+
+    Privacy: rho-zCDP of the budget, by the account's filter; one exponential mechanism for every pair chosen.
+    Reference: [MST, sec. 4]. Differs from [MST]: each pair is measured as soon as it is chosen, which changes no
+    probability, since all are scored against the model of the columns.
+    """
+
+    name: ClassVar[str] = NAME
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse a limit that the model of single columns does not keep."""
+        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb)
+
+    def check_table(self, workload: Workload, schema: Schema) -> None:
+        """Refuse a limit that the model of single columns and the schema's rules does not keep."""
+        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb, schema)
+
+    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+        """How the budget is shared out."""
+        d = len(plan.domain)
+        return [
+            (
+                "Measures",
+                f"{d:,} columns and {d - 1:,} pairs of them, whatever is asked, by a third of the budget each",
+            ),
+            ("Chooses", f"the pairs, by a third of the budget; the model takes at most {self.limit_mb:g} MB"),
+        ]
+
+    def work(self, workload: Workload) -> str:
+        """Memory and time that releasing will take."""
+        d = len(workload.domain)
+        return f"the counts of {d * (d - 1) // 2:,} pairs, one fit of a model of at most {self.limit_mb:g} MB"
+
+    def run(self, session: Session, workload: Workload) -> None:
+        """Columns, then pairs one by one, or what is left of a run that was stopped."""
+        columns = [(name,) for name in session.domain]
+        pairs: tuple[Clique, ...] = tuple(combinations(session.domain.attributes, 2))
+        if not session.taken:
+            cost = (THIRD if pairs else 1) * session.limit / len(columns)
+            session.measure(columns, cost, note=f"{NAME}: {len(columns)} columns")
+        rounds = MisfitRounds(session, Candidates(pairs, np.ones(len(pairs))), NAME)
+        if not used_up(session.remaining, session.limit):
+            self._tree(rounds)
+        session.scored = rounds.last.scored(session.fit().value) if pairs else None
+
+    def _tree(self, rounds: MisfitRounds) -> None:
+        """Pairs until none is left that joins two parts, the last of d - 1 with all that remains of the budget."""
+        session, pool = rounds.session, rounds.pool
+        singles = [one.measurement() for one in session.taken if len(one.clique) == 1]
+        model = fit_model(session.domain, singles, constraints=session.constraints).value
+        tables = on_grid(model.many(pool.cliques))
+        edges: list[Clique] = list(dict.fromkeys(one.clique for one in session.taken if len(one.clique) == 2))
+        most = len(session.domain) - 1
+        share = min(THIRD * session.limit / most, session.remaining / (2 * max(most - len(edges), 1)))
+        while len(edges) < most:
+            sizes = self._sizes(session, edges, pool.cliques)
+            places = np.flatnonzero(sizes <= self.limit_mb)
+            if not len(places):
+                break
+            last = len(edges) == most - 1
+            none = np.zeros(len(places))
+            played = rounds.play(
+                places, tables, none, sizes[places], choosing=share, measuring=None if last else share
+            )  # fmt: skip
+            edges.append(played.clique)
+        if not used_up(session.remaining, session.limit):
+            again: list[Clique] = edges or [(name,) for name in session.domain]
+            session.measure(again, session.remaining / len(again), note=f"{NAME}: {len(again)} tables once more")
+
+    def _sizes(self, session: Session, edges: Sequence[Clique], pairs: Sequence[Clique]) -> Floats:
+        """The size of the model with each pair, infinite for pairs that join nothing.
+
+        A pair of two parts which nothing links, no rule either, adds its own table in place of the columns that stood
+        alone.
+        """
+        domain = session.domain
+        parts = _parts(domain, edges)
+        linked = _parts(domain, session.cliques)
+        members = Counter(linked.values())
+        tree = JunctionTree.build(domain, session.cliques)
+        sizes = np.full(len(pairs), np.inf)
+        for place, (one, other) in enumerate(pairs):
+            if parts[one] == parts[other]:
+                continue
+            if linked[one] == linked[other]:
+                sizes[place] = self.sizes_mb(domain, session.cliques, [(one, other)], tree)[0]
+            else:
+                alone = sum(domain[name] for name in (one, other) if members[linked[name]] == 1)
+                sizes[place] = CELL_MB * (tree.cells + domain.size((one, other)) - alone)
+        return sizes
+
+
+class MSTPlan(AdaptivePlan):
+    """MST within a budget."""
+
+    mechanism = NAME
+    made_by = MST
+    release_class = MSTRelease
+
+
+MST.plan_class = MSTPlan
+
+
+def _parts(domain: Domain, cliques: Iterable[Clique]) -> dict[str, str]:
+    """For every attribute the name of the part of the graph that it is in."""
+    part = {name: name for name in domain}
+    for clique in cliques:
+        joined = {part[name] for name in clique}
+        part = {name: min(joined) if own in joined else own for name, own in part.items()}
+    return part

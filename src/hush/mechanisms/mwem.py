@@ -1,0 +1,142 @@
+"""mwem: starts from nothing and measures, round by round, the asked table that the model answers worst."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from hush.domain import Clique
+from hush.errors import BudgetError, SizeError, WorkloadError, shown
+from hush.mechanisms.adaptive import AdaptivePlan
+from hush.mechanisms.candidates import Candidates
+from hush.mechanisms.capacity import CapacityMechanism
+from hush.mechanisms.misfit_rounds import MisfitRounds
+from hush.mechanisms.misfit_scorer import on_grid
+from hush.mechanisms.session import Session
+from hush.privacy.account import used_up
+from hush.privacy.budget import Budget
+from hush.release.measured import MeasuredRelease
+from hush.schema import Schema
+from hush.workloads import Workload
+
+NAME = "mwem"
+COUNT_SHARE = Fraction(1, 100)  # of the budget, for the number of rows
+LOOSE = 0.1  # how near the fits between rounds go, in standard deviations
+
+
+class MWEMRelease(MeasuredRelease):
+    """Noisy tables of the workload chosen by MWEM, and the model of them."""
+
+    mechanism = NAME
+
+
+@dataclass(frozen=True, kw_only=True)
+class MWEM(CapacityMechanism):
+    """Multiplicative weights with the exponential mechanism, its model fitted to all tables so far (MWEM+PGM).
+
+    Starts from the uniform distribution. Each of T rounds chooses a table of the workload by the exponential mechanism
+    with the score ||M_r(D) - M_r(p)||_1 - n_r, measures it, and fits again; rho / T a round, half for choosing and
+    half for measuring: epsilon = 2 sqrt(rho / T), sigma = sqrt(T / rho). Tables that would take the model beyond
+    `max_size_mb` are left out.
+
+    `rounds` is T. By default it is the number of columns that the workload asks for, or that of its tables where they
+    are fewer: known beforehand, and enough for every column to be seen. A T that was tuned on the data is not private.
+
+    Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
+    Reference: [MWEM, Fig. 1]; [AIM, Alg. 1]. Differs from [AIM]: the number of rows, which the printed algorithm takes
+    as known, is measured first with a hundredth of the budget; the size of the model is limited.
+
+    >>> import hush
+    >>> MWEM().planned_rounds(hush.Workload.kway(hush.Domain({"a": 2, "b": 3, "c": 2, "d": 2}), 2))
+    4
+    """
+
+    name: ClassVar[str] = NAME
+
+    rounds: int | None = None
+
+    def planned_rounds(self, workload: Workload) -> int:
+        """T: how many rounds share the budget."""
+        asked = {name for clique in workload.cliques for name in clique}
+        return self.rounds or min(len(asked), len(tables_of(workload)))
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse a T that is no number of rounds, and a limit that no table of the workload keeps."""
+        if self.rounds is not None and (type(self.rounds) is not int or self.rounds < 1):
+            raise BudgetError(f"rounds={shown(self.rounds)}: expected a whole number of at least 1")
+        self._check_capacity(workload, [])
+
+    def check_table(self, workload: Workload, schema: Schema) -> None:
+        """Refuse a limit that no table of the workload keeps together with the schema's rules."""
+        self._check_capacity(workload, [one.clique for one in schema.constraints])
+
+    def _check_capacity(self, workload: Workload, rules: list[Clique]) -> None:
+        tables = tables_of(workload)
+        if not tables:
+            raise WorkloadError("the workload asks for the total alone, and there is nothing to choose; use 'residual'")
+        if self.sizes_mb(workload.domain, rules, tables).min() > self.limit_mb:
+            least = min(tables, key=workload.domain.size)
+            raise SizeError(
+                f"no table of the workload keeps the model within max_size_mb = {self.limit_mb:g}, not even that over "
+                f"{', '.join(least)}; raise max_size_mb, coarsen large columns or ask for smaller tables"
+            )
+
+    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+        """How the budget is shared out."""
+        rounds, tables = self.planned_rounds(plan.workload), len(tables_of(plan.workload))
+        each = float((1 - COUNT_SHARE) * plan.rho / rounds)
+        return [
+            ("Measures", f"{rounds:,} of {tables:,} tables, one a round, at rho = {each:.3g} a round"),
+            ("Model", f"of at most {self.limit_mb:g} MB; columns in no chosen table stay uniform"),
+        ]
+
+    def work(self, workload: Workload) -> str:
+        """Memory and time that releasing will take."""
+        return f"{self.planned_rounds(workload):,} fits of models of at most {self.limit_mb:g} MB"
+
+    def run(self, session: Session, workload: Workload) -> None:
+        """All rounds, or those that are left of a run that was stopped."""
+        if not session.taken:
+            session.measure([()], COUNT_SHARE * session.limit, note=f"{NAME}: number of rows")
+        cliques = tables_of(workload)
+        rounds = MisfitRounds(session, Candidates(cliques, np.ones(len(cliques))), NAME)
+        share = (1 - COUNT_SHARE) * session.limit / self.planned_rounds(workload)
+        while not used_up(session.remaining, session.limit):
+            self._round(rounds, share)
+        session.scored = rounds.last.scored(session.fit().value)
+
+    def _round(self, rounds: MisfitRounds, share: Fraction) -> None:
+        """Fit, choose and measure; the last round, known by what is left, spends all of it."""
+        session, pool = rounds.session, rounds.pool
+        model = session.fit(tolerance=LOOSE).value
+        sizes = self.sizes_mb(session.domain, session.cliques, pool.cliques, model.tree)
+        places = np.flatnonzero(sizes <= self.limit_mb)
+        cliques = [pool.cliques[place] for place in places]
+        final = session.remaining < 2 * share
+        rounds.play(
+            places,
+            on_grid(model.many(cliques)),
+            np.array([float(session.domain.size(own)) for own in cliques]),
+            sizes[places],
+            choosing=(session.remaining if final else share) / 2,
+            measuring=None if final else share / 2,
+        )
+
+
+class MWEMPlan(AdaptivePlan):
+    """MWEM for a workload and a budget."""
+
+    mechanism = NAME
+    made_by = MWEM
+    release_class = MWEMRelease
+
+
+MWEM.plan_class = MWEMPlan
+
+
+def tables_of(workload: Workload) -> tuple[Clique, ...]:
+    """The tables that a workload asks for, each once and without that of the total."""
+    return tuple(dict.fromkeys(workload.domain.clique(clique) for clique in workload.cliques if clique))

@@ -1,0 +1,253 @@
+"""What every adaptive mechanism owes: its budget and no more, nothing beside the gate, files, resuming, rows."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hush
+from hush import Budget, Domain, Ledger, Neighbours, Workload
+from hush.constraints import Constraint
+from hush.errors import BudgetError, DataError, InterruptedRelease, WorkloadError
+from hush.mechanisms import MST, MWEM, Independent
+from hush.mechanisms.adaptive import AdaptiveMechanism
+from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
+from hush.release.measured import MeasuredRelease
+from hush.schema import Schema, Unit
+from hush.testing import TinyTable, check_replay, neighbours_of
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
+ROWS = [(0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1)]
+TABLE = TinyTable(DOMAIN, ROWS)
+WORKLOAD = Workload.upto(DOMAIN, 2)
+BUDGET = Budget(rho=0.4)
+EXACT = Budget(rho=800.0)  # noise so small that every draw is zero with all but vanishing probability
+MECHANISMS: dict[str, AdaptiveMechanism] = {
+    "independent": Independent(),
+    "mwem": MWEM(),
+    "mwem, 5 rounds": MWEM(rounds=5),
+    "mst": MST(),
+    "mst, one pair fits": MST(max_size_mb=6.5e-5),
+}
+EVERY = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+
+
+def released(mechanism: AdaptiveMechanism, table: Any = TABLE, budget: Budget = BUDGET, **how: Any) -> MeasuredRelease:
+    return mechanism.plan(WORKLOAD, budget).release(table, **how)
+
+
+def spent(event: object) -> Fraction:
+    """zCDP recomputed from what was done, by nothing but Delta^2 / (2 sigma^2) and epsilon^2 / 8."""
+    total = Fraction(0)
+    for part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
+        if isinstance(part, SelectionEvent):
+            total += count * part.epsilon**2 / 8
+        else:
+            assert isinstance(part, GaussianEvent)
+            total += count * part.sensitivity_l2_squared / (2 * part.variance)
+    return total
+
+
+def check_spent(release: MeasuredRelease, budget: Budget) -> None:
+    total = spent(release.statement.event)
+    assert total <= Fraction(budget.rho)
+    assert total >= Fraction(budget.rho) * (1 - Fraction(1, 2**30))
+
+
+@EVERY
+@pytest.mark.parametrize("budget", [BUDGET, Budget(epsilon=1.0, delta=1e-9), Budget(rho=1e-7)], ids=str)
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_all_of_the_budget_is_spent_and_no_more(
+    mechanism: AdaptiveMechanism, budget: Budget, relation: Neighbours, tmp_path: Path
+) -> None:
+    plan = mechanism.plan(WORKLOAD, budget, neighbours=relation)
+    release = plan.release(TABLE, ledger=tmp_path / "budget.db")
+    check_spent(release, budget)
+    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(release.statement.event)
+    assert plan.rho == Fraction(budget.rho)
+    assert release.complete
+    assert release.contradiction() is None
+
+
+@EVERY
+def test_units_of_several_rows_are_paid_for(mechanism: AdaptiveMechanism) -> None:
+    table = TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=3), units=[1, 1, 1, 1, 2, 3])
+    release = mechanism.plan(WORKLOAD, BUDGET, max_rows_per_unit=3).release(table)
+    check_spent(release, BUDGET)
+    assert release.taken[0].stddev == pytest.approx(3 * released(mechanism).taken[0].stddev, rel=1e-6)
+
+
+@EVERY
+def test_replay_finds_nothing_beside_the_gate(mechanism: AdaptiveMechanism, tmp_path: Path) -> None:
+    def run(table: TinyTable) -> object:
+        release = released(mechanism, table)
+        release.save(tmp_path / "x.hush")
+        return {
+            "file": tmp_path / "x.hush",
+            "rounds": release.rounds,
+            "table": str(release.marginal("a", "b")),
+            "bounds": str(release.error_bounds()),
+            "sql": str(release.sql("SELECT COUNT(*) FROM t WHERE a = 1")),
+        }
+
+    others = [TinyTable(DOMAIN, ROWS[1:]), TinyTable(DOMAIN, [*ROWS, (0, 2, 1)]), TinyTable(DOMAIN, [*ROWS, ROWS[0]])]
+    assert check_replay(run, TABLE, others) == 3
+
+
+@EVERY
+def test_every_neighbour_is_within_what_was_charged(mechanism: AdaptiveMechanism) -> None:
+    def run(table: TinyTable) -> object:
+        return [one.values for one in released(mechanism, table).taken]
+
+    empty = TinyTable(DOMAIN, [])
+    assert check_replay(run, TABLE, neighbours_of(TABLE)) == len(ROWS) + DOMAIN.size()
+    assert check_replay(run, empty, neighbours_of(empty)) == DOMAIN.size()
+
+
+@EVERY
+def test_files_hold_the_release(mechanism: AdaptiveMechanism, tmp_path: Path) -> None:
+    plan = mechanism.plan(WORKLOAD, BUDGET)
+    plan.save(tmp_path / "plan.hush")
+    loaded_plan = hush.load(tmp_path / "plan.hush")
+    assert loaded_plan.strategy == mechanism  # type: ignore[union-attr]
+    release = loaded_plan.release(TABLE)  # type: ignore[union-attr]
+    release.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    assert isinstance(loaded, type(release))
+    assert loaded.rounds == release.rounds
+    for clique in [("a",), ("c", "b"), ("a", "b", "c")]:
+        np.testing.assert_allclose(loaded.counts(clique), release.counts(clique), rtol=1e-9, atol=1e-9)
+        ours, theirs = release.error_bound(*clique), loaded.error_bound(*clique)
+        assert (ours.kind, ours.bound) == (theirs.kind, pytest.approx(theirs.bound, nan_ok=True))
+
+
+class Stopping(TinyTable):
+    """A table that is interrupted from the keyboard at one of its reads."""
+
+    left = 10**9
+
+    def counts(self, cliques: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return super().counts(cliques)
+
+
+@EVERY
+def test_a_stopped_run_is_gone_on_with_from_what_was_taken(mechanism: AdaptiveMechanism, tmp_path: Path) -> None:
+    plan = mechanism.plan(WORKLOAD, BUDGET)
+    stops = 0
+    for reads in range(1, 8):
+        ledger = tmp_path / f"{reads}.db"
+        table = Stopping(DOMAIN, ROWS)
+        table.left = reads
+        try:
+            plan.release(table, ledger=ledger)
+            break
+        except InterruptedRelease as stopped:
+            stops += 1
+            partial = stopped.release
+        partial.save(tmp_path / "part.hush")
+        partial = hush.load(tmp_path / "part.hush")
+        before = len(partial.taken)
+        whole = plan.release(TABLE, ledger=ledger, resume=partial)
+        assert [one.clique for one in whole.taken[:before]] == [one.clique for one in partial.taken]
+        for ours, theirs in zip(whole.taken, partial.taken, strict=False):
+            np.testing.assert_array_equal(ours.values, theirs.values)
+        check_spent(whole, BUDGET)
+        assert Ledger.open(ledger).total.rho == spent(whole.statement.event)
+    assert stops >= (0 if isinstance(mechanism, Independent) else 1)
+
+
+@EVERY
+def test_a_run_that_was_stopped_after_its_last_table_measures_nothing_more(mechanism: AdaptiveMechanism) -> None:
+    plan = mechanism.plan(WORKLOAD, BUDGET)
+
+    def stop(played: object, share: float) -> None:
+        if share > 1 - 1e-9:
+            raise KeyboardInterrupt
+
+    try:
+        plan.release(TABLE, progress=lambda share: stop(None, share))
+    except InterruptedRelease as stopped:
+        partial = stopped.release
+    whole = plan.release(TABLE, resume=partial)
+    assert len(whole.taken) == len(partial.taken)
+    assert whole.complete
+
+
+@EVERY
+def test_with_next_to_no_noise_measured_tables_come_back(mechanism: AdaptiveMechanism) -> None:
+    release = released(mechanism, budget=EXACT)
+    model = release.model()
+    for one in release.taken:
+        exact = TABLE.counts([one.clique])[one.clique]
+        np.testing.assert_allclose(release.counts(one.clique), exact, atol=0.5)
+        np.testing.assert_allclose(model.tables([one.clique])[one.clique], exact, atol=0.2)
+
+
+@EVERY
+def test_rows_keep_the_domain_and_the_seed(mechanism: AdaptiveMechanism) -> None:
+    release = released(mechanism, budget=EXACT)
+    rows = release.synthesize(rows=50, seed=3)
+    assert rows.num_rows == 50
+    assert rows.column_names == list(DOMAIN)
+    for name in DOMAIN:
+        assert set(rows[name].to_pylist()) <= set(range(DOMAIN[name]))
+    assert rows.equals(release.synthesize(rows=50, seed=3))
+
+
+class Ruled(TinyTable):
+    """A table whose schema forbids a = 0 together with b = 2."""
+
+    @property
+    def schema(self) -> Schema:
+        plain = super().schema
+        return Schema(plain.columns, unit=plain.unit, constraints=[Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])])
+
+
+@EVERY
+def test_rules_of_the_schema_hold(mechanism: AdaptiveMechanism) -> None:
+    release = mechanism.plan(WORKLOAD, BUDGET).release(Ruled(DOMAIN, ROWS))
+    check_spent(release, BUDGET)
+    assert release.model().tables([("a", "b")])[("a", "b")][0, 2] == 0
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("workload", "budget", "error", "word"),
+    [
+        (WORKLOAD, Budget(epsilon=1.0), BudgetError, "delta"),
+        (Workload.product(DOMAIN, {"b": hush.queries.prefix}), BUDGET, WorkloadError, "marginals"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    mechanism: AdaptiveMechanism, workload: Workload, budget: Budget, error: type, word: str
+) -> None:
+    with pytest.raises(error, match=word):
+        mechanism.plan(workload, budget)
+
+
+@EVERY
+def test_a_table_of_another_domain_is_refused_before_any_charge(mechanism: AdaptiveMechanism, tmp_path: Path) -> None:
+    other = TinyTable(Domain({"a": 2, "b": 4, "c": 2}), ROWS)
+    with pytest.raises(DataError, match="4"):
+        mechanism.plan(WORKLOAD, BUDGET).release(other, ledger=tmp_path / "budget.db")
+    assert not (tmp_path / "budget.db").exists()
+    assert other.reads == 0
+
+
+@EVERY
+def test_plans_say_what_they_do(mechanism: AdaptiveMechanism) -> None:
+    plan = mechanism.plan(WORKLOAD, BUDGET)
+    assert mechanism.name in str(plan)
+    assert "not known" not in plan.work
+    assert all(name and text for name, text in plan.facts())
+
+
+def test_seeded_runs_are_stamped() -> None:
+    release = released(MST(), entropy=NotPrivateEntropy(1))
+    assert "NOT PRIVATE" in repr(release)

@@ -1,0 +1,126 @@
+import math
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import hush
+from hush import Budget, Domain, Workload
+from hush.errors import SizeError
+from hush.mechanisms import MST
+from hush.mechanisms.misfit_scorer import MisfitScorer, on_grid
+from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
+from hush.privacy.neighbours import Neighbours
+from hush.privacy.selection import ExponentialMechanism
+from hush.testing import TinyTable, neighbours_of
+from hush.testing.divergence import check_selection_privacy
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 4})
+WORKLOAD = Workload.kway(DOMAIN, 3)
+PAIRS = tuple(combinations(DOMAIN.attributes, 2))
+ROWS = [(i % 2, (i % 2) + (i % 5 == 0), (i // 2) % 2, 2 * ((i // 2) % 2) + (i % 7 == 0)) for i in range(200)]
+TABLE = TinyTable(DOMAIN, ROWS)  # a goes with b, c goes with d
+
+
+def is_forest(edges: list[tuple[str, ...]]) -> bool:
+    part = {name: name for name in DOMAIN}
+    for one, other in edges:
+        if part[one] == part[other]:
+            return False
+        old = part[other]
+        part = {name: part[one] if own == old else own for name, own in part.items()}
+    return True
+
+
+def test_thirds_of_the_budget() -> None:
+    rho = 0.3
+    event = MST().plan(WORKLOAD, Budget(rho=rho)).release(TABLE).statement.event
+    assert isinstance(event, ComposedEvent)
+    found: Counter[str] = Counter()
+    for part, count in event.parts:
+        if isinstance(part, SelectionEvent):
+            found["choosing"] += count
+            assert float(part.cost.rho) == pytest.approx(rho / 9, rel=1e-6)  # type: ignore[arg-type]
+        elif isinstance(part, GaussianEvent):
+            column = float(part.variance) == pytest.approx(4 / (2 * rho / 3), rel=1e-6)
+            found["column" if column else "pair"] += count
+            assert column or float(part.variance) == pytest.approx(3 / (2 * rho / 3), rel=1e-6)
+    assert found == {"choosing": 3, "column": 4, "pair": 3}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_chosen_pairs_are_a_spanning_tree(seed: int) -> None:
+    release = MST().plan(WORKLOAD, Budget(rho=0.01)).release(TABLE, entropy=NotPrivateEntropy(seed))
+    edges = [played.clique for played in release.rounds]
+    assert len(edges) == 3
+    assert is_forest(edges)
+    assert [one.clique for one in release.taken] == [("a",), ("b",), ("c",), ("d",), *edges]
+
+
+def test_with_budget_the_tree_is_the_largest() -> None:
+    release = MST().plan(WORKLOAD, Budget(rho=1e4)).release(TABLE)
+    assert {played.clique for played in release.rounds[:2]} == {("a", "b"), ("c", "d")}
+    exact, model = TABLE.counts(PAIRS), release.model().tables(PAIRS)
+    for own in [("a", "b"), ("c", "d")]:
+        np.testing.assert_allclose(model[own], exact[own], atol=0.5)
+
+
+def test_what_is_asked_changes_nothing() -> None:
+    one, other = (
+        MST().plan(workload, Budget(rho=1.0)).release(TABLE, entropy=NotPrivateEntropy(3))
+        for workload in (WORKLOAD, Workload.marginals(DOMAIN, [("a",)]))
+    )
+    assert one.rounds == other.rounds
+    np.testing.assert_array_equal(one.taken[-1].values, other.taken[-1].values)
+
+
+def test_choices_are_as_private_as_they_are_charged_for() -> None:
+    small = TinyTable(DOMAIN, ROWS[:4])
+    model = {own: np.full(DOMAIN.sizes(own), 3.7 / DOMAIN.size(own)) for own in PAIRS}
+    scorer = MisfitScorer(PAIRS, on_grid(model), np.ones(6), np.zeros(6))
+    ratio = check_selection_privacy(
+        ExponentialMechanism.for_rho(0.1),
+        lambda table: scorer.scores(table.counts(PAIRS), max_rows=1, neighbours=Neighbours.ADD_REMOVE),
+        small,
+        list(neighbours_of(small))[::5],
+    )
+    assert 0 < ratio <= 1
+
+
+def test_bounds_of_pairs_hold() -> None:
+    release = MST().plan(WORKLOAD, Budget(rho=20.0)).release(TABLE, entropy=NotPrivateEntropy(4))
+    exact, model = TABLE.counts(PAIRS), release.model().tables(PAIRS)
+    for own in PAIRS:
+        bound = release.error_bound(*own)
+        assert bound.kind in ("supported", "unsupported")
+        assert np.abs(exact[own] - model[own]).sum() <= bound.bound
+
+
+def test_pairs_that_are_too_large_are_left_out_and_their_budget_goes_to_the_others() -> None:
+    limit = 8e-6 * 16  # a x b and c, d alone: 12; with c x d: 14; b x d alone takes 12 + 4
+    release = MST(max_size_mb=limit).plan(WORKLOAD, Budget(rho=1e3)).release(TABLE)
+    edges = [played.clique for played in release.rounds]
+    assert is_forest(edges)
+    assert 0 < len(edges) < 3
+    assert release.fitted is not None
+    assert release.fitted.value.size_mb <= limit
+    again = [one for one in release.taken if one.clique in edges]
+    assert len(again) == 2 * len(edges)
+
+
+def test_tables_of_one_column_get_all_of_the_budget() -> None:
+    domain = Domain({"a": 5})
+    table = TinyTable(domain, [(1,), (2,)])
+    release = MST().plan(Workload.kway(domain, 1), Budget(rho=0.5)).release(table)
+    assert [one.stddev for one in release.taken] == pytest.approx([1.0], rel=1e-6)
+    assert release.scored is None
+
+
+def test_too_small_a_limit_is_refused() -> None:
+    with pytest.raises(SizeError, match="starts with"):
+        MST(max_size_mb=8e-6).plan(WORKLOAD, Budget(rho=1.0))
+    plan = hush.plan(WORKLOAD, Budget(rho=1.0), mechanism="mst")
+    assert plan.mechanism == "mst"
+    assert math.isnan(plan.term_variances[0])
