@@ -4,11 +4,14 @@ A table inside a measured one is *supported*: its noisy values say how far the m
 could have been chosen for measuring and was not is *unsupported*: had the model been far off there, the exponential
 mechanism would have been likely to choose it.
 
-What is proven and what is not: given everything before a round, its choice and its noise are what the bounds take them
-for, so the unsupported bound of the last round holds as it stands. Supported bounds take the noisy tables as if they
-had been chosen beforehand, as the paper does; an adaptive mechanism chooses later ones by looking at earlier ones. A
-table that noise has led astray is more likely to be measured again, so in simulations they fail less often for it.
-Noise is taken for Gaussian; in whole steps that are not small beside its standard deviation it is so only nearly.
+What is proven: given everything before a round, its choice and its noise are what the bound of the round takes them
+for, so it holds for all candidates of the final round, which is known to be the final one before it starts.
+
+What is not: a table that was too large for the final round has the bound of an earlier one, and which one that is
+depends on later noise. Supported bounds take the noisy tables as if they had been chosen beforehand, as the paper does,
+while an adaptive mechanism chooses by earlier noise. Whether a table is supported depends on noise too; strictly, the
+failure probabilities of both kinds add up. In simulations all fail less often than they say, for a table that noise has
+led astray is more likely to be measured again. Noise is taken for Gaussian; in whole steps it is so only nearly.
 
 Reference: [AIM, sec. 5]; the one round of an unsupported table is that in `Scored`, never the best of several.
 """
