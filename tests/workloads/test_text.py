@@ -51,3 +51,11 @@ def test_texts_describe_workloads(text: str, expected: Workload) -> None:
 def test_texts_that_say_nothing_are_refused(text: str, message: str) -> None:
     with pytest.raises(HushError, match=message):
         parse_workload(DOMAIN, text)
+
+
+def test_skewed_workloads_are_named_by_their_seed() -> None:
+    domain = Domain({name: 3 for name in "abcdef"})
+    assert parse_workload(domain, "skewed 7") == Workload.skewed(domain, 3, 256, seed=7)
+    assert parse_workload(domain, "skewed 7") != parse_workload(domain, "skewed 8")
+    with pytest.raises(WorkloadError):
+        parse_workload(domain, "skewed -1")

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 import hush
 from hush.errors import BudgetError, WorkloadError
 
+if TYPE_CHECKING:
+    from hush.mechanisms.registry import Mechanism
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
-WORKLOAD_HELP = "What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'age,sex; race', 'age:prefix'."
-MECHANISM_HELP = "One of auto, residual, hdmm, matrix, direct; auto compares them by predicted error."
+WORKLOAD_HELP = (
+    "What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'skewed 1', 'age,sex; race', 'age:prefix'."
+)
+MECHANISM_HELP = "One of {names}; auto compares those whose errors are known beforehand. See `hush mechanisms`."
 
 
 class Whole(click.ParamType[int]):
@@ -29,6 +34,56 @@ class Whole(click.ParamType[int]):
         if not (text.isascii() and text.isdigit() and len(text) <= 18):
             self.fail(f"{value!r}: expected a whole number of at least 0, in digits, such as 10000", param, ctx)
         return int(text)
+
+
+class MechanismOption(click.Option):
+    """--mechanism; its help names what the registry has when it is shown, for to know it earlier is to load it."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The option and its help."""
+        from hush.mechanisms.registry import MECHANISMS
+
+        self.help = MECHANISM_HELP.format(names=", ".join(MECHANISMS))
+        return super().get_help_record(ctx)
+
+
+def mechanism_options(command: Command) -> Command:
+    """--mechanism, --loss, --preset, --max-size-mb."""
+    for option in (
+        click.option(
+            "--max-size-mb",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Largest model that may be measured for, in megabytes; in place of a preset.",
+        ),
+        click.option("--preset", help="How large a model may be measured for: fast, balanced or best."),
+        click.option(
+            "--loss",
+            type=click.Choice(["rmse", "maxvar"]),
+            default="rmse",
+            show_default=True,
+            help="What to make small.",
+        ),
+        click.option("--mechanism", cls=MechanismOption, default="auto", show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
+def stated_mechanism(name: str, loss: str, preset: str | None, max_size_mb: float | None) -> Mechanism:
+    """The mechanism of the options; settings that it does not have are refused."""
+    from dataclasses import replace
+
+    from hush.mechanisms.registry import MECHANISMS, mechanism_of
+
+    made = mechanism_of(name, loss)
+    given = {key: value for key, value in (("preset", preset), ("max_size_mb", max_size_mb)) if value is not None}
+    for key in given:
+        able = [other for other, maker in MECHANISMS.items() if hasattr(maker("rmse"), key)]
+        if name not in able:
+            raise click.UsageError(
+                f"--{key.replace('_', '-')} is a setting of {', '.join(able)}; {name} does not have it, so leave it out"
+            )
+    return replace(made, **given) if given else made  # type: ignore[type-var]
 
 
 def workload_options(command: Command) -> Command:

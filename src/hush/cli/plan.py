@@ -9,10 +9,11 @@ import click
 
 import hush
 from hush.cli.options import (
-    MECHANISM_HELP,
     PATH,
     budget_options,
+    mechanism_options,
     stated_budget,
+    stated_mechanism,
     stated_workload,
     workload_options,
 )
@@ -28,14 +29,15 @@ if TYPE_CHECKING:
 @click.argument("schema", type=PATH)
 @workload_options
 @budget_options
-@click.option("--mechanism", default="auto", show_default=True, help=MECHANISM_HELP)
-@click.option(
-    "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to make small."
-)
+@mechanism_options
 @click.option(
     "--target-error", type=float, help="Find the smallest budget that reaches this RMSE (or, with maxvar, error)."
 )
-@click.option("--rows", type=int, help="Expected number of rows: shows errors relative to a uniform table.")
+@click.option(
+    "--rows",
+    type=int,
+    help="Expected number of rows: shows errors relative to a uniform table, and refuses a budget too small for them.",
+)
 @click.option("-o", "--output", type=PATH, help="Save the plan to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def plan(
@@ -48,6 +50,8 @@ def plan(
     mu: float | None,
     mechanism: str,
     loss: str,
+    preset: str | None,
+    max_size_mb: float | None,
     target_error: float | None,
     rows: int | None,
     output: Path | None,
@@ -61,6 +65,7 @@ def plan(
     from rich.text import Text
 
     from hush.mechanisms.plan_table import print_plan
+    from hush.mechanisms.usefulness import check_rows
     from hush.privacy.budget import number_text
     from hush.privacy.rational import shown_up
 
@@ -68,17 +73,19 @@ def plan(
         check_output(output, force=force, inputs=[schema, workload_sql])
     found = hush.Schema.load(schema)
     asked = stated_workload(found, workload, workload_sql)
-    if rows is not None and rows < 1:
-        raise BudgetError(f"rows={rows}: expected the number of rows you expect, at least 1")
+    if rows is not None:
+        check_rows(rows)
     made: Plan
     if target_error is None:
         budget = stated_budget(epsilon, delta, rho, mu)
-        made = hush.plan(asked, budget, mechanism, loss, max_rows_per_unit=found.unit.max_rows)
+        chosen = stated_mechanism(mechanism, loss, preset, max_size_mb)
+        made = hush.plan(asked, budget, chosen, max_rows_per_unit=found.unit.max_rows)
     else:
         if (epsilon, rho, mu) != (None, None, None):
             raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
         if mechanism not in ("auto", "residual"):
             raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {mechanism} out")
+        stated_mechanism("residual", loss, preset, max_size_mb)
         made = hush.plan_for_error(asked, target_error, loss, max_rows_per_unit=found.unit.max_rows)
     console = Console()
     print_plan(console, made, rows=rows)
@@ -87,6 +94,8 @@ def plan(
         worth = hush.Budget(rho=float(made.budget.rho)).epsilon_at(at)
         needs = f"Needs --rho {shown_up(made.budget.rho)}, or --epsilon {shown_up(worth)} --delta {number_text(at)}"
         console.print(Text(needs))
+    if rows is not None:
+        made.check_useful(rows)
     if output is not None:
         made.save(output)
         console.print(Text(printable(f"Plan saved to {output}")))

@@ -5,25 +5,29 @@ from __future__ import annotations
 import glob
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import hush
+from hush.cli.fitted import say, summary
 from hush.cli.options import (
-    MECHANISM_HELP,
     PATH,
     budget_options,
+    mechanism_options,
     progress_bar,
     stated_budget,
+    stated_mechanism,
     stated_workload,
     workload_options,
 )
 from hush.cli.output import check_output
+from hush.cli.rounds import check_partial, loaded_partial, partial_file, release_in_rounds, resume_command
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
+    from hush.release.measured import MeasuredRelease
 
 
 @click.command()
@@ -37,10 +41,13 @@ if TYPE_CHECKING:
     type=PATH,
     help="A plan saved by `hush plan -o`, in place of a workload; a budget given too is its limit.",
 )
-@click.option("--mechanism", default="auto", show_default=True, help=MECHANISM_HELP)
 @click.option(
-    "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to make small."
+    "--resume",
+    type=PATH,
+    help="An interrupted release to go on with, in place of a workload and a budget, which it holds.",
 )
+@mechanism_options
+@click.option("--rows", type=int, help="Expected number of rows, public: a budget too small for them is refused.")
 @click.option("--unit", help="Id column whose presence is hidden.  [default: as the schema says]")
 @click.option("--max-rows-per-unit", type=int, help="Rows of a unit that are used at most.")
 @click.option("--ledger", type=PATH, help="File that records the charge; made with this budget as its cap if absent.")
@@ -57,8 +64,12 @@ def release(
     rho: float | None,
     mu: float | None,
     plan_file: Path | None,
+    resume: Path | None,
     mechanism: str,
     loss: str,
+    preset: str | None,
+    max_size_mb: float | None,
+    rows: int | None,
     unit: str | None,
     max_rows_per_unit: int | None,
     ledger: Path | None,
@@ -70,39 +81,73 @@ def release(
 
     DATA is a CSV or Parquet file, or a pattern of them; a release is written.
     """
+    from hush.mechanisms.adaptive import AdaptivePlan
     from hush.schema import Unit
 
-    check_output(
-        output, force=force, inputs=[*glob.glob(data, recursive=True), schema, plan_file, workload_sql, ledger]
-    )
+    again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
+    inputs = [*glob.glob(data, recursive=True), schema, plan_file, workload_sql, ledger, None if again else resume]
+    check_output(output, force=force or again, inputs=inputs)
     declared = hush.Schema.load(schema)
     if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
         raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
     own = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
-    if plan_file is not None:
-        if workload is not None or workload_sql is not None:
-            raise click.UsageError("--plan holds the workload; leave --workload and --workload-sql out")
+    if (plan_file, resume) != (None, None):
+        _check_alone("--plan" if resume is None else "--resume", workload, workload_sql, mechanism, preset, max_size_mb)
+    made: Plan
+    partial = None
+    if resume is not None:
+        if plan_file is not None or (epsilon, rho, mu) != (None, None, None):
+            raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
+        made, partial = loaded_partial(resume)
+    elif plan_file is not None:
         made = _loaded_plan(plan_file, epsilon, delta, rho, mu)
     else:
         asked = stated_workload(declared, workload, workload_sql)
-        made = hush.plan(asked, stated_budget(epsilon, delta, rho, mu), mechanism, loss, max_rows_per_unit=own.max_rows)
+        chosen = stated_mechanism(mechanism, loss, preset, max_size_mb)
+        made = hush.plan(asked, stated_budget(epsilon, delta, rho, mu), chosen, max_rows_per_unit=own.max_rows)
+    if rows is not None:
+        made.check_useful(rows)
+    if isinstance(made, AdaptivePlan):
+        check_partial(output, resume, force=force)
     new_ledger = ledger is not None and not ledger.exists()
-    _announce(made, plan_file)
+    _announce(made, plan_file, partial)
     with progress_bar("reading") as progress:
         table = hush.read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
-    with progress_bar("measuring") as progress:
-        try:
-            done = made.release(table, ledger=ledger, dataset=dataset, name=output.name, progress=progress)
-        except InterruptedRelease as stopped:
-            if isinstance(stopped.release, hush.Release):
-                _save(stopped.release, output)
-            raise InterruptedRelease(f"{stopped} in {output}", release=stopped.release) from None
+    spending: dict[str, Any] = {"ledger": ledger, "dataset": dataset, "name": output.name}
+    try:
+        if isinstance(made, AdaptivePlan):
+            done: hush.Release = release_in_rounds(made, table, output, partial, **spending)
+        else:
+            with progress_bar("measuring") as progress:
+                done = made.release(table, progress=progress, **spending)
+    except InterruptedRelease as stopped:
+        if isinstance(stopped.release, hush.Release):
+            _save(stopped.release, output)
+        text = f"{stopped} in {output}"
+        if isinstance(made, AdaptivePlan):
+            text += f"; go on with: {resume_command(data, schema, ledger, dataset, output, output)}"
+        raise InterruptedRelease(text, release=stopped.release) from None
     _save(done, output)
     _say(done, output)
     if ledger is None:
         click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)
     if new_ledger:
         click.echo(f"New ledger {ledger}: its cap is this release's budget, {made.budget}.")
+
+
+def _check_alone(
+    option: str,
+    workload: str | None,
+    workload_sql: Path | None,
+    mechanism: str,
+    preset: str | None,
+    max_size_mb: float | None,
+) -> None:
+    """Refuse what a saved plan or an interrupted release says itself."""
+    if workload is not None or workload_sql is not None:
+        raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
+    if mechanism != "auto" or preset is not None or max_size_mb is not None:
+        raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
 
 
 def _loaded_plan(
@@ -122,18 +167,25 @@ def _loaded_plan(
     return made
 
 
-def _announce(made: Plan, plan_file: Path | None) -> None:
-    """Say what is about to be spent, where it was decided elsewhere."""
+def _announce(made: Plan, plan_file: Path | None, partial: MeasuredRelease | None) -> None:
+    """Say what is about to be spent, where it was decided elsewhere, and how long it takes, where that is long."""
     if plan_file is not None:
         what = f"{len(made.workload):,} tables, {made.budget}, {made.neighbours.value}"
         rows = "1 row" if made.max_rows_per_unit == 1 else f"{made.max_rows_per_unit} rows"
         click.echo(f"Plan {plan_file}: {what}, at most {rows} per unit.")
+    if partial is not None:
+        share = partial.statement.rho / made.budget.rho
+        kept = f"{len(partial.taken):,} noisy tables are kept, which cost {share:.0%} of {made.budget}"
+        say(f"Going on with {made.mechanism}: {kept}; the rest is spent now.")
+    if made.rmse is None:
+        say(f"Work: {made.work}.")
 
 
 def _save(done: hush.Release, output: Path) -> None:
     """Write what was paid for; if that fails, to the folder for temporary files."""
     try:
         done.save(output)
+        partial_file(output).unlink(missing_ok=True)
     except ArchiveError as error:
         rescue = Path(tempfile.mkdtemp(prefix="hush-"), output.name)
         done.save(rescue)
@@ -151,5 +203,18 @@ def _say(done: hush.Release, output: Path) -> None:
     grid.add_column(overflow="fold")
     for name, value in done.statement.lines():
         grid.add_row(name, Text(value))
+    for name, value in _measured(done):
+        grid.add_row(name, Text(value))
     grid.add_row("Written", Text(f'{output}: ask it with `hush query {output} "SELECT ..."`'))
     console.print(grid)
+
+
+def _measured(done: hush.Release) -> list[tuple[str, str]]:
+    """What an adaptive mechanism made of the budget."""
+    from hush.release.measured import MeasuredRelease
+
+    if not isinstance(done, MeasuredRelease):
+        return []
+    rounds = f" in {len(done.rounds):,} rounds" if done.rounds else ""
+    model = "" if done.fitted is None else f"; {summary(done.model())}"
+    return [("Measured", f"{len(done.taken):,} noisy tables{rounds}{model}")]

@@ -195,10 +195,8 @@ class Release(ABC):
         """
         if method not in ROUTES:
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
-        known, largest = self.measurements(), self.estimates.cliques
-        if cliques is not None:
-            inside = Restriction(self.domain, cliques, known)
-            known, largest = inside.measurements, tuple(inside.tables(largest))
+        known = self.measurements()
+        inside = None if cliques is None else Restriction(self.domain, cliques, known)
         options: dict[str, Any] = {
             "total": self._total(),
             "max_size_mb": max_size_mb,
@@ -207,11 +205,14 @@ class Release(ABC):
         }
         if method != "approximate":
             try:
-                return self._cautioned(fit(self.schema, known, method="exact", **options))
+                evidence = known if inside is None else inside.measurements
+                return self._cautioned(fit(self.schema, evidence, method="exact", **options))
             except SizeError as error:
                 if method == "exact":
                     raise SizeError(f"{error}; release.model(cliques=[...]) leaves cliques out") from None
-        return self._cautioned(fit(self.schema, self._as_measured(largest), method="approximate", **options))
+        largest = self.estimates.cliques
+        tables = self._as_measured(largest if inside is None else inside.tables(largest))
+        return self._cautioned(fit(self.schema, tables, method="approximate", **options))
 
     def synthesize(
         self,

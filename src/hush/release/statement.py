@@ -11,7 +11,15 @@ from hush._version import __version__
 from hush.errors import ArchiveError, HushError
 from hush.printable import printable
 from hush.privacy.budget import Budget, number_text
-from hush.privacy.events import ComposedEvent, Event, LaplaceEvent, event_from_json, price
+from hush.privacy.events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    SelectionEvent,
+    event_from_json,
+    price,
+)
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.rational import float_up, shown_up
 from hush.schema.unit import Unit
@@ -19,6 +27,11 @@ from hush.schema.unit import Unit
 STAMP = "NOT PRIVATE"
 SEEDED = f"{STAMP}: the noise of this release came from a seed, for tests only."
 WARNING = f"{STAMP}: made with seeded or watched randomness, for tests only"
+LAWS = {
+    GaussianEvent: "discrete Gaussian",
+    LaplaceEvent: "discrete Laplace",
+    SelectionEvent: "choices by the exponential mechanism",
+}
 LONGEST_TEXT = 4096  # characters of a fraction in a file; those that hush writes have a few dozen
 LONGEST_SUM = 2**16  # bits below the sum of all costs; those that hush writes are powers of two, and share a few dozen
 
@@ -58,12 +71,11 @@ class Statement:
         return lines if self.ledger_head is None else [*lines, ("Ledger", f"head {printable(self.ledger_head)}")]
 
     def _law(self) -> str:
-        """Which noise was added."""
+        """Which noise was added, and whether something was chosen at random."""
         parts = [part for part, _ in self.event.parts] if isinstance(self.event, ComposedEvent) else [self.event]
-        laplace = {isinstance(part, LaplaceEvent) for part in parts}
-        return {frozenset({True}): "discrete Laplace", frozenset({False}): "discrete Gaussian"}.get(
-            frozenset(laplace), "discrete Gaussian and Laplace"
-        )
+        kinds = {type(part) for part in parts}
+        laws = [law for kind, law in LAWS.items() if kind in kinds] or ["discrete Gaussian"]
+        return " and ".join(laws)
 
     def _spent(self) -> str:
         """What was spent, rounded up: a reader must never be promised more privacy than there is."""

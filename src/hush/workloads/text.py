@@ -4,6 +4,7 @@
     <=3-way                 every marginal over at most three, the total among them
     small 5000              every marginal with at most 5000 cells
     target income 3-way     every marginal over three attributes, income among them
+    skewed 7                256 random marginals over three attributes, some asked far more than others; 7 is the seed
     age,sex; race           these marginals
     age:prefix,sex          ages up to each one, by sex; also :range, :width10
     age:levels,sex          each age and the total over ages, by sex
@@ -25,6 +26,7 @@ from hush.workloads.term import Term
 from hush.workloads.workload import Workload
 
 _NAME = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",:;*+]+))\s*(?::\s*([a-z]+)(\d*)\s*)?(,|$)')
+SKEWED_ORDER, SKEWED_DRAWS = 3, 256  # [AIM, sec. 6.1]
 _EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way` or `age,sex; race`"
 
 
@@ -62,6 +64,8 @@ def _parse_part(domain: Domain, part: str) -> Workload:
     if match := re.fullmatch(r'target\s+(?:"((?:[^"\\]|\\.)*)"|(\S+))\s+(\d+)\s*-?\s*way', part):
         name = match[2] if match[1] is None else _unquote(match[1])
         return Workload.target(domain, name, int(match[3]))
+    if match := re.fullmatch(r"skewed\s+(\d{1,18})", part):
+        return Workload.skewed(domain, SKEWED_ORDER, SKEWED_DRAWS, seed=int(match[1]))
     terms = [_parse_term(domain, piece) for piece in _split(part, ";") if piece.strip()]
     if not terms:
         raise WorkloadError(f"cannot read the workload {part!r}; {_EXAMPLES}")

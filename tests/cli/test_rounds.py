@@ -1,0 +1,212 @@
+"""Adaptive releases on the command line: settings, what is kept when they stop, and how they go on."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import csv
+
+import hush
+from hush.cli.main import main
+from hush.cli.rounds import resume_command
+from hush.cli.rounds_bar import round_text, rounds_bar
+from hush.datasets import people, people_schema
+from hush.mechanisms.registry import MECHANISMS
+from hush.mechanisms.session import Session
+from hush.release.measured import MeasuredRelease
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    csv.write_csv(people(2_000, seed=1), tmp_path / "people.csv")
+    people_schema().save(tmp_path / "people.toml")
+    return tmp_path
+
+
+def hush_command(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def base(folder: Path, *more: object) -> list[object]:
+    return ["release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "x.hush", *more]
+
+
+def aim(folder: Path, *more: object) -> list[object]:
+    asked = ("--workload", "sex,region; education,employed", "--mechanism", "aim")
+    return base(folder, *asked, "--rho", 0.1, "--ledger", folder / "b.db", *more)
+
+
+def stopped_by(monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int = 2) -> None:
+    """Make every run stop once it has played some rounds."""
+    ended: Callable[..., None] = Session.ended
+
+    def stop(self: Session, played: Any) -> None:
+        ended(self, played)
+        if len(self.rounds) == after:
+            raise error
+
+    monkeypatch.setattr(Session, "ended", stop)
+
+
+def spent(folder: Path) -> float:
+    rho = hush.Ledger.open(folder / "b.db").total.rho
+    assert rho is not None
+    return float(rho)
+
+
+def test_an_adaptive_release_says_its_work_before_and_what_it_measured_after(folder: Path) -> None:
+    done = hush_command(*aim(folder, "--preset", "fast"))
+    assert done.exit_code == 0, done.output
+    assert done.output.index("Work: about") < done.output.index("Protects")
+    assert "Measured    " in done.output
+    assert "choices by the exponential mechanism" in done.output
+    assert not (folder / "x.hush.partial").exists()
+    release = hush.load(folder / "x.hush")
+    assert isinstance(release, MeasuredRelease)
+    assert release.settings["preset"] == "fast"
+    assert done.stderr == ""
+
+
+def test_an_interrupted_release_is_kept_and_the_message_is_the_command_that_goes_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        stopped_by(patched, KeyboardInterrupt())
+        stopped = hush_command(*aim(folder))
+    assert stopped.exit_code == 2
+    assert stopped.stderr.count("\n") == 1
+    assert "paid for and kept in" in stopped.stderr
+    assert not (folder / "x.hush.partial").exists()
+    half = hush.load(folder / "x.hush")
+    assert isinstance(half, MeasuredRelease)
+    assert not half.complete
+    assert half.counts(("sex",)).shape == (2,)
+    before = spent(folder)
+    assert before < 0.1
+    words = stopped.stderr.split("go on with: hush ")[1].split()
+    gone_on = hush_command(*words)
+    assert gone_on.exit_code == 0, gone_on.stderr
+    assert f"{len(half.taken)} noisy tables are kept" in " ".join(gone_on.output.split())
+    whole = hush.load(folder / "x.hush")
+    assert isinstance(whole, MeasuredRelease)
+    assert whole.complete
+    assert whole.taken[0].values.tolist() == half.taken[0].values.tolist()
+    assert len(whole.rounds) > len(half.rounds)
+    assert before < spent(folder) <= 0.1 * (1 + 1e-9)
+    nothing = hush_command(*words)
+    assert nothing.exit_code == 2
+    assert "nothing to go on with" in nothing.stderr
+
+
+def test_a_process_that_dies_leaves_its_noisy_tables_and_they_are_not_overwritten(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partial = folder / "x.hush.partial"
+    with monkeypatch.context() as patched:
+        stopped_by(patched, RuntimeError("the machine died"))
+        assert hush_command(*aim(folder)).exit_code == 70
+    assert not (folder / "x.hush").exists()
+    half = hush.load(partial)
+    assert isinstance(half, MeasuredRelease)
+    assert len(half.taken) == len(half.domain) + 2
+    kept, before = partial.read_bytes(), spent(folder)
+    again = hush_command(*aim(folder))
+    assert again.exit_code == 2
+    assert f"--resume {partial}" in again.stderr
+    assert (partial.read_bytes(), spent(folder)) == (kept, before)
+    done = hush_command(*base(folder, "--resume", partial, "--ledger", folder / "b.db"))
+    assert done.exit_code == 0, done.stderr
+    assert not partial.exists()
+    assert hush.load(folder / "x.hush").complete  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (
+            ["--workload", "2-way", "--rho", 1, "--mechanism", "residual", "--preset", "fast"],
+            "--preset is a setting of",
+        ),
+        (["--workload", "2-way", "--rho", 1, "--max-size-mb", 5], "--max-size-mb is a setting of .*; auto does not"),
+        (["--workload", "2-way", "--rho", 1, "--mechanism", "aim", "--preset", "fst"], "fast, balanced, best"),
+        (["--workload", "2-way", "--rho", 1, "--mechanism", "aim", "--max-size-mb", 0], "max-size-mb"),
+        (["--workload", "2-way", "--rho", 1e-9, "--mechanism", "aim", "--rows", 2000], "too small for 2,000 rows"),
+        (["--workload", "2-way", "--rho", 1e-9, "--rows", 2000], "too small for 2,000 rows"),
+        (["--workload", "2-way", "--rho", 1, "--mechanism", "aim", "--rows", 0], "rows=0"),
+        (["--workload", "age:prefix", "--rho", 1, "--mechanism", "aim"], "for workloads of marginals"),
+        (["--resume", "people.toml", "--workload", "2-way"], "--resume holds the workload"),
+        (["--resume", "people.toml", "--preset", "fast"], "--resume holds the mechanism"),
+        (["--resume", "people.toml", "--rho", 1], "--resume holds the plan and the budget"),
+        (["--resume", "absent.hush"], "absent.hush"),
+    ],
+)
+def test_bad_settings_are_one_line_exit_2_and_nothing_charged(folder: Path, more: list[object], text: str) -> None:
+    ledger = folder / "b.db"
+    done = hush_command(*base(folder, *more, "--ledger", ledger))
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert pytest.raises(AssertionError, match=text).matches(AssertionError(done.stderr))
+    assert not ledger.exists()
+    assert not (folder / "x.hush").exists()
+
+
+def test_only_interrupted_adaptive_releases_are_resumed(folder: Path) -> None:
+    assert hush_command(*base(folder, "--workload", "1-way", "--rho", 1)).exit_code == 0
+    other = [word if word != folder / "x.hush" else folder / "y.hush" for word in base(folder)]
+    refused = hush_command(*other, "--resume", folder / "x.hush")
+    assert refused.exit_code == 2
+    assert "no release of an adaptive mechanism" in refused.stderr
+
+
+def test_plan_shows_a_useless_budget_and_then_refuses_to_save_it(folder: Path) -> None:
+    asked = ("plan", folder / "people.toml", "--workload", "skewed 1", "--mechanism", "aim", "--rows", 2000)
+    shown = hush_command(*asked, "--rho", 1e-9, "-o", folder / "plan.hush")
+    assert shown.exit_code == 2
+    assert "not known beforehand" in shown.output
+    assert "too small for 2,000 rows" in shown.stderr
+    assert not (folder / "plan.hush").exists()
+    made = hush_command(*asked, "--rho", 1, "--max-size-mb", 2, "-o", folder / "plan.hush")
+    assert made.exit_code == 0
+    assert "2.0 MB at most (max_size_mb)" in made.output
+    assert hush.load(folder / "plan.hush").strategy.max_size_mb == 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("command", ["plan", "release"])
+def test_help_names_every_mechanism(command: str) -> None:
+    shown = " ".join(hush_command(command, "--help").output.split())
+    assert ", ".join(MECHANISMS) in shown
+
+
+def test_the_command_that_goes_on_is_quoted_for_a_shell() -> None:
+    made = resume_command("my data.csv", Path("s.toml"), Path("b.db"), "people", Path("x.hush"), Path("x.hush"))
+    assert made == "hush release 'my data.csv' --schema s.toml --resume x.hush -o x.hush --ledger b.db --dataset people"
+
+
+def test_the_bar_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with rounds_bar() as (progress, _):
+        progress(0.5)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_bar_shows_the_share_spent_and_the_last_round_on_a_terminal() -> None:
+    code = (
+        "from types import SimpleNamespace as Round\n"
+        "from hush.cli.rounds_bar import rounds_bar\n"
+        "with rounds_bar(4) as (progress, on_round):\n"
+        "    progress(0.25)\n"
+        "    on_round(Round(clique=('age', '[bold]x')), 0.5)\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"},
+    ).stderr  # fmt: skip
+    assert "round 5: age, [bold]x" in shown
+    assert "50%" in shown
+
+
+def test_long_rounds_are_cut() -> None:
+    assert len(round_text(12, ("a_rather_long_name", "another_rather_long_name"))) == 40
