@@ -232,6 +232,26 @@ def test_what_is_neither_release_nor_model_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "rows.csv").exists()
 
 
+def test_copies_are_numbered_files_that_differ_and_none_is_overwritten(model: Path, tmp_path: Path) -> None:
+    options = ("--rows", 40, "--copies", 11, "--seed", 3, "-o", tmp_path / "rows.csv")
+    done = run("synth", model, *options)
+    assert (done.exit_code, done.stderr) == (0, "")
+    said = " ".join(done.stdout.split())
+    assert f"Wrote 40 rows to each of {tmp_path / 'rows-01.csv'} to {tmp_path / 'rows-11.csv'}" in said
+    assert "drawing rows alone" in said
+    files = sorted(tmp_path.glob("rows*.csv"))
+    assert [path.name for path in files] == [f"rows-{place:02}.csv" for place in range(1, 12)]
+    assert len({path.read_bytes() for path in files}) == 11
+    assert csv.read_csv(files[2]).num_rows == 40
+    first = [path.read_bytes() for path in files]
+    again = run("synth", model, *options)
+    assert again.exit_code == 2
+    assert "rows-01.csv exists already" in again.stderr
+    assert run("synth", model, *options, "--force").exit_code == 0
+    assert [path.read_bytes() for path in files] == first
+    assert run("synth", model, "--copies", 0, "-o", tmp_path / "none.csv").exit_code == 2
+
+
 # hush query on a model
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,11 @@ WARNING = (
     "several values of one column mean any of them.",
 )
 @click.option(
+    "--copies",
+    type=Whole(),
+    help="Write so many files, each drawn anew: FILE-1.csv, FILE-2.csv and so on. They differ by drawing alone.",
+)
+@click.option(
     "--max-size-mb",
     type=click.FloatRange(min=0, min_open=True),
     help="Largest exact model; beyond it an approximate one is made.",
@@ -56,6 +61,7 @@ def synth(
     method: Any,
     seed: int | None,
     given: tuple[str, ...],
+    copies: int | None,
     max_size_mb: float | None,
 ) -> None:
     """Write made-up rows from a release or a model.
@@ -63,27 +69,50 @@ def synth(
     FILE is a release, which a model is fitted to first, or a model. Spends nothing.
     """
     from hush.loading import load_release_or_model
+    from hush.release.copies import WARNING as COPIES_WARNING
+    from hush.release.copies import copy_seeds
 
     check_suffix(output)
-    check_output(output, force=force, inputs=[file])
+    seeds = [seed] if copies is None else copy_seeds(copies, seed)
+    outputs = [output] if copies is None else numbered(output, copies)
+    for one in outputs:
+        check_output(one, force=force, inputs=[file])
     loaded = load_release_or_model(file)
     wanted = stated_conditions(loaded.schema, given)
     if isinstance(loaded, hush.Model) and max_size_mb is not None:
         raise click.UsageError(f"{file} is a model, whose size is known; leave --max-size-mb out")
     model = loaded if isinstance(loaded, hush.Model) else fitted(loaded, max_size_mb=max_size_mb)
     count = round(model.total) if rows is None else rows
-    pieces = model.batches(count, method=method, given=wanted, seed=seed)
+    written = 0
     with progress_bar("writing") as progress:
-        written = write_rows(output, pieces, lambda done: progress(done / max(count, 1)))
+        for place, (one, own) in enumerate(zip(outputs, seeds, strict=True)):
+            pieces = model.batches(count, method=method, given=wanted, seed=own)
+            written = write_rows(one, pieces, _part_of(progress, place, len(outputs), count))
     for caveat in model.caveats:
         say(f"hush: {printable(caveat)}", err=True)
-    click.echo(f"Wrote {written:,} rows to {output}; nothing was spent.")
+    where = output if copies is None else f"each of {outputs[0]} to {outputs[-1]}" if copies > 1 else outputs[0]
+    click.echo(f"Wrote {written:,} rows to {where}; nothing was spent.")
     click.echo(summary(model))
     if not written:
         return
     if not model.exact:
         say(APPROXIMATE)
-    say(WARNING)
+    say(WARNING if copies is None else COPIES_WARNING)
+
+
+def numbered(output: Path, copies: int) -> list[Path]:
+    """The files of several copies, numbered in front of the ending.
+
+    >>> [path.name for path in numbered(Path("rows.csv"), 2)]
+    ['rows-1.csv', 'rows-2.csv']
+    """
+    width = len(str(copies))
+    return [output.with_name(f"{output.stem}-{place:0{width}}{output.suffix}") for place in range(1, copies + 1)]
+
+
+def _part_of(progress: Callable[[float], None], place: int, files: int, rows: int) -> Callable[[int], None]:
+    """Tells of the rows of one file as a share of all files."""
+    return lambda done: progress((place + done / max(rows, 1)) / files)
 
 
 def stated_conditions(schema: hush.Schema, given: Iterable[str]) -> dict[str, list[Any]]:

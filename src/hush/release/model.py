@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from hush.graphical.synthesis import Method
 from hush.inference.estimates import Array
 from hush.release.answer_columns import Basis
 from hush.release.answers import Answers
+from hush.release.copies import Copies, copy_seeds
 from hush.release.misfit import Misfit
 from hush.release.model_conditions import conditioned, shares_where
 from hush.release.model_estimates import Distribution, ModelEstimates
@@ -168,6 +169,7 @@ class Model:
         answers = answer_sql(text, self.schema, ModelEstimates(self.distribution), level=level, basis=Basis.NONE)
         return replace(answers, notes=(*answers.notes, *self._notes()))
 
+    @overload
     def synthesize(
         self,
         rows: int | None = None,
@@ -175,15 +177,39 @@ class Model:
         method: Method = "rounding",
         given: Mapping[str, Any] | None = None,
         seed: int | None = None,
-    ) -> pa.Table:
+        copies: None = None,
+    ) -> pa.Table: ...
+    @overload
+    def synthesize(
+        self,
+        rows: int | None = None,
+        *,
+        method: Method = "rounding",
+        given: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        copies: int,
+    ) -> Copies: ...
+    def synthesize(
+        self,
+        rows: int | None = None,
+        *,
+        method: Method = "rounding",
+        given: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        copies: int | None = None,
+    ) -> pa.Table | Copies:
         """Made-up rows in the schema's real values, as many as there are records by default.
 
         "rounding" keeps the tables of the model to within a row where it can, "sampling" draws rows independently.
         `given` fixes columns: a value, a label, a list of them or a range as in a schema's rules. Values inside bins
-        are drawn uniformly. Standard errors computed from synthetic rows as if they were real are too small.
+        are drawn uniformly. `copies` gives so many tables of rows, as `Copies`. Standard errors computed from synthetic
+        rows as if they were real are too small, and so are those from copies.
         """
         wanted = round(self.total) if rows is None else rows
         check_wishes(wanted, method, seed)
+        if copies is not None:
+            seeds = copy_seeds(copies, seed)
+            return Copies(self.synthesize(wanted, method=method, given=given, seed=own) for own in seeds)
         return pa.concat_tables(self.batches(wanted, method=method, given=given, seed=seed, chunk_rows=max(wanted, 1)))
 
     def batches(

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from hush.inference.nonnegative import nonnegative_tables
 from hush.inference.rounding import whole_tables
 from hush.printable import printable
 from hush.release.answers import Answers
+from hush.release.copies import Copies, copy_seeds
 from hush.release.fitting import ROUTES, Route, fit
 from hush.release.misfit import NO_ROWS
 from hush.release.model import Model
@@ -214,6 +215,7 @@ class Release(ABC):
         tables = self._as_measured(largest if inside is None else inside.tables(largest))
         return self._cautioned(fit(self.schema, tables, method="approximate", **options))
 
+    @overload
     def synthesize(
         self,
         rows: int | None = None,
@@ -221,12 +223,36 @@ class Release(ABC):
         method: Method = "rounding",
         given: Mapping[str, Any] | None = None,
         seed: int | None = None,
-    ) -> pa.Table:
+        copies: None = None,
+    ) -> pa.Table: ...
+    @overload
+    def synthesize(
+        self,
+        rows: int | None = None,
+        *,
+        method: Method = "rounding",
+        given: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        copies: int,
+    ) -> Copies: ...
+    def synthesize(
+        self,
+        rows: int | None = None,
+        *,
+        method: Method = "rounding",
+        given: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        copies: int | None = None,
+    ) -> pa.Table | Copies:
         """Made-up rows in the schema's real values, drawn from `model()`; as many as there are records by default.
 
-        See `Model.synthesize`. Standard errors computed from them as if they were real rows are too small.
+        See `Model.synthesize`. Standard errors computed from them as if they were real rows are too small, and so are
+        those from several `copies`.
         """
         check_wishes(0 if rows is None else rows, method, seed)
+        if copies is not None:
+            copy_seeds(copies, seed)
+            return self._model.synthesize(rows, method=method, given=given, seed=seed, copies=copies)
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
 
     def _total(self) -> float:
