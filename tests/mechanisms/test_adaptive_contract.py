@@ -30,6 +30,7 @@ MECHANISMS: dict[str, AdaptiveMechanism] = {
     "mwem": MWEM(),
     "mwem, 5 rounds": MWEM(rounds=5),
     "mst": MST(),
+    "mst, merging": MST(merge_rare=True),
     "mst, one pair fits": MST(max_size_mb=6.5e-5),
 }
 EVERY = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)

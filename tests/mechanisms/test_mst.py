@@ -1,15 +1,17 @@
 import math
 from collections import Counter
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hush
 from hush import Budget, Domain, Workload
-from hush.errors import SizeError
+from hush.errors import ArchiveError, SizeError, WorkloadError
 from hush.mechanisms import MST
 from hush.mechanisms.misfit_scorer import MisfitScorer, on_grid
+from hush.mechanisms.mst import MSTRelease
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.neighbours import Neighbours
@@ -124,3 +126,72 @@ def test_too_small_a_limit_is_refused() -> None:
     plan = hush.plan(WORKLOAD, Budget(rho=1.0), mechanism="mst")
     assert plan.mechanism == "mst"
     assert math.isnan(plan.term_variances[0])
+
+
+SPARSE = Domain({"a": 3, "b": 12, "c": 2})
+FEW = TinyTable(SPARSE, [(i % 3, i % 3, i % 2) for i in range(300)] + [(0, 5, 0), (1, 7, 1), (2, 7, 1)])
+
+
+def merging_release(seed: int = 1, rho: float = 2.0) -> MSTRelease:
+    plan = MST(merge_rare=True).plan(Workload.kway(SPARSE, 2), Budget(rho=rho))
+    return plan.release(FEW, entropy=NotPrivateEntropy(seed))  # type: ignore[return-value]
+
+
+def test_rare_levels_are_counted_together_in_pairs_alone() -> None:
+    release = merging_release()
+    columns, pairs = release.taken[:3], release.taken[3:]
+    assert [one.values.shape for one in columns] == [(3,), (12,), (2,)]
+    rare = columns[1].values < 3 * columns[1].stddev
+    assert rare[3:].all()
+    for one in pairs:
+        if "b" in one.clique:
+            assert one.merging is not None
+            assert one.merging.codes["b"].tolist() == np.where(rare, 3, np.cumsum(~rare) - 1).tolist()
+            assert one.values.shape[one.clique.index("b")] == 4
+        else:
+            assert one.merging is None
+
+
+def test_answers_and_rows_have_all_levels_and_errors_where_nothing_was_merged(tmp_path: Path) -> None:
+    release = merging_release()
+    assert release.counts(("a", "b")).shape == (3, 12)
+    assert release.estimates.has_covariance(("b",))
+    assert not release.estimates.has_covariance(("a", "b"))
+    assert release.error_bound("a", "b").kind == "none"
+    exact = FEW.counts([("a", "b")])[("a", "b")]
+    assert np.abs(release.model().tables([("a", "b")])[("a", "b")] - exact).sum() < 60
+    release.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    np.testing.assert_allclose(loaded.counts(("a", "b")), release.counts(("a", "b")), atol=1e-9)  # type: ignore[union-attr]
+    for ours, theirs in zip(release.taken, loaded.taken, strict=True):  # type: ignore[union-attr]
+        assert (ours.merging is None) == (theirs.merging is None)
+        np.testing.assert_array_equal(ours.values, theirs.values)
+    rows = release.synthesize(rows=200, seed=1)
+    assert max(rows["b"].to_pylist()) > 3
+    assert loaded.model(max_size_mb=1.0).total == pytest.approx(303, abs=40)  # type: ignore[union-attr]
+
+
+def test_merging_lowers_the_error_where_most_levels_are_empty() -> None:
+    domain = Domain({"a": 40, "b": 40})
+    table = TinyTable(domain, [(i % 3, i % 3) for i in range(300)])
+    exact = table.counts([("a", "b")])[("a", "b")]
+    errors = []
+    for merge in (False, True):
+        plan = MST(merge_rare=merge).plan(Workload.kway(domain, 2), Budget(rho=0.1))
+        release = plan.release(table, entropy=NotPrivateEntropy(7))
+        errors.append(np.abs(release.model().tables([("a", "b")])[("a", "b")] - exact).sum())
+    assert errors[1] < errors[0]
+
+
+def test_a_damaged_merging_is_refused(tmp_path: Path) -> None:
+    release = merging_release()
+    merging = next(one.merging for one in release.taken if one.merging is not None)
+    merging.codes["b"][0] = 9  # type: ignore[index]
+    release.save(tmp_path / "x.hush")
+    with pytest.raises(ArchiveError, match="merged levels"):
+        hush.load(tmp_path / "x.hush")
+
+
+def test_flags_are_flags() -> None:
+    with pytest.raises(WorkloadError, match="merge_rare='yes'"):
+        MST(merge_rare="yes")  # type: ignore[arg-type]

@@ -43,3 +43,10 @@ class CapacityMechanism(AdaptiveMechanism):
         """The size of the model of `known` tables, whose tree may be given, with each candidate in it."""
         own = None if tree is None else with_domain(tree, domain)
         return CELL_MB * np.array(sizes_with(domain, known, candidates, tree=own), dtype=np.float64)
+
+
+def check_flag(**flags: object) -> None:
+    """Refuse a setting that is neither True nor False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise WorkloadError(f"{name}={shown(value)}: expected True or False")

@@ -11,6 +11,7 @@ import numpy as np
 from hush.domain import Clique
 from hush.graphical.model import GraphicalModel
 from hush.mechanisms.candidates import Candidates
+from hush.merging import Merging
 from hush.release.rounds import Scored
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -51,9 +52,16 @@ class LastScores:
         self._slacks[places] = slope * math.log(len(places))
         self._tables.update(tables)
 
-    def scored(self, model: GraphicalModel) -> Scored:
-        """The record, with how far the final model is from the one that each table was scored against."""
+    def scored(self, model: GraphicalModel, merging: Merging | None = None) -> Scored:
+        """The record, with how far the final model is from the one that each table was scored against.
+
+        A table that was scored with merged levels says nothing of those levels, and counts as never scored.
+        """
         cliques = self._pool.cliques
+        if merging is not None:
+            merged = np.array([merging.touches(own) for own in cliques])
+            self._rounds[merged] = -1
+            self._tables = {own: table for own, table in self._tables.items() if not merging.touches(own)}
         known = [own for own in cliques if own in self._tables]
         final = model.many(known)
         distances = np.full(len(cliques), np.nan)

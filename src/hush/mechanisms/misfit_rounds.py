@@ -34,7 +34,7 @@ class MisfitRounds:
     def play(
         self,
         places: Places,  # of the candidates in the pool
-        tables: Mapping[Clique, Floats],  # of the model, as `on_grid` rounds them
+        tables: Mapping[Clique, Floats],  # of the model as they would be measured, rounded by `on_grid`
         penalties: Floats,  # (candidates,)
         sizes_mb: Floats,  # (candidates,) of the model with each of them
         *,
@@ -45,7 +45,7 @@ class MisfitRounds:
         session, number = self.session, len(self.session.rounds) + 1
         cliques = tuple(self.pool.cliques[place] for place in places)
         weights = self.pool.weights[places]
-        scorer = MisfitScorer(cliques, tables, weights, penalties)
+        scorer = MisfitScorer(cliques, tables, weights, penalties, session.merging)
         pick, law = session.select(scorer, choosing, note=f"{self._name}: choice {number}")
         own = {clique: tables[clique] for clique in cliques}
         self.last.note(number - 1, places, own, penalties, weights, float(law.epsilon), float(session.bound.l1))

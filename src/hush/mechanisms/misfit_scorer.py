@@ -10,6 +10,7 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import ConvergenceError
+from hush.merging import Merging
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.query import Counts
 from hush.privacy.selection import Scores
@@ -33,6 +34,7 @@ class MisfitScorer:
     tables: Mapping[Clique, Floats]  # M_r(p), as `on_grid` rounds them
     weights: Floats
     penalties: Floats
+    merging: Merging | None = None  # of levels, in all tables
 
     @property
     def candidates(self) -> int:
@@ -41,7 +43,11 @@ class MisfitScorer:
 
     def misfits(self, counts: Counts) -> Floats:
         """||M_r(D) - M_r(p)||_1 of every candidate; private."""
-        return np.array([float(np.abs(counts[own] - self.tables[own]).ravel(order="K").sum()) for own in self.cliques])
+        return np.array([float(np.abs(self._gap(own, counts)).ravel(order="K").sum()) for own in self.cliques])
+
+    def _gap(self, clique: Clique, counts: Counts) -> Floats:
+        exact = counts[clique] if self.merging is None else self.merging.table(clique, counts[clique])
+        return np.asarray(exact - self.tables[clique])
 
     def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
         """The scores with the largest of their sensitivities.

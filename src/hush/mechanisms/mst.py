@@ -17,7 +17,7 @@ from hush.graphical.junction_tree import JunctionTree
 from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
 from hush.mechanisms.aim import CELL_MB
 from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.capacity import CapacityMechanism
+from hush.mechanisms.capacity import CapacityMechanism, check_flag
 from hush.mechanisms.misfit_rounds import MisfitRounds
 from hush.mechanisms.misfit_scorer import on_grid
 from hush.mechanisms.session import Session
@@ -47,12 +47,22 @@ class MST(CapacityMechanism):
     ||M_ij(D) - M_ij(p)||_1, p being the model of the columns alone. A third measures those pairs. Pairs that would
     take the model beyond `max_size_mb` are left out; what that saves is spent on the others.
 
+    With `merge_rare`, the levels of a column whose noisy count is below three standard deviations, if there are two or
+    more of them, are counted as one in all pairs: fewer noisy numbers, at the price of what depends on rare levels
+    alone. The model keeps all levels; rare ones share what is known of them in proportion to their own column.
+
     Privacy: rho-zCDP of the budget, by the account's filter; one exponential mechanism for every pair chosen.
     Reference: [MST, sec. 4]. Differs from [MST]: each pair is measured as soon as it is chosen, which changes no
     probability, since all are scored against the model of the columns.
     """
 
     name: ClassVar[str] = NAME
+
+    merge_rare: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flag(merge_rare=self.merge_rare)
 
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse a limit that the model of single columns does not keep."""
@@ -71,6 +81,7 @@ class MST(CapacityMechanism):
                 f"{d:,} columns and {d - 1:,} pairs of them, whatever is asked, by a third of the budget each",
             ),
             ("Chooses", f"the pairs, by a third of the budget; the model takes at most {self.limit_mb:g} MB"),
+            *([("Merges", "levels that seem rarer than their noise, in all pairs")] if self.merge_rare else []),
         ]
 
     def work(self, workload: Workload) -> str:
@@ -85,17 +96,19 @@ class MST(CapacityMechanism):
         if not session.taken:
             cost = (THIRD if pairs else 1) * session.limit / len(columns)
             session.measure(columns, cost, note=f"{NAME}: {len(columns)} columns")
+        if self.merge_rare:
+            session.merge_rare()
         rounds = MisfitRounds(session, Candidates(pairs, np.ones(len(pairs))), NAME)
         if not used_up(session.remaining, session.limit):
             self._tree(rounds)
-        session.scored = rounds.last.scored(session.fit().value) if pairs else None
+        session.scored = rounds.last.scored(session.fit().value, session.merging) if pairs else None
 
     def _tree(self, rounds: MisfitRounds) -> None:
         """Pairs until none is left that joins two parts, the last of d - 1 with all that remains of the budget."""
         session, pool = rounds.session, rounds.pool
         singles = [one.measurement() for one in session.taken if len(one.clique) == 1]
         model = fit_model(session.domain, singles, constraints=session.constraints).value
-        tables = on_grid(model.many(pool.cliques))
+        tables = on_grid(session.merged(model.many(pool.cliques)))
         edges: list[Clique] = list(dict.fromkeys(one.clique for one in session.taken if len(one.clique) == 2))
         most = len(session.domain) - 1
         share = min(THIRD * session.limit / most, session.remaining / (2 * max(most - len(edges), 1)))

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.graphical.fitting import fit_model
 from hush.graphical.measurement import Measurement
 from hush.graphical.model import GraphicalModel
+from hush.mechanisms.merged_query import MergedQuery
+from hush.merging import Merging, merge_rare
 from hush.privacy.account import Allowance
 from hush.privacy.gate import Gate, Request
 from hush.privacy.noise import DiscreteGaussian
-from hush.privacy.query import MarginalQuery, Scorer
+from hush.privacy.query import MarginalQuery, Query, Scorer
 from hush.privacy.selection import ExponentialMechanism
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.rounds import Round, Scored
 from hush.release.taken import Taken
 from hush.solution import Solution
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 Watch = Callable[[Round | None, float], None]
 
 
@@ -52,6 +58,7 @@ class Session:
         self.constraints = tuple(constraints)
         self.taken = list(taken)
         self.rounds = list(rounds)
+        self.merging: Merging | None = None  # of levels, in all tables from here on
         self.scored: Scored | None = None
         self.model: Solution[GraphicalModel] | None = None
         self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
@@ -89,13 +96,37 @@ class Session:
         """Noisy tables over some cliques, each at the cost `rho` or at its own; charged together, before the first."""
         shares = [rho] * len(cliques) if isinstance(rho, Fraction) else rho
         laws = [self.law(share) for share in shares]
-        requests = [Request(MarginalQuery(own), law) for own, law in zip(cliques, laws, strict=True)]
+        requests = [Request(self._query(own), law) for own, law in zip(cliques, laws, strict=True)]
         fresh = []
         for clique, law, answer in zip(cliques, laws, self._gate.measure(requests, note=note), strict=True):
-            fresh.append(Taken(clique, law.variance_parameter, answer.values))
+            fresh.append(Taken(clique, law.variance_parameter, answer.values, self._merging_of(clique)))
             self.taken.append(fresh[-1])
         self.tell(None)
         return fresh
+
+    def merge_rare(self) -> None:
+        """Count rare levels together from here on, by the first noisy table of every column; see `merge_rare`."""
+        first: dict[Clique, Taken] = {}
+        for one in self.taken:
+            if len(one.clique) == 1 and one.merging is None:
+                first.setdefault(one.clique, one)
+        self.merging = merge_rare((clique[0], one.values, one.stddev) for clique, one in first.items())
+
+    def merged(self, tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
+        """Tables of a model as they would be measured: with merged levels, where there are some."""
+        return {own: table if self.merging is None else self.merging.table(own, table) for own, table in tables.items()}
+
+    def cells(self, clique: Clique) -> int:
+        """How many numbers a table over a clique has, as it would be measured."""
+        sizes = self.domain.sizes(clique)
+        return math.prod(sizes if self.merging is None else self.merging.sizes(clique, sizes))
+
+    def _query(self, clique: Clique) -> Query:
+        merging = self._merging_of(clique)
+        return MarginalQuery(clique) if merging is None else MergedQuery(clique, merging)
+
+    def _merging_of(self, clique: Clique) -> Merging | None:
+        return self.merging if self.merging is not None and self.merging.touches(clique) else None
 
     def select(self, scorer: Scorer, rho: Fraction, *, note: str) -> tuple[int, ExponentialMechanism]:
         """A private choice among the candidates of a scorer, at a cost, and the law that it was drawn from."""

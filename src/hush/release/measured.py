@@ -64,7 +64,7 @@ class MeasuredRelease(Release):
     def unbiased(self) -> UnbiasedEstimates | None:
         """What the noisy tables say together without a model; None where they are too wide for it."""
         try:
-            return UnbiasedEstimates(self.domain, self.measurements())
+            return UnbiasedEstimates(self.domain, [one.measurement() for one in self.taken if one.merging is None])
         except SizeError:
             return None
 

@@ -11,6 +11,7 @@ import numpy as np
 from hush.archive import ArchiveReader
 from hush.domain import Domain
 from hush.errors import ArchiveError
+from hush.merging import Merging
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.rational import parse_rational, rational_text
 from hush.release.model_storage import pack_distribution, unpack_distribution
@@ -42,6 +43,11 @@ def pack_record(release: MeasuredRelease) -> tuple[dict[str, Any], Arrays]:
         "scored": release.scored is not None,
         "model": None,
     }
+    merged = {index: one.merging for index, one in enumerate(release.taken) if one.merging is not None}
+    if merged:
+        entry["merged"] = list(merged)
+        for name, codes in next(iter(merged.values())).codes.items():
+            arrays[f"merging_{domain.attributes.index(name)}"] = narrow(codes)
     if release.scored is not None:
         arrays |= pack_cliques(domain, release.scored.cliques, "scored")
         arrays |= {f"scored_{name}": getattr(release.scored, name) for name in COLUMNS}
@@ -60,7 +66,7 @@ def unpack_record(schema: Schema, entry: dict[str, Any], archive: ArchiveReader)
         raise ArchiveError("the file states no settings; get the release again")
     rounds = [_round(domain, one) for one in entry["rounds"]]
     return {
-        "taken": _taken(domain, entry["variances"], archive),
+        "taken": _taken(domain, entry["variances"], entry.get("merged", []), archive),
         "rounds": rounds,
         "scored": _scored(domain, archive, len(rounds)) if entry["scored"] is True else None,
         "settings": settings,
@@ -68,8 +74,11 @@ def unpack_record(schema: Schema, entry: dict[str, Any], archive: ArchiveReader)
     }
 
 
-def _taken(domain: Domain, variances: Any, archive: ArchiveReader) -> list[Taken]:
+def _taken(domain: Domain, variances: Any, merged: Any, archive: ArchiveReader) -> list[Taken]:
     cliques = unpack_cliques(domain, archive, "taken")
+    if not isinstance(merged, list):
+        raise ArchiveError("the file does not say which tables have merged levels; get the release again")
+    merging = _merging(domain, archive) if merged else None
     if not isinstance(variances, list) or len(variances) != len(cliques):
         raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
     made = []
@@ -79,10 +88,24 @@ def _taken(domain: Domain, variances: Any, archive: ArchiveReader) -> list[Taken
             raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
         law = DiscreteGaussian(parse_rational(text, "variance"))
         values = archive.array(f"noisy_{index}")
-        if values.dtype.kind != "i" or values.shape != domain.sizes(clique):
+        own = merging if index in merged else None
+        sizes = domain.sizes(clique) if own is None else own.sizes(clique, domain.sizes(clique))
+        if values.dtype.kind != "i" or values.shape != sizes:
             raise ArchiveError("the file's noisy tables do not fit its schema; get the release again")
-        made.append(Taken(clique, law.variance_parameter, values.astype(np.int64)))
+        made.append(Taken(clique, law.variance_parameter, values.astype(np.int64), own))
     return made
+
+
+def _merging(domain: Domain, archive: ArchiveReader) -> Merging:
+    known, found = set(archive.names()), {}
+    for place, name in enumerate(domain):
+        if f"merging_{place}" in known:
+            codes = archive.array(f"merging_{place}")
+            plain = codes.dtype.kind == "i" and codes.shape == (domain[name],)
+            if not plain or not np.array_equal(np.unique(codes), np.arange(codes.max() + 1)):
+                raise ArchiveError("the file's merged levels do not fit its schema; get the release again")
+            found[name] = codes.astype(np.int64)
+    return Merging(found)
 
 
 def _round(domain: Domain, entry: Any) -> Round:

@@ -7,17 +7,22 @@ from fractions import Fraction
 
 from hush.domain import Clique
 from hush.graphical.measurement import Measurement
+from hush.merging import Merging
 from hush.privacy.envelope import Integers
 from hush.privacy.noise import DiscreteGaussian
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:
-    """A table of whole numbers with discrete Gaussian noise of this variance parameter; public."""
+    """A table of whole numbers with discrete Gaussian noise of this variance parameter; public.
+
+    With `merging`, rare levels were counted together, and the table is as much smaller.
+    """
 
     clique: Clique
     variance: Fraction
     values: Integers
+    merging: Merging | None = None
 
     @property
     def stddev(self) -> float:
@@ -26,4 +31,7 @@ class Taken:
 
     def measurement(self) -> Measurement:
         """The table as evidence for a model."""
-        return Measurement(self.clique, self.values, self.stddev)
+        if self.merging is None:
+            return Measurement(self.clique, self.values, self.stddev)
+        blocks = self.merging.blocks(self.clique, self.values.shape)
+        return Measurement(self.clique, self.values.ravel(), self.stddev, query=blocks)
