@@ -28,7 +28,7 @@ EXACT = Budget(rho=800.0)  # noise so small that every draw is zero with all but
 MECHANISMS: dict[str, AdaptiveMechanism] = {
     "independent": Independent(),
     "mwem": MWEM(),
-    "mwem, 5 rounds": MWEM(rounds=5),
+    "mwem, one round": MWEM(rounds=1),
     "mst": MST(),
     "mst, merging": MST(merge_rare=True),
     "mst, one pair fits": MST(max_size_mb=6.5e-5),
@@ -59,8 +59,15 @@ def check_spent(release: MeasuredRelease, budget: Budget) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("budget", [BUDGET, Budget(epsilon=1.0, delta=1e-9), Budget(rho=1e-7)], ids=str)
-@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize(
+    ("budget", "relation"),
+    [
+        (Budget(epsilon=1.0, delta=1e-9), Neighbours.ADD_REMOVE),
+        (Budget(rho=1e-7), Neighbours.ADD_REMOVE),
+        (BUDGET, Neighbours.REPLACE),
+    ],
+    ids=str,
+)
 def test_all_of_the_budget_is_spent_and_no_more(
     mechanism: AdaptiveMechanism, budget: Budget, relation: Neighbours, tmp_path: Path
 ) -> None:
@@ -94,18 +101,18 @@ def test_replay_finds_nothing_beside_the_gate(mechanism: AdaptiveMechanism, tmp_
             "sql": str(release.sql("SELECT COUNT(*) FROM t WHERE a = 1")),
         }
 
-    others = [TinyTable(DOMAIN, ROWS[1:]), TinyTable(DOMAIN, [*ROWS, (0, 2, 1)]), TinyTable(DOMAIN, [*ROWS, ROWS[0]])]
-    assert check_replay(run, TABLE, others) == 3
+    others = [TinyTable(DOMAIN, ROWS[1:]), TinyTable(DOMAIN, [*ROWS, (0, 2, 1)])]
+    assert check_replay(run, TABLE, others) == 2
 
 
 @EVERY
-def test_every_neighbour_is_within_what_was_charged(mechanism: AdaptiveMechanism) -> None:
+def test_neighbours_are_within_what_was_charged(mechanism: AdaptiveMechanism) -> None:
     def run(table: TinyTable) -> object:
         return [one.values for one in released(mechanism, table).taken]
 
-    empty = TinyTable(DOMAIN, [])
-    assert check_replay(run, TABLE, neighbours_of(TABLE)) == len(ROWS) + DOMAIN.size()
-    assert check_replay(run, empty, neighbours_of(empty)) == DOMAIN.size()
+    for table in (TinyTable(DOMAIN, ROWS[:3]), TinyTable(DOMAIN, [])):
+        nearby = list(neighbours_of(table))[::2]
+        assert check_replay(run, table, nearby) == len(nearby)
 
 
 @EVERY
@@ -141,7 +148,7 @@ class Stopping(TinyTable):
 def test_a_stopped_run_is_gone_on_with_from_what_was_taken(mechanism: AdaptiveMechanism, tmp_path: Path) -> None:
     plan = mechanism.plan(WORKLOAD, BUDGET)
     stops = 0
-    for reads in range(1, 8):
+    for reads in range(1, 6):
         ledger = tmp_path / f"{reads}.db"
         table = Stopping(DOMAIN, ROWS)
         table.left = reads
