@@ -11,7 +11,7 @@ import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
 from hush.errors import BudgetError, DataError, InterruptedRelease, WorkloadError
-from hush.mechanisms import MST, MWEM, Independent
+from hush.mechanisms import AIM, MST, MWEM, Independent
 from hush.mechanisms.adaptive import AdaptiveMechanism
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
@@ -27,6 +27,7 @@ BUDGET = Budget(rho=0.4)
 EXACT = Budget(rho=800.0)  # noise so small that every draw is zero with all but vanishing probability
 MECHANISMS: dict[str, AdaptiveMechanism] = {
     "independent": Independent(),
+    "aim, merging": AIM(merge_rare=True),
     "mwem": MWEM(),
     "mwem, one round": MWEM(rounds=1),
     "mst": MST(),

@@ -22,6 +22,7 @@ from hush.mechanisms.candidates import Candidates
 from hush.mechanisms.last_scores import LastScores
 from hush.mechanisms.misfit_scorer import MisfitScorer, on_grid
 from hush.mechanisms.session import Session
+from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.release.measured import MeasuredRelease
 from hush.release.rounds import Round
@@ -68,6 +69,7 @@ class AIM(AdaptiveMechanism):
     paper: bool = False
     tolerance: float = 0.1  # of the fits between rounds
     warm: bool = False
+    merge_rare: bool = False  # whether levels that seem rarer than their noise are counted together after the columns
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
@@ -76,6 +78,8 @@ class AIM(AdaptiveMechanism):
             raise SizeError(f"max_size_mb={shown(self.max_size_mb)}: expected megabytes, a number above 0")
         if not (is_number(self.share) and 0 < self.share < 1):
             raise BudgetError(f"share={shown(self.share)}: expected a number between 0 and 1, the part for measuring")
+        if not isinstance(self.merge_rare, bool):
+            raise WorkloadError(f"merge_rare={shown(self.merge_rare)}: expected True or False")
 
     @property
     def limit_mb(self) -> float:
@@ -148,8 +152,10 @@ class AIMRun:
         session, settings = self.session, self.settings
         if not session.taken:
             session.measure([(name,) for name in self.first], self.measuring, note=f"{NAME}: {len(self.first)} columns")
+        if settings.merge_rare:
+            session.merge_rare()
         model = session.fit(loss=settings.loss, tolerance=settings.tolerance).value
-        final = not session.remaining
+        final = used_up(session.remaining, session.limit)
         while not final:
             final = session.remaining <= 2 * (self.measuring + self.choosing)
             if final:
@@ -164,11 +170,13 @@ class AIMRun:
         cliques = [self.pool.cliques[place] for place in places]
         law = session.law(self.measuring)
         penalties = self._penalties(cliques, law.stddev)
-        tables = on_grid(model.many(cliques))
+        tables = on_grid(session.merged(model.many(cliques)))
         weights = self.pool.weights[places]
         number = len(session.rounds)
         pick, choice = session.select(
-            MisfitScorer(tuple(cliques), tables, weights, penalties), self.choosing, note=f"{NAME}: choice {number + 1}"
+            MisfitScorer(tuple(cliques), tables, weights, penalties, session.merging),
+            self.choosing,
+            note=f"{NAME}: choice {number + 1}",
         )
         self.last.note(number, places, tables, penalties, weights, float(choice.epsilon), float(session.bound.l1))
         cost = session.remaining if final else self.measuring
@@ -178,7 +186,8 @@ class AIMRun:
             start=model if self.settings.warm else None,
             tolerance=TOLERANCE if final else self.settings.tolerance,
         ).value
-        moved = float(np.abs(fitted.counts(cliques[pick]) - tables[cliques[pick]]).sum())
+        after = session.merged({cliques[pick]: fitted.counts(cliques[pick])})
+        moved = float(np.abs(after[cliques[pick]] - tables[cliques[pick]]).sum())
         annealed = not final and moved <= MEAN_ABSOLUTE * taken.stddev * taken.values.size
         if annealed:
             self._anneal()
@@ -217,10 +226,10 @@ class AIMRun:
 
     def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Floats:
         """sqrt(2/pi) sigma n_r: the L1 error of a noisy table."""
-        return MEAN_ABSOLUTE * stddev * np.array([float(self.session.domain.size(own)) for own in cliques])
+        return MEAN_ABSOLUTE * stddev * np.array([float(self.session.cells(own)) for own in cliques])
 
     def _finish(self, model: GraphicalModel) -> None:
-        self.session.scored = self.last.scored(model)
+        self.session.scored = self.last.scored(model, self.session.merging)
 
 
 class AIMPlan(AdaptivePlan):
