@@ -8,12 +8,26 @@ Plan(residual, 1 tables, rho=0.5)
 
 from hush.mechanisms.aim import AIM
 from hush.mechanisms.direct import Direct
+from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.independent import Independent
 from hush.mechanisms.matrix import Matrix
 from hush.mechanisms.mst import MST
 from hush.mechanisms.mwem import MWEM
+from hush.mechanisms.privbayes import PrivBayes
 from hush.mechanisms.residual import Residual
 
-__all__ = ["AIM", "HDMM", "MST", "MWEM", "Direct", "Gaussian", "Independent", "Matrix", "Residual"]
+__all__ = [
+    "AIM",
+    "HDMM",
+    "MST",
+    "MWEM",
+    "Direct",
+    "DualQuery",
+    "Gaussian",
+    "Independent",
+    "Matrix",
+    "PrivBayes",
+    "Residual",
+]

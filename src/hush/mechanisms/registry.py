@@ -6,7 +6,20 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from hush.errors import WorkloadError
-from hush.mechanisms import aim, auto, direct, gaussian, hdmm, independent, matrix, mst, mwem, residual
+from hush.mechanisms import (
+    aim,
+    auto,
+    direct,
+    dualquery,
+    gaussian,
+    hdmm,
+    independent,
+    matrix,
+    mst,
+    mwem,
+    privbayes,
+    residual,
+)
 from hush.mechanisms.plan import Plan
 from hush.privacy.budget import Budget
 from hush.privacy.neighbours import Neighbours
@@ -30,6 +43,8 @@ PLANS: dict[str, Any] = {
     gaussian.NAME: gaussian.GaussianPlan,
     mwem.NAME: mwem.MWEMPlan,
     mst.NAME: mst.MSTPlan,
+    privbayes.NAME: privbayes.PrivBayesPlan,
+    dualquery.NAME: dualquery.DualQueryPlan,
 }
 RELEASES: dict[str, Any] = {
     residual.NAME: residual.ResidualRelease,
@@ -41,6 +56,8 @@ RELEASES: dict[str, Any] = {
     gaussian.NAME: gaussian.GaussianRelease,
     mwem.NAME: mwem.MWEMRelease,
     mst.NAME: mst.MSTRelease,
+    privbayes.NAME: privbayes.PrivBayesRelease,
+    dualquery.NAME: dualquery.DualQueryRelease,
 }
 MECHANISMS: dict[str, Callable[[str | Loss], Mechanism]] = {
     auto.NAME: lambda loss: auto.Auto(loss=loss),
@@ -53,6 +70,8 @@ MECHANISMS: dict[str, Callable[[str | Loss], Mechanism]] = {
     gaussian.NAME: lambda loss: _for_rmse(gaussian.NAME, loss, gaussian.Gaussian()),
     mwem.NAME: lambda loss: _for_rmse(mwem.NAME, loss, mwem.MWEM()),
     mst.NAME: lambda loss: _for_rmse(mst.NAME, loss, mst.MST()),
+    privbayes.NAME: lambda loss: _for_rmse(privbayes.NAME, loss, privbayes.PrivBayes()),
+    dualquery.NAME: lambda loss: _for_rmse(dualquery.NAME, loss, dualquery.DualQuery()),
 }
 
 

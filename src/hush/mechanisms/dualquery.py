@@ -1,0 +1,256 @@
+"""dualquery: a game between queries and made-up rows; queries that the rows answer badly are drawn, and fitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from hush.archive import ArchiveReader
+from hush.domain import Clique
+from hush.errors import ArchiveError, BudgetError, SizeError, WorkloadError, is_number, shown
+from hush.graphical.junction_tree import JunctionTree
+from hush.graphical.total import estimate_total
+from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
+from hush.mechanisms.capacity import CapacityMechanism
+from hush.mechanisms.cell_scorer import CellScorer
+from hush.mechanisms.draw_likelihood import likelihood
+from hush.mechanisms.query_game import QueryGame
+from hush.mechanisms.session import Session
+from hush.privacy.account import used_up
+from hush.privacy.budget import Budget
+from hush.privacy.events import ComposedEvent, SelectionEvent
+from hush.release.draws import Draw, join_draws, split_draws
+from hush.release.measured import MeasuredRelease
+from hush.release.measured_storage import unpack_record
+from hush.schema import Schema
+from hush.workloads import Workload
+
+NAME = "dualquery"
+MOST_CELLS = 1 << 20  # that queries are drawn from
+FEWEST_TURNS, MOST_TURNS = 4, 32
+ITERATIONS = 1000
+TOLERANCE = 0.1  # of the fit; what is nearer fits the chance of the draws
+
+
+class DualQueryRelease(MeasuredRelease):
+    """Noisy columns, the queries that were drawn, as `rounds`, and the model of both.
+
+    A model that is asked for with other wishes than `model()` has, or of a run that was stopped, is one of the columns
+    alone.
+    """
+
+    mechanism = NAME
+
+    def contradiction(self) -> str | None:
+        """What a release from a file shows that it does not hold."""
+        event = self.statement.event
+        parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
+        if sum(count for part, count in parts if isinstance(part, SelectionEvent)) < len(self.rounds):
+            return "it holds draws that it does not account for"
+        return super().contradiction()
+
+    @classmethod
+    def unpack(cls, archive: ArchiveReader, **common: Any) -> DualQueryRelease:
+        """The release that `save` wrote."""
+        entry = archive.field("measured", dict)
+        plain, places = split_draws(entry["rounds"])
+        record = unpack_record(common["schema"], {**entry, "rounds": plain}, archive)
+        if not record["taken"]:
+            raise ArchiveError("the file's release holds no table; get it again")
+        record["rounds"] = join_draws(common["schema"].domain, record["rounds"], places)
+        return cls(**record, **common)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualQuery(CapacityMechanism):
+    """Multiplicative weights over queries: those that a growing set of rows answers badly are drawn, and rows added.
+
+    `column_share` of the budget measures all columns, which give a model its total N. Queries are the cells of tables
+    of the workload, each for more rows than thought and for fewer; tables are taken by weight, then the smallest
+    first, as long as a model of them stays within `max_size_mb`. In turn t, s queries are drawn with probability
+    proportional to exp(eta sum_{u<t} (q(D) - q(x_u))), q(D) being a share of N, and the row x_t with the largest sum
+    of those queries is added. A model is fitted to the columns and, by its likelihood, to every query drawn.
+
+    The exponent is r_t (c_q - h_q) with c_q the count, h_q = N mean_{u<t} q(x_u) and r_t = eta (t-1) / N, so that a
+    draw in turn t costs (m r_t)^2 / 2 for units of m rows: the budget of draws is shared out by (t-1)^2, which makes
+    eta = (N/m) sqrt(12 rho / (s (T-1) T (2T-1))). The first turn draws uniformly and costs nothing. The regret of
+    multiplicative weights is log|Q| / (eta T); for it to be `accuracy`, T s = 6 rho (N accuracy / (m log|Q|))^2. By
+    default T = s is the root of that, within 4 .. 32; `turns` and `draws` set T and s.
+
+    Privacy: rho-zCDP of the budget, by the account's filter; every draw is an exponential mechanism whose scores move
+    by at most m, see `CellScorer`. Rows are made from draws alone.
+    Reference: [Gaboardi et al. 2014, Alg. 1]; fitted as in [HDMM, sec. 4.5].
+    Differs from [Gaboardi et al. 2014]: zCDP for each draw in place of advanced composition; N is noisy and the number
+    of rows private, so a complement is -q rather than 1 - q; T and s of its theorem are for worst cases and would take
+    10^5 draws of no promise at usual budgets; rows are found by a search of their own.
+
+    >>> import hush
+    >>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2, "race": 5}), 2)
+    >>> hush.plan(workload, hush.Budget(rho=0.5), mechanism=DualQuery(turns=8, draws=4))
+    Plan(dualquery, 3 tables, rho=0.5)
+    """
+
+    name: ClassVar[str] = NAME
+
+    column_share: float = 0.1
+    accuracy: float = 0.02
+    turns: int | None = None
+    draws: int | None = None
+    seed: int = 0  # of rows and of the first turn; public
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("column_share", "accuracy"):
+            if not (is_number(getattr(self, name)) and 0 < getattr(self, name) < 1):
+                raise BudgetError(f"{name}={shown(getattr(self, name))}: expected a number between 0 and 1")
+        for name, least in (("turns", 2), ("draws", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is None and name != "seed":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise WorkloadError(f"{name}={shown(value)}: expected a whole number of at least {least}")
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse a limit that the model of single columns, or of these and one table, does not keep."""
+        self._check(workload, ())
+        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb)
+
+    def check_table(self, workload: Workload, schema: Schema) -> None:
+        """Refuse a limit that the model of single columns, one table and the schema's rules does not keep."""
+        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb, schema)
+        self._check(workload, [rule.clique for rule in schema.constraints])
+
+    def _check(self, workload: Workload, rules: Sequence[Clique]) -> None:
+        known = [*((name,) for name in workload.domain), *rules]
+        smallest = min(workload.cliques, key=workload.domain.size)
+        fits = self.sizes_mb(workload.domain, known, workload.cliques).min() <= self.limit_mb
+        if not fits or workload.domain.size(smallest) > MOST_CELLS:
+            raise SizeError(
+                f"no table of the workload keeps the model within max_size_mb = {self.limit_mb:g} and {MOST_CELLS:,} "
+                f"cells, not even that over {', '.join(smallest)}; coarsen columns or raise max_size_mb"
+            )
+
+    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+        """How the budget is shared out, and what decides the number of draws."""
+        size = "as many turns as the budget allows" if self.turns is None else f"{self.turns:,} turns"
+        each = "" if self.draws is None else f" of {self.draws:,} draws"
+        return [
+            ("Measures", f"{len(plan.domain):,} columns by {self.column_share:.0%} of the budget, and no other table"),
+            ("Draws", f"queries, that is cells of the tables asked, in {size}{each}, by {1 - self.column_share:.0%}"),
+            ("Model", f"of at most {self.limit_mb:g} MB; tables that it has no room for are not drawn from"),
+        ]
+
+    def work(self, workload: Workload) -> str:
+        """Memory and time that releasing will take."""
+        turns = self.turns or MOST_TURNS
+        draws = (turns - 1) * (self.draws or turns)
+        return (
+            f"at most {draws:,} draws, each among at most {2 * MOST_CELLS:,} queries, and one fit of their likelihood"
+        )
+
+    def tables(self, workload: Workload, rules: Iterable[Clique]) -> list[Clique]:
+        """The tables of the workload that queries are cells of."""
+        domain = workload.domain
+        known: list[Clique] = [*((name,) for name in domain), *rules]
+        listed = zip(workload.cliques, workload.weights, strict=True)
+        order = sorted(listed, key=lambda one: (-float(one[1]), domain.size(one[0])))
+        tree = JunctionTree.build(domain, known)
+        found: list[Clique] = []
+        room = MOST_CELLS
+        for own in dict.fromkeys(domain.clique(clique) for clique, _ in order):
+            if not own or domain.size(own) > room or self.sizes_mb(domain, known, [own], tree)[0] > self.limit_mb:
+                continue
+            known.append(own)
+            found.append(own)
+            room -= domain.size(own)
+            tree = JunctionTree.build(domain, known, start=tree)
+        return found
+
+    def planned(self, rho: float, total: float, cells: int, max_rows: int) -> tuple[int, int]:
+        """T and s for a budget of draws; public.
+
+        >>> DualQuery().planned(0.0135, 48_842, 100_000, 1)
+        (22, 22)
+        """
+        each = total * self.accuracy / (max_rows * math.log(2 * cells))
+        turns = min(max(math.isqrt(int(min(6 * rho * each**2, 1e9))), FEWEST_TURNS), MOST_TURNS)
+        return self.turns or turns, self.draws or turns
+
+    def run(self, session: Session, workload: Workload) -> None:
+        """Columns, the game, the model; or what is left of a run that was stopped."""
+        DualQueryRun(self, session, workload).run()
+
+
+class DualQueryRun:
+    """The state of one run: the queries of every turn so far are in the session's rounds."""
+
+    def __init__(self, settings: DualQuery, session: Session, workload: Workload) -> None:
+        self.settings = settings
+        self.session = session
+        rules = [rule.clique for rule in session.constraints]
+        self.game = QueryGame(session.domain, settings.tables(workload, rules), settings.seed)
+        self.unit = int(session.bound.l2_squared / session.bound.l1)  # m^2 / m, or 2 m^2 / 2 m for exchanged units
+
+    def run(self) -> None:
+        session, settings, game = self.session, self.settings, self.game
+        known = {one.clique for one in session.taken}
+        missing = [(name,) for name in session.domain if (name,) not in known]
+        if missing:
+            share = min(Fraction(settings.column_share) * session.limit, session.remaining / 2)
+            session.measure(missing, share / len(session.domain), note=f"{NAME}: {len(missing)} columns")
+        exact = estimate_total(session.domain, session.measurements)[0]
+        total = max(round(exact), 1)
+        rho = float((1 - Fraction(settings.column_share)) * session.limit)
+        turns, draws = settings.planned(rho, exact, game.cells, self.unit)
+        game.answer(game.uniform(draws))
+        for turn in range(2, turns + 1):
+            game.answer(self._turn(turn, turns, draws, total))
+        loss = likelihood(session.domain, session.measurements, game, total, self._draws(), self.unit)
+        session.fit(loss=loss, tolerance=TOLERANCE, iterations=ITERATIONS)
+
+    def _draws(self) -> list[Draw]:
+        return [one for one in self.session.rounds if isinstance(one, Draw)]
+
+    def _turn(self, turn: int, turns: int, draws: int, total: int) -> list[int]:
+        """The queries of one turn: those on record, and draws until there are enough or nothing is left to spend."""
+        session, game = self.session, self.game
+        expected = game.expected(total, turn - 1)
+        scorer = CellScorer(game.factors.cliques, expected)
+        known = [game.number(one.clique, one.cell, one.weight) for one in self._draws() if one.turn == turn]
+        later = sum(draws * (other - 1) ** 2 for other in range(turn + 1, turns + 1))
+        while len(known) < draws and not used_up(session.remaining, session.limit):
+            weight = (turn - 1) ** 2
+            cost = session.remaining * weight / ((draws - len(known)) * weight + later)
+            number, law = session.select(scorer, cost, note=f"{NAME}: turn {turn}, draw {len(known) + 1}")
+            clique, cell, sign = game.query(number)
+            known.append(number)
+            session.ended(
+                Draw(
+                    clique=clique,
+                    epsilon=float(law.epsilon),
+                    stddev=0.0,
+                    candidates=scorer.candidates,
+                    misfit=0.0,
+                    penalty=float(expected[number % game.cells]),
+                    weight=sign,
+                    annealed=False,
+                    size_mb=0.0,
+                    turn=turn,
+                    cell=cell,
+                )
+            )
+        return known
+
+
+class DualQueryPlan(AdaptivePlan):
+    """DualQuery within a budget."""
+
+    mechanism = NAME
+    made_by = DualQuery
+    release_class = DualQueryRelease
+
+
+DualQuery.plan_class = DualQueryPlan
