@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -30,6 +30,7 @@ from hush.workloads import Workload
 
 NAME = "dualquery"
 MOST_CELLS = 1 << 20  # that queries are drawn from
+PATIENCE = 500  # tables in a row that the model has no room for, after which no more are tried
 FEWEST_TURNS, MOST_TURNS = 4, 32
 ITERATIONS = 1000
 TOLERANCE = 0.1  # of the fit; what is nearer fits the chance of the draws
@@ -115,8 +116,8 @@ class DualQuery(CapacityMechanism):
 
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse a limit that the model of single columns, or of these and one table, does not keep."""
-        self._check(workload, ())
         check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb)
+        self._check(workload, ())
 
     def check_table(self, workload: Workload, schema: Schema) -> None:
         """Refuse a limit that the model of single columns, one table and the schema's rules does not keep."""
@@ -124,10 +125,8 @@ class DualQuery(CapacityMechanism):
         self._check(workload, [rule.clique for rule in schema.constraints])
 
     def _check(self, workload: Workload, rules: Sequence[Clique]) -> None:
-        known = [*((name,) for name in workload.domain), *rules]
-        smallest = min(workload.cliques, key=workload.domain.size)
-        fits = self.sizes_mb(workload.domain, known, workload.cliques).min() <= self.limit_mb
-        if not fits or workload.domain.size(smallest) > MOST_CELLS:
+        if next(self._fitting(workload, rules), None) is None:
+            smallest = min(workload.cliques, key=workload.domain.size)
             raise SizeError(
                 f"no table of the workload keeps the model within max_size_mb = {self.limit_mb:g} and {MOST_CELLS:,} "
                 f"cells, not even that over {', '.join(smallest)}; coarsen columns or raise max_size_mb"
@@ -153,21 +152,25 @@ class DualQuery(CapacityMechanism):
 
     def tables(self, workload: Workload, rules: Iterable[Clique]) -> list[Clique]:
         """The tables of the workload that queries are cells of."""
+        return list(self._fitting(workload, rules))
+
+    def _fitting(self, workload: Workload, rules: Iterable[Clique]) -> Iterator[Clique]:
         domain = workload.domain
         known: list[Clique] = [*((name,) for name in domain), *rules]
         listed = zip(workload.cliques, workload.weights, strict=True)
         order = sorted(listed, key=lambda one: (-float(one[1]), domain.size(one[0])))
         tree = JunctionTree.build(domain, known)
-        found: list[Clique] = []
-        room = MOST_CELLS
+        room, failures = MOST_CELLS, 0
         for own in dict.fromkeys(domain.clique(clique) for clique, _ in order):
+            if failures == PATIENCE:
+                return
+            failures += 1
             if not own or domain.size(own) > room or self.sizes_mb(domain, known, [own], tree)[0] > self.limit_mb:
                 continue
+            yield own
             known.append(own)
-            found.append(own)
-            room -= domain.size(own)
+            room, failures = room - domain.size(own), 0
             tree = JunctionTree.build(domain, known, start=tree)
-        return found
 
     def planned(self, rho: float, total: float, cells: int, max_rows: int) -> tuple[int, int]:
         """T and s for a budget of draws; public.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, WorkloadError, is_number, shown
+from hush.graphical.junction_tree import JunctionTree, sets_of
 from hush.graphical.model import GraphicalModel
 from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
 from hush.mechanisms.aim import CELL_MB
@@ -25,8 +26,10 @@ from hush.release.rounds import Round
 from hush.schema import Schema
 from hush.workloads import Workload
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 NAME = "privbayes"
 MOST_CANDIDATES = 4000  # of one choice
+MOST_TRIES = 1 << 16  # sets of several parents times columns, for whether the model has room takes longest with many
 MOST_CELLS = 1 << 26  # of all candidates of one choice together
 
 
@@ -193,7 +196,7 @@ class PrivBayesRun:
         sizes: list[float] = []
         while waiting and degree:
             found = wide if wide is not None else self._sets(placed, waiting, cells, degree) or []
-            took = self.settings.sizes_mb(self.domain, known, found) if found else np.zeros(0)
+            took = self._sizes(known, found)
             kept = np.flatnonzero(took <= self.settings.limit_mb)
             pairs += [found[place] for place in kept]
             sizes += took[kept].tolist()
@@ -202,17 +205,34 @@ class PrivBayesRun:
             wide, degree = None, degree - 1
         return pairs, sizes
 
+    def _sizes(self, known: Sequence[Clique], pairs: Sequence[Clique]) -> Floats:
+        """The size of the model of `known` tables with each pair, at most.
+
+        A column that nothing links to others, with parents inside a node of the tree, adds its own table.
+        """
+        tree = JunctionTree.build(self.domain, known)
+        linked = {name for clique in known if len(clique) > 1 for name in clique}
+        sizes = np.full(len(pairs), np.nan)
+        for place, (child, *parents) in enumerate(pairs):
+            if child not in linked and tree.find(*sets_of(self.domain, [parents])) >= 0:
+                sizes[place] = CELL_MB * (tree.cells + self.domain.size((child, *parents)) - self.domain[child])
+        wide = [int(place) for place in np.flatnonzero(np.isnan(sizes))]
+        if wide:
+            sizes[wide] = self.settings.sizes_mb(self.domain, known, [pairs[place] for place in wide], tree)
+        return sizes
+
     def _sets(self, placed: Sequence[str], waiting: Sequence[str], cells: float, degree: int) -> list[Clique] | None:
         """Every waiting column with each of its maximal sets of parents; None where they are too many.
 
         Of too many pairs of columns the smallest are kept.
         """
         sizes = {name: self.domain[name] for name in placed}
+        most = min(MOST_CANDIDATES, MOST_TRIES // len(self.domain))
         pairs: list[Clique] = []
         for child in waiting:
-            found = maximal_sets(sizes, cells / self.domain[child], degree, max(MOST_CANDIDATES, len(placed)))
+            found = maximal_sets(sizes, cells / self.domain[child], degree, max(most, len(placed)))
             pairs += [(child, *parents) for parents in found or () if parents]
-            if found is None or (degree > 1 and len(pairs) > MOST_CANDIDATES):
+            if found is None or (degree > 1 and len(pairs) > most):
                 return None
         if degree == 1:
             pairs.sort(key=self.domain.size)
