@@ -57,12 +57,14 @@ def sizes_with(
     tree: JunctionTree | None = None,
     restarts: int = 0,
     seed: int = 0,
+    enough: float = 0.0,
 ) -> list[int]:
     """Cells of the model of `cliques` with each candidate added, one at a time; `tree` is that of `cliques`, if known.
 
-    A candidate inside a node of the tree adds nothing. For the others the order of the tree is tried, one order per
-    criterion and `restarts` more, so that `JunctionTree.build(domain, cliques + [candidate], start=tree)` with the same
-    seed and no fewer restarts is never larger than what is said here.
+    A candidate inside a node of the tree adds nothing. For the others the order of the tree is tried, and unless its
+    cells are at most `enough`, one order per criterion and `restarts` more, so that
+    `JunctionTree.build(domain, cliques + [candidate], start=tree)` with the same seed and no fewer restarts is never
+    larger than what is said here.
 
     >>> domain = Domain({"a": 2, "b": 3, "c": 5})
     >>> sizes_with(domain, [("a", "b"), ("b", "c")], [("b",), ("c", "a")])
@@ -84,7 +86,10 @@ def sizes_with(
                 adjacent = base.copy()
                 for i in bits(members):
                     adjacent[i] |= members & ~(1 << i)
-                known[members] = eliminate(adjacent, sizes, restarts=restarts, seed=seed, start=order).cells
+                if enough:
+                    known[members] = eliminate(adjacent, sizes, criteria=(), restarts=0, start=order).cells
+                if not enough or known[members] > enough:
+                    known[members] = eliminate(adjacent, sizes, restarts=restarts, seed=seed, start=order).cells
         found.append(known[members])
     return found
 

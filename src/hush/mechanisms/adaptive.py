@@ -28,7 +28,6 @@ from hush.privacy.neighbours import Neighbours
 from hush.release.measured import MeasuredRelease
 from hush.release.rounds import Round
 from hush.schema import Schema
-from hush.tables.remembered import Remembered
 from hush.workloads import Workload
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -185,6 +184,8 @@ class AdaptivePlan(Plan):
         is left of the budget is spent. `on_round` is told of every round and the share of the budget spent, public
         facts only. `checkpoint` is a file that holds what was taken so far after every measurement.
         """
+        from hush.tables.remembered import Remembered
+
         self._check(table)
         self.strategy.check_table(self.workload, table.schema)
         account, book = self._spending(table, ledger, dataset, name)

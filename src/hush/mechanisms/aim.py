@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hush.domain import Clique
-from hush.errors import BudgetError, SizeError, WorkloadError, is_number, shown
+from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.model import GraphicalModel
-from hush.graphical.model_size import sizes_with
-from hush.graphical.program import with_domain
 from hush.graphical.stopping import TOLERANCE
 from hush.mechanisms import aim_outlook
-from hush.mechanisms.adaptive import AdaptiveMechanism, AdaptivePlan, check_capacity
+from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
 from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.last_scores import LastScores
-from hush.mechanisms.misfit_scorer import MisfitScorer, on_grid
+from hush.mechanisms.capacity import CapacityMechanism, check_flag
+from hush.mechanisms.misfit_rounds import MisfitRounds
+from hush.mechanisms.misfit_scorer import on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.release.measured import MeasuredRelease
-from hush.release.rounds import Round
 from hush.schema import Schema
 from hush.workloads import Workload
 
@@ -33,8 +31,9 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 NAME = "aim"
 ROUNDS_PER_COLUMN = 16  # T = 16 d
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-PRESETS = {"fast": 4.0, "balanced": 16.0, "best": 80.0}
-CELL_MB = 8e-6
+SHARE = 0.9
+BETWEEN = 0.2  # tolerance of the fits between rounds, which only have to point to the next table
+SELECTIONS = ("exponential", "generalized")
 
 
 class AIMRelease(MeasuredRelease):
@@ -44,47 +43,41 @@ class AIMRelease(MeasuredRelease):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AIM(AdaptiveMechanism):
+class AIM(CapacityMechanism):
     """An adaptive and iterative mechanism: every round chooses, measures and fits, within a limit on the model's size.
 
     Starts from noisy one-way tables. In each round the candidates are all subsets of the workload's tables that keep
     the model within the share of `max_size_mb` that the budget spent allows; one is chosen by the exponential
-    mechanism with the score w_r (||M_r(D) - M_r(p)||_1 - sqrt(2/pi) sigma n_r), w_r = sum_s c_s |r and s|. Where a
-    round taught less than its noise, the next ones get four times the budget. The last round spends what is left.
+    mechanism with the score w_r (||M_r(D) - M_r(p)||_1 - sqrt(2/pi) s_r n_r), w_r = sum_s c_s |r and s|, where s_r is
+    the noise that the table would have. Where a round taught less than its noise, the next ones get four times the
+    budget. The last round spends what is left.
 
     `share` of every round goes to measuring, the rest to choosing; `rounds` is T, the number of rounds that the first
-    shares are made for. `paper=True` is the document's own form.
+    shares are made for. `merge_rare` counts levels that seem rarer than their noise together. `paper=True` is the
+    document's own form.
 
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
     Reference: [AIM, Alg. 1-3]. Differs from [AIM]: the check for a last round is made before the first round too, for
-    with T = d and few columns the printed loop overspends; weights of the fit are 1/sigma^2, as the likelihood has it.
+    with T = d and few columns the printed loop overspends. Unless `paper`: the fit is by likelihood, with weights
+    1/sigma^2; s_r counts what is known of a table already, s_r^-2 = sigma^-2 + sum over tables that contain it; all
+    columns are measured first, those too that the workload does not ask for.
     """
 
     name: ClassVar[str] = NAME
 
-    preset: str = "balanced"
-    max_size_mb: float | None = None
-    share: float = 0.9
+    share: float = SHARE
     rounds: int | None = None
+    selection: str = "exponential"
+    merge_rare: bool = False
     paper: bool = False
-    tolerance: float = 0.1  # of the fits between rounds
-    warm: bool = False
-    merge_rare: bool = False  # whether levels that seem rarer than their noise are counted together after the columns
 
     def __post_init__(self) -> None:
-        if self.preset not in PRESETS:
-            raise WorkloadError(f"preset={shown(self.preset)}: expected one of {', '.join(PRESETS)}")
-        if self.max_size_mb is not None and not (is_number(self.max_size_mb) and self.max_size_mb > 0):
-            raise SizeError(f"max_size_mb={shown(self.max_size_mb)}: expected megabytes, a number above 0")
+        super().__post_init__()
         if not (is_number(self.share) and 0 < self.share < 1):
             raise BudgetError(f"share={shown(self.share)}: expected a number between 0 and 1, the part for measuring")
-        if not isinstance(self.merge_rare, bool):
-            raise WorkloadError(f"merge_rare={shown(self.merge_rare)}: expected True or False")
-
-    @property
-    def limit_mb(self) -> float:
-        """The size of the model at the end, at most."""
-        return PRESETS[self.preset] if self.max_size_mb is None else float(self.max_size_mb)
+        if self.selection not in SELECTIONS:
+            raise WorkloadError(f"selection={shown(self.selection)}: expected one of {', '.join(SELECTIONS)}")
+        check_flag(merge_rare=self.merge_rare, paper=self.paper)
 
     @property
     def loss(self) -> str:
@@ -139,97 +132,75 @@ class AIMRun:
         self.session = session
         self.pool = Candidates.of(workload)
         self.first = settings.columns(workload)
-        rounds = settings.planned_rounds(workload)
-        alpha = Fraction(settings.share)
-        self.measuring = alpha * session.limit / rounds
-        self.choosing = (1 - alpha) * session.limit / rounds
-        for played in session.rounds:
-            if played.annealed:
-                self._anneal()
-        self.last = LastScores(self.pool)
+        self.alpha = Fraction(settings.share)
+        share = session.limit / settings.planned_rounds(workload)
+        share *= 4 ** sum(played.annealed for played in session.rounds)
+        self.measuring, self.choosing = self.alpha * share, (1 - self.alpha) * share
+        self.rounds = MisfitRounds(session, self.pool, NAME, generalized=settings.selection == "generalized")
 
     def run(self) -> None:
-        session, settings = self.session, self.settings
+        """The columns, the rounds, and what error bounds need."""
+        session = self.session
         if not session.taken:
             session.measure([(name,) for name in self.first], self.measuring, note=f"{NAME}: {len(self.first)} columns")
-        if settings.merge_rare:
+        if self.settings.merge_rare:
             session.merge_rare()
-        model = session.fit(loss=settings.loss, tolerance=settings.tolerance).value
         final = used_up(session.remaining, session.limit)
+        model = self._fit(final)
         while not final:
             final = session.remaining <= 2 * (self.measuring + self.choosing)
             if final:
-                alpha = Fraction(settings.share)
-                self.measuring, self.choosing = alpha * session.remaining, (1 - alpha) * session.remaining
+                self.measuring, self.choosing = self.alpha * session.remaining, (1 - self.alpha) * session.remaining
             model = self._round(model, final)
-        self._finish(model)
+        session.scored = self.rounds.last.scored(model, session.merging)
+
+    def _fit(self, final: bool) -> GraphicalModel:
+        tolerance = TOLERANCE if final else BETWEEN
+        return self.session.fit(loss=self.settings.loss, tolerance=tolerance).value
 
     def _round(self, model: GraphicalModel, final: bool) -> GraphicalModel:
+        """Choose, measure and fit; where the table moved less than its noise, anneal."""
         session = self.session
-        places = self._candidates(model)
+        places, sizes = self._candidates(model)
         cliques = [self.pool.cliques[place] for place in places]
-        law = session.law(self.measuring)
-        penalties = self._penalties(cliques, law.stddev)
         tables = on_grid(session.merged(model.many(cliques)))
-        weights = self.pool.weights[places]
-        number = len(session.rounds)
-        pick, choice = session.select(
-            MisfitScorer(tuple(cliques), tables, weights, penalties, session.merging),
-            self.choosing,
-            note=f"{NAME}: choice {number + 1}",
+        penalties = self._penalties(cliques, session.law(self.measuring).stddev)
+        played = self.rounds.play(
+            places, tables, penalties, sizes, choosing=self.choosing, measuring=None if final else self.measuring
         )
-        self.last.note(number, places, tables, penalties, weights, float(choice.epsilon), float(session.bound.l1))
-        cost = session.remaining if final else self.measuring
-        taken = session.measure([cliques[pick]], cost, note=f"{NAME}: round {number + 1}")[0]
-        fitted = session.fit(
-            loss=self.settings.loss,
-            start=model if self.settings.warm else None,
-            tolerance=TOLERANCE if final else self.settings.tolerance,
-        ).value
-        after = session.merged({cliques[pick]: fitted.counts(cliques[pick])})
-        moved = float(np.abs(after[cliques[pick]] - tables[cliques[pick]]).sum())
-        annealed = not final and moved <= MEAN_ABSOLUTE * taken.stddev * taken.values.size
+        fitted = self._fit(final)
+        after = session.merged({played.clique: fitted.counts(played.clique)})[played.clique]
+        moved = float(np.abs(after - tables[played.clique]).sum())
+        annealed = not final and moved <= MEAN_ABSOLUTE * played.stddev * after.size
         if annealed:
-            self._anneal()
-        session.ended(
-            Round(
-                clique=cliques[pick],
-                epsilon=float(choice.epsilon),
-                stddev=taken.stddev,
-                candidates=len(cliques),
-                misfit=float(np.abs(tables[cliques[pick]] - taken.values).sum()),
-                penalty=float(penalties[pick]),
-                weight=float(weights[pick]),
-                annealed=annealed,
-                size_mb=fitted.size_mb,
-            )
-        )
+            self.measuring, self.choosing = 4 * self.measuring, 4 * self.choosing
+        session.ended(replace(played, annealed=annealed, size_mb=fitted.size_mb))
         return fitted
 
-    def _anneal(self) -> None:
-        """Half the noise and twice the epsilon, for the rounds to come."""
-        self.measuring *= 4
-        self.choosing *= 4
-
-    def _candidates(self, model: GraphicalModel) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The places of the tables that keep the model within the limit of this round.
+    def _candidates(self, model: GraphicalModel) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Floats]:
+        """The places of the tables that keep the model within the limit of this round, and the sizes with them.
 
         Tables inside a node of the model add nothing to it, so that there are always some.
         """
         session = self.session
-        used = session.limit - session.remaining + self.measuring + self.choosing
-        cells = max(float(used / session.limit), 0.0) * self.settings.limit_mb / CELL_MB
-        tree = model.tree
-        sizes = sizes_with(session.domain, session.cliques, self.pool.cliques, tree=with_domain(tree, session.domain))
-        places = np.flatnonzero(np.array(sizes, dtype=np.float64) <= max(cells, tree.cells))
-        return places
+        spent = 1 - (session.remaining - self.measuring - self.choosing) / session.limit
+        limit = max(float(spent) * self.settings.limit_mb, model.size_mb)
+        sizes = self.settings.sizes_mb(session.domain, session.cliques, self.pool.cliques, model.tree, limit_mb=limit)
+        places = np.flatnonzero(sizes <= limit)
+        return places, sizes[places]
 
     def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Floats:
-        """sqrt(2/pi) sigma n_r: the L1 error of a noisy table."""
-        return MEAN_ABSOLUTE * stddev * np.array([float(self.session.cells(own)) for own in cliques])
+        """sqrt(2/pi) s_r n_r: the L1 error that a table will have once it is measured.
 
-    def _finish(self, model: GraphicalModel) -> None:
-        self.session.scored = self.last.scored(model, self.session.merging)
+        A table of n_i cells and noise sigma_i that contains r gives r with the variance sigma_i^2 n_i / n_r.
+        """
+        cells = np.array([float(self.session.cells(own)) for own in cliques])
+        precision = np.full(len(cliques), stddev**-2)
+        if not self.settings.paper:
+            for one in self.session.taken:
+                inside = np.array([set(own) <= set(one.clique) for own in cliques])
+                precision += inside * cells / (one.values.size * one.stddev**2)
+        return np.asarray(MEAN_ABSOLUTE * cells / np.sqrt(precision))
 
 
 class AIMPlan(AdaptivePlan):

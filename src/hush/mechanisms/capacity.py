@@ -14,9 +14,10 @@ from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.model_size import sizes_with
 from hush.graphical.program import with_domain
 from hush.mechanisms.adaptive import AdaptiveMechanism
-from hush.mechanisms.aim import CELL_MB, PRESETS
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+PRESETS = {"fast": 4.0, "balanced": 16.0, "best": 80.0}  # megabytes
+CELL_MB = 8e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +39,21 @@ class CapacityMechanism(AdaptiveMechanism):
         return PRESETS[self.preset] if self.max_size_mb is None else float(self.max_size_mb)
 
     def sizes_mb(
-        self, domain: Domain, known: Sequence[Clique], candidates: Sequence[Clique], tree: JunctionTree | None = None
+        self,
+        domain: Domain,
+        known: Sequence[Clique],
+        candidates: Sequence[Clique],
+        tree: JunctionTree | None = None,
+        *,
+        limit_mb: float | None = None,
     ) -> Floats:
-        """The size of the model of `known` tables, whose tree may be given, with each candidate in it."""
+        """The size of the model of `known` tables, whose tree may be given, with each candidate in it.
+
+        It may be a little above the true one where that is within the limit anyway.
+        """
         own = None if tree is None else with_domain(tree, domain)
-        return CELL_MB * np.array(sizes_with(domain, known, candidates, tree=own), dtype=np.float64)
+        enough = (self.limit_mb if limit_mb is None else limit_mb) / CELL_MB
+        return CELL_MB * np.array(sizes_with(domain, known, candidates, tree=own, enough=enough), dtype=np.float64)
 
 
 def check_flag(**flags: object) -> None:

@@ -18,11 +18,33 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
+Slack = tuple[Floats, Floats]  # slack_r and slope_r of `Scored`
+
+
+def exponential_slack(weights: Floats, unit: float, epsilon: float) -> Slack:
+    """How far every score may be above the chosen one, over its weight, for the exponential mechanism.
+
+    Delta = max w_r unit: q_r <= q_t + (2 Delta / epsilon)(log k + l), except with probability exp(-l).
+    """
+    slope = 2 * float(weights.max()) * unit / (epsilon * weights)
+    return slope * math.log(len(weights)), slope
+
+
+def generalized_slack(weights: Floats, unit: float, epsilon: float, beta: float, pick: int) -> Slack:
+    """The same for the generalised exponential mechanism, whose scores have sensitivities w_r unit of their own.
+
+    The largest normalised score is 0, so that the chosen one is at least -c with c = (2 / epsilon)(log k + l), except
+    with probability exp(-l): q_r <= q_t - s Delta_t + s Delta_r + c (Delta_t + Delta_r), with
+    s = (2 / epsilon) log(k / beta).
+    """
+    count = len(weights)
+    shift, least = 2 / epsilon * math.log(max(count, 2) / beta), 2 / epsilon * math.log(count)
+    relative = weights[pick] / weights
+    return unit * ((least - shift) * relative + least + shift), unit * 2 / epsilon * (relative + 1)
+
+
 class LastScores:
     """What a run keeps of its choices: for every candidate its last round, penalty and table of the model before it.
-
-    With the exponential mechanism the chosen score is above all others less (2 Delta / epsilon)(log k + l), except
-    with probability exp(-l).
 
     Reference: [AIM, Thm 4].
     """
@@ -35,21 +57,12 @@ class LastScores:
         self._tables: dict[Clique, Floats] = {}
 
     def note(
-        self,
-        number: int,
-        places: Places,
-        tables: Mapping[Clique, Floats],
-        penalties: Floats,
-        weights: Floats,
-        epsilon: float,
-        unit: float,
+        self, number: int, places: Places, tables: Mapping[Clique, Floats], penalties: Floats, slack: Slack
     ) -> None:
         """Put a choice on record."""
         self._rounds[places] = number
         self._penalties[places] = penalties
-        slope = 2 * float(weights.max()) * unit / epsilon / weights
-        self._slopes[places] = slope
-        self._slacks[places] = slope * math.log(len(places))
+        self._slacks[places], self._slopes[places] = slack
         self._tables.update(tables)
 
     def scored(self, model: GraphicalModel, merging: Merging | None = None) -> Scored:

@@ -15,9 +15,8 @@ from hush.domain import Clique, Domain
 from hush.graphical.fitting import fit_model
 from hush.graphical.junction_tree import JunctionTree
 from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
-from hush.mechanisms.aim import CELL_MB
 from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.capacity import CapacityMechanism, check_flag
+from hush.mechanisms.capacity import CELL_MB, CapacityMechanism, check_flag
 from hush.mechanisms.misfit_rounds import MisfitRounds
 from hush.mechanisms.misfit_scorer import on_grid
 from hush.mechanisms.session import Session
@@ -122,6 +121,7 @@ class MST(CapacityMechanism):
             played = rounds.play(
                 places, tables, none, sizes[places], choosing=share, measuring=None if last else share
             )  # fmt: skip
+            session.ended(played)
             edges.append(played.clique)
         if not used_up(session.remaining, session.limit):
             again: list[Clique] = edges or [(name,) for name in session.domain]

@@ -116,7 +116,7 @@ class MWEM(CapacityMechanism):
         places = np.flatnonzero(sizes <= self.limit_mb)
         cliques = [pool.cliques[place] for place in places]
         final = session.remaining < 2 * share
-        rounds.play(
+        played = rounds.play(
             places,
             on_grid(model.many(cliques)),
             np.array([float(session.domain.size(own)) for own in cliques]),
@@ -124,6 +124,7 @@ class MWEM(CapacityMechanism):
             choosing=(session.remaining if final else share) / 2,
             measuring=None if final else share / 2,
         )
+        session.ended(played)
 
 
 class MWEMPlan(AdaptivePlan):

@@ -14,8 +14,7 @@ from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.junction_tree import JunctionTree, sets_of
 from hush.graphical.model import GraphicalModel
 from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
-from hush.mechanisms.aim import CELL_MB
-from hush.mechanisms.capacity import CapacityMechanism
+from hush.mechanisms.capacity import CELL_MB, CapacityMechanism
 from hush.mechanisms.dependence_scorer import DependenceScorer
 from hush.mechanisms.parent_sets import maximal_sets, useful_cells
 from hush.mechanisms.session import Session

@@ -12,6 +12,7 @@ from hush.archive import ArchiveReader
 from hush.errors import ArchiveError, SizeError
 from hush.graphical.measurement import Measurement
 from hush.graphical.stopping import TOLERANCE
+from hush.graphical.total import estimate_total
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference.estimates import Array
 from hush.privacy.events import ComposedEvent, GaussianEvent
@@ -20,12 +21,15 @@ from hush.release.answers import Answers
 from hush.release.bound_table import BoundTable
 from hush.release.error_bounds import ErrorBound, ErrorBounds
 from hush.release.fitting import Route
+from hush.release.measured_answers import marginal_answers, measured_term_answers
+from hush.release.measured_estimates import MeasuredEstimates
 from hush.release.measured_storage import pack_record, unpack_record
 from hush.release.model import Model
 from hush.release.release import Release
 from hush.release.rounds import Round, Scored
 from hush.release.taken import Taken
 from hush.solution import Solution
+from hush.workloads import Term
 
 if TYPE_CHECKING:
     from hush.graphical.model import GraphicalModel
@@ -83,10 +87,8 @@ class MeasuredRelease(Release):
         return self.bounds.all(level=level, simultaneous=simultaneous)
 
     @cached_property
-    def estimates(self) -> Any:
+    def estimates(self) -> MeasuredEstimates:
         """Unbiased estimates with exact errors where there are some, the model elsewhere."""
-        from hush.release.measured_estimates import MeasuredEstimates
-
         return MeasuredEstimates(self._model.distribution, self.unbiased, self.bounds)
 
     @cached_property
@@ -96,10 +98,14 @@ class MeasuredRelease(Release):
 
     def marginal(self, *attributes: str, level: float = 0.95) -> Answers:
         """The table of counts over some attributes: each number with its interval, or the model's with a bound."""
-        from hush.release.measured_answers import marginal_answers
-
         names = self.domain.check(attributes)
         return marginal_answers(self.schema, names, self.estimates, level=level, notes=self._notes(), grain=self.grain)
+
+    def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
+        """The answers to one term of the workload, or to any other product of queries, with intervals or a bound."""
+        return measured_term_answers(
+            self.schema, self._term(which), self.estimates, level=level, notes=self._notes(), grain=self.grain
+        )
 
     def counts(self, clique: Iterable[str]) -> Array:
         """Estimated counts: unbiased for tables inside a measured one, from the model for others."""
@@ -121,8 +127,6 @@ class MeasuredRelease(Release):
         return self._cautioned(Model(self.schema, self.fitted, self.measurements()))
 
     def _total(self) -> float:
-        from hush.graphical.total import estimate_total
-
         return estimate_total(self.domain, self.measurements())[0]
 
     def contradiction(self) -> str | None:
