@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hush.release.measured import MeasuredRelease
 from hush.report.markup import Markup, lines, tag
 from hush.schema import Date, Integer, Numeric, Outside
 
@@ -31,6 +32,11 @@ MODEL = (
     "The estimates come from a model that was fitted to noisy tables. They may be off by more than the noise, to one "
     "side, and no exact standard error is known where none is given."
 )
+MIXED = (
+    "Tables that were measured have exact standard errors. Any other comes from the model that was fitted to the "
+    "measured ones: it may be off to one side, and an interval around it, where there is one, follows from the bound "
+    "on the error of the whole table, so it is wide."
+)
 BINS = (
     "Numbers are counted in bins. A bin holds its lower end and not its upper end, but for the last, which holds both. "
     "Where within a bin a value lay is not in the release."
@@ -48,9 +54,11 @@ def caveats_section(release: Release, *, known: bool) -> Markup:
     """What intervals mean, how bins count, and that nothing private is on the page."""
     kinds = list(release.schema)
     ordered = [column for column in kinds if isinstance(column, Integer | Numeric | Date)]
+    adaptive = isinstance(release, MeasuredRelease)
     items = [
-        *((INTERVALS, MANY, UNBIASED, SHARED) if known else (MODEL,)),
-        AGREE if known and release.consistent else None,
+        *((INTERVALS, MANY, UNBIASED, SHARED) if known or adaptive else (MODEL,)),
+        MIXED if adaptive else None,
+        AGREE if known and not adaptive and release.consistent else None,
         BINS if any(isinstance(column, Numeric) for column in kinds) else None,
         CLAMPED if any(column.outside is Outside.CLAMP for column in ordered) else None,
         DATES if any(isinstance(column, Date) for column in kinds) else None,

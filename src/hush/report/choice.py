@@ -18,6 +18,7 @@ import scipy
 
 from hush.domain import Clique
 from hush.inference.estimates import Array, Estimates
+from hush.release.evaluation import Bounded
 from hush.report.sums import cell_errors
 
 LARGEST_TABLE = 50_000
@@ -54,6 +55,8 @@ def rank_pairs(estimates: Estimates, columns: Sequence[Ranked]) -> list[Ranked]:
     chosen = {ranked.clique[0] for ranked in columns[:MOST_PAIRED]}
     names = [name for name in estimates.domain.attributes if name in chosen]
     pairs = [pair for pair in itertools.combinations(names, 2) if _fit(estimates, pair)]
+    if isinstance(estimates, Bounded):  # departures of tables with errors and without do not compare
+        pairs = [pair for pair in pairs if estimates.has_covariance(pair)] or pairs
     return _sorted([_pair(estimates, pair) for pair in pairs])
 
 

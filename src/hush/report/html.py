@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hush.errors import HushError
+from hush.release.measured import MeasuredRelease
+from hush.report.bounds import bounds_section
 from hush.report.caveats import caveats_section
 from hush.report.choice import rank_columns, rank_pairs
 from hush.report.comparison import comparison_section
 from hush.report.examples import examples
 from hush.report.figures import bar_figures, bars_section, map_figures, maps_section
 from hush.report.markup import Markup, lines, tag
-from hush.report.precision import by_order, by_table
+from hush.report.precision import Precision, by_order, by_table
+from hush.report.quality import quality
 from hush.report.questions import questions_section
+from hush.report.rounds import rounds_section
 from hush.report.style import STYLE
 from hush.report.summary import headline, opening
 
@@ -24,15 +28,10 @@ if TYPE_CHECKING:
     from hush.release.release import Release
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-SECTIONS = (
-    ("privacy", "Privacy"),
-    ("glance", "At a glance"),
-    ("columns", "One column"),
-    ("pairs", "Two columns"),
-    ("precision", "Predicted error"),
-    ("questions", "What can be asked"),
-    ("caveats", "How to read it"),
-)
+FIRST = (("privacy", "Privacy"), ("glance", "At a glance"), ("columns", "One column"), ("pairs", "Two columns"))
+PLANNED = (("precision", "Predicted error"),)
+ADAPTIVE = (("bounds", "How far off"), ("made", "How it was made"))
+LAST = (("questions", "What can be asked"), ("caveats", "How to read it"))
 
 
 def report_html(release: Release) -> str:
@@ -45,16 +44,24 @@ def report_html(release: Release) -> str:
     bars, maps = bar_figures(release, columns), map_figures(release, pairs)
     orders = by_order(release)
     known = all(figure.known for figure in (*bars, *maps))
+    adaptive = isinstance(release, MeasuredRelease)
     body = lines(
-        opening(release, SECTIONS, known=known),
-        headline(release, orders),
-        bars_section(release, bars, 1, known=known),
+        opening(release, (*FIRST, *(ADAPTIVE if adaptive else PLANNED), *LAST), known=known),
+        headline(release, orders, quality(release)),
+        bars_section(release, bars, 1, known=all(figure.known for figure in bars)),
         maps_section(maps, 1 + len(bars)),
-        comparison_section(release, by_table(release) or orders, 1 + len(bars) + len(maps)),
+        _errors(release, orders, 1 + len(bars) + len(maps)),
         questions_section(release, examples(release, columns, pairs)),
         caveats_section(release, known=known),
     )
     return _page(body)
+
+
+def _errors(release: Release, orders: list[Precision], number: int) -> Markup:
+    """Errors as predicted, or bounds and how the release came about where they were not known beforehand."""
+    if isinstance(release, MeasuredRelease):
+        return lines(bounds_section(release), rounds_section(release))
+    return comparison_section(release, by_table(release) or orders, number)
 
 
 def write_report(release: Release, path: str | Path) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hush.domain import Clique
+from hush.release.measured import MeasuredRelease
 from hush.report.columns import column_table
 from hush.report.examples import MOST_ROWS, Example
 from hush.report.labels import count, error_text, named, readable, rounded, table_name
 from hush.report.markup import Markup, join, lines, tag
 from hush.report.summary import order_name
-from hush.report.tables import interval_text, table
+from hush.report.tables import bound_text, interval_text, table
 
 if TYPE_CHECKING:
     from hush.release.answers import Answers
@@ -25,6 +26,11 @@ HOW = (
     "Any count over the columns of one of these tables, or over fewer of them, can be asked at no further cost to "
     "privacy, in a terminal or in Python. The table may be called anything in FROM; t will do."
 )
+ADAPTIVE = (
+    "Any count over the columns of one of these tables, or over fewer of them, has an exact standard error. Any other "
+    "combination of columns can be asked too and is answered by the model, with a bound on its error where one is "
+    "known. Asking costs no further privacy, in a terminal or in Python. The table may be called anything in FROM."
+)
 COMMANDS = """hush query release.hush "SELECT ..."
 
 import hush
@@ -35,7 +41,7 @@ def questions_section(release: Release, examples: Sequence[Example]) -> Markup:
     """Covered tables, columns, example queries with their answers, and how to ask."""
     return lines(
         tag("h2", "What can be asked", id="questions"),
-        tag("p", HOW),
+        tag("p", ADAPTIVE if isinstance(release, MeasuredRelease) else HOW),
         tag("pre", tag("code", COMMANDS)),
         tag("h3", "Tables"),
         covered(release),
@@ -86,6 +92,8 @@ def _answer_line(answers: Answers) -> Markup:
     (value,), (error,) = answers.quantities[0].estimate, answers.quantities[0].std_error
     interval = interval_text(low, high, error)
     told = f", with standard error {error_text(error)} and 95 % interval {interval}." if interval else "."
+    if not interval and math.isfinite(low):
+        told = f", with 95 % interval {bound_text(low, high)}, from a bound."
     return tag("p", tag("b", rounded(value, error)), " rows", told)
 
 
@@ -98,7 +106,7 @@ def _answer_table(answers: Answers) -> Markup:
             *(named(group.label(row)) for group in answers.groups),
             rounded(value[row], error[row]),
             error_text(error[row]),
-            interval_text(lower[row], upper[row], error[row]),
+            interval_text(lower[row], upper[row], error[row]) or bound_text(lower[row], upper[row]),
         )
         for row in range(shown)
     ]

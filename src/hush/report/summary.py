@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hush.release.measured import MeasuredRelease
 from hush.report.labels import compact, count, error_text, readable, rounded
 from hush.report.markup import Markup, join, lines, tag
 from hush.report.precision import Precision
@@ -12,6 +13,7 @@ from hush.report.tables import interval_text, table
 
 if TYPE_CHECKING:
     from hush.release.release import Release
+    from hush.report.quality import Quality
 
 LEAD = (
     "This page shows counts from a table of records, released under differential privacy: random noise was added so "
@@ -23,6 +25,7 @@ LEAD_OF_TEST = (
     "It was made from the released file alone; no record was read to write it."
 )
 WITH_ERRORS = ", and each comes with the error that the noise causes"
+WITH_BOUNDS = ", and each comes with the error that the noise causes, or with a bound on it where one is known"
 ALARM = (
     "The noise in this release came from a seed or was watched, which is for tests only. "
     "Whoever knows the seed can undo it. Do not publish this page if the records are real."
@@ -30,6 +33,10 @@ ALARM = (
 INTERRUPTED = (
     "The release was interrupted before every table was measured. "
     "What was measured is shown and is as good as ever; the budget was charged in full."
+)
+STOPPED = (
+    "The release was interrupted before it had spent its budget. What was measured is shown and is as good as ever; "
+    "it can go on with what is left."
 )
 TYPICAL = (
     "How far off the noise makes a number depends on the table it is from. About two estimates in three lie within one "
@@ -50,16 +57,16 @@ def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: boo
     return lines(
         tag("h1", "What this release says"),
         None if statement.private else alarm,
-        tag("p", lead.format(unit=_unit(release), errors=WITH_ERRORS if known else ""), class_="lead"),
-        None if release.complete else tag("p", INTERRUPTED, class_="notice"),
+        tag("p", lead.format(unit=_unit(release), errors=_with_errors(release, known=known)), class_="lead"),
+        None if release.complete else tag("p", _interrupted(release), class_="notice"),
         tag("nav", *(tag("a", name, href=f"#{anchor}") for anchor, name in sections), aria_label="Contents"),
         tag("h2", "The privacy promise" if statement.private else "No privacy promise", id="privacy"),
         tag("dl", facts, made, class_="facts"),
     )
 
 
-def headline(release: Release, orders: Sequence[Precision]) -> Markup:
-    """How much there is, the estimated total, and the typical error for each number of columns."""
+def headline(release: Release, orders: Sequence[Precision], sample: Quality | None) -> Markup:
+    """How much there is, the estimated total, how good it is, and the typical error for each number of columns."""
     workload = release.workload
     columns = count(len(release.domain), "column")
     cards = [
@@ -67,6 +74,8 @@ def headline(release: Release, orders: Sequence[Precision]) -> Markup:
         _card(compact(workload.queries), "numbers asked for"),
         _total(release),
     ]
+    if sample is not None and sample.known:
+        cards.append(_card(sample.text, "of the rows: a random sample of that size is as accurate", kind="quality"))
     known = [entry for entry in orders if entry.planned == entry.planned]
     rows = [
         (order_name(entry.order), f"{entry.tables:,}", f"{entry.queries:,}", error_text(entry.planned))
@@ -76,6 +85,7 @@ def headline(release: Release, orders: Sequence[Precision]) -> Markup:
     return lines(
         tag("h2", "At a glance", id="glance"),
         tag("div", *cards, class_="headline"),
+        None if sample is None else tag("p", sample.sentence),
         tag("p", TYPICAL) if rows else None,
         table(heads, rows, numbers=(1, 2, 3)) if rows else None,
     )
@@ -86,6 +96,16 @@ def order_name(order: int | None) -> str:
     if order is None:
         return "all together"
     return ORDERS[order] if order < len(ORDERS) else f"{order} columns"
+
+
+def _interrupted(release: Release) -> str:
+    return STOPPED if isinstance(release, MeasuredRelease) else INTERRUPTED
+
+
+def _with_errors(release: Release, *, known: bool) -> str:
+    if isinstance(release, MeasuredRelease):
+        return WITH_BOUNDS
+    return WITH_ERRORS if known else ""
 
 
 def _total(release: Release) -> Markup:

@@ -44,6 +44,12 @@ def interval_text(low: float, high: float, error: float) -> str:
     return f"{rounded(low, error)} to {rounded(high, error)}" if math.isfinite(error) else ""
 
 
+def bound_text(low: float, high: float) -> str:
+    """An interval that follows from a bound, to whole numbers; nothing where none is known."""
+    whole = math.isfinite(low) and math.isfinite(high)
+    return f"{rounded(math.floor(low), math.nan)} to {rounded(math.ceil(high), math.nan)}" if whole else ""
+
+
 def _one_way(sums: Sums) -> Markup:
     rows = [
         (

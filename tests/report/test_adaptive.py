@@ -1,0 +1,147 @@
+"""Reports of adaptive releases: bounds, rounds, and the sample that is as good."""
+
+import math
+import re
+from typing import Any
+
+import pytest
+
+import hush
+from hush.mechanisms import AIM
+from hush.release.measured import MeasuredRelease
+from hush.report import report_html
+from hush.report.bounds import share_text
+from hush.report.quality import Quality, quality
+
+SCHEMA = hush.datasets.people_schema()
+TABLE = hush.read(hush.datasets.people(3000, seed=4), SCHEMA)
+PAIRS = hush.Workload.marginals(
+    SCHEMA.domain,
+    [("sex", "region"), ("region", "education"), ("education", "employed"), ("sex", "moved"), ("age", "income")],
+)
+
+
+@pytest.fixture(scope="module")
+def release() -> MeasuredRelease:
+    made = hush.plan(PAIRS, hush.Budget(rho=0.02), mechanism=AIM(preset="fast")).release(TABLE)
+    assert isinstance(made, MeasuredRelease)
+    return made
+
+
+@pytest.fixture(scope="module")
+def page(release: MeasuredRelease, read_page: Any) -> Any:
+    return read_page(report_html(release))
+
+
+def rows_of(page: Any, first: str) -> list[str]:
+    """The texts of the rows of the table whose head begins with a word."""
+    found = [text for text in page.texts("table") if text.startswith(first)]
+    assert len(found) == 1
+    return [text for text in page.texts("tr") if text in found[0]]
+
+
+def test_the_page_has_no_number_that_is_none(page: Any) -> None:
+    text = " ".join(page.texts("body"))
+    assert not re.search(r"\bnan\b|\binf\b", text)
+    assert "Predicted error" not in text
+    assert "known before any record was read" not in text
+
+
+def test_every_round_is_told(page: Any, release: MeasuredRelease) -> None:
+    rows = rows_of(page, "roundmeasured")[1:]
+    assert len(rows) == len(release.rounds)
+    for number, (row, one) in enumerate(zip(rows, release.rounds, strict=True), start=1):
+        assert row.startswith(f"{number}{' × '.join(one.clique)}{one.candidates} tables")
+        assert row.endswith("yes") == one.annealed
+    assert f"It began with {len(SCHEMA.domain)} noisy tables" in " ".join(page.texts("p"))
+
+
+def test_bounds_are_those_of_the_release_each_and_together(page: Any, release: MeasuredRelease) -> None:
+    each, together = release.error_bounds(), release.error_bounds(simultaneous=True)
+    rows = rows_of(page, "tableknown from")[1:]
+    assert len(rows) == len(each)
+    for row, one, other in zip(rows, each, together, strict=True):
+        assert row == f"{' × '.join(one.clique)}{_kind(one.kind)}{share_text(one.share)}{share_text(other.share)}"
+        assert not other.share < one.share
+
+
+def _kind(kind: str) -> str:
+    return "no bound is known" if kind == "none" else kind
+
+
+def test_the_equivalent_sample_comes_from_bounds_that_hold_together(page: Any, release: MeasuredRelease) -> None:
+    found = quality(release)
+    assert found is not None
+    assert found.bounded
+    assert (found.looked_at, found.tables, found.unbounded) == (5, 5, 0)
+    assert found.sentence in page.texts("p")
+    bounds = release.bounds.all([term.clique for term in PAIRS], simultaneous=True)
+    error = sum(one.share for one in bounds) / len(bounds)
+    model = release.model()
+    tables = [model.counts(term.clique).clip(0, model.total) for term in PAIRS]
+    assert found.fraction == pytest.approx(hush.evaluation.equivalent_fraction(tables, error, model.total))
+
+
+def test_tables_without_a_bound_count_as_unknown() -> None:
+    release = hush.plan(PAIRS, hush.Budget(rho=0.02), mechanism="independent").release(TABLE)
+    found = quality(release)
+    assert found is not None
+    assert found.unbounded == 5
+    assert not found.known
+    assert "too wide" in found.sentence
+    assert "How it was made" in report_html(release)
+
+
+def test_other_releases_are_about_as_good_as_a_sample(people_release: hush.Release) -> None:
+    found = quality(people_release)
+    assert found is not None
+    assert not found.bounded
+    assert found.sentence in report_html(people_release).replace("&#x27;", "'")
+    columns = hush.Workload.kway(SCHEMA.domain, 1)
+    fractions = []
+    for rho in (1e-4, 1e-3, 1e-2):
+        made = quality(hush.plan(columns, hush.Budget(rho=rho)).release(TABLE))
+        fractions.append(0.0 if made is None else made.fraction)
+    assert fractions == sorted(fractions)
+    assert fractions[-1] > 3 * fractions[-2] > 0  # about ten times: a tenth of the noise's variance
+
+
+@pytest.mark.parametrize(
+    ("fraction", "bounded", "text", "sentence"),
+    [
+        (0.0719, True, "≥ 7.1 %", "at least as accurate as a random sample of 7.1 % of the rows"),
+        (0.0719, False, "≈ 7.2 %", "about as accurate as those from a random sample of 7.2 % of the rows"),
+        (0.000299, True, "≥ 0.029 %", "random sample of 0.029 % of the rows"),
+        (3.0, True, "≥ 100 %", "more accurate than a random sample with as many rows as the table"),
+        (0.0, False, "≈ 0 %", "even a small sample of the rows would say more"),
+    ],
+)
+def test_the_sample_in_words(fraction: float, bounded: bool, text: str, sentence: str) -> None:
+    made = Quality(fraction=fraction, bounded=bounded, looked_at=4, tables=9)
+    assert made.text == text
+    assert sentence in made.sentence
+    assert made.sentence.endswith("(4 of 9 tables were looked at.)")
+
+
+def test_shares_are_rounded_up_and_unknown_ones_are_words() -> None:
+    assert [share_text(value) for value in (0.1, 0.10001, 2.0, math.nan)] == [
+        "10.0 %",
+        "10.1 %",
+        "200.0 %",
+        "not known",
+    ]
+
+
+def test_an_interrupted_release_has_a_report(release: MeasuredRelease) -> None:
+    half = type(release)(
+        schema=release.schema,
+        workload=release.workload,
+        statement=release.statement,
+        complete=False,
+        taken=release.taken[:9],
+        rounds=release.rounds[:2],
+    )
+    text = report_html(half)
+    assert "interrupted before it had spent its budget" in text
+    assert "charged in full" not in text
+    assert "How far off it can be" in text
