@@ -170,13 +170,20 @@ def test_help_is_there(arguments: list[str]) -> None:
     assert "Usage:" in shown.output
 
 
-def test_the_demo_runs_as_a_program() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "hush", "demo"], capture_output=True, text=True, timeout=300, check=False
-    )
+def test_the_demo_runs_as_a_program(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hush", "demo", "--folder", str(tmp_path / "new")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "4. Questions" in done.stdout
     assert done.stdout.count("95 % interval") == 3
+    rows = csv.read_csv(tmp_path / "new" / "people-synthetic.csv")
+    assert rows.num_rows == 1_000
+    assert rows.column_names == list(people_schema().domain)
+    shown = done.stdout.split("5. Synthetic rows")[1].splitlines()[2:7]
+    assert [line.split()[0] for line in shown] == [str(age) for age in rows["age"].to_pylist()[:5]]
+    assert str(tmp_path / "new" / "report.html") in done.stdout
+    assert (tmp_path / "new" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert hush.Ledger.open(tmp_path / "new" / "budget.db").remaining < 1e-9
 
 
 def test_a_budget_beside_a_plan_limits_it_in_any_notion(folder: Path) -> None:

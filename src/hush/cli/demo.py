@@ -1,4 +1,4 @@
-"""`hush demo`: the main job on a generated table, from rows to answers with error bars."""
+"""`hush demo`: the main job on a generated table: answers with error bars, synthetic rows and a report."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ import click
 
 import hush
 from hush.cli.options import PATH, progress_bar
+from hush.cli.synth import WARNING
 from hush.errors import HushError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.console import Console
+    from rich.table import Table
 
-FILES = ("people.csv", "people.toml", "budget.db", "people.hush")
+FILES = ("people.csv", "people.toml", "budget.db", "people.hush", "people-synthetic.csv", "report.html")
 ROWS = 50_000
+SYNTHETIC = 1_000
+SHOWN = 5
 SEED = 7  # of the invented people; the noise is never seeded
 WORKLOAD = "<=2-way + age:prefix,sex"
 QUESTIONS = (
@@ -27,21 +32,22 @@ QUESTIONS = (
 
 
 @click.command()
-@click.option("--folder", type=PATH, help="Keep the demo's files in this folder.  [default: a temporary one]")
+@click.option(
+    "--folder", type=PATH, help="Write the demo's files to this folder.  [default: a new one for temporary files]"
+)
 def demo(folder: Path | None) -> None:
     """Run the main job on an invented table.
 
-    Releases 50,000 invented people at epsilon = 1 and asks three questions.
+    Releases 50,000 invented people at epsilon = 1, asks three questions, draws synthetic rows and writes a report:
+    one release, one budget.
     """
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            if (folder / name).exists():
-                raise HushError(f"{folder / name} exists already; give the demo an empty folder")
-        _run(folder)
-        return
-    with tempfile.TemporaryDirectory() as temporary:
-        _run(Path(temporary))
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="hush-demo-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        if (folder / name).exists():
+            raise HushError(f"{folder / name} exists already; give the demo an empty folder")
+    _run(folder)
 
 
 def _run(folder: Path) -> None:
@@ -51,10 +57,11 @@ def _run(folder: Path) -> None:
 
     from hush.loading import load_release
     from hush.mechanisms.plan_table import print_plan
+    from hush.report import write_report
     from hush.workloads.text import parse_workload
 
     console = Console(highlight=False)
-    data, schema_file, ledger, output = (folder / name for name in FILES)
+    data, schema_file, ledger, output, synthetic, page = (folder / name for name in FILES)
     _head(console, "1. A sensitive table and its schema")
     rows, schema = hush.datasets.people(ROWS, seed=SEED), hush.datasets.people_schema()
     csv.write_csv(rows, data)
@@ -80,6 +87,31 @@ def _run(folder: Path) -> None:
         console.print(Text(question, style="bold"))
         console.print(str(release.sql(question)), markup=False)
         console.print(Text(f"exact, shown since these people are invented: {_exact(data, question)}\n", style="dim"))
+
+    _head(console, "5. Synthetic rows: made up from the same release, at no further cost")
+    with console.status("fitting a model to the noisy tables ..."):
+        drawn = release.synthesize(SYNTHETIC, seed=SEED)
+    csv.write_csv(drawn, synthetic)
+    console.print(_first(drawn))
+    console.print(f"Wrote {SYNTHETIC:,} rows to {synthetic.name}; these are the first {SHOWN}.")
+    console.print(Text(WARNING, style="dim"))
+
+    _head(console, "6. A report: the release as a page to read, at no further cost")
+    write_report(release, page)
+    console.print(Text(f"Wrote {page}", overflow="fold"), soft_wrap=True)
+    console.print(Text(f"All files of the demo are in {folder}", overflow="fold"), soft_wrap=True)
+
+
+def _first(rows: pa.Table) -> Table:
+    """The first synthetic rows, as they are in the file."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in rows.column_names:
+        table.add_column(name, no_wrap=True)
+    for row in rows.slice(0, SHOWN).to_pylist():
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    return table
 
 
 def _exact(data: Path, question: str) -> str:
