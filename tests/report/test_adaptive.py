@@ -11,7 +11,9 @@ from hush.mechanisms import AIM
 from hush.release.measured import MeasuredRelease
 from hush.report import report_html
 from hush.report.bounds import share_text
+from hush.report.labels import error_text
 from hush.report.quality import Quality, quality
+from hush.report.rounds import MOST_ROUNDS
 
 SCHEMA = hush.datasets.people_schema()
 TABLE = hush.read(hush.datasets.people(3000, seed=4), SCHEMA)
@@ -48,10 +50,10 @@ def test_the_page_has_no_number_that_is_none(page: Any) -> None:
 
 
 def test_every_round_is_told(page: Any, release: MeasuredRelease) -> None:
-    rows = rows_of(page, "roundmeasured")[1:]
+    rows = rows_of(page, "roundchosen")[1:]
     assert len(rows) == len(release.rounds)
     for number, (row, one) in enumerate(zip(rows, release.rounds, strict=True), start=1):
-        assert row.startswith(f"{number}{' × '.join(one.clique)}{one.candidates} tables")
+        assert row.startswith(f"{number}{' × '.join(one.clique)}{one.candidates}{error_text(one.stddev)}")
         assert row.endswith("yes") == one.annealed
     assert f"It began with {len(SCHEMA.domain)} noisy tables" in " ".join(page.texts("p"))
 
@@ -80,6 +82,21 @@ def test_the_equivalent_sample_comes_from_bounds_that_hold_together(page: Any, r
     model = release.model()
     tables = [model.counts(term.clique).clip(0, model.total) for term in PAIRS]
     assert found.fraction == pytest.approx(hush.evaluation.equivalent_fraction(tables, error, model.total))
+
+
+@pytest.mark.parametrize("mechanism", ["mst", "privbayes", "dualquery"])
+def test_mechanisms_that_do_not_play_rounds_say_what_they_chose(mechanism: str, read_page: Any) -> None:
+    made = hush.plan(PAIRS, hush.Budget(rho=0.02), mechanism=mechanism).release(TABLE)
+    assert isinstance(made, MeasuredRelease)
+    page = read_page(report_html(made))
+    said = " ".join(page.texts("p"))
+    assert "It began with" not in said
+    assert re.search(r"This release measured \d+ 1-way tables", said)
+    if made.rounds:
+        rows = rows_of(page, "roundchosen")[1:]
+        for row, one in zip(rows, made.rounds[:MOST_ROUNDS], strict=True):
+            assert ("not measured" in row) == (not one.stddev)
+    assert not re.search(r"\bnan\b|\binf\b", " ".join(page.texts("body")))
 
 
 def test_tables_without_a_bound_count_as_unknown() -> None:

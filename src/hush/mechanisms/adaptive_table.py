@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
-from hush.mechanisms.usefulness import OneWay
+from hush.mechanisms.usefulness import OneWay, noise_text
 
 if TYPE_CHECKING:
     from hush.mechanisms.adaptive import AdaptivePlan
@@ -34,7 +34,8 @@ def adaptive_facts(plan: AdaptivePlan, rows: int | None) -> list[tuple[str, str]
     """What stands in the place of errors: how accurate one-way tables can be at best, and the mechanism's own facts."""
     columns = plan.strategy.columns(plan.workload)
     best = OneWay.of(plan, columns, plan.rho / len(columns))
-    noise = f"a count in {_all(len(columns))} has standard error {best.stddev:,.3g} if all of the budget goes to them"
+    error = f"standard error {noise_text(best.stddev)} if all of the budget goes to them"
+    noise = f"a count in {_all(len(columns))} has {error}"
     return [
         ("Error", "not known beforehand: what is measured depends on the data"),
         ("At best", f"{noise}, {_beside_cell(best, rows)}"),

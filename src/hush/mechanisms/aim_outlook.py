@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.usefulness import OneWay
+from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.memory import readable
 from hush.workloads import Workload
 
@@ -32,10 +32,12 @@ def describe(settings: AIM, plan: AdaptivePlan) -> list[tuple[str, str]]:
     first = OneWay.of(plan, columns, alpha * plan.rho / rounds)
     most = max(int(rounds - alpha * len(columns)), 1)
     among = len(Candidates.of(workload).cliques)
+    merges = [("Merges", "levels that seem rarer than their noise, in all tables but the first")]
     return [
-        ("Starts with", f"{len(columns):,} one-way tables, standard error {first.stddev:,.3g} of a count"),
+        ("Starts with", f"{len(columns):,} one-way tables, standard error {noise_text(first.stddev)} of a count"),
         ("Then", f"at most {most:,} rounds, each of which chooses one of {among:,} candidates and measures it"),
         ("Model", f"{readable(1e6 * settings.limit_mb)} at most ({_origin(settings)})"),
+        *(merges if settings.merge_rare else []),
     ]
 
 

@@ -52,6 +52,15 @@ class OneWay:
         return MEAN_ABSOLUTE * self.stddev * self.cells / error
 
 
+def noise_text(stddev: float) -> str:
+    """A standard error in three digits, whole from a thousand on.
+
+    >>> noise_text(5.0), noise_text(64.464), noise_text(5916.1)
+    ('5', '64.5', '5,916')
+    """
+    return f"{stddev:,.0f}" if stddev >= 1000 else f"{stddev:.3g}"
+
+
 def check_rows(rows: object) -> int:
     """The expected number of rows, checked."""
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:

@@ -20,51 +20,55 @@ ADAPTIVE = (
 ANNEALED = (
     "A round that taught less than its noise is followed by rounds with half the noise, which cost four times as much."
 )
+CHOSEN = (
+    "This release measured {tables} with noise and fitted one model to all that it learned. What follows was chosen at "
+    "random in favour of what the data showed. Choices and noise were paid for from one budget."
+)
 PLAIN = "This release measured {tables} with noise and fitted one model to all of them."
+IN_ROUNDS = ("aim", "mwem")  # every round measures what it chose and fits again
 
 
 def rounds_section(release: MeasuredRelease) -> Markup:
-    """The tables at the start and the rounds; of mechanisms without rounds, all tables."""
-    first = release.taken[: len(release.taken) - len(release.rounds)]
-    intro = (
-        ADAPTIVE.format(first=count(len(first), "noisy table"))
-        if release.rounds
-        else PLAIN.format(tables=_all(release))
-    )
+    """What was measured first and in rounds; of mechanisms that choose beforehand, or nothing, all tables."""
+    played = release.mechanism in IN_ROUNDS and bool(release.rounds)
+    first = release.taken[: max(len(release.taken) - len(release.rounds), 0)] if played else release.taken
+    if played:
+        intro = ADAPTIVE.format(first=count(len(first), "noisy table"))
+    else:
+        intro = (CHOSEN if release.rounds else PLAIN).format(tables=_all(release))
     heads = ("table", "cells", "standard deviation of the noise")
     rows = [(table_name(one.clique), f"{one.values.size:,}", error_text(one.stddev)) for one in first[:MOST_ROUNDS]]
-    began = table(heads, rows, numbers=(1, 2), caption="Measured first" if release.rounds else None)
+    began = table(heads, rows, numbers=(1, 2))
+    said = f"The {count(len(first), 'table')} measured{' first' if played else ''}"
     return lines(
         tag("h2", "How it was made", id="made"),
         tag("p", intro),
         tag("p", ANNEALED) if any(one.annealed for one in release.rounds) else None,
-        _folded(_rounds(release), len(release.rounds), "round") if release.rounds else None,
-        _folded(began, len(first), "table") if not release.rounds else tag("details", _summary(first), began),
+        _folded(_rounds(release), len(release.rounds)) if release.rounds else None,
+        tag("details", tag("summary", said), began) if release.rounds or len(first) > SHOWN else began,
     )
 
 
 def _rounds(release: MeasuredRelease) -> Markup:
-    heads = ("round", "measured", "chosen among", "standard deviation of the noise", "model", "next rounds cost more")
+    heads = ("round", "chosen", "candidates", "standard deviation of the noise", "model", "next rounds cost more")
     rows = [
         (
             f"{number:,}",
             table_name(one.clique),
-            count(one.candidates, "table"),
-            error_text(one.stddev),
-            size_text(1e6 * one.size_mb),
+            f"{one.candidates:,}",
+            error_text(one.stddev) if one.stddev else "not measured",
+            size_text(1e6 * one.size_mb) if one.size_mb else "",
             "yes" if one.annealed else "",
         )
         for number, one in enumerate(release.rounds[:MOST_ROUNDS], start=1)
     ]
-    return table(heads, rows, numbers=(2, 3, 4))
+    left_out = len(release.rounds) > MOST_ROUNDS
+    caption = f"The first {MOST_ROUNDS} of {len(release.rounds):,} rounds." if left_out else None
+    return table(heads, rows, numbers=(2, 3, 4), caption=caption)
 
 
-def _folded(inner: Markup, length: int, noun: str) -> Markup:
-    return inner if length <= SHOWN else tag("details", tag("summary", f"All {count(length, noun)}"), inner)
-
-
-def _summary(first: tuple[object, ...]) -> Markup:
-    return tag("summary", f"The {count(len(first), 'table')} measured first")
+def _folded(inner: Markup, length: int) -> Markup:
+    return inner if length <= SHOWN else tag("details", tag("summary", f"The {count(length, 'round')}"), inner)
 
 
 def _all(release: MeasuredRelease) -> str:
