@@ -91,7 +91,7 @@ def test_mechanisms_that_do_not_play_rounds_say_what_they_chose(mechanism: str, 
     page = read_page(report_html(made))
     said = " ".join(page.texts("p"))
     assert "It began with" not in said
-    assert re.search(r"This release measured \d+ 1-way tables", said)
+    assert re.search(r"This release measured \d+ tables over one column", said)
     if made.rounds:
         rows = rows_of(page, "roundchosen")[1:]
         for row, one in zip(rows, made.rounds[:MOST_ROUNDS], strict=True):
@@ -104,6 +104,7 @@ def test_tables_without_a_bound_count_as_unknown() -> None:
     found = quality(release)
     assert found is not None
     assert found.unbounded == 5
+    assert "no bound is known" in report_html(release)
     assert not found.known
     assert "too wide" in found.sentence
     assert "How it was made" in report_html(release)

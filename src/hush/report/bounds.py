@@ -33,8 +33,13 @@ WHY = (
 
 
 def bounds_section(release: MeasuredRelease) -> Markup:
-    """Bounds by number of columns and by what they are known from; then table by table."""
-    each, together = (release.error_bounds(level=LEVEL, simultaneous=both) for both in (False, True))
+    """Bounds by number of columns and by what they are known from; then table by table.
+
+    Of all tables that were measured, could have been chosen, or were asked for.
+    """
+    asked = (release.domain.clique(clique) for clique in release.workload.cliques if clique)
+    cliques = sorted(dict.fromkeys([*release.bounds.cliques, *asked]), key=len)
+    each, together = (release.bounds.all(cliques, level=LEVEL, simultaneous=both) for both in (False, True))
     pairs = list(zip(each, together, strict=True))
     heads = ("tables over", "known from", "tables", "middle error", "largest error", "largest, all together")
     rows = []

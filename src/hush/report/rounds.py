@@ -8,6 +8,7 @@ from hush.memory import readable as size_text
 from hush.release.measured import MeasuredRelease
 from hush.report.labels import count, error_text, table_name
 from hush.report.markup import Markup, lines, tag
+from hush.report.summary import order_name
 from hush.report.tables import table
 
 MOST_ROUNDS = 400
@@ -50,7 +51,9 @@ def rounds_section(release: MeasuredRelease) -> Markup:
 
 
 def _rounds(release: MeasuredRelease) -> Markup:
-    heads = ("round", "chosen", "candidates", "standard deviation of the noise", "model", "next rounds cost more")
+    annealed = any(one.annealed for one in release.rounds)
+    heads = ["round", "chosen", "candidates", "standard deviation of the noise", "model"]
+    heads += ["next rounds cost more"] if annealed else []
     rows = [
         (
             f"{number:,}",
@@ -58,7 +61,7 @@ def _rounds(release: MeasuredRelease) -> Markup:
             f"{one.candidates:,}",
             error_text(one.stddev) if one.stddev else "not measured",
             size_text(1e6 * one.size_mb) if one.size_mb else "",
-            "yes" if one.annealed else "",
+            *(["yes" if one.annealed else ""] if annealed else []),
         )
         for number, one in enumerate(release.rounds[:MOST_ROUNDS], start=1)
     ]
@@ -74,4 +77,6 @@ def _folded(inner: Markup, length: int) -> Markup:
 def _all(release: MeasuredRelease) -> str:
     """How many tables there are of each number of columns."""
     orders = Counter(len(one.clique) for one in release.taken)
-    return " and ".join(f"{count(tables, f'{order}-way table')}" for order, tables in sorted(orders.items()))
+    (first, tables), *more = sorted(orders.items())
+    said = [f"{count(tables, 'table')} over {order_name(first)}"]
+    return " and ".join([*said, *(f"{tables:,} over {order_name(order)}" for order, tables in more)])
