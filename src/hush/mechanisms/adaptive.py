@@ -15,13 +15,17 @@ import numpy as np
 from hush.archive import ArchiveReader
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, WorkloadError
+from hush.graphical.factors import Factors
+from hush.graphical.junction_tree import JunctionTree
+from hush.graphical.model import GraphicalModel
 from hush.graphical.model_size import check_fits
+from hush.graphical.program import in_tree_order
 from hush.mechanisms.plan import Plan, Progress, Table, rows_per_unit
 from hush.mechanisms.resuming import check_resumable
 from hush.mechanisms.session import Session
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
-from hush.privacy.events import compose
+from hush.privacy.events import GaussianEvent, compose
 from hush.privacy.gate import Gate
 from hush.privacy.ledger import Ledger
 from hush.privacy.neighbours import Neighbours
@@ -181,17 +185,24 @@ class AdaptivePlan(Plan):
         """Spend the budget round by round; see `Plan.release`.
 
         `resume` is a release of this plan that was interrupted: its noisy tables are paid for and kept, and only what
-        is left of the budget is spent. `on_round` is told of every round and the share of the budget spent, public
+        is left of the budget is spent, or of the ledger where a run that was killed left charges on it that its file
+        knows nothing of. `on_round` is told of every round and the share of the budget spent, public
         facts only. `checkpoint` is a file that holds what was taken so far after every measurement.
         """
         from hush.tables.remembered import Remembered
 
         self._check(table)
         self.strategy.check_table(self.workload, table.schema)
+        check_possible(table.schema)
+        if resume is not None:
+            check_resumable(self, resume, table, ledger, dataset)
         account, book = self._spending(table, ledger, dataset, name)
         if resume is not None:
-            check_resumable(self, resume, table, book)
             account.resume(resume.statement.event)
+            if book is not None:
+                account.lower(book.remaining)
+        else:
+            account.require(GaussianEvent(1 / (2 * account.remaining), Fraction(1)))
         gate = Gate(Remembered(table), account, neighbours=self.neighbours, entropy=entropy)  # type: ignore[arg-type]
 
         def told(played: Round | None, spent: float) -> None:
@@ -262,3 +273,12 @@ def check_capacity(domain: Domain, cliques: Iterable[Clique], limit: float, sche
         check_fits(domain, [*cliques, *rules], limit)
     except HushError as error:
         raise type(error)(f"the model that the run starts with: {error}") from None
+
+
+def check_possible(schema: Schema) -> None:
+    """Refuse rules that no row can keep together; a look at pairs of them, as a schema takes, does not find all."""
+    rules = schema.constraints
+    if rules:
+        tree = in_tree_order(JunctionTree.build(schema.domain, [one.clique for one in rules]))
+        factors = Factors(tree.domain, [])
+        GraphicalModel(schema.domain, tree, factors, np.zeros(factors.size), 1.0, rules).belief  # noqa: B018

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hush.errors import BudgetError, DataError, LedgerError
@@ -13,11 +14,14 @@ if TYPE_CHECKING:
     from hush.mechanisms.plan import Table
 
 
-def check_resumable(plan: AdaptivePlan, release: object, table: Table, book: Ledger | None) -> None:
+def check_resumable(
+    plan: AdaptivePlan, release: object, table: Table, ledger: str | Path | Ledger | None, dataset: str
+) -> None:
     """Refuse a release that is complete, of another plan, of another table's schema, or charged elsewhere.
 
     Privacy: what was spent must be on the same account. A release that was charged to a ledger goes on with that
-    ledger only, and one that was not goes on without any, so that no ledger knows of half a release.
+    ledger only, and one that was not goes on without any, so that no ledger knows of half a release. Nothing is
+    written: a ledger that is not there is not made.
     """
     from hush.mechanisms.adaptive import pack_settings
 
@@ -40,12 +44,13 @@ def check_resumable(plan: AdaptivePlan, release: object, table: Table, book: Led
             f"the release to resume belongs to another plan: not the same {' and '.join(wrong)}; "
             "resume with the plan and the schema that it was started with"
         )
-    if promise.ledger_head is None and book is not None:
+    if promise.ledger_head is None and ledger is not None:
         raise LedgerError("the release to resume was charged to no ledger; resume it without one")
     if promise.ledger_head is not None:
-        if book is None:
+        if ledger is None:
             raise LedgerError("the release to resume was charged to a ledger; resume it with that ledger")
         try:
+            book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger, dataset=dataset)
             book.verify(expected_head=promise.ledger_head)
         except LedgerError:
             raise LedgerError("the release to resume was charged to another ledger; resume it with that one") from None

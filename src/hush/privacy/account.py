@@ -111,6 +111,11 @@ class Allowance:
             self._cost = self._cost + cost
             self._events.append(event)
 
+    def lower(self, remaining: Fraction) -> None:
+        """Leave no more than this, in the unit of `budget.limit`; what is left is never raised."""
+        with self._lock:
+            self._limit -= max(self.remaining - remaining, Fraction(0))
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("an allowance cannot be copied: each copy would spend the whole of it")
 
