@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from hush.domain import Clique
 from hush.mechanisms.misfit_scorer import MisfitScorer
 from hush.privacy.neighbours import Neighbours
@@ -13,13 +15,17 @@ from hush.privacy.selection import GeneralizedExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
 
 BETA = 0.05
+LARGEST = 2.0**40  # least sensitivities
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneralizedScorer:
     """The normalised scores of the generalised exponential mechanism, each q_r with its sensitivity w_r.
 
-    Privacy: normalised scores have sensitivity 1; see `GeneralizedExponentialMechanism`.
+    Scores beyond 2^40 times the least sensitivity are cut off there, where they can still be computed.
+
+    Privacy: normalised scores have sensitivity 1, see `GeneralizedExponentialMechanism`; cutting scores off moves none
+    of them further between neighbours.
     Reference: [Raskhodnikova and Smith 2016]; [AIM, sec. 3.2] names it as an alternative.
     """
 
@@ -40,5 +46,6 @@ class GeneralizedScorer:
         """Normalised scores of sensitivity 1."""
         plain = self.scorer.scores(counts, max_rows=max_rows, neighbours=neighbours)
         unit = float(sensitivity(ONE_CELL, max_rows=max_rows, neighbours=neighbours).l1)
-        law = GeneralizedExponentialMechanism(self.epsilon, BETA)
-        return law.scores(plain.values, (unit * self.scorer.weights).tolist(), plain.error)
+        law, deltas = GeneralizedExponentialMechanism(self.epsilon, BETA), unit * self.scorer.weights
+        most = LARGEST * float(deltas.min())
+        return law.scores(np.clip(plain.values, -most, most), deltas.tolist(), plain.error)

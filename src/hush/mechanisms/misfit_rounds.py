@@ -12,7 +12,7 @@ from hush.domain import Clique
 from hush.mechanisms.candidates import Candidates
 from hush.mechanisms.generalized_scorer import BETA, GeneralizedScorer
 from hush.mechanisms.last_scores import LastScores, Places, exponential_slack, generalized_slack
-from hush.mechanisms.misfit_scorer import MisfitScorer
+from hush.mechanisms.misfit_scorer import LARGEST_MISFIT, MisfitScorer
 from hush.mechanisms.session import Session
 from hush.privacy.selection import ExponentialMechanism
 from hush.release.rounds import Round
@@ -49,6 +49,7 @@ class MisfitRounds:
         """One round, whose table is taken; the caller puts it on record by `session.ended`."""
         session, number = self.session, len(self.session.rounds) + 1
         cliques = tuple(self.pool.cliques[place] for place in places)
+        penalties = np.minimum(penalties, LARGEST_MISFIT)
         weights, unit = self.pool.weights[places], float(session.bound.l1)
         scorer = MisfitScorer(cliques, tables, weights, penalties, session.merging)
         law = ExponentialMechanism.for_rho(choosing)

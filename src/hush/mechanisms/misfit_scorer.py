@@ -25,8 +25,10 @@ LARGEST_MISFIT = 2.0**36  # counts; the last product of a score is off by 2^-53 
 class MisfitScorer:
     """q_r = w_r (||M_r(D) - M_r(p)||_1 - penalty_r) for every candidate r.
 
-    Privacy: a row moves one cell of M_r by one, so q_r moves by at most w_r times the L1 sensitivity of a table; what
-    is not M_r(D) is public.
+    Norms above 2^36 are taken for 2^36.
+
+    Privacy: a row moves one cell of M_r by one, so q_r moves by at most w_r times the L1 sensitivity of a table, and
+    cutting norms off moves it no further; what is not M_r(D) is public.
     Reference: [AIM, Eq. 1].
     """
 
@@ -55,9 +57,9 @@ class MisfitScorer:
         Differences of counts and multiples of 2^-10 add up exactly below 2^43, in any order; the two operations that
         are left round once each.
         """
-        found = self.misfits(counts)
-        if max(found.max(), np.abs(self.penalties).max()) > LARGEST_MISFIT:
-            raise ConvergenceError("a table is too far from its model to be scored without rounding")
+        if np.abs(self.penalties).max() > LARGEST_MISFIT:
+            raise ConvergenceError("a penalty is too large for a table to be scored without rounding")
+        found = np.minimum(self.misfits(counts), LARGEST_MISFIT)
         unit = float(sensitivity(ONE_CELL, max_rows=max_rows, neighbours=neighbours).l1)
         largest = float(self.weights.max())
         return Scores(self.weights * (found - self.penalties), largest * unit, 8 * largest * 2.0**-53 * LARGEST_MISFIT)

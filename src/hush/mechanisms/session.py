@@ -18,7 +18,7 @@ from hush.mechanisms.merged_query import MergedQuery
 from hush.merging import Merging, merge_rare
 from hush.privacy.account import Allowance
 from hush.privacy.gate import Gate, Request
-from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
 from hush.privacy.query import MarginalQuery, Query, Scorer
 from hush.privacy.selection import ExponentialMechanism
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
@@ -89,8 +89,8 @@ class Session:
         return [*(one.clique for one in self.taken), *(one.clique for one in self.constraints)]
 
     def law(self, rho: Fraction) -> DiscreteGaussian:
-        """The noise of a table that is measured at a cost."""
-        return DiscreteGaussian.for_rho(rho, self.bound)
+        """The noise of a table that is measured at a cost; never less than the least noise there is."""
+        return DiscreteGaussian.for_rho(min(rho, self.bound.l2_squared / (2 * SMALLEST_SCALE**2)), self.bound)
 
     def measure(self, cliques: Sequence[Clique], rho: Fraction | Sequence[Fraction], *, note: str) -> list[Taken]:
         """Noisy tables over some cliques, each at the cost `rho` or at its own; charged together, before the first."""
