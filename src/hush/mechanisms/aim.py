@@ -99,6 +99,8 @@ class AIM(CapacityMechanism):
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse a T that would not leave the first tables and one round their shares, and a model too small."""
         columns, rounds = self.columns(workload), self.rounds
+        if not any(workload.cliques):
+            raise WorkloadError("the workload asks for the total alone, and there is nothing to choose; use 'residual'")
         least = math.ceil(Fraction(self.share) * len(columns) + 1)
         if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < least):
             raise BudgetError(
@@ -141,8 +143,7 @@ class AIMRun:
     def run(self) -> None:
         """The columns, the rounds, and what error bounds need."""
         session = self.session
-        if not session.taken:
-            session.measure([(name,) for name in self.first], self.measuring, note=f"{NAME}: {len(self.first)} columns")
+        self._columns()
         if self.settings.merge_rare:
             session.merge_rare()
         final = used_up(session.remaining, session.limit)
@@ -153,6 +154,14 @@ class AIMRun:
                 self.measuring, self.choosing = self.alpha * session.remaining, (1 - self.alpha) * session.remaining
             model = self._round(model, final)
         session.scored = self.rounds.last.scored(model, session.merging)
+
+    def _columns(self) -> None:
+        """Measure the columns, or those of them that a stopped run did not get; those it paid for once already."""
+        session, known = self.session, {one.clique for one in self.session.taken}
+        missing = [(name,) for name in self.first if (name,) not in known]
+        if missing:
+            share = min(self.measuring, session.remaining / (len(missing) + 1))
+            session.measure(missing, share, note=f"{NAME}: {len(missing)} columns")
 
     def _fit(self, final: bool) -> GraphicalModel:
         tolerance = TOLERANCE if final else BETWEEN
