@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ def unpack_record(schema: Schema, entry: dict[str, Any], archive: ArchiveReader)
     return {
         "taken": _taken(domain, entry["variances"], entry.get("merged", []), archive),
         "rounds": rounds,
-        "scored": _scored(domain, archive, len(rounds)) if entry["scored"] is True else None,
+        "scored": _scored(domain, archive, rounds) if entry["scored"] is True else None,
         "settings": settings,
         "fitted": None if entry["model"] is None else _fitted(schema, entry["model"], archive),
     }
@@ -101,7 +102,7 @@ def _merging(domain: Domain, archive: ArchiveReader) -> Merging:
     for place, name in enumerate(domain):
         if f"merging_{place}" in known:
             codes = archive.array(f"merging_{place}")
-            plain = codes.dtype.kind == "i" and codes.shape == (domain[name],)
+            plain = codes.dtype.kind == "i" and codes.shape == (domain[name],) and codes.max() < domain[name]
             if not plain or not np.array_equal(np.unique(codes), np.arange(codes.max() + 1)):
                 raise ArchiveError("the file's merged levels do not fit its schema; get the release again")
             found[name] = codes.astype(np.int64)
@@ -113,20 +114,28 @@ def _round(domain: Domain, entry: Any) -> Round:
         raise ArchiveError("a round of the file cannot be read; get the release again")
     numbers = [entry[name] for name in ("epsilon", "stddev", "misfit", "penalty", "weight", "size_mb")]
     plain = all(isinstance(value, int | float) and math.isfinite(value) for value in numbers)
-    if not plain or type(entry["candidates"]) is not int or type(entry["annealed"]) is not bool:
+    plain = plain and min(entry["epsilon"], entry["stddev"]) >= 0 and type(entry["candidates"]) is int
+    if not plain or type(entry["annealed"]) is not bool:
         raise ArchiveError("a round of the file cannot be read; get the release again")
     return Round(**{**entry, "clique": domain.check(tuple(entry["clique"]))})
 
 
-def _scored(domain: Domain, archive: ArchiveReader, rounds: int) -> Scored:
+def _scored(domain: Domain, archive: ArchiveReader, rounds: Sequence[Round]) -> Scored:
     cliques = tuple(domain.check(clique) for clique in unpack_cliques(domain, archive, "scored"))
     columns = {name: archive.array(f"scored_{name}") for name in COLUMNS}
     kinds = {name: "i" if name == "rounds" else "f" for name in COLUMNS}
     for name, values in columns.items():
         if values.dtype.kind != kinds[name] or values.shape != (len(cliques),):
             raise ArchiveError("the file's scores do not fit together; get the release again")
-    if len(cliques) and not -1 <= columns["rounds"].min() <= columns["rounds"].max() < max(rounds, 1):
+    used = columns["rounds"] >= 0
+    sound = all(np.isfinite(values[used]).all() for values in columns.values()) and (columns["weights"] > 0).all()
+    if not sound or any((columns[name][used] < 0).any() for name in ("penalties", "slopes", "distances")):
+        raise ArchiveError("the file's scores are not the numbers that scores are; get the release again")
+    if len(cliques) and not -1 <= columns["rounds"].min() <= columns["rounds"].max() < len(rounds):
         raise ArchiveError("the file's scores are of rounds that it does not have; get the release again")
+    chosen = [rounds[number] for number in set(columns["rounds"][used].tolist())]
+    if any(min(one.weight, one.stddev) <= 0 or min(one.misfit, one.penalty) < 0 for one in chosen):
+        raise ArchiveError("the file's rounds are not such as scores are made in; get the release again")
     return Scored(cliques=cliques, **columns)
 
 
