@@ -1,0 +1,153 @@
+"""What each choice in AIM is worth: its error with one thing changed at a time, on real tables.
+
+`default` is what the library does, `paper` the document's own form; others differ from `default` in one thing: the fit
+by weights 1/sigma instead of likelihood, scores that do not count what is known of a table already, the generalised
+exponential mechanism, the share of a round that measures, T in rounds a column, and levels that seem rare counted as
+one. `x default` beside the standard error of a mean: less than two of those is no difference.
+
+Run: python -m benchmarks.aim_ablation --data FOLDER [--tables nltcs,titanic] [--epsilons 0.1,1,10] [--trials 5]
+         [--variants default,paper] [--workload all|target|skewed] [--max-size-mb 16] [--seconds 1800] [--keep FILE]
+As benchmarks.synthetic: a folder of codes, one process a trial, results appended to a file and not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.coded import DELTA, WORKLOADS, load, workload_of
+from benchmarks.limited import FAILED, Jobs
+from benchmarks.synthetic import listed, numbers, released
+from hush.domain import Clique, Domain
+from hush.mechanisms import AIM
+from hush.mechanisms.aim import MEAN_ABSOLUTE, AIMRun
+from hush.mechanisms.session import Session
+from hush.workloads import Workload
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperWeights(AIM):
+    """AIM, its model fitted with the document's weights 1/sigma."""
+
+    @property
+    def loss(self) -> str:
+        return "paper"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainScores(AIM):
+    """AIM with the document's score, as if nothing were known of a table before it is measured."""
+
+    def run(self, session: Session, workload: Workload) -> None:
+        PlainRun(self, session, workload).run()
+
+
+class PlainRun(AIMRun):
+    """A run whose scores are lowered by sqrt(2/pi) sigma n_r."""
+
+    def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Array:
+        return MEAN_ABSOLUTE * stddev * np.array([float(self.session.cells(own)) for own in cliques])
+
+
+VARIANTS: dict[str, Callable[[Domain, float], AIM]] = {
+    "default": lambda _, size: AIM(max_size_mb=size),
+    "paper": lambda _, size: AIM(max_size_mb=size, paper=True),
+    "weights-1/sigma": lambda _, size: PaperWeights(max_size_mb=size),
+    "plain-scores": lambda _, size: PlainScores(max_size_mb=size),
+    "generalized": lambda _, size: AIM(max_size_mb=size, selection="generalized"),
+    "share-0.8": lambda _, size: AIM(max_size_mb=size, share=0.8),
+    "share-0.95": lambda _, size: AIM(max_size_mb=size, share=0.95),
+    "rounds-8d": lambda domain, size: AIM(max_size_mb=size, rounds=8 * len(domain)),
+    "rounds-32d": lambda domain, size: AIM(max_size_mb=size, rounds=32 * len(domain)),
+    "merge-rare": lambda _, size: AIM(max_size_mb=size, merge_rare=True),
+}
+
+
+def main() -> None:
+    options = _options()
+    jobs = Jobs("benchmarks.aim_ablation", options.data, options.seconds, options.keep)
+    console = Console(width=120)
+    for name in options.tables:
+        shown = Table(title=f"{name}, {options.workload} 3-way, delta = {DELTA:g}, at most {options.max_size_mb:g} MB")
+        heads = ("epsilon", "variant", "trials", "error", "+-", "x default", "+-", "rounds", "CPU s", "model MB")
+        for place, head in enumerate(heads):
+            shown.add_column(head, justify="left" if place == 1 else "right")
+        for epsilon in options.epsilons:
+            base: tuple[float, float] | None = None
+            for variant in options.variants:
+                job = {
+                    "table": name,
+                    "workload": options.workload,
+                    "epsilon": epsilon,
+                    "variant": variant,
+                    "max_size_mb": options.max_size_mb,
+                }
+                results = jobs.trials(job, options.trials)
+                done = [one for one in results if FAILED not in one]
+                if len(done) < len(results):
+                    console.print(f"{name}, epsilon {epsilon:g}, {variant}: {results[-1][FAILED]}", style="yellow")
+                if done:
+                    own = _mean([one["error"] for one in done])
+                    base = own if variant == "default" else base
+                    shown.add_row(f"{epsilon:g}", variant, str(len(done)), *_cells(own, base, done))
+            shown.add_section()
+        console.print(shown)
+
+
+def _mean(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and its standard error."""
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    return float(np.mean(values)), spread / math.sqrt(len(values))
+
+
+def _cells(own: tuple[float, float], base: tuple[float, float] | None, done: list[dict[str, float]]) -> list[str]:
+    ratio = ["", ""]
+    if base is not None:
+        both = math.hypot(own[1] / own[0], 0.0 if own is base else base[1] / base[0])
+        ratio = [f"{own[0] / base[0]:.3f}", "" if own is base else f"{own[0] / base[0] * both:.3f}"]
+    means = [float(np.mean([one[name] for one in done])) for name in ("rounds", "cpu", "size_mb")]
+    return [f"{own[0]:.5f}", f"{own[1]:.5f}", *ratio, f"{means[0]:.0f}", f"{means[1]:.1f}", f"{means[2]:.3f}"]
+
+
+def measure(job: dict[str, Any]) -> dict[str, float]:
+    """One run of a variant, and how far off it is."""
+    table = load(Path(job["folder"]), job["table"])
+    workload = workload_of(job["workload"], table.domain, job["table"])
+    return released(table, workload, VARIANTS[job["variant"]](table.domain, job["max_size_mb"]), job["epsilon"])
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--tables", type=listed, default=["nltcs", "titanic"])
+    parser.add_argument("--epsilons", type=numbers, default=[0.1, 1.0, 10.0])
+    parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--variants", type=listed, default=list(VARIANTS))
+    parser.add_argument("--workload", choices=WORKLOADS, default="all")
+    parser.add_argument("--max-size-mb", type=float, default=16.0)
+    parser.add_argument("--seconds", type=float, default=1800.0)
+    parser.add_argument("--keep", type=Path)
+    options = parser.parse_args()
+    unknown = [name for name in options.variants if name not in VARIANTS]
+    if unknown:
+        parser.error(f"--variants {', '.join(unknown)}: expected some of {', '.join(VARIANTS)}")
+    return options
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--job"]:
+        print(json.dumps(measure(json.loads(sys.argv[2]))))
+    else:
+        main()
