@@ -162,3 +162,17 @@ def test_what_is_no_list_of_cliques_is_refused_in_words(cliques):
 def test_what_is_no_domain_is_refused_in_words():
     with pytest.raises(DomainError, match="expected a Domain or a Schema"):
         model_size_mb({"a": 2}, [("a",)])
+
+
+@given(cases(), st.integers(1, 3000))
+def test_sizes_that_are_enough_are_quick_and_never_below_the_true_ones(case, enough):
+    domain, cliques, candidates = case
+    tree = JunctionTree.build(domain, cliques)
+    exact = sizes_with(domain, cliques, candidates, tree=tree)
+    for candidate, quick, slow in zip(
+        candidates, sizes_with(domain, cliques, candidates, tree=tree, enough=enough), exact, strict=True
+    ):
+        assert slow <= quick  # never below what is built
+        assert quick <= enough or quick == slow  # and above the limit only where the search agrees
+        assert JunctionTree.build(domain, [*cliques, candidate], start=tree).cells <= quick
+        assert (quick <= enough) == (slow <= enough)

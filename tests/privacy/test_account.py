@@ -189,3 +189,60 @@ def test_another_process_cannot_spend_a_copy(monkeypatch):
 def test_an_allowance_cannot_be_copied(duplicate):
     with pytest.raises(TypeError, match="cannot be copied"):
         duplicate(Allowance(Budget(rho=1.0)))
+
+
+def test_a_resumed_allowance_has_what_is_left():
+    parent = Recorder()
+    allowance = Allowance(Budget(rho=0.5), parent)
+    allowance.resume(compose([SELECT, GAUSS]))
+    assert allowance.remaining == Fraction(1, 8)
+    assert allowance.cost == Cost(Fraction(3, 8), None)
+    assert parent.seen == []  # it is on the parent's record already
+    with pytest.raises(BudgetError, match="rho=0.25 exceeds the 0.125 left"):
+        allowance.charge(GAUSS)
+    allowance.charge(SELECT, note="more")
+    assert allowance.remaining == 0
+    assert parent.seen == [(SELECT, "more")]
+    assert compose(allowance.events) == compose([SELECT, GAUSS, SELECT])
+
+
+def test_an_allowance_is_resumed_before_its_first_charge_and_once():
+    charged, resumed = Allowance(Budget(rho=1.0)), Allowance(Budget(rho=1.0))
+    charged.charge(SELECT)
+    resumed.resume(SELECT)
+    for allowance in (charged, resumed):
+        with pytest.raises(BudgetError, match="charged already cannot be resumed; make another"):
+            allowance.resume(SELECT)
+        assert allowance.remaining == Fraction(7, 8)
+
+
+@pytest.mark.parametrize("event", [compose([GAUSS, SELECT]), NonPrivateEvent("raw"), Free(Fraction(1))])
+def test_no_more_than_the_budget_is_resumed(event):
+    allowance = Allowance(Budget(rho=0.3))
+    with pytest.raises(BudgetError):
+        allowance.resume(event)
+    assert allowance.cost == Cost()
+    assert allowance.events == ()
+
+
+def test_a_resumed_pure_allowance_counts_epsilons():
+    allowance = Allowance(Budget(epsilon=2.0))
+    allowance.resume(SELECT)
+    assert allowance.remaining == 1
+    with pytest.raises(BudgetError, match="never pure"):
+        Allowance(Budget(epsilon=2.0)).resume(GAUSS)
+
+
+@given(st.fractions(0, 2), st.fractions(0, 2))
+def test_what_is_left_is_lowered_and_never_raised(first, second):
+    allowance = Allowance(Budget(rho=1.0))
+    allowance.charge(SELECT)
+    left = allowance.remaining
+    for most in (first, second):
+        left = min(left, most)
+        allowance.lower(most)
+        assert allowance.remaining == left
+        assert allowance.cost.rho == Fraction(1, 8)
+    with suppress(BudgetError):
+        allowance.charge(GAUSS)
+    assert (GAUSS in allowance.events) == (left >= Fraction(1, 4))

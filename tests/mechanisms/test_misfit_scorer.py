@@ -1,0 +1,116 @@
+"""Scores of misfit: exact sums, no further apart than they say on any neighbour, and never an error that tells."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hush import Domain, Neighbours
+from hush.errors import ConvergenceError
+from hush.mechanisms.misfit_scorer import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
+from hush.merging import Merging
+from hush.privacy.selection import ExponentialMechanism, Scores
+from hush.testing import TinyTable, neighbours_of
+from hush.testing.divergence import DivergenceError, check_selection_privacy
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
+CLIQUES = tuple(own for k in (1, 2) for own in combinations(DOMAIN, k))
+ROWS = [(0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1)]
+WEIGHTS = np.array([1.0, 2.0, 0.7, 3.0, 2.5, 1.9])
+PENALTIES = np.linspace(0.3, 2.1, 6)
+
+
+def tables(seed: int, scale: float = 3.0) -> dict:
+    random = np.random.Generator(np.random.PCG64(seed))
+    return on_grid({own: random.gamma(1.0, scale, size=DOMAIN.sizes(own)) for own in CLIQUES})
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 1e9))
+def test_sums_are_exact(seed, scale):
+    model = tables(seed, scale)
+    random = np.random.Generator(np.random.PCG64(seed + 1))
+    counts = {own: random.integers(0, int(scale) + 2, size=DOMAIN.sizes(own)) for own in CLIQUES}
+    found = MisfitScorer(CLIQUES, model, WEIGHTS, PENALTIES).misfits(counts)
+    for own, value in zip(CLIQUES, found, strict=True):
+        cells = zip(counts[own].ravel().tolist(), model[own].ravel().tolist(), strict=True)
+        assert Fraction(float(value)) == sum(abs(Fraction(count) - Fraction(cell)) for count, cell in cells)
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 1e8))
+def test_scores_are_within_the_error_that_they_admit(seed, scale):
+    model = tables(seed, scale)
+    counts = TinyTable(DOMAIN, ROWS).counts(CLIQUES)
+    scorer = MisfitScorer(CLIQUES, model, WEIGHTS, PENALTIES)
+    scores = scorer.scores(counts, max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    for k, value in enumerate(scores.values):
+        misfit = Fraction(float(scorer.misfits(counts)[k]))
+        exact = Fraction(float(WEIGHTS[k])) * (misfit - Fraction(float(PENALTIES[k])))
+        assert abs(Fraction(float(value)) - exact) <= Fraction(scores.error)
+    assert scores.error < 1e-3 * scores.sensitivity
+
+
+@given(st.floats(0.0, 2.0**40))
+def test_models_are_rounded_by_half_a_step_at_most(value):
+    rounded = on_grid({("a",): np.array([value, 1.0])})[("a",)][0]
+    assert abs(rounded - value) <= GRID / 2
+    assert (Fraction(float(rounded)) / Fraction(GRID)).denominator == 1
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("merging", [None, Merging({"b": np.array([1, 0, 1])})], ids=["whole", "merged"])
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_no_neighbour_moves_a_score_further_than_its_sensitivity(relation, merging, max_rows):
+    model = tables(5)
+    if merging is not None:
+        model = on_grid({own: merging.table(own, table) for own, table in model.items()})
+    scorer = MisfitScorer(CLIQUES, model, WEIGHTS, PENALTIES, merging)
+
+    def scores(table: TinyTable) -> Scores:
+        return scorer.scores(table.counts(CLIQUES), max_rows=max_rows, neighbours=relation)
+
+    table = TinyTable(DOMAIN, ROWS)
+    here, moved = scores(table), np.zeros(len(CLIQUES))
+    others = list(neighbours_of(table, relation))
+    for other in others:
+        moved = np.maximum(moved, np.abs(scores(other).values - here.values))
+    per_row = 2 if relation is Neighbours.REPLACE else 1
+    assert here.sensitivity == max_rows * per_row * WEIGHTS.max()
+    assert (moved <= per_row * WEIGHTS * (1 + 1e-9)).all()
+    assert moved.max() >= 0.9 * per_row * WEIGHTS.max()  # the claim is no larger than it must be
+
+
+def chosen_by(weights: np.ndarray, claimed: np.ndarray) -> float:
+    scorer = MisfitScorer(CLIQUES, tables(5), weights, PENALTIES)
+    table = TinyTable(DOMAIN, ROWS)
+
+    def scores(other: TinyTable) -> Scores:
+        made = scorer.scores(other.counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+        return Scores(made.values, float(claimed.max()), made.error)
+
+    nearby = list(neighbours_of(table))[::2]
+    return check_selection_privacy(ExponentialMechanism.for_rho(0.2), scores, table, nearby)
+
+
+def test_choices_are_as_private_as_they_are_charged_for():
+    assert 0 < chosen_by(WEIGHTS, WEIGHTS) <= 1
+
+
+def test_a_sensitivity_that_is_too_small_is_found():
+    with pytest.raises(DivergenceError):
+        chosen_by(WEIGHTS, WEIGHTS / 4)
+
+
+def test_misfits_beyond_what_is_exact_are_cut_off_and_not_told_of():
+    far = {own: np.full(DOMAIN.sizes(own), 2.0**38) for own in CLIQUES}
+    scorer = MisfitScorer(CLIQUES, far, WEIGHTS, PENALTIES)
+    scores = scorer.scores(TinyTable(DOMAIN, ROWS).counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    np.testing.assert_allclose(scores.values, WEIGHTS * LARGEST_MISFIT)
+
+
+def test_a_penalty_beyond_what_is_exact_is_refused_before_counts_are_looked_at():
+    scorer = MisfitScorer(CLIQUES, tables(1), WEIGHTS, 2.0**40 * PENALTIES)
+    with pytest.raises(ConvergenceError, match="penalty"):
+        scorer.scores({}, max_rows=1, neighbours=Neighbours.ADD_REMOVE)

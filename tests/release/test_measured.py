@@ -1,0 +1,105 @@
+"""Releases of chosen tables: what they answer from, and whether their noise is accounted for."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hush import Budget, Domain, Neighbours, Workload
+from hush.errors import DomainError
+from hush.mechanisms.aim import AIM, AIMRelease
+from hush.privacy.events import GaussianEvent, SelectionEvent, compose
+from hush.release.measured import MeasuredRelease
+from hush.release.statement import Statement
+from hush.release.taken import Taken
+from hush.schema import ROW, Schema, Unit
+from hush.testing import TinyTable
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
+ROWS = [(i % 2, (i % 2) + (i % 5 == 0), (i // 2) % 2) for i in range(60)]
+TABLE = TinyTable(DOMAIN, ROWS)
+NOISE = GaussianEvent(Fraction(4), Fraction(1), True)
+
+
+def made(event=NOISE, taken=1, variance=Fraction(4), relation=Neighbours.ADD_REMOVE, unit=ROW) -> MeasuredRelease:
+    statement = Statement(budget=Budget(rho=5.0), neighbours=relation, unit=unit, event=event, private=True)
+    return AIMRelease(
+        schema=Schema(Schema.from_domain(DOMAIN).columns, unit=unit),
+        workload=Workload.kway(DOMAIN, 1),
+        statement=statement,
+        complete=True,
+        taken=[Taken(("a",), variance, np.array([3, 4]))] * taken,
+    )
+
+
+def test_noise_that_is_accounted_for_is_no_contradiction():
+    assert made().contradiction() is None
+    assert made(compose([NOISE, SelectionEvent(Fraction(1)), NOISE]), taken=2).contradiction() is None
+    assert made(compose([NOISE, NOISE]), taken=1).contradiction() is None  # a stopped run paid for more than it got
+    replaced = GaussianEvent(Fraction(4), Fraction(2))
+    assert made(replaced, relation=Neighbours.REPLACE).contradiction() is None
+    several = Unit(column="id", max_rows=3)
+    assert made(GaussianEvent(Fraction(4), Fraction(9)), unit=several).contradiction() is None
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda: made(taken=2),
+        lambda: made(variance=Fraction(399, 100)),
+        lambda: made(SelectionEvent(Fraction(1))),
+        lambda: made(relation=Neighbours.REPLACE),
+        lambda: made(unit=Unit(column="id", max_rows=3)),
+        lambda: made(compose([NOISE, SelectionEvent(Fraction(1))]), taken=2),
+    ],
+    ids=["twice", "less noise", "no noise", "other neighbours", "larger units", "once for two"],
+)
+def test_a_table_whose_noise_is_not_accounted_for_is_a_contradiction(release):
+    assert release().contradiction() == "it holds a table whose noise it does not account for"
+
+
+def test_a_release_without_a_table_is_a_contradiction():
+    assert made(taken=0).contradiction() == "it holds no table"
+
+
+@pytest.fixture(scope="module")
+def release() -> MeasuredRelease:
+    return AIM().plan(Workload.kway(DOMAIN, 2), Budget(rho=3.0)).release(TABLE)
+
+
+def test_measured_tables_are_answered_by_what_was_measured(release):
+    last = release.taken[-1]
+    assert release.unbiased is not None
+    np.testing.assert_allclose(release.counts(last.clique), release.unbiased.counts(last.clique))
+    assert len(release.measurements()) == len(release.taken)
+    assert [one.stddev for one in release.measurements()] == [one.stddev for one in release.taken]
+
+
+def test_the_model_is_the_one_that_was_fitted_unless_another_is_wished_for(release):
+    assert release.model().distribution is release.fitted.value
+    assert release.model(tolerance=0.5).distribution is release.fitted.value
+    assert release.model(max_size_mb=1.0).distribution is not release.fitted.value
+    assert release.model([("a", "b")]).distribution is not release.fitted.value
+
+
+def test_bounds_are_asked_by_name(release):
+    assert release.error_bound("b", "a").clique == ("b", "a")
+    assert {bound.clique for bound in release.error_bounds()} >= {("a",), ("a", "b"), ("b", "c")}
+    with pytest.raises(DomainError, match="'z'"):
+        release.error_bound("z")
+
+
+def test_an_interrupted_release_answers_with_what_it_has(release):
+    part = AIMRelease(
+        schema=release.schema,
+        workload=release.workload,
+        statement=replace(release.statement),
+        complete=False,
+        taken=release.taken[:2],
+        settings=release.settings,
+    )
+    assert part.fitted is None
+    assert part.model().tables([("a", "c")])[("a", "c")].sum() == pytest.approx(part.model().total)
+    assert "interrupted" in repr(part)
+    assert any("missing" in note for note in part.marginal("a").notes)

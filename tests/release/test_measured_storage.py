@@ -1,0 +1,223 @@
+"""Files of measured releases: the record comes back, and a file of a stranger is refused in words."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hush
+from hush import Budget, Domain, Workload
+from hush.archive import ArchiveReader, write_archive
+from hush.errors import ArchiveError
+from hush.mechanisms import AIM
+from hush.privacy.entropy import NotPrivateEntropy
+from hush.release.measured import MeasuredRelease
+from hush.testing import TinyTable
+
+DOMAIN = Domain({"a": 3, "b": 9, "c": 2})
+TABLE = TinyTable(DOMAIN, [(i % 3, i % 3, i % 2) for i in range(300)] + [(0, 5, 0), (1, 7, 1)])
+Change = Callable[[dict[str, Any], dict[str, Any]], None]
+
+
+@pytest.fixture(scope="module")
+def release() -> MeasuredRelease:
+    plan = AIM(merge_rare=True).plan(Workload.kway(DOMAIN, 2), Budget(rho=2.0))
+    made = plan.release(TABLE, entropy=NotPrivateEntropy(1))
+    assert made.taken[-1].merging is not None or any(one.merging is not None for one in made.taken)
+    return made
+
+
+@pytest.fixture(scope="module")
+def file(release: MeasuredRelease, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("files") / "x.hush"
+    release.save(path)
+    return path
+
+
+def edited(path: Path, change: Change, folder: Path) -> Path:
+    """The same file with its manifest and arrays changed, and digests that fit."""
+    with ArchiveReader(path, versions={"release": 1}) as archive:
+        manifest = {name: archive.manifest[name] for name in archive.manifest if name not in {"hush", "digests"}}
+        arrays = {name: np.array(archive.array(name)) for name in archive.names()}
+    manifest = json.loads(json.dumps(manifest))
+    change(manifest, arrays)
+    version = manifest.pop("version", 1)
+    write_archive(folder / "edited.hush", kind="release", version=version, manifest=manifest, arrays=arrays)
+    return folder / "edited.hush"
+
+
+def test_the_whole_record_comes_back(release: MeasuredRelease, file: Path) -> None:
+    loaded = hush.load(file)
+    assert isinstance(loaded, type(release))
+    assert loaded.settings == release.settings
+    assert loaded.rounds == release.rounds
+    assert loaded.statement == release.statement
+    for ours, theirs in zip(release.taken, loaded.taken, strict=True):
+        assert (ours.clique, ours.variance) == (theirs.clique, theirs.variance)
+        np.testing.assert_array_equal(ours.values, theirs.values)
+        assert (ours.merging is None) == (theirs.merging is None)
+        if ours.merging is not None and theirs.merging is not None:
+            for name, codes in ours.merging.codes.items():
+                np.testing.assert_array_equal(codes, theirs.merging.codes[name])
+    assert release.scored is not None
+    assert loaded.scored is not None
+    assert loaded.scored.cliques == release.scored.cliques
+    for name in ("weights", "rounds", "penalties", "slacks", "slopes", "distances"):
+        np.testing.assert_array_equal(getattr(loaded.scored, name), getattr(release.scored, name))
+    assert loaded.fitted is not None
+    assert release.fitted is not None
+    assert loaded.fitted.status == release.fitted.status
+    assert loaded.fitted.stats == release.fitted.stats
+    np.testing.assert_array_equal(loaded.fitted.value.counts(("b", "c")), release.fitted.value.counts(("b", "c")))
+    assert loaded.synthesize(rows=40, seed=2).equals(release.synthesize(rows=40, seed=2))
+
+
+def test_saving_twice_gives_the_same_bytes(file: Path, tmp_path: Path) -> None:
+    loaded = hush.load(file)
+    loaded.save(tmp_path / "again.hush")
+    assert (tmp_path / "again.hush").read_bytes() == file.read_bytes()
+
+
+def test_a_file_that_is_not_changed_loads(file: Path, tmp_path: Path) -> None:
+    hush.load(edited(file, lambda manifest, arrays: None, tmp_path))
+
+
+def entry(**fields: Any) -> Change:
+    return lambda manifest, arrays: manifest["measured"].update(fields)
+
+
+def a_round(**fields: Any) -> Change:
+    return lambda manifest, arrays: manifest["measured"]["rounds"][-1].update(fields)
+
+
+def array(name: str, change: Callable[[np.ndarray], Any]) -> Change:
+    return lambda manifest, arrays: arrays.update({name: np.asarray(change(arrays[name]))})
+
+
+def filled(name: str, value: float) -> Change:
+    return array(name, lambda own: np.full_like(own, value))
+
+
+def first_merged(arrays: dict[str, Any]) -> str:
+    return next(name for name in sorted(arrays) if name.startswith("merging_"))
+
+
+def merging(change: Callable[[np.ndarray], Any]) -> Change:
+    return lambda manifest, arrays: arrays.update(
+        {first_merged(arrays): np.asarray(change(arrays[first_merged(arrays)].astype(np.int64)))}
+    )
+
+
+CHANGES: dict[str, Change] = {
+    "no settings": lambda m, a: m["measured"].pop("settings"),
+    "settings of another kind": entry(settings=[1]),
+    "no variances": lambda m, a: m["measured"].pop("variances"),
+    "variances that are none": entry(variances=None),
+    "too few variances": lambda m, a: m["measured"]["variances"].pop(),
+    "a variance that is a number": lambda m, a: m["measured"]["variances"].__setitem__(0, 4.0),
+    "no noise": lambda m, a: m["measured"]["variances"].__setitem__(0, "0"),
+    "negative noise": lambda m, a: m["measured"]["variances"].__setitem__(0, "-3"),
+    "less noise than paid for": lambda m, a: m["measured"]["variances"].__setitem__(0, "1"),
+    "noise that is no fraction": lambda m, a: m["measured"]["variances"].__setitem__(0, "x"),
+    "noise over zero": lambda m, a: m["measured"]["variances"].__setitem__(0, "1/0"),
+    "noise of many digits": lambda m, a: m["measured"]["variances"].__setitem__(0, "9" * 10_000),
+    "no rounds": lambda m, a: m["measured"].pop("rounds"),
+    "rounds that are none": entry(rounds=7),
+    "rounds of another kind": entry(rounds=[[]]),
+    "fewer rounds than were scored": entry(rounds=[]),
+    "a round without noise": lambda m, a: m["measured"]["rounds"][-1].pop("stddev"),
+    "a round with more fields": a_round(more=1),
+    "a round of words": a_round(epsilon="1"),
+    "a round beyond floats": a_round(misfit=10**400),
+    "a round of negative noise": a_round(stddev=-1.0),
+    "a round of no noise": a_round(stddev=0.0),
+    "a round of no weight": a_round(weight=0.0),
+    "a round of negative misfit": a_round(misfit=-1.0),
+    "a round of negative penalty": a_round(penalty=-1.0),
+    "a round of negative epsilon": a_round(epsilon=-1.0),
+    "a round of half a candidate": a_round(candidates=1.5),
+    "a round that annealed a little": a_round(annealed=0),
+    "a round of no clique": a_round(clique=None),
+    "a round of an unknown column": a_round(clique=["z"]),
+    "a round of a column twice": a_round(clique=["a", "a"]),
+    "no word on scores": lambda m, a: m["measured"].pop("scored"),
+    "no word on a model": lambda m, a: m["measured"].pop("model"),
+    "a model of another kind": entry(model=[]),
+    "a model without status": lambda m, a: m["measured"]["model"].pop("status"),
+    "a model of strange status": lambda m, a: m["measured"]["model"].update(status="\x1b[31m"),
+    "statistics that are none": lambda m, a: m["measured"]["model"].update(stats=None),
+    "statistics of strange names": lambda m, a: m["measured"]["model"]["stats"].__setitem__(0, "a b"),
+    "too many statistics": lambda m, a: m["measured"]["model"]["stats"].append("more"),
+    "a model of no rows": lambda m, a: m["measured"]["model"].update(total=0.0),
+    "merged tables that are none": entry(merged=3),
+    "merged tables without levels": lambda m, a: [a.pop(name) for name in list(a) if name.startswith("merging_")],
+    "other merged tables": entry(merged=[0]),
+    "merged levels beyond memory": merging(lambda own: np.where(own == own.max(), 2**62, own)),
+    "negative merged levels": merging(lambda own: own - 1),
+    "merged levels with a gap": merging(lambda own: np.where(own == own.max(), own.max() + 1, own)),
+    "too few merged levels": merging(lambda own: own[1:]),
+    "merged levels of floats": merging(lambda own: own * 1.0),
+    "tables of floats": array("noisy_0", lambda own: own * 1.0),
+    "a table of another shape": array("noisy_0", lambda own: own[1:]),
+    "a table too few": lambda m, a: a.pop("noisy_0"),
+    "no tables": lambda m, a: (
+        m["measured"].update(variances=[], merged=[]),
+        a.update(taken_members=a["taken_members"][:0], taken_lengths=a["taken_lengths"][:0]),
+    ),
+    "tables of unknown columns": array("taken_members", lambda own: own + 100),
+    "tables of a column twice": array("taken_members", lambda own: own * 0),
+    "scores of unknown columns": array("scored_members", lambda own: own + 100),
+    "scores of rounds to come": array("scored_rounds", lambda own: own + 1000),
+    "scores of rounds before all": array("scored_rounds", lambda own: own - 1000),
+    "rounds of scores as floats": array("scored_rounds", lambda own: own * 1.0),
+    "too few scores": array("scored_slopes", lambda own: own[1:]),
+    "scores of no weight": filled("scored_weights", 0.0),
+    "scores of negative weight": filled("scored_weights", -1.0),
+    "scores of weights that are none": filled("scored_weights", np.nan),
+    "negative penalties": filled("scored_penalties", -1.0),
+    "negative slopes": filled("scored_slopes", -1.0),
+    "slacks that are none": filled("scored_slacks", np.nan),
+    "endless distances": filled("scored_distances", np.inf),
+    "negative distances": filled("scored_distances", -1.0),
+    "a model of too few numbers": array("potentials", lambda own: own[1:]),
+    "a model of numbers that are none": filled("potentials", np.nan),
+    "a model without a tree": array("parents", lambda own: own + 1),
+    "a ledger that is a number": lambda m, a: m["privacy"].update(ledger_head=3),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_damaged_files_are_refused_in_words(change: Change, file: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError) as refused:
+        hush.load(edited(file, change, tmp_path))
+    assert str(refused.value).isprintable()
+
+
+def test_any_array_may_be_anything(file: Path, tmp_path: Path) -> None:
+    """Whatever an array is replaced by, the file is refused or loads; never another error."""
+    with ArchiveReader(file, versions={"release": 1}) as archive:
+        names = list(archive.names())
+    others = [np.zeros(0), np.zeros((2, 2)), np.array([-1, 2**40]), np.array(3), np.array([True])]
+    for name in names:
+        for other in others:
+            try:
+                loaded = hush.load(edited(file, array(name, lambda own, other=other: other), tmp_path))
+            except ArchiveError:
+                continue
+            assert loaded.contradiction() is None
+            assert loaded.error_bound("a").bound >= 0
+
+
+def test_any_field_may_be_anything(file: Path, tmp_path: Path) -> None:
+    with ArchiveReader(file, versions={"release": 1}) as archive:
+        fields = list(archive.manifest["measured"])
+    for name in fields:
+        for other in (None, -1, 1e300, "", [], {}, [None], True):
+            try:
+                loaded = hush.load(edited(file, entry(**{name: other}), tmp_path))
+            except ArchiveError:
+                continue
+            assert loaded.error_bound("a").bound >= 0
