@@ -23,6 +23,7 @@ from hush.graphical.program import in_tree_order
 from hush.mechanisms.plan import Plan, Progress, Table, rows_per_unit
 from hush.mechanisms.resuming import check_resumable
 from hush.mechanisms.session import Session
+from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
 from hush.privacy.events import GaussianEvent, compose
@@ -199,9 +200,9 @@ class AdaptivePlan(Plan):
         account, book = self._spending(table, ledger, dataset, name)
         if resume is not None:
             account.resume(resume.statement.event)
-            if book is not None:
+            if book is not None and not used_up(book.remaining, self.budget.limit):
                 account.lower(book.remaining)
-        else:
+        if not used_up(account.remaining, self.budget.limit):
             account.require(GaussianEvent(1 / (2 * account.remaining), Fraction(1)))
         gate = Gate(Remembered(table), account, neighbours=self.neighbours, entropy=entropy)  # type: ignore[arg-type]
 

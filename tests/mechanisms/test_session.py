@@ -1,0 +1,158 @@
+"""One run: whatever is asked is charged first, within one account, and put on record."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hush import Budget, Domain, Neighbours
+from hush.constraints import Constraint
+from hush.errors import BudgetError
+from hush.mechanisms.misfit_scorer import MisfitScorer, on_grid
+from hush.mechanisms.session import Session
+from hush.merging import Merging
+from hush.privacy.account import Allowance
+from hush.privacy.events import GaussianEvent, SelectionEvent
+from hush.privacy.gate import Gate
+from hush.release.rounds import Round
+from hush.testing import TinyTable
+
+DOMAIN = Domain({"a": 2, "b": 4, "c": 2})
+ROWS = [(i % 2, i % 2, 0) for i in range(40)]
+PLAYED = Round(
+    clique=("a",),
+    epsilon=1.0,
+    stddev=1.0,
+    candidates=2,
+    misfit=1.0,
+    penalty=0.0,
+    weight=1.0,
+    annealed=False,
+    size_mb=1e-3,
+)
+
+
+def session(rho: float = 1.0, table: Any = None, relation: Neighbours = Neighbours.ADD_REMOVE, **how: Any) -> Session:
+    account = Allowance(Budget(rho=rho))
+    own = TinyTable(DOMAIN, ROWS) if table is None else table
+    return Session(Gate(own, account, neighbours=relation), account, domain=DOMAIN, **({"max_rows": 1} | how))
+
+
+def test_what_is_left_is_the_accounts():
+    own = session()
+    assert (own.limit, own.remaining, own.spent) == (1, 1, 0.0)
+    own.measure([("a",), ("b",)], Fraction(1, 8), note="two")
+    assert own.remaining == Fraction(3, 4)
+    assert own.spent == 0.25
+    assert [event.cost.rho for event in own._account.events[0].parts[0][:1]] == [Fraction(1, 8)]
+
+
+def test_every_table_may_have_its_own_cost():
+    own = session()
+    found = own.measure([("a",), ("b", "a")], [Fraction(1, 2), Fraction(1, 8)], note="two")
+    assert [one.variance for one in found] == [1, 4]
+    assert found == own.taken
+    assert found[1].values.shape == (4, 2)
+    with pytest.raises(ValueError, match="zip"):
+        own.measure([("a",)], [Fraction(1, 8)] * 2, note="")
+    assert own.remaining == Fraction(3, 8)
+
+
+def test_what_is_not_left_is_refused_and_nothing_is_read():
+    table = TinyTable(DOMAIN, ROWS)
+    own = session(0.1, table)
+    with pytest.raises(BudgetError, match="exceeds the 0.1 left"):
+        own.measure([("a",), ("b",)], Fraction(1, 10), note="two")
+    with pytest.raises(BudgetError):
+        own.select(scorer(), Fraction(1, 5), note="")
+    assert (table.reads, own.taken, own.remaining) == (0, [], Fraction(0.1))
+
+
+@pytest.mark.parametrize(
+    ("relation", "rows", "squared"),
+    [(Neighbours.ADD_REMOVE, 1, 1), (Neighbours.REPLACE, 1, 2), (Neighbours.ADD_REMOVE, 3, 9)],
+)
+def test_noise_grows_with_the_sensitivity(relation, rows, squared):
+    own = session(1.0, relation=relation, max_rows=rows)
+    assert own.law(Fraction(1, 8)).variance_parameter == 4 * squared
+
+
+def test_noise_is_never_less_than_the_least():
+    own = session(1e9)
+    assert own.law(Fraction(10**8)).variance_parameter == Fraction(1, 64) ** 2
+    (one,) = own.measure([("a",)], own.remaining, note="")
+    assert one.values.tolist() == [20, 20]
+    assert own.remaining > 0
+
+
+def scorer() -> MisfitScorer:
+    cliques = (("a",), ("b",))
+    model = on_grid({("a",): np.array([20.0, 20.0]), ("b",): np.array([0.0, 0.0, 0.0, 40.0])})
+    return MisfitScorer(cliques, model, np.ones(2), np.zeros(2))
+
+
+def test_a_choice_costs_what_it_was_given():
+    own = session(1e6)
+    pick, law = own.select(scorer(), Fraction(10**4), note="one")
+    assert pick == 1  # b is off by 80, a by nothing
+    assert own._account.events == (SelectionEvent(law.epsilon),)
+    assert law.epsilon**2 / 8 <= 10**4
+    assert float(law.epsilon) == pytest.approx(np.sqrt(8e4))
+
+
+def test_whoever_watches_is_told_shares_and_rounds():
+    told: list[tuple[Round | None, float]] = []
+    own = session(watch=lambda played, spent: told.append((played, spent)))
+    own.measure([("a",)], Fraction(1, 4), note="")
+    own.ended(PLAYED)
+    assert told == [(None, 0.25), (PLAYED, 0.25)]
+    assert own.rounds == [PLAYED]
+
+
+def test_a_resumed_session_has_its_record():
+    first = session()
+    taken = first.measure([("a",)], Fraction(1, 4), note="")
+    own = session(taken=taken, rounds=[PLAYED])
+    assert own.taken == taken
+    assert own.rounds == [PLAYED]
+    own.measure([("b",)], Fraction(1, 4), note="")
+    assert len(taken) == 1
+
+
+def test_models_keep_to_the_rules():
+    rule = Constraint.forbid(DOMAIN, ("a", "b"), [(0, 3), (1, 2)])
+    own = session(constraints=[rule])
+    own.measure([("a",), ("b",), ("c",)], Fraction(1, 8), note="")
+    assert own.cliques == [("a",), ("b",), ("c",), ("a", "b")]
+    model = own.fit().value
+    assert own.model is not None
+    assert own.model.value is model
+    assert model.counts(("a", "b"))[0, 3] == model.counts(("a", "b"))[1, 2] == 0
+    assert len(own.measurements) == 3
+
+
+def test_rare_levels_are_counted_together_from_then_on():
+    own = session(1e3)
+    own.measure([("a",), ("b",), ("c",)], Fraction(1), note="")
+    assert own.cells(("a", "b")) == 8
+    own.merge_rare()
+    assert own.merging is not None
+    assert {name: codes.tolist() for name, codes in own.merging.codes.items()} == {"b": [0, 1, 2, 2]}
+    assert own.cells(("a", "b")) == 6
+    assert own.merged({("b",): np.array([1.0, 2.0, 3.0, 4.0])})[("b",)].tolist() == [1.0, 2.0, 7.0]
+    whole, merged = own.measure([("a", "c"), ("a", "b")], Fraction(400), note="")
+    assert whole.merging is None
+    assert isinstance(merged.merging, Merging)
+    assert merged.values.tolist() == [[20, 0, 0], [0, 20, 0]]
+    before = own.merging.codes["b"].tolist()
+    own.measure([("b",)], Fraction(1), note="")
+    own.merge_rare()  # a merged table says nothing of single levels
+    assert own.merging.codes["b"].tolist() == before
+
+
+def test_all_of_a_measurement_is_charged_together():
+    own = session()
+    own.measure([("a",), ("b",), ("c",)], Fraction(1, 8), note="")
+    assert len(own._account.events) == 1
+    assert own._account.events[0].parts == ((GaussianEvent(Fraction(4), Fraction(1), True), 3),)
