@@ -113,12 +113,14 @@ def _cells(done: Sequence[dict[str, float]], ratio: float) -> list[str]:
 
 
 def _summarise(console: Console, ratios: dict[str, list[float]], samples: dict[float, list[float]], kind: str) -> None:
-    shown = Table("mechanism", "average", "largest", "published average", "published largest", title="error over AIM's")
-    for mechanism, own in ratios.items():
-        if mechanism != "aim" and not np.isnan(own).any():
+    heads = ("mechanism", "settings", "average", "largest", "published average", "published largest")
+    shown = Table(*heads, title="error over AIM's, where both are there")
+    for mechanism, given in ratios.items():
+        own = [ratio for ratio in given if not np.isnan(ratio)]
+        if mechanism != "aim" and own:
             told = ENTRANTS[mechanism]
             published = [f"{told.average:g}", f"{told.largest:g}"] if told.average and kind == "all" else ["", ""]
-            shown.add_row(mechanism, f"{np.mean(own):.2f}", f"{max(own):.2f}", *published)
+            shown.add_row(mechanism, str(len(own)), f"{np.mean(own):.2f}", f"{max(own):.2f}", *published)
     console.print(shown)
     shown = Table("epsilon", "sample as good as AIM, median over tables", "published median")
     for epsilon, own in samples.items():
