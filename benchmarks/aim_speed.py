@@ -2,8 +2,9 @@
 
 raw: all 2-way marginals of at most 10,000 cells of ADULT in its raw codes, epsilon = 1, a model of at most 8 MB. CPU
 seconds are those of the process since its start, imports and reading included: until the model is there, and until as
-many rows as there are records are made from it. The reference is what a public implementation of AIM printed for the
-same problem on a like machine. The error is the mean over tables of 1/2 ||p - p'||_1.
+many rows as there are records are made from it. The error is the mean over tables of 1/2 ||p - p'||_1. The reference
+figures are constants, one run of another implementation that is not repeated here: its machine, and whether its seconds
+include rows and compiling, are not on record, so that errors and rounds compare and ratios of seconds are rough.
 wide: all 3-way marginals of ADULT in 32 bins, a model of at most 80 MB; the limit is 900 seconds.
 
 Run: python -m benchmarks.aim_speed --data FOLDER [--problems raw,wide] [--trials 3] [--epsilon 1] [--seconds 1800]
