@@ -32,7 +32,9 @@ NAME = "aim"
 ROUNDS_PER_COLUMN = 16  # T = 16 d
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 SHARE = 0.9
-BETWEEN = 0.2  # tolerance of the fits between rounds, which only have to point to the next table
+RESTRAINT = 0.15
+BETWEEN, ITERATIONS = 0.2, 60  # tolerance and most iterations of fits between rounds, which point to the next table
+AT_LAST = 0.05  # tolerance of the last fit where it is restrained
 SELECTIONS = ("exponential", "generalized")
 
 
@@ -53,14 +55,15 @@ class AIM(CapacityMechanism):
     budget. The last round spends what is left.
 
     `share` of every round goes to measuring, the rest to choosing; `rounds` is T, the number of rounds that the first
-    shares are made for. `merge_rare` counts levels that seem rarer than their noise together. `paper=True` is the
+    shares are made for. `restraint` is how far the last model stays from following the noise, from 0 to 1; see
+    `Session.restrained_fit`. `merge_rare` counts levels that seem rarer than their noise together. `paper=True` is the
     document's own form.
 
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
     Reference: [AIM, Alg. 1-3]. Differs from [AIM]: the check for a last round is made before the first round too, for
     with T = d and few columns the printed loop overspends. Unless `paper`: the fit is by likelihood, with weights
     1/sigma^2; s_r counts what is known of a table already, s_r^-2 = sigma^-2 + sum over tables that contain it; all
-    columns are measured first, those too that the workload does not ask for.
+    columns are measured first, those too that the workload does not ask for; the last fit is restrained.
     """
 
     name: ClassVar[str] = NAME
@@ -68,6 +71,7 @@ class AIM(CapacityMechanism):
     share: float = SHARE
     rounds: int | None = None
     selection: str = "exponential"
+    restraint: float = RESTRAINT
     merge_rare: bool = False
     paper: bool = False
 
@@ -77,6 +81,8 @@ class AIM(CapacityMechanism):
             raise BudgetError(f"share={shown(self.share)}: expected a number between 0 and 1, the part for measuring")
         if self.selection not in SELECTIONS:
             raise WorkloadError(f"selection={shown(self.selection)}: expected one of {', '.join(SELECTIONS)}")
+        if not (is_number(self.restraint) and 0 <= self.restraint < 1):
+            raise WorkloadError(f"restraint={shown(self.restraint)}: expected a number of at least 0 and below 1")
         check_flag(merge_rare=self.merge_rare, paper=self.paper)
 
     @property
@@ -164,8 +170,12 @@ class AIMRun:
             session.measure(missing, share, note=f"{NAME}: {len(missing)} columns")
 
     def _fit(self, final: bool) -> GraphicalModel:
-        tolerance = TOLERANCE if final else BETWEEN
-        return self.session.fit(loss=self.settings.loss, tolerance=tolerance).value
+        session, settings = self.session, self.settings
+        if not final:
+            return session.fit(loss=settings.loss, tolerance=BETWEEN, iterations=ITERATIONS).value
+        if settings.paper or not settings.restraint:
+            return session.fit(loss=settings.loss, tolerance=TOLERANCE).value
+        return session.restrained_fit(settings.restraint, loss=settings.loss, tolerance=AT_LAST).value
 
     def _round(self, model: GraphicalModel, final: bool) -> GraphicalModel:
         """Choose, measure and fit; where the table moved less than its noise, anneal."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -146,4 +147,21 @@ class Session:
     def fit(self, *, start: GraphicalModel | None = None, **options: Any) -> Solution[GraphicalModel]:
         """The model of all noisy tables so far, within the constraints; post-processing."""
         self.model = fit_model(self.domain, self.measurements, constraints=self.constraints, start=start, **options)
+        return self.model
+
+    def restrained_fit(self, restraint: float, **options: Any) -> Solution[GraphicalModel]:
+        """The model, short of where it would follow the noise of the tables more than their content; post-processing.
+
+        The loss of the true tables is expected to be m / 2 for m noisy numbers, and the least loss L is below it by
+        what only fits noise. The descent from independent columns is ended at L + restraint (m / 2 - L).
+
+        Reference: after the discrepancy principle of [Morozov 1966], which ends it at m / 2 and so too early here.
+        """
+        best = self.fit(**options)
+        least = best.stats["value"]
+        enough = least + restraint * (0.5 * sum(one.numbers for one in self.measurements) - least)
+        if enough <= least:
+            return best
+        found = self.fit(callback=lambda _, value, __: value <= enough, **options)
+        self.model = replace(found, status=best.status, stats={**found.stats, "least": least})
         return self.model
