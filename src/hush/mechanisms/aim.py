@@ -23,6 +23,7 @@ from hush.mechanisms.misfit_scorer import on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
+from hush.privacy.noise import DiscreteGaussian
 from hush.release.measured import MeasuredRelease
 from hush.schema import Schema
 from hush.workloads import Workload
@@ -113,6 +114,8 @@ class AIM(CapacityMechanism):
                 f"rounds={shown(rounds)}: expected a whole number of at least share * columns + 1 = {least}, so that "
                 f"{len(columns)} columns and one round can be paid for; leave it out for {ROUNDS_PER_COLUMN} a column"
             )
+        first = Fraction(self.share) * budget.limit / self.planned_rounds(workload)
+        DiscreteGaussian(1 / (2 * first))  # refuses noise that is too small or too large to be drawn
         check_capacity(workload.domain, [(name,) for name in columns], self.limit_mb)
 
     def check_table(self, workload: Workload, schema: Schema) -> None:
