@@ -390,11 +390,12 @@ def test_replay_finds_nothing_beside_the_gate(what, kind, tmp_path):
 
 @pytest.mark.parametrize("selection", ["exponential", "generalized"])
 def test_a_large_budget_brings_the_tables_back(selection):
-    plan = AIM(selection=selection).plan(WORKLOAD, Budget(rho=20.0))
+    """Noise that is next to nothing in some tables and small in others does not keep the model from fitting them."""
+    plan = AIM(selection=selection, rounds=12).plan(WORKLOAD, Budget(rho=1e3))
     release = plan.release(TABLE, entropy=NotPrivateEntropy(2))
     exact = TABLE.counts([("a", "b"), ("c", "d")])
     for clique, model in release.model().tables(list(exact)).items():
-        np.testing.assert_allclose(model, exact[clique], atol=1.5)
+        np.testing.assert_allclose(model, exact[clique], atol=0.5)
     rows = release.synthesize(rows=400, seed=4)
     found = np.zeros((4, 5))
     np.add.at(found, (rows["a"].to_numpy(), rows["b"].to_numpy()), 1)

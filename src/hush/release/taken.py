@@ -11,6 +11,8 @@ from hush.merging import Merging
 from hush.privacy.envelope import Integers
 from hush.privacy.noise import DiscreteGaussian
 
+LEAST_STDDEV = 0.1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:
@@ -30,8 +32,12 @@ class Taken:
         return DiscreteGaussian(self.variance).stddev
 
     def measurement(self) -> Measurement:
-        """The table as evidence for a model."""
+        """The table as evidence for a model; its noise counts as no less than a tenth of a row.
+
+        Noise in whole steps vanishes fast where it is small, and weights that differ by its square cannot be fitted.
+        """
+        stddev = max(self.stddev, LEAST_STDDEV)
         if self.merging is None:
-            return Measurement(self.clique, self.values, self.stddev)
+            return Measurement(self.clique, self.values, stddev)
         blocks = self.merging.blocks(self.clique, self.values.shape)
-        return Measurement(self.clique, self.values.ravel(), self.stddev, query=blocks)
+        return Measurement(self.clique, self.values.ravel(), stddev, query=blocks)
