@@ -17,7 +17,7 @@ from hush.graphical.stopping import TOLERANCE
 from hush.mechanisms import aim_outlook
 from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
 from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.capacity import CapacityMechanism, check_flag
+from hush.mechanisms.capacity import CELL_MB, CapacityMechanism, check_flag
 from hush.mechanisms.misfit_rounds import MisfitRounds
 from hush.mechanisms.misfit_scorer import on_grid
 from hush.mechanisms.session import Session
@@ -52,8 +52,8 @@ class AIM(CapacityMechanism):
     Starts from noisy one-way tables. In each round the candidates are all subsets of the workload's tables that keep
     the model within the share of `max_size_mb` that the budget spent allows; one is chosen by the exponential
     mechanism with the score w_r (||M_r(D) - M_r(p)||_1 - sqrt(2/pi) s_r n_r), w_r = sum_s c_s |r and s|, where s_r is
-    the noise that the table would have. Where a round taught less than its noise, the next ones get four times the
-    budget. The last round spends what is left.
+    the noise that the table would have. Where two rounds in a row taught less than their noise, the next ones get
+    twice the budget. The last round spends what is left.
 
     `share` of every round goes to measuring, the rest to choosing; `rounds` is T, the number of rounds that the first
     shares are made for. `restraint` is how far the last model stays from following the noise, from 0 to 1; see
@@ -64,7 +64,8 @@ class AIM(CapacityMechanism):
     Reference: [AIM, Alg. 1-3]. Differs from [AIM]: the check for a last round is made before the first round too, for
     with T = d and few columns the printed loop overspends. Unless `paper`: the fit is by likelihood, with weights
     1/sigma^2; s_r counts what is known of a table already, s_r^-2 = sigma^-2 + sum over tables that contain it; all
-    columns are measured first, those too that the workload does not ask for; the last fit is restrained.
+    columns are measured first, those too that the workload does not ask for; budgets grow by two after two dull
+    rounds, not by four after one, which a single unlucky choice sets off; the last fit is restrained.
     """
 
     name: ClassVar[str] = NAME
@@ -90,6 +91,16 @@ class AIM(CapacityMechanism):
     def loss(self) -> str:
         """What the model is fitted by: the likelihood, or the document's weights 1/sigma."""
         return "paper" if self.paper else "auto"
+
+    @property
+    def growth(self) -> int:
+        """By how much the budget of a round grows where rounds taught little."""
+        return 4 if self.paper else 2
+
+    @property
+    def patience(self) -> int:
+        """After how many dull rounds in a row it grows."""
+        return 1 if self.paper else 2
 
     def columns(self, workload: Workload) -> list[str]:
         """The columns that are measured by themselves first: all of them, so that rows have no made-up column.
@@ -145,8 +156,9 @@ class AIMRun:
         self.first = settings.columns(workload)
         self.alpha = Fraction(settings.share)
         share = session.limit / settings.planned_rounds(workload)
-        share *= 4 ** sum(played.annealed for played in session.rounds)
+        share *= settings.growth ** sum(played.annealed for played in session.rounds)
         self.measuring, self.choosing = self.alpha * share, (1 - self.alpha) * share
+        self.dull = 0  # rounds in a row that taught less than their noise
         self.rounds = MisfitRounds(session, self.pool, NAME, generalized=settings.selection == "generalized")
 
     def run(self) -> None:
@@ -181,7 +193,7 @@ class AIMRun:
         return session.restrained_fit(settings.restraint, loss=settings.loss, tolerance=AT_LAST).value
 
     def _round(self, model: GraphicalModel, final: bool) -> GraphicalModel:
-        """Choose, measure and fit; where the table moved less than its noise, anneal."""
+        """Choose, measure and fit; anneal after as many tables as `patience` that moved less than their noise."""
         session = self.session
         places, sizes = self._candidates(model)
         cliques = [self.pool.cliques[place] for place in places]
@@ -193,20 +205,26 @@ class AIMRun:
         fitted = self._fit(final)
         after = session.merged({played.clique: fitted.counts(played.clique)})[played.clique]
         moved = float(np.abs(after - tables[played.clique]).sum())
-        annealed = not final and moved <= MEAN_ABSOLUTE * played.stddev * after.size
+        self.dull = self.dull + 1 if moved <= MEAN_ABSOLUTE * played.stddev * after.size else 0
+        annealed = not final and self.dull == self.settings.patience
         if annealed:
-            self.measuring, self.choosing = 4 * self.measuring, 4 * self.choosing
+            self.dull, growth = 0, self.settings.growth
+            self.measuring, self.choosing = growth * self.measuring, growth * self.choosing
         session.ended(replace(played, annealed=annealed, size_mb=fitted.size_mb))
         return fitted
 
     def _candidates(self, model: GraphicalModel) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Floats]:
         """The places of the tables that keep the model within the limit of this round, and the sizes with them.
 
-        Tables inside a node of the model add nothing to it, so that there are always some.
+        Tables inside a node of the model add nothing to it, so that there are always some. No model is larger than the
+        table over all columns.
         """
         session = self.session
         spent = 1 - (session.remaining - self.measuring - self.choosing) / session.limit
         limit = max(float(spent) * self.settings.limit_mb, model.size_mb)
+        whole = CELL_MB * session.domain.size()
+        if whole <= limit:
+            return np.arange(len(self.pool.cliques)), np.full(len(self.pool.cliques), whole)
         sizes = self.settings.sizes_mb(session.domain, session.cliques, self.pool.cliques, model.tree, limit_mb=limit)
         places = np.flatnonzero(sizes <= limit)
         return places, sizes[places]
