@@ -10,7 +10,7 @@ import pytest
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
-from hush.errors import ArchiveError, BudgetError, ConvergenceError, InterruptedRelease, SizeError, WorkloadError
+from hush.errors import ArchiveError, BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import dualquery
 from hush.mechanisms.cell_scorer import CellScorer
 from hush.mechanisms.draw_likelihood import DrawLikelihood
@@ -136,9 +136,14 @@ def test_scores_are_gaps_and_their_negatives() -> None:
     gaps = np.concatenate([counts[own].ravel() for own in CLIQUES]) - SCORER.expected
     np.testing.assert_array_equal(scores(TABLE).values, [*gaps, *-gaps])
     assert SCORER.candidates == 16
+
+
+def test_counts_far_from_what_is_thought_are_cut_off_and_not_told_of() -> None:
     far = CellScorer((("c",),), np.array([2**60, 0]))
-    with pytest.raises(ConvergenceError, match="too far"):
-        far.scores(counts, max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    made = far.scores(TABLE.counts([("c",)]), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    assert made.values[0] == -(2.0**36)
+    assert made.values[2] == 2.0**36
+    assert np.isfinite(made.steps()[0]).all()
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from hush import Domain, Neighbours
-from hush.mechanisms.generalized_scorer import GeneralizedScorer
+from hush.errors import BudgetError
+from hush.mechanisms.generalized_scorer import GeneralizedScorer, check_epsilon
 from hush.mechanisms.misfit_scorer import MisfitScorer, on_grid
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.testing import TinyTable, neighbours_of
@@ -62,3 +63,14 @@ def test_scores_too_large_for_the_least_weight_are_cut_off_and_not_told_of():
 def test_reads_what_the_plain_scores_read():
     own = GeneralizedScorer(scorer([1.0] * 6).scorer, Fraction(1))
     assert (own.cliques, own.candidates) == (CLIQUES, 6)
+
+
+def test_an_epsilon_too_small_to_draw_by_is_refused_before_a_choice():
+    plain, least = scorer([1.0] * 6).scorer, Fraction(2 * np.log(6 / 0.05)) / 2**40
+    table = TinyTable(DOMAIN, [(0, 0, 0)] * 200)
+    made = GeneralizedScorer(plain, least * 2).scores(table.counts(CLIQUES), max_rows=1, neighbours=Neighbours.REPLACE)
+    made.steps()
+    with pytest.raises(BudgetError, match="among 6 tables is too small.*raise the budget"):
+        GeneralizedScorer(plain, least / 2)
+    with pytest.raises(BudgetError, match="too small"):
+        check_epsilon(Fraction(1, 10**12), 6)

@@ -8,23 +8,22 @@ from typing import Any
 import numpy as np
 
 from hush.domain import Clique
-from hush.errors import ConvergenceError
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.query import Counts
 from hush.privacy.selection import Scores
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-LARGEST_GAP = 2**52  # whole numbers up to it are floats
+LARGEST_GAP = 2**36  # rows; a score of it still has a place on the grid that choices are drawn on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellScorer:
     """q = c - h for every cell with count c and public h, then h - c for every cell: a query and its complement.
 
-    Whole numbers, so that scores are exact.
+    Whole numbers, so that scores are exact; those beyond 2^36 are taken for 2^36.
 
     Privacy: a unit of at most m rows, added, removed or exchanged for another, moves the count of a cell by at most m,
-    and so each score; h is public.
+    and so each score, and cutting scores off moves none further; h is public.
     """
 
     cliques: tuple[Clique, ...]
@@ -38,6 +37,5 @@ class CellScorer:
     def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
         """The scores; exchanging units moves one cell no further than adding them does."""
         gaps = np.concatenate([counts[own].ravel() for own in self.cliques]) - self.expected
-        if np.abs(gaps).max() > LARGEST_GAP:
-            raise ConvergenceError("a count is too far from what is thought to be scored without rounding")
+        gaps = np.clip(gaps, -LARGEST_GAP, LARGEST_GAP)
         return Scores(np.concatenate([gaps, -gaps]).astype(np.float64), float(max_rows))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from hush.domain import Clique
+from hush.errors import BudgetError
 from hush.mechanisms.misfit_scorer import MisfitScorer
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.query import Counts
@@ -22,7 +24,8 @@ LARGEST = 2.0**40  # least sensitivities
 class GeneralizedScorer:
     """The normalised scores of the generalised exponential mechanism, each q_r with its sensitivity w_r.
 
-    Scores beyond 2^40 times the least sensitivity are cut off there, where they can still be computed.
+    Scores beyond 2^40 times the least sensitivity are cut off there, where they can still be computed; an epsilon whose
+    shift t = (2/epsilon) log(k/beta) is beyond 2^40 is refused, before there is a charge.
 
     Privacy: normalised scores have sensitivity 1, see `GeneralizedExponentialMechanism`; cutting scores off moves none
     of them further between neighbours.
@@ -31,6 +34,9 @@ class GeneralizedScorer:
 
     scorer: MisfitScorer
     epsilon: Fraction  # of the choice that the scores are for
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon, self.scorer.candidates)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -49,3 +55,15 @@ class GeneralizedScorer:
         law, deltas = GeneralizedExponentialMechanism(self.epsilon, BETA), unit * self.scorer.weights
         most = LARGEST * float(deltas.min())
         return law.scores(np.clip(plain.values, -most, most), deltas.tolist(), plain.error)
+
+
+def check_epsilon(epsilon: Fraction, candidates: int) -> None:
+    """Refuse a choice whose normalised scores, of at most 2^40 + (2/epsilon) log(k/beta), are too large to draw from.
+
+    >>> check_epsilon(Fraction(1, 1000), 50)
+    """
+    if Fraction(2 * math.log(max(candidates, 2) / BETA)) > epsilon * Fraction(LARGEST):
+        raise BudgetError(
+            f"a choice by epsilon={float(epsilon):.3g} among {candidates:,} tables is too small for the generalised "
+            "exponential mechanism; raise the budget or use selection='exponential'"
+        )
