@@ -36,7 +36,7 @@ def path(tmp_path):
 
 
 def test_shows_caps_charges_and_what_is_left(path):
-    found = hush(path)
+    found = hush(path, "--entries")
     shown = words(found)
     assert found.exit_code == 0
     assert "dataset census cap rho 0.31106 epsilon=4, delta=1e-06 spent rho 0.0225 epsilon=" in shown
@@ -54,7 +54,7 @@ def test_shows_caps_charges_and_what_is_left(path):
 
 
 def test_running_totals(path):
-    lines = [line.split() for line in hush(path, "--dataset", "census").output.splitlines()]
+    lines = [line.split() for line in hush(path, "--dataset", "census", "--entries").output.splitlines()]
     costs = [line[-2:] for line in lines if line[:1] and line[0] in {"2", "3", "4"}]
     assert costs == [["0.00125", "0.00125"], ["0.01875", "0.02"], ["0.0025", "0.0225"]]
 
@@ -63,7 +63,36 @@ def test_fits_in_80_columns_and_sends_nothing_that_steers_a_terminal(path):
     output = hush(path).output
     assert max(map(len, output.splitlines())) <= 80
     assert "\x1b" not in output
-    assert "\\x1b[2J" in words(hush(path))
+    assert "\\x1b[2J" in words(hush(path, "--entries"))
+
+
+def test_charges_in_a_row_to_one_release_are_one_line(path):
+    found = hush(path, "--dataset", "census")
+    lines = [line.split() for line in found.output.splitlines()]
+    short = next(line for line in lines if line[:1] == ["2-3"])
+    assert short[3:] == ["2026-01", "2", "entries", "0.02", "0.02"]
+    assert "one-way marginals" not in found.output
+    assert "2 x exponential mechanism" in words(found)  # by itself: no release
+    assert "--entries shows each" in found.output
+    assert "--entries" not in hush(path, "--dataset", "clinic").output
+    assert "--entries shows" not in hush(path, "--entries").output
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_spent_is_never_shown_above_the_cap_that_it_is_within(tmp_path, parts):
+    cap = Budget(epsilon=1.0, delta=1e-9)  # rho 0.0149737...: 0.014973 rounded down, 0.014974 up
+    ledger = Ledger(tmp_path / "b.db", cap=cap)
+    for _ in range(parts):
+        ledger.charge(GaussianEvent(parts / (2 * cap.limit), Fraction(1), True), release="x.hush")
+    shown = words(hush(tmp_path / "b.db"))
+    assert "cap rho 0.014973 epsilon=1, delta=1e-09 spent rho 0.014973 epsilon=" in shown
+    assert "left nothing" in shown
+    assert "0.014974" not in shown
+
+
+def test_other_amounts_spent_are_rounded_up(tmp_path):
+    Ledger(tmp_path / "b.db", cap=Budget(rho=1.0)).charge(GaussianEvent(Fraction(3, 2), Fraction(1), True))
+    assert "spent rho 0.33334" in words(hush(tmp_path / "b.db"))
 
 
 def test_showing_changes_nothing(path):

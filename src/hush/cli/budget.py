@@ -17,6 +17,7 @@ ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds howe
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dataset", help="Show, or create, only this dataset.  [create: default]")
 @click.option("--delta", type=float, help="Show epsilon at this delta; with --create, the delta of the cap.")
+@click.option("--entries", is_flag=True, help="Show every entry; without it, one line for each release.")
 @click.option("--expect-head", metavar="HEX", help="Fail unless the ledger holds this head of an earlier state.")
 @click.option("--create", is_flag=True, help="Start a ledger, or a dataset in it, with the cap given here.")
 @click.option("--raise-cap", is_flag=True, help="Replace the cap by the larger one given here; needs --reason.")
@@ -28,6 +29,7 @@ def budget(
     file: Path,
     dataset: str | None,
     delta: float | None,
+    entries: bool,
     expect_head: str | None,
     create: bool,
     raise_cap: bool,
@@ -38,7 +40,7 @@ def budget(
 ) -> None:
     """Show the ledger FILE: what was spent and what is left.
 
-    Shows caps and every charge, and whether the chain of entries is whole.
+    Shows caps and what each release was charged, and whether the chain of entries is whole.
     """
     from rich.console import Console
     from rich.text import Text
@@ -62,7 +64,7 @@ def budget(
     ledgers[0].verify(expect_head)
     console = Console()
     for ledger in ledgers:
-        print_ledger(console, ledger, delta)
+        print_ledger(console, ledger, delta, entries=entries)
     found = "; the expected head is in it" if expect_head else ""
     console.print(Text(f"chain whole: every hash, cost and total was recomputed and agrees{found}"))
     console.print(Text(f"head: {ledgers[0].head}"))

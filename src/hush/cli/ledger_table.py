@@ -19,26 +19,48 @@ from hush.privacy.ledger import Ledger
 from hush.privacy.rational import float_up, root_down, shown_down, shown_up
 
 USUAL_DELTA = 1e-6
+SHORTENED = "Charges in a row to one release are one line; --entries shows each."
 
 
-def print_ledger(console: Console, ledger: Ledger, delta: float | None) -> None:
-    """Show what a ledger allows, what was spent and by which release, and what is left."""
+def print_ledger(console: Console, ledger: Ledger, delta: float | None, *, entries: bool = False) -> None:
+    """Show what a ledger allows, what was spent and by which release, and what is left.
+
+    Entries of one release that follow each other are one line, unless every one of the `entries` is wanted.
+    """
     cap, spent, left = ledger.budget, Fraction(ledger.budget.spent(ledger.total)), ledger.remaining
     unit = "epsilon" if cap.pure else "rho"
     at = delta if delta is not None else USUAL_DELTA if cap.delta is None else cap.delta
     console.print(Text(f"dataset {printable(ledger.dataset, 200)}", style="bold"))
     summary = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     summary.add_row("cap", f"{unit} {shown_down(spent + left)}", _stated(cap, spent + left, delta, at))
-    summary.add_row("spent", f"{unit} {shown_up(spent)}", str(total_epsilon(ledger.events(), at)) if spent else "")
+    summary.add_row(
+        "spent", f"{unit} {_spent(spent, spent + left)}", str(total_epsilon(ledger.events(), at)) if spent else ""
+    )
     nothing = used_up(left, spent + left)
     worth = "" if cap.pure or nothing else f"by itself worth {_worth(left, at)}"
     summary.add_row("left", "nothing" if nothing else f"{unit} {shown_down(left)}", worth)
     console.print(summary)
-    console.print(_listing(ledger.entries(), cap, unit))
+    groups = [[entry] for entry in ledger.entries()] if entries else _by_release(ledger.entries())
+    console.print(_listing(groups, cap, spent + left, unit))
+    if any(len(group) > 1 for group in groups):
+        console.print(Text(SHORTENED, style="dim"))
     console.print()
 
 
-def _listing(entries: list[Entry], cap: Budget, unit: str) -> Table:
+def _by_release(entries: list[Entry]) -> list[list[Entry]]:
+    """Charges to one release that follow each other, together; caps, and charges to no release, by themselves."""
+    groups: list[list[Entry]] = []
+    for entry in entries:
+        last = groups[-1][-1] if groups else None
+        same = last is not None and entry.release and (last.release, last.action) == (entry.release, entry.action)
+        if same and entry.action != CAP:
+            groups[-1].append(entry)
+        else:
+            groups.append([entry])
+    return groups
+
+
+def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("time (UTC)", no_wrap=True)
@@ -47,16 +69,26 @@ def _listing(entries: list[Entry], cap: Budget, unit: str) -> Table:
     table.add_column(unit, justify="right", no_wrap=True)
     table.add_column("total", justify="right", no_wrap=True)
     running = Fraction(0)
-    for entry in entries:
-        costs = ["", ""]
-        if entry.action != CAP:
-            cost = Fraction(cap.spent(entry.cost))
+    for group in groups:
+        first, costs = group[0], ["", ""]
+        if first.action != CAP:
+            cost = sum((Fraction(cap.spent(entry.cost)) for entry in group), Fraction(0))
             running += cost
-            costs = [shown_up(cost), shown_up(running)]
-        time, what = entry.time[:16].replace("T", " "), "\n".join(filter(None, (_what(entry), entry.note)))
-        cells = [str(entry.sequence), time, printable(entry.release, 200), what, *costs]
-        table.add_row(*(Text(cell) for cell in cells))
+            costs = [_spent(cost, limit), _spent(running, limit)]
+        number = str(first.sequence) if len(group) == 1 else f"{first.sequence}-{group[-1].sequence}"
+        time, what = first.time[:16].replace("T", " "), _said(first) if len(group) == 1 else f"{len(group):,} entries"
+        table.add_row(*(Text(cell) for cell in [number, time, printable(first.release, 200), what, *costs]))
     return table
+
+
+def _spent(amount: Fraction, limit: Fraction) -> str:
+    """An amount rounded up, but not beyond what is shown of the limit that it is within, which is rounded down."""
+    up, most = shown_up(amount), shown_down(limit)
+    return most if amount <= limit and Fraction(up) > Fraction(most) else up
+
+
+def _said(entry: Entry) -> str:
+    return "\n".join(filter(None, (_what(entry), entry.note)))
 
 
 def _stated(cap: Budget, limit: Fraction, delta: float | None, at: float) -> str:
