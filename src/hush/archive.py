@@ -12,7 +12,6 @@ import math
 import os
 import re
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from hush.beside import new_beside
 from hush.errors import ArchiveError, HushError, SizeError
 from hush.memory import available_memory, readable
 
@@ -56,7 +56,7 @@ def write_archive(path: str | Path, *, kind: str, version: int, manifest: Mappin
     whole = {"hush": kind, "version": version, **manifest, "digests": digests}
     text = json.dumps(whole, indent=1, ensure_ascii=True, allow_nan=False)
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        handle, name = new_beside(target)
     except OSError as error:
         raise ArchiveError(f"cannot write {target}: {error.strerror}; choose another place") from None
     try:
@@ -73,7 +73,7 @@ def write_archive(path: str | Path, *, kind: str, version: int, manifest: Mappin
             f"cannot write {target}: {error.strerror}; free some space or choose another place"
         ) from None
     finally:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
 
 
 def _npy(array: np.ndarray[Any, Any]) -> memoryview:

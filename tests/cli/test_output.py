@@ -62,15 +62,15 @@ def test_what_was_paid_for_is_kept_elsewhere_if_it_cannot_be_written(
     from hush import archive
 
     tries: list[Path] = []
-    true = archive.tempfile.mkstemp
+    true = archive.new_beside
 
-    def full(**options: object) -> object:
-        tries.append(Path(str(options["dir"])))
+    def full(target: Path) -> object:
+        tries.append(target.parent)
         if len(tries) == 1:
             raise OSError(28, "No space left on device")
-        return true(**options)
+        return true(target)
 
-    monkeypatch.setattr(archive.tempfile, "mkstemp", full)
+    monkeypatch.setattr(archive, "new_beside", full)
     arguments = ["release", folder / "people.csv", "--schema", folder / "people.toml", "--workload", "age"]
     done = CliRunner().invoke(main, [str(a) for a in (*arguments, "--rho", 0.1, "-o", folder / "x.hush")])
     assert done.exit_code == 2

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hush.beside import new_beside
 from hush.errors import HushError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int
     """
     check_suffix(output)
     try:
-        handle, name = tempfile.mkstemp(dir=output.absolute().parent, prefix=f".{output.name}.")
+        handle, name = new_beside(output)
     except OSError as error:
         raise HushError(f"cannot write {output}: {error.strerror}; choose another place") from None
     rows, writer = 0, None
@@ -48,7 +48,7 @@ def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int
         reason = error.strerror or "the disk refused it"
         raise HushError(f"cannot write {output}: {reason}; free some space or choose another place") from None
     finally:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
     return rows
 
 
