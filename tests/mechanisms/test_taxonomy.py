@@ -1,7 +1,10 @@
 """Taxonomy: an entry for every mechanism, and the flags of the published table."""
 
+from pathlib import Path
+
 import pytest
 
+import hush
 from hush.mechanisms.registry import MECHANISMS
 from hush.mechanisms.taxonomy import TAXONOMY
 
@@ -31,6 +34,23 @@ def test_every_mechanism_has_an_entry_under_its_name() -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_flags_are_those_of_the_published_table(name: str) -> None:
     assert flags(name) == PUBLISHED[name]
+
+
+def test_errors_say_for_which_tables_bounds_are_known() -> None:
+    schema = hush.datasets.people_schema()
+    table = hush.read(hush.datasets.people(2000, seed=1), schema)
+    asked = hush.Workload.marginals(schema.domain, [("sex", "region"), ("region", "education"), ("sex", "employed")])
+    for name in ("aim", "mst", "mwem", "privbayes", "dualquery", "independent"):
+        release = hush.plan(asked, hush.Budget(rho=0.05), mechanism=name).release(table)
+        known = release.scored is not None
+        assert known == ("bounded" in TAXONOMY[name].errors), name
+        assert release.error_bound("sex").kind == "supported"
+
+
+def test_references_are_those_of_the_list() -> None:
+    listed = (Path(__file__).parents[2] / "docs" / "notation.md").read_text(encoding="utf-8")
+    for one in TAXONOMY.values():
+        assert not one.reference or f"| {one.reference.split(', ')[0]} |" in listed, one.name
 
 
 @pytest.mark.parametrize("name", ["auto", "residual", "matrix", "direct"])

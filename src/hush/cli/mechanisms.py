@@ -20,7 +20,10 @@ FLAGS = (
     ("size", "what is measured is kept such that its model stays small"),
     ("rows", "a model that rows are drawn from is in the release; others are fitted when rows are wanted"),
 )
-ERRORS = ("errors", "which answers are unbiased, with exact standard errors")
+ERRORS = (
+    "errors",
+    "which answers are unbiased, with exact standard errors; bounded: how far off the model may be is known",
+)
 
 
 @click.command()

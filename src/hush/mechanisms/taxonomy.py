@@ -7,6 +7,7 @@ from typing import Any
 
 _BEFOREHAND = "all, known beforehand"
 _MEASURED = "measured tables"
+_BOUNDED = "measured; others bounded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,7 @@ class Taxonomy:
     within the budget. `budget_aware`: how many tables and how large they are follows the budget. `efficiency_aware`:
     what it measures is kept such that a model of it stays small. `synthetic`: its release holds a distribution that
     rows are drawn from; releases of the others fit one when they are asked for rows. `errors`: which answers are
-    unbiased, with exact standard errors.
+    unbiased, with exact standard errors, and whether bounds are known for tables that were not measured.
 
     Reference: [AIM, Table 1].
     """
@@ -92,7 +93,7 @@ _ALL = (
         efficiency_aware=True,
         synthetic=True,
         noise="Gaussian",
-        errors="measured; others bounded",
+        errors=_BOUNDED,
         reference="AIM",
     ),
     Taxonomy(
@@ -102,7 +103,7 @@ _ALL = (
         efficiency_aware=True,
         synthetic=True,
         noise="Gaussian",
-        errors=_MEASURED,
+        errors=_BOUNDED,
         reference="McKenna et al. 2021",
     ),
     Taxonomy(
@@ -112,7 +113,7 @@ _ALL = (
         data_aware=True,
         synthetic=True,
         noise="Gaussian",
-        errors=_MEASURED,
+        errors=_BOUNDED,
         reference="AIM, Alg. 1",
     ),
     Taxonomy(
@@ -124,18 +125,18 @@ _ALL = (
         synthetic=True,
         noise="Gaussian",
         errors=_MEASURED,
-        reference="Zhang et al. 2014",
+        reference="Zhang et al. 2017",
     ),
     Taxonomy(
         name="dualquery",
-        description="rows that answer queries which a private game finds hardest; measures no table",
+        description="every column, then queries that made-up rows answer badly, drawn in a private game",
         workload_aware=True,
         data_aware=True,
         budget_aware=True,
         efficiency_aware=True,
         synthetic=True,
-        noise="choice of queries",
-        errors="none",
+        noise="Gaussian, and choices",
+        errors="columns",
         reference="Gaboardi et al. 2014",
     ),
     Taxonomy(
