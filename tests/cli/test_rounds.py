@@ -71,6 +71,29 @@ def test_an_adaptive_release_says_its_work_before_and_what_it_measured_after(fol
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_nothing_is_said_of_fitting_where_the_model_is_in_the_release(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    assert hush_command(*aim(folder)).exit_code == 0
+    monkeypatch.setattr("hush.cli.fitted.LONG_MB", 0.0)
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    schema, release = ("--schema", folder / "people.toml"), folder / "x.hush"
+    for command in (
+        ("synth", release, "-o", folder / "rows.csv"),
+        ("model", release, "-o", folder / "model.hush"),
+        ("model", release, "-o", folder / "exact.hush", "--method", "exact"),
+        ("evaluate", folder / "people.csv", release, *schema),
+    ):
+        done = hush_command(*command)
+        assert done.exit_code == 0, done.output
+        assert "fitting" not in done.stderr
+    for wish in (("--max-size-mb", 5), ("--cliques", "sex,region"), ("--method", "approximate")):
+        done = hush_command("model", release, "-o", folder / "other.hush", "--force", *wish)
+        assert "fitting" in done.stderr
+
+
 def test_an_interrupted_release_is_kept_and_the_message_is_the_command_that_goes_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,12 +185,13 @@ def test_only_interrupted_adaptive_releases_are_resumed(folder: Path) -> None:
     assert "no release of an adaptive mechanism" in refused.stderr
 
 
-def test_plan_shows_a_useless_budget_and_then_refuses_to_save_it(folder: Path) -> None:
+def test_plan_says_that_a_budget_is_useless_then_shows_it_and_does_not_save_it(folder: Path) -> None:
     asked = ("plan", folder / "people.toml", "--workload", "skewed 1", "--mechanism", "aim", "--rows", 2000)
     shown = hush_command(*asked, "--rho", 1e-9, "-o", folder / "plan.hush")
     assert shown.exit_code == 2
-    assert "not known beforehand" in shown.output
-    assert "too small for 2,000 rows" in shown.stderr
+    assert shown.output.index("too small for 2,000 rows") < shown.output.index("not known beforehand")
+    assert shown.stderr.startswith("hush: rho=1e-09 is too small for 2,000 rows")
+    assert shown.stderr.count("\n") == 1
     assert not (folder / "plan.hush").exists()
     made = hush_command(*asked, "--rho", 1, "--max-size-mb", 2, "-o", folder / "plan.hush")
     assert made.exit_code == 0
@@ -204,8 +228,18 @@ def test_the_bar_shows_the_share_spent_and_the_last_round_on_a_terminal() -> Non
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"},
     ).stderr  # fmt: skip
-    assert "round 5: age, [bold]x" in shown
+    assert shown.index("fitting; a first run compiles once") < shown.index("round 5: age, [bold]x")
     assert "50%" in shown
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_the_bar_says_what_takes_long_before_the_first_round(columns: str) -> None:
+    code = "from hush.cli.rounds_bar import rounds_bar\nwith rounds_bar() as (progress, _): progress(0.01)"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": columns},
+    ).stderr  # fmt: skip
+    assert "first tables; a first run compiles once" in shown
 
 
 def test_long_rounds_are_cut() -> None:

@@ -1,4 +1,4 @@
-"""Fitting from the command line: the model of a release, announced before long work and described after it."""
+"""Models on the command line: that of a release, announced where fitting it is long work, and described after it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ def fitted(
     method: Route = "auto",
     max_size_mb: float | None = None,
 ) -> hush.Model:
-    """The model of a release; says how large it will be, where someone waits for it."""
+    """The model of a release; says how large it will be, where it is fitted and someone waits for it."""
     from rich.console import Console
 
+    if kept(release, cliques, method, max_size_mb):
+        return release.model(method=method)
     console = Console(stderr=True)
     megabytes, kind = predicted(release, cliques, method, max_size_mb)
     said = f"fitting {kind} model of {readable(1e6 * megabytes)} ..."
@@ -40,6 +42,14 @@ def fitted(
     if megabytes >= LONG_MB:
         click.echo(f"hush: {said}", err=True)
     return release.model(cliques, method=method, max_size_mb=max_size_mb)
+
+
+def kept(release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None) -> bool:
+    """Whether the model that is wanted is in the release, so that nothing is fitted."""
+    from hush.release.measured import MeasuredRelease
+
+    plain = cliques is None and max_size_mb is None and method != "approximate"
+    return plain and isinstance(release, MeasuredRelease) and release.fitted is not None
 
 
 def predicted(

@@ -42,6 +42,7 @@ def model(
 ) -> None:
     """Fit one model to a release FILE and save it. Spends nothing.
 
+    A release of an adaptive mechanism holds its model already, which is saved as it is unless other wishes are given.
     `hush query` and `hush synth` take the saved model and fit nothing again. A model answers what the release does not
     hold, without errors.
     """

@@ -18,6 +18,7 @@ from hush.cli.options import (
     workload_options,
 )
 from hush.cli.output import check_output
+from hush.cli.program import BAD_INPUT
 from hush.errors import BudgetError
 from hush.printable import printable
 
@@ -87,6 +88,9 @@ def plan(
             raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {mechanism} out")
         stated_mechanism("residual", loss, preset, max_size_mb)
         made = hush.plan_for_error(asked, target_error, loss, max_rows_per_unit=found.unit.max_rows)
+    useless = None if rows is None else _refusal(made, rows)
+    if useless is not None:
+        click.echo(f"hush: {useless}", err=True)
     console = Console()
     print_plan(console, made, rows=rows)
     if target_error is not None:
@@ -94,8 +98,17 @@ def plan(
         worth = hush.Budget(rho=float(made.budget.rho)).epsilon_at(at)
         needs = f"Needs --rho {shown_up(made.budget.rho)}, or --epsilon {shown_up(worth)} --delta {number_text(at)}"
         console.print(Text(needs))
-    if rows is not None:
-        made.check_useful(rows)
+    if useless is not None:
+        click.get_current_context().exit(BAD_INPUT)
     if output is not None:
         made.save(output)
         console.print(Text(printable(f"Plan saved to {output}")))
+
+
+def _refusal(made: Plan, rows: int) -> str | None:
+    """Why a budget is too small for an expected number of rows, if it is."""
+    try:
+        made.check_useful(rows)
+    except BudgetError as error:
+        return printable(str(error))
+    return None

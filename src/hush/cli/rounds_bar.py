@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from hush.release.rounds import Round
 
 LONGEST = 40
+FIRST = "first tables; a first run compiles once"
+AGAIN = "fitting; a first run compiles once"
 
 
 @contextmanager
@@ -34,7 +36,7 @@ def rounds_bar(first: int = 0) -> Iterator[tuple[Callable[[float], None], Callab
         TextColumn("{task.fields[last]}"),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=1.0, last="one column at a time")
+        task = progress.add_task("", total=1.0, last=AGAIN if first else FIRST)
         played = first
 
         def on_round(one: Round, spent: float) -> None:

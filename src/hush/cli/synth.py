@@ -66,7 +66,7 @@ def synth(
 ) -> None:
     """Write made-up rows from a release or a model.
 
-    FILE is a release, which a model is fitted to first, or a model. Spends nothing.
+    FILE is a model, or a release: its model is in the file, or is fitted first. Spends nothing.
     """
     from hush.loading import load_release_or_model
     from hush.release.copies import WARNING as COPIES_WARNING
