@@ -204,3 +204,67 @@ def test_the_total_is_bounded_on_both_sides() -> None:
     draws = 100.0 + random(8).normal(scale=2.0, size=TRIALS)
     failed = sum(l1_bounds.total_error(one, 4.0, 140.0, FAILURE) < 40.0 for one in draws)
     assert 0 < failed <= MOST
+
+
+SIGMAS = [*np.arange(0.05, 1.2, 0.03), *np.arange(1.2, 5.0, 0.4)]  # variance parameters are their squares
+FAILURES = (0.5, 0.2, 0.1, 0.05, 0.0475, 0.025, 0.01, 1e-3)
+
+
+def discrete(sigma: float) -> tuple[Array, Array]:
+    """Whole numbers and their chances under discrete Gaussian noise."""
+    values = np.arange(-64, 65)
+    chances = np.exp(-(values**2) / (2 * sigma**2))
+    return values, chances / chances.sum()
+
+
+def beyond(chances: Array, bound: float) -> float:
+    """The chance that a number, 0 or more with these chances, is above a bound."""
+    return float(chances[math.floor(bound + 1e-9) + 1 :].sum())
+
+
+def worst(step: float, *, sums: bool, least: float = 0.0) -> float:
+    """The largest exact failure rate over its nominal one, of sums of noise or of their absolute values."""
+    found = 0.0
+    for sigma in (one for one in SIGMAS if one >= least):
+        values, own = discrete(sigma)
+        single = own if sums else np.bincount(np.abs(values), own)
+        chances = np.ones(1)
+        for n in range(1, 41):
+            chances = np.convolve(chances, single)
+            upper = chances[len(chances) // 2 :] if sums else chances
+            for failure in FAILURES:
+                if sums:
+                    bound = l1_bounds.chosen(0.0, sigma, n, failure, step)
+                else:
+                    bound = l1_bounds.noise_l1(n, sigma**2, sigma**2, failure, step)
+                found = max(found, beyond(upper, bound) / failure)
+    return found
+
+
+@pytest.mark.parametrize("sums", [False, True])
+def test_noise_in_whole_numbers_fails_as_rarely_as_said_by_its_exact_law(sums: bool) -> None:
+    assert worst(1.0, sums=sums) <= 1 + 1e-9
+
+
+def test_noise_in_whole_numbers_needs_the_half_step() -> None:
+    assert worst(0.0, sums=False) > 1.5
+    assert worst(0.0, sums=True, least=0.8) > 2
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_means_of_noise_in_whole_numbers(sigma: float) -> None:
+    values, chances = discrete(sigma)
+    for share in 2.0 ** -np.arange(1, 20, 0.5):
+        threshold = -float(ndtri(share)) * sigma
+        exact = share * threshold + chances @ np.maximum(values - threshold, 0.0)
+        cells = 2**20
+        made = l1_bounds.top_noise(cells, 1, sigma**2, 0.0, 0.5, 1.0) if share * cells == 1 else None
+        mean = sigma * math.exp(-((threshold / sigma) ** 2) / 2) / math.sqrt(2 * math.pi)
+        assert exact <= mean * (1 + l1_bounds.SURPLUS / sigma**2) * (1 + 1e-9)
+        assert made is None or made >= cells * exact
+    deficit = math.sqrt(2 / math.pi) * min(sigma, l1_bounds.DEFICIT / sigma)
+    for gap in np.arange(0, 4, 0.1):
+        gaussian = sigma * math.sqrt(2 / math.pi) * math.exp(-((gap / sigma) ** 2) / 2) + gap * math.erf(
+            gap / sigma / math.sqrt(2)
+        )
+        assert chances @ np.abs(values + gap) >= gaussian - deficit - 1e-12

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom
 
 from hush import Budget, Domain, Workload
-from hush.mechanisms import AIM
+from hush.mechanisms import AIM, MST
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.release.bound_table import BoundTable
 from hush.release.measured import MeasuredRelease
@@ -119,3 +119,31 @@ def test_bounds_and_intervals_hold_as_often_as_they_say() -> None:
 
 def test_bounds_that_failed_three_times_as_often_would_be_found() -> None:
     assert binom.sf(most(200, 1 - LEVEL), 200, 3 * (1 - LEVEL)) > 0.95
+
+
+@pytest.mark.parametrize("mechanism", [AIM(merge_rare=True, rounds=6), MST(merge_rare=True)])
+def test_bounds_hold_where_the_chosen_table_has_merged_levels(mechanism: AIM | MST) -> None:
+    domain = Domain({"rare": 300, "b": 8, "c": 8, "d": 8})
+    random = np.random.Generator(np.random.PCG64(0))
+    first = np.where(random.random(3000) < 0.7, random.integers(0, 2, 3000), random.integers(2, 300, 3000))
+    second = np.where(random.random(3000) < 0.9, (first >= 2) * 4 + (first == 0) * 2, random.integers(0, 8, 3000))
+    third = random.integers(0, 8, 3000)
+    fourth = np.where(random.random(3000) < 0.95, third, random.integers(0, 8, 3000))
+    table = TinyTable(domain, np.stack([first, second, third, fourth], 1).tolist())
+    plan, failed, looked_at, smaller = mechanism.plan(Workload.kway(domain, 2), Budget(rho=0.5)), 0, 0, 0
+    for seed in range(10):
+        release = plan.release(table, entropy=NotPrivateEntropy(seed))
+        bounds = release.error_bounds(level=LEVEL)
+        of_rounds = {
+            one.clique
+            for one, own in zip(release.rounds, release.taken[-len(release.rounds) :], strict=True)
+            if own.merging
+        }
+        smaller += bool(of_rounds)
+        for bound, error in zip(bounds, errors(table, release, bounds), strict=True):
+            if bound.kind == "unsupported":
+                looked_at += 1
+                failed += error > bound.bound
+    assert looked_at >= 8
+    assert smaller >= 5
+    assert failed <= most(looked_at, 1 - LEVEL)

@@ -14,11 +14,13 @@ from hush.errors import DataError, DomainError, QueryError
 from hush.graphical.measurement import Measurement
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference import l1_bounds
+from hush.merging import Merging
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.bound_table import BoundTable, ErrorBound
 from hush.release.error_bounds import ErrorBounds
-from hush.release.rounds import Round, Scored
+from hush.release.rounds import Round, Scored, measured_in
+from hush.release.taken import Taken
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -289,3 +291,29 @@ def test_a_table_of_bounds_for_people() -> None:
 def test_a_table_of_bounds_as_arrow() -> None:
     table = BoundTable([row("supported", 12.0, "a", "b")], 0.95).to_arrow()
     assert table.to_pylist() == [{"table": "a, b", "kind": "supported", "bound": 12.0, "share": 0.012}]
+
+
+def test_the_tables_of_rounds_are_found_from_the_end() -> None:
+    chosen, last = one_round(1, 1.0)
+    clique = chosen.clique
+    whole, other = (np.zeros(DOMAIN.sizes(one), dtype=np.int64) for one in (clique, ("a",)))
+    merged = Taken(clique, Fraction(9), np.zeros(2, dtype=np.int64), Merging({}))
+    one = Round(**{name: getattr(chosen, name) for name in Round.__slots__} | {"stddev": merged.stddev})
+    taken = [Taken(clique, Fraction(9), whole), Taken(("a",), Fraction(9), other), merged]
+    assert measured_in([one], taken) == (merged,)
+    assert measured_in([one, one], taken) == (taken[0], merged)
+    assert measured_in([chosen], [Taken(clique, Fraction(2), whole)]) == (None,)
+    own, without = (ErrorBounds(DOMAIN, uniform, None, [one], last, 500.0, made) for made in (taken, taken[:1]))
+    error = l1_bounds.chosen(one.misfit, 3.0, 2, 0.025, 1.0), l1_bounds.chosen(one.misfit, 3.0, whole.size, 0.025, 1.0)
+    gap = without.of(clique).bound - own.of(clique).bound
+    assert gap == pytest.approx(error[1] - error[0])
+
+
+def test_small_noise_in_whole_numbers_counts_by_its_parameter() -> None:
+    law = Fraction(1, 5)
+    values = summed(TRUE, ("a",)).astype(np.int64)
+    table = Taken(("a",), law, values)
+    unbiased = UnbiasedEstimates(DOMAIN, [table.measurement()])
+    bound = ErrorBounds(DOMAIN, lambda clique: summed(TRUE, clique), unbiased, (), None, 500.0, [table]).of(("a",))
+    assert bound.bound == pytest.approx(l1_bounds.noise_l1(3, 0.2, 0.2, 0.05 * 0.95, 1.0))
+    assert table.stddev**2 < 0.19

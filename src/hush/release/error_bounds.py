@@ -11,7 +11,8 @@ What is not: a table that was too large for the final round has the bound of an 
 depends on later noise. Supported bounds take the noisy tables as if they had been chosen beforehand, as the paper does,
 while an adaptive mechanism chooses by earlier noise. Whether a table is supported depends on noise too; strictly, the
 failure probabilities of both kinds add up. In simulations all fail less often than they say, for a table that noise has
-led astray is more likely to be measured again. Noise is taken for Gaussian; in whole steps it is so only nearly.
+led astray is more likely to be measured again. Noise in whole steps is nearly Gaussian; what is missing is added, see
+`l1_bounds`.
 
 Reference: [AIM, sec. 5]; the one round of an unsupported table is that in `Scored`, never the best of several.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import combinations
 from typing import Protocol
 
@@ -32,7 +34,8 @@ from hush.inference import l1_bounds
 from hush.inference.estimates import Array
 from hush.release.answers import check_level
 from hush.release.bound_table import BoundTable, ErrorBound
-from hush.release.rounds import Round, Scored
+from hush.release.rounds import Round, Scored, measured_in
+from hush.release.taken import LEAST_STDDEV, Taken
 
 __all__ = ["BoundTable", "ErrorBound", "ErrorBounds"]
 
@@ -49,7 +52,9 @@ class ErrorBounds:
     """Bounds on ||true table - model table||_1, in counts, each of which holds with a given probability.
 
     `model_counts` is a fitted model, or a function from a clique in domain order to its table; `total` what its tables
-    add up to. Without `unbiased` no table is supported, without `scored` none is unsupported.
+    add up to. Without `unbiased` no table is supported, without `scored` none is unsupported. `taken` are the noisy
+    tables, in whole numbers, of which those of the rounds may have merged levels; without them noise is taken for
+    Gaussian, and each table of a round for a whole one.
 
     Privacy: post-processing of noisy and public values.
 
@@ -69,6 +74,7 @@ class ErrorBounds:
         rounds: Sequence[Round],
         scored: Scored | None,
         total: float,
+        taken: Sequence[Taken] = (),
     ) -> None:
         if not (math.isfinite(total) and total > 0):
             raise DataError(f"total={total!r}: expected what the model's tables add up to, a finite number > 0")
@@ -78,6 +84,9 @@ class ErrorBounds:
         self.scored = scored
         self.total = float(total)
         self._model = model_counts
+        self._step = 1.0 if taken else 0.0
+        self._widening = max((_widening(one) for one in taken if one.merging is None), default=1.0)
+        self._measured = measured_in(self.rounds, taken)
         self._places: dict[Clique, int] = {}
         if scored is not None:
             for place, clique in enumerate(scored.cliques):
@@ -164,19 +173,22 @@ class ErrorBounds:
     def _supported_bound(self, clique: Clique, model: Array, failure: float) -> float:
         estimates = self.unbiased
         assert estimates is not None  # noqa: S101  (it covers the clique)
-        variance, largest = estimates.variance(clique), estimates.largest_variance(clique)
-        rest = failure * (1 - l1_bounds.TOTAL_SHARE)
-        return l1_bounds.supported(
-            model, estimates.counts(clique), variance, largest, rest, self.total + self._drift(failure)
+        variance, largest = (
+            self._widening * own for own in (estimates.variance(clique), estimates.largest_variance(clique))
         )
+        rest, records = failure * (1 - l1_bounds.TOTAL_SHARE), self.total + self._drift(failure)
+        return l1_bounds.supported(model, estimates.counts(clique), variance, largest, rest, records, self._step)
 
     def _unsupported_bound(self, place: int, failure: float) -> float:
         scored = self.scored
         assert scored is not None  # noqa: S101  (it holds the place)
-        last = self.rounds[self._round_of(place)]
+        number = self._round_of(place)
+        last, table = self.rounds[number], self._measured[number]
+        cells = self.domain.size(last.clique) if table is None else table.values.size
+        stddev = last.stddev if table is None else math.sqrt(table.variance)
         known = self.unbiased is not None
         noise, choice = l1_bounds.split(failure * (1 - l1_bounds.TOTAL_SHARE * known))
-        error = l1_bounds.chosen(last.misfit, last.stddev, self.domain.size(last.clique), noise)
+        error = l1_bounds.chosen(last.misfit, stddev, cells, noise, self._step)
         before = l1_bounds.unsupported(
             error,
             last.penalty,
@@ -192,8 +204,15 @@ class ErrorBounds:
         """A bound on |records - total of the model| that has its share of a failure probability; inf where unknown."""
         if self.unbiased is None:
             return math.inf
-        estimate, variance = float(self.unbiased.counts(())), self.unbiased.variance(())
-        return l1_bounds.total_error(estimate, variance, self.total, failure * l1_bounds.TOTAL_SHARE)
+        estimate, variance = self._records
+        return l1_bounds.total_error(estimate, variance, self.total, failure * l1_bounds.TOTAL_SHARE, self._step)
+
+    @cached_property
+    def _records(self) -> tuple[float, float]:
+        """The unbiased estimate of the number of records, and its variance."""
+        estimates = self.unbiased
+        assert estimates is not None  # noqa: S101  (asked only then)
+        return float(estimates.counts(())), self._widening * estimates.variance(())
 
     def _bound(self, clique: Clique, kind: str, bound: float) -> ErrorBound:
         return ErrorBound(clique=clique, kind=kind, bound=bound, share=bound / self.total)
@@ -220,3 +239,8 @@ class ErrorBounds:
             yield from ((clique, np.asarray(made[clique])) for clique in cliques)
         else:
             yield from ((clique, np.asarray(self._model(clique))) for clique in cliques)  # type: ignore[operator]
+
+
+def _widening(table: Taken) -> float:
+    """How many times the variance that the estimates take for its noise its variance parameter is, 1 at least."""
+    return max(float(table.variance) / max(table.stddev, LEAST_STDDEV) ** 2, 1.0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hush.domain import Clique
+from hush.release.taken import Taken
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Indices = np.ndarray[Any, np.dtype[np.int64]]
@@ -49,3 +51,18 @@ class Scored:
     slacks: Floats
     slopes: Floats
     distances: Floats
+
+
+def measured_in(rounds: Sequence[Round], taken: Sequence[Taken]) -> tuple[Taken | None, ...]:
+    """The noisy table of every round: of its clique and its noise, in the same order; None where it took none.
+
+    Both are gone through from their ends, for what comes before the rounds may be alike.
+    """
+    found: list[Taken | None] = []
+    end = len(taken)
+    for one in reversed(rounds):
+        alike = (i for i in reversed(range(end)) if taken[i].clique == one.clique and taken[i].stddev == one.stddev)
+        place = next(alike, None)
+        found.append(None if place is None else taken[place])
+        end = end if place is None else place
+    return tuple(reversed(found))
