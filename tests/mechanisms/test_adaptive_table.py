@@ -46,14 +46,42 @@ def test_text_keeps_within_the_width(width: int) -> None:
     assert max(map(len, plan_text(PLAN, width=width).splitlines())) <= max(width, 62)  # 62: the table of tables
 
 
+def seconds(work: str) -> tuple[float, float]:
+    """The range of times that a plan states."""
+    found = re.search(r"about ([\d.]+) (s|min|h) to ([\d.]+) (s|min|h) on one core", work)
+    assert found is not None
+    units = {"s": 1, "min": 60, "h": 3600}
+    return float(found[1]) * units[found[2]], float(found[3]) * units[found[4]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "order", "preset", "taken"),
+    [  # CPU seconds of runs on generated tables of 20,000 rows, epsilon 1
+        (8, 2, "fast", 1.6),
+        (8, 3, "balanced", 2.7),
+        (12, 2, "fast", 7.9),
+        (12, 3, "balanced", 11.4),
+        (15, 2, "balanced", 11.3),
+        (15, 3, "fast", 26.5),
+        (15, 3, "fast", 33.6),
+        (15, 3, "balanced", 38.5),
+    ],
+)
+def test_times_that_were_measured_are_within_the_range(columns: int, order: int, preset: str, taken: float) -> None:
+    domain = hush.Domain({f"c{place}": 5 for place in range(columns)})
+    work = AIM(preset=preset).work(hush.Workload.kway(domain, order))
+    low, high = seconds(work)
+    assert low < taken < high
+    assert high <= 8 * taken  # no wilder a guess than need be
+    assert "more with large budgets" in work
+
+
 def test_larger_models_and_more_candidates_are_more_work() -> None:
     wide = hush.Domain({f"c{place}": 20 for place in range(12)})
     pairs, triples = (hush.Workload.kway(wide, order) for order in (2, 3))
 
     def most(mechanism: AIM, workload: hush.Workload) -> float:
-        high = re.search(r" to ([\d.]+) (s|min|h) on", mechanism.work(workload))
-        assert high is not None
-        return float(high[1]) * {"s": 1, "min": 60, "h": 3600}[high[2]]
+        return seconds(mechanism.work(workload))[1]
 
     assert most(AIM(preset="fast"), pairs) < most(AIM(), pairs) < most(AIM(preset="best"), pairs)
     assert most(AIM(), pairs) < most(AIM(), triples)
