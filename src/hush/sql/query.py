@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import sqlglot
@@ -127,11 +128,18 @@ def _check_tokens(tokens: list[sqlglot.Token]) -> None:
 
 
 def _syntax(error: ParseError) -> str:
+    """What the parser found, and how names are written where it stopped within a word such as income>50K."""
     first = error.errors[0] if error.errors else {}
     near = " ".join(str(first.get("highlight") or "").split())[:30]
     where = f" near {near!r}" if near else ""
     what = str(first.get("description") or "it cannot be parsed").rstrip(".")
-    return f"the query is not valid SQL: {what}{where} (line {first.get('line')}, column {first.get('col')})"
+    said = f"the query is not valid SQL: {what}{where} (line {first.get('line')}, column {first.get('col')})"
+    word = re.search(r"[^\W\d][^\s()',;\"]*[^\s\w()',;\"]\w*$", str(first.get("start_context") or ""))
+    if word is None or not near[:1].isalnum():
+        return said
+    return (
+        f'{said}; a name with other marks than letters, digits and _ is written in double quotes, as "{word[0]}{near}"'
+    )
 
 
 def _tables(select: exp.Select) -> tuple[str, ...]:
