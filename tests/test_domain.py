@@ -66,6 +66,8 @@ def test_unknown_and_repeated_names() -> None:
     domain = Domain({"age": 3, "sex": 2})
     with pytest.raises(DomainError, match=r"'agee' is not in the domain; did you mean 'age'\?"):
         domain.check(("agee",))
+    with pytest.raises(DomainError, match="'nope' is not in the domain; known: income, age"):
+        Domain({"income": 3, "age": 2}).check(("nope",))
     with pytest.raises(DomainError, match="'zzz' is not in the domain; known: age, sex"):
         domain["zzz"]
     with pytest.raises(DomainError, match="names an attribute twice"):

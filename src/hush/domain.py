@@ -10,6 +10,7 @@ from typing import TypeAlias
 from hush.errors import DomainError, shown
 
 Clique: TypeAlias = tuple[str, ...]
+NEAR = 0.65  # likeness from which on a name may be a misspelt other one
 
 
 class Domain:
@@ -78,7 +79,7 @@ class Domain:
         return Domain({name: self._sizes[name] for name in self.check(clique)})
 
     def _unknown(self, name: object) -> str:
-        near = difflib.get_close_matches(str(name), self._sizes, n=1)
+        near = difflib.get_close_matches(str(name), self._sizes, n=1, cutoff=NEAR)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(list(self._sizes)[:12])}"
         if not near and len(self._sizes) > 12:
             hint += f" and {len(self._sizes) - 12} more"
