@@ -334,7 +334,7 @@ def test_a_release_with_more_draws_than_it_paid_for_is_contradicted() -> None:
     release = released()
     assert release.contradiction() is None
     release.rounds = release.rounds * 2
-    assert release.contradiction() == "it holds draws that it does not account for"
+    assert release.contradiction() == "it holds a choice that it does not account for"
 
 
 class Stopping(TinyTable):

@@ -1,5 +1,6 @@
 """Going on with a stopped run: only with what it belongs to, and nothing is paid for twice or made on the way."""
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ import pytest
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
-from hush.errors import BudgetError, DataError, InterruptedRelease, LedgerError
-from hush.mechanisms import AIM, MWEM
+from hush.errors import BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
+from hush.mechanisms import AIM, MST, MWEM, DualQuery, Independent, PrivBayes
 from hush.mechanisms.adaptive import AdaptivePlan
 from hush.mechanisms.misfit_scorer import MisfitScorer
 from hush.privacy.account import used_up
+from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import GaussianEvent, price
 from hush.release.measured import MeasuredRelease
 from hush.schema import Schema, Unit
@@ -102,12 +104,14 @@ def test_a_release_of_a_ledger_goes_on_with_that_one_alone(tmp_path: Path) -> No
     other = Ledger.open(tmp_path / "other.db").total
     with pytest.raises(LedgerError, match="was charged to a ledger; resume it with that ledger"):
         PLAN.release(TABLE, resume=part)
-    with pytest.raises(LedgerError, match="charged to another ledger; resume it with that one"):
+    with pytest.raises(
+        LedgerError, match="other.db lacks the head .*charged to another ledger; resume it with that one"
+    ):
         PLAN.release(TABLE, resume=part, ledger=tmp_path / "other.db")
     with pytest.raises(LedgerError, match="charged to another ledger"):
         PLAN.release(TABLE, resume=part, ledger=Ledger.open(tmp_path / "other.db"))
     assert Ledger.open(tmp_path / "other.db").total == other
-    with pytest.raises(LedgerError):
+    with pytest.raises(LedgerError, match=r"dataset 'default' of .*own.db, not to 'another'.*--dataset"):
         PLAN.release(TABLE, resume=part, ledger=tmp_path / "own.db", dataset="another")
     whole = PLAN.release(TABLE, resume=part, ledger=Ledger.open(tmp_path / "own.db"))
     assert Ledger.open(tmp_path / "own.db").total == price(whole.statement.event)
@@ -117,7 +121,7 @@ def test_no_ledger_is_made_by_resuming(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="charged to no ledger; resume it without one"):
         PLAN.release(TABLE, resume=stopped(), ledger=tmp_path / "none.db")
     part = stopped(ledger=tmp_path / "own.db")
-    with pytest.raises(LedgerError, match="charged to another ledger"):
+    with pytest.raises(LedgerError, match="none.db does not exist: .*charged to another ledger"):
         PLAN.release(TABLE, resume=part, ledger=tmp_path / "none.db")
     assert not (tmp_path / "none.db").exists()
 
@@ -161,7 +165,7 @@ def test_a_killed_run_goes_on_from_its_file(tmp_path: Path) -> None:
     assert isinstance(part, MeasuredRelease)
     assert not part.complete
     assert part.rounds == tuple(played)
-    assert len(part.taken) == 4
+    assert len(part.taken) > len(DOMAIN)
     whole = PLAN.release(TABLE, ledger=ledger, resume=part, checkpoint=file)
     assert whole.rounds[:1] == part.rounds
     for ours, theirs in zip(whole.taken, part.taken, strict=False):
@@ -222,14 +226,15 @@ def test_a_ledger_with_too_little_left_is_told_of_before_a_charge(tmp_path: Path
 
 def test_annealing_is_gone_on_with() -> None:
     """Shares of a resumed run are those that the run had come to."""
+    plan = AIM(paper=True).plan(WORKLOAD, BUDGET)
     for _ in range(20):
         part = None
         try:
-            PLAN.release(TABLE, on_round=lambda played, spent: (_ for _ in ()).throw(KeyboardInterrupt()))
+            plan.release(TABLE, on_round=lambda played, spent: (_ for _ in ()).throw(KeyboardInterrupt()))
         except InterruptedRelease as caught:
             part = caught.release
         assert isinstance(part, MeasuredRelease)
-        whole = PLAN.release(TABLE, resume=part)
+        whole = plan.release(TABLE, resume=part)
         first, second = (Fraction(one.epsilon) ** 2 for one in whole.rounds[:2])
         final = len(whole.rounds) == 2
         factor = 4 if part.rounds[0].annealed else 1
@@ -237,3 +242,157 @@ def test_annealing_is_gone_on_with() -> None:
         if part.rounds[0].annealed:
             return
     pytest.fail("no round of twenty runs taught less than its noise")
+
+
+def test_what_is_not_private_stays_so(tmp_path: Path) -> None:
+    part = stopped(entropy=NotPrivateEntropy(1))
+    assert not part.statement.private
+    part.save(tmp_path / "part.hush")
+    whole = PLAN.release(TABLE, resume=hush.load(tmp_path / "part.hush"))  # type: ignore[arg-type]
+    assert whole.complete
+    assert not whole.statement.private
+    assert "NOT PRIVATE" in repr(whole)
+    assert PLAN.release(TABLE, resume=stopped()).statement.private
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "from before names were kept"])
+def test_a_release_goes_on_with_its_own_dataset_alone(named: bool, tmp_path: Path) -> None:
+    file = tmp_path / "budget.db"
+    one, two = (Ledger(file, dataset=name, cap=Budget(rho=0.5)) for name in ("one", "two"))
+    part = stopped(ledger=one)
+    two.charge(GaussianEvent(Fraction(100), Fraction(1)))
+    assert part.dataset == "one"
+    if not named:
+        part.dataset = None
+    for wrong in (two, file):
+        with pytest.raises(LedgerError, match=r"charged to the dataset '(one|two)' of .*budget.db") as refused:
+            PLAN.release(TABLE, ledger=wrong, dataset="two", resume=part)
+        assert "another ledger" not in str(refused.value)
+    with pytest.raises(LedgerError, match="dataset"):
+        PLAN.release(TABLE, ledger=file, dataset="three", resume=part)
+    assert two.total.rho == Fraction(1, 200)
+    whole = PLAN.release(TABLE, ledger=file, dataset="one", resume=part)
+    assert one.total == price(whole.statement.event)
+    assert whole.dataset is None
+
+
+def test_the_name_of_the_dataset_is_kept_in_files(tmp_path: Path) -> None:
+    part = stopped(ledger=Ledger(tmp_path / "budget.db", dataset="people", cap=BUDGET))
+    part.save(tmp_path / "part.hush")
+    assert hush.load(tmp_path / "part.hush").dataset == "people"  # type: ignore[union-attr]
+
+
+def test_charges_to_others_meanwhile_are_no_obstacle(tmp_path: Path) -> None:
+    """The head of a partial may be a charge to another dataset."""
+    file = tmp_path / "budget.db"
+    one, two = (Ledger(file, dataset=name, cap=Budget(rho=0.5)) for name in ("one", "two"))
+
+    def meanwhile(played: Any, spent: float) -> None:
+        two.charge(GaussianEvent(Fraction(100), Fraction(1)))
+        raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRelease) as caught:
+        PLAN.release(TABLE, ledger=one, on_round=meanwhile)
+    part = caught.value.release
+    assert isinstance(part, MeasuredRelease)
+    assert PLAN.release(TABLE, ledger=one, resume=part).complete
+
+
+@pytest.mark.parametrize("mechanism", [AIM(), MST(), MWEM(), PrivBayes(), DualQuery(turns=4, draws=2)], ids=str)
+def test_a_run_that_was_stopped_before_its_first_table_goes_on(mechanism: Any, tmp_path: Path) -> None:
+    plan, ledger = mechanism.plan(WORKLOAD, BUDGET), tmp_path / "budget.db"
+    with pytest.raises(InterruptedRelease, match="before the first noisy table") as caught:
+        plan.release(stopping(0), ledger=ledger)
+    caught.value.release.save(tmp_path / "part.hush")  # type: ignore[attr-defined]
+    part = hush.load(tmp_path / "part.hush")
+    assert isinstance(part, MeasuredRelease)
+    assert part.taken == ()
+    lost = Ledger.open(ledger).total.rho
+    assert lost == price(part.statement.event).rho > 0
+    whole = plan.release(TABLE, ledger=ledger, resume=part)
+    assert Ledger.open(ledger).total.rho == price(whole.statement.event).rho <= BUDGET.limit
+    assert whole.counts(("a",)).shape == (2,)
+
+
+def test_a_release_without_a_table_answers_nothing() -> None:
+    part = stopped(reads=0)
+    asked: list[Any] = [
+        lambda: part.marginal("a"),
+        lambda: part.counts(("a",)),
+        lambda: part.model(),
+        lambda: part.sql("SELECT COUNT(*) FROM t"),
+        lambda: part.term(0),
+        lambda: part.synthesize(rows=3),
+        lambda: part.error_bounds(),
+        lambda: part.error_bound("a"),
+        lambda: part.unbiased,
+        lambda: part.grain,
+        lambda: part.tables(),
+    ]
+    for ask in asked:
+        with pytest.raises(QueryError, match="before its first noisy table and answers nothing.*--resume"):
+            ask()
+    assert "interrupted" in repr(part)
+
+
+def test_where_all_is_spent_and_no_table_was_taken_there_is_nothing_to_go_on_with() -> None:
+    plan = Independent().plan(WORKLOAD, BUDGET)
+    with pytest.raises(BudgetError, match="nothing is left to measure one with"):
+        plan.release(TABLE, resume=stopped(plan, reads=0))
+
+
+def played(mechanism: Any, rounds: int = 2) -> tuple[AdaptivePlan, MeasuredRelease]:
+    """A run that was stopped after some rounds."""
+    plan, seen = mechanism.plan(WORKLOAD, BUDGET), []
+
+    def stop(one: Any, spent: float) -> None:
+        seen.append(one)
+        if len(seen) == rounds:
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRelease) as caught:
+        plan.release(TABLE, on_round=stop)
+    assert isinstance(caught.value.release, MeasuredRelease)
+    return plan, caught.value.release
+
+
+GAME = DualQuery(turns=4, draws=3)
+NETWORK = PrivBayes(usefulness=1e-6, degree=1)
+STRANGE: dict[str, tuple[Any, Any]] = {
+    "rounds without their tables": (AIM(), lambda own: [replace(own[0], epsilon=0.0, annealed=True)] * 20_000),
+    "a round of another table": (AIM(), lambda own: [replace(own[0], clique=("a", "b", "c")), own[1]]),
+    "a choice that is not paid for": (MST(), lambda own: [replace(own[0], epsilon=1.0)]),
+    "a column of nothing": (NETWORK, lambda own: [replace(own[0], clique=())]),
+    "a column without parents": (NETWORK, lambda own: [replace(own[0], clique=own[0].clique[:1])]),
+    "a column twice": (NETWORK, lambda own: [own[0], replace(own[0], epsilon=0.0)]),
+    "parents that are not in": (NETWORK, lambda own: [replace(own[0], clique=("b", "c"))]),
+    "a draw of a turn that is none": (GAME, lambda own: [replace(own[0], turn=1000)]),
+    "too many draws of a turn": (DualQuery(turns=4, draws=2), lambda own: [replace(one, turn=2) for one in own]),
+    "a draw of a table that is not in the game": (GAME, lambda own: [replace(own[0], clique=("a",), cell=0)]),
+    "a draw of endless epsilon": (GAME, lambda own: [replace(own[0], epsilon=1e300)]),
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_rounds_that_no_run_plays_are_refused_before_a_charge(what: str) -> None:
+    mechanism, change = STRANGE[what]
+    plan, part = played(mechanism, 3 if "too many" in what else 2)
+    plan.strategy.check_rounds(part)
+    part.rounds = tuple(change(part.rounds))
+    table = TinyTable(DOMAIN, ROWS)
+    with pytest.raises(DataError, match=r"the release to resume (holds rounds that|is damaged)"):
+        plan.release(table, resume=part)
+    assert table.reads == 0
+
+
+def test_the_start_is_told_after_all_refusals(tmp_path: Path) -> None:
+    told: list[str] = []
+    book = Ledger(tmp_path / "budget.db", cap=Budget(rho=0.3))
+    with pytest.raises(BudgetError):
+        PLAN.release(TABLE, ledger=book, on_start=lambda: told.append("start"))
+    with pytest.raises(LedgerError):
+        PLAN.release(TABLE, ledger=book, resume=stopped(), on_start=lambda: told.append("start"))
+    assert told == []
+    PLAN.release(TABLE, on_start=lambda: told.append("start"), progress=lambda share: told.append("share"))
+    assert told[0] == "start"
+    assert told.count("start") == 1

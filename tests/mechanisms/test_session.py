@@ -14,7 +14,7 @@ from hush.mechanisms.session import Session
 from hush.merging import Merging
 from hush.privacy.account import Allowance
 from hush.privacy.events import GaussianEvent, SelectionEvent
-from hush.privacy.gate import Gate
+from hush.privacy.gate import Gate, watch
 from hush.release.rounds import Round
 from hush.testing import TinyTable
 
@@ -156,3 +156,31 @@ def test_all_of_a_measurement_is_charged_together():
     own.measure([("a",), ("b",), ("c",)], Fraction(1, 8), note="")
     assert len(own._account.events) == 1
     assert own._account.events[0].parts == ((GaussianEvent(Fraction(4), Fraction(1), True), 3),)
+
+
+class Onlooker:
+    """A harness that lets everything through."""
+
+    def charged(self, event: Any) -> None:
+        pass
+
+    def measured(self, request: Any, bound: Any, exact: Any, draw: Any) -> Any:
+        return draw()
+
+    def selected(self, own: Any, law: Any, scores: Any, draw: Any) -> Any:
+        return draw()
+
+
+@pytest.mark.parametrize("what", ["table", "choice"])
+def test_what_was_watched_once_is_not_private_afterwards(what):
+    own = session()
+    own.measure([("a",)], Fraction(1, 8), note="")
+    assert own.private
+    with watch(Onlooker()):
+        if what == "table":
+            own.measure([("b",)], Fraction(1, 8), note="")
+        else:
+            own.select(scorer(), Fraction(1, 8), note="")
+    own.measure([("c",)], Fraction(1, 8), note="")
+    assert not own.private
+    assert not session(private=False).private

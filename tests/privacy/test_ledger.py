@@ -20,7 +20,7 @@ from hush.errors import BudgetError, LedgerError
 from hush.privacy import ledger_file
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
-from hush.privacy.chain import printable
+from hush.privacy.chain import Chain, cap_fields, printable
 from hush.privacy.cost import Cost
 from hush.privacy.events import (
     ComposedEvent,
@@ -180,6 +180,37 @@ def test_datasets_share_a_file_but_not_a_budget(path):
     assert first.head == second.head
     assert [ledger.dataset for ledger in Ledger.open_all(path)] == ["a", "b"]
     first.verify()
+
+
+def test_events_up_to_a_head(path):
+    first, second = (Ledger(path, dataset=name, cap=Budget(rho=9.0)) for name in ("a", "b"))
+    first.charge(GAUSS)
+    second.charge(SELECT)
+    head = first.head
+    first.charge(SELECT)
+    assert first.events() == [GAUSS, SELECT]
+    assert first.events(until=head) == [GAUSS]
+    assert second.events(until=head) == [SELECT]
+    assert first.events(until="f" * 32) == []
+    assert first.path == path
+
+
+def test_no_two_ledgers_share_a_head(tmp_path, monkeypatch):
+    """Made by the same steps in the same second."""
+    monkeypatch.setattr("hush.privacy.ledger._now", lambda: "2024-01-01T00:00:00Z")
+    one, other = (Ledger(tmp_path / name, cap=Budget(rho=9.0)) for name in ("one.db", "other.db"))
+    one.charge(GAUSS)
+    other.charge(GAUSS)
+    with pytest.raises(LedgerError, match="lacks the head"):
+        other.verify(one.head)
+
+
+def test_ledgers_from_before_they_had_an_identity_still_open(path):
+    entry = Chain().next_entry(dataset="default", time="2024-01-01T00:00:00Z", note="new dataset", **cap_fields(CAP))
+    ledger_file.LedgerFile.create(path, entry)
+    ledger = Ledger.open(path)
+    ledger.charge(SELECT)
+    ledger.verify(ledger.head)
 
 
 def test_a_cap_is_stated_once(path):

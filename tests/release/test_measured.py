@@ -8,9 +8,11 @@ import pytest
 
 from hush import Budget, Domain, Neighbours, Workload
 from hush.errors import DomainError
+from hush.mechanisms import MST, MWEM
 from hush.mechanisms.aim import AIM, AIMRelease
 from hush.privacy.events import GaussianEvent, SelectionEvent, compose
 from hush.release.measured import MeasuredRelease
+from hush.release.rounds import Round
 from hush.release.statement import Statement
 from hush.release.taken import Taken
 from hush.schema import ROW, Schema, Unit
@@ -61,6 +63,52 @@ def test_a_table_whose_noise_is_not_accounted_for_is_a_contradiction(release):
 
 def test_a_release_without_a_table_is_a_contradiction():
     assert made(taken=0).contradiction() == "it holds no table"
+    stopped = made(taken=0)
+    stopped.complete = False
+    assert stopped.contradiction() is None
+
+
+def played(epsilon):
+    return Round(
+        clique=("a",), epsilon=epsilon, stddev=2.0, candidates=3, misfit=1.0, penalty=0.0, weight=1.0, annealed=False,
+        size_mb=0.0,
+    )  # fmt: skip
+
+
+def test_every_choice_is_accounted_for_once():
+    half, third = SelectionEvent(Fraction(1, 2)), SelectionEvent(Fraction(1, 3))
+    release = made(compose([NOISE, half, third, third]))
+    for rounds in ([], [1 / 2], [1 / 3, 1 / 2, 1 / 3], [0.0, 0.0, 1 / 2]):
+        release.rounds = tuple(map(played, rounds))
+        assert release.contradiction() is None
+    for rounds in ([1 / 2, 1 / 2], [1 / 4], [1 / 3, 1 / 3, 1 / 3], [1e300]):
+        release.rounds = tuple(map(played, rounds))
+        assert release.contradiction() == "it holds a choice that it does not account for"
+    endless = made(compose([NOISE, SelectionEvent(Fraction(10**400))]))
+    endless.rounds = (played(1e300),)
+    assert endless.contradiction() is not None
+
+
+def test_a_cost_beyond_the_budget_is_a_contradiction():
+    release = made()
+    release.statement = replace(release.statement, budget=Budget(rho=0.125))
+    assert release.contradiction() is None
+    release.statement = replace(release.statement, budget=Budget(rho=0.12))
+    assert release.contradiction() == "it spent more than its budget"
+
+
+@pytest.mark.parametrize("mechanism", [AIM(), AIM(selection="generalized"), AIM(paper=True), MWEM(), MST()], ids=str)
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_scores_promise_no_more_than_choices_can(mechanism, relation):
+    domain = Domain({"a": 2, "b": 3, "c": 2, "d": 2})
+    workload = Workload.marginals(domain, [("a", "b", "c"), ("c", "d"), ("a",)], weights=[5.0, 1.0, 0.3])
+    table = TinyTable(domain, [(*row, 0) for row in ROWS])
+    own = mechanism.plan(workload, Budget(rho=0.3), neighbours=relation).release(table)
+    assert own.contradiction() is None
+    scored = own.scored
+    for change in ({"slopes": scored.slopes * 0.4}, {"slacks": scored.slacks - 0.1 * scored.slopes}):
+        own.scored = replace(scored, **change)
+        assert own.contradiction() == "its scores promise more than its choices can"
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,7 +15,7 @@ import numpy as np
 
 from hush.archive import ArchiveReader
 from hush.domain import Clique, Domain
-from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, WorkloadError
+from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, WorkloadError
 from hush.graphical.factors import Factors
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.model import GraphicalModel
@@ -37,6 +38,7 @@ from hush.workloads import Workload
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 OnRound = Callable[[Round, float], None]
+NOT_ITS_ROUNDS = "the release to resume holds rounds that {name} does not play; get the file again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,12 @@ class AdaptiveMechanism(ABC):
     def check_table(self, workload: Workload, schema: Schema) -> None:
         """Refuse settings that do not fit the rules of a schema, before anything is spent."""
         return
+
+    def check_rounds(self, release: MeasuredRelease) -> None:
+        """Refuse the rounds of a release to resume unless a run could have played them: here, each took its table."""
+        played = Counter(release.domain.clique(one.clique) for one in release.rounds)
+        if played - Counter(release.domain.clique(one.clique) for one in release.taken):
+            raise DataError(NOT_ITS_ROUNDS.format(name=self.name))
 
     def columns(self, workload: Workload) -> list[str]:
         """The columns that the release must know something about: all of the domain."""
@@ -182,13 +190,15 @@ class AdaptivePlan(Plan):
         resume: MeasuredRelease | None = None,
         on_round: OnRound | None = None,
         checkpoint: str | Path | None = None,
+        on_start: Callable[[], None] | None = None,
     ) -> MeasuredRelease:
         """Spend the budget round by round; see `Plan.release`.
 
         `resume` is a release of this plan that was interrupted: its noisy tables are paid for and kept, and only what
         is left of the budget is spent, or of the ledger where a run that was killed left charges on it that its file
         knows nothing of. `on_round` is told of every round and the share of the budget spent, public
-        facts only. `checkpoint` is a file that holds what was taken so far after every measurement.
+        facts only. `checkpoint` is a file that holds what was taken so far after every measurement. `on_start` is
+        called once nothing is left to refuse, before the first charge.
         """
         from hush.tables.remembered import Remembered
 
@@ -204,6 +214,14 @@ class AdaptivePlan(Plan):
                 account.lower(book.remaining)
         if not used_up(account.remaining, self.budget.limit):
             account.require(GaussianEvent(1 / (2 * account.remaining), Fraction(1)))
+            table.check()
+        elif resume is not None and not resume.taken:
+            raise BudgetError(
+                "the release to resume was interrupted before its first noisy table, and nothing is left to "
+                "measure one with; plan again with a budget of its own"
+            )
+        if on_start is not None:
+            on_start()
         gate = Gate(Remembered(table), account, neighbours=self.neighbours, entropy=entropy)  # type: ignore[arg-type]
 
         def told(played: Round | None, spent: float) -> None:
@@ -222,20 +240,23 @@ class AdaptivePlan(Plan):
             constraints=table.schema.constraints,
             taken=() if resume is None else resume.taken,
             rounds=() if resume is None else resume.rounds,
+            private=resume is None or resume.statement.private,
             watch=told,
         )
 
         def made(*, complete: bool) -> MeasuredRelease:
+            statement = self._statement(table, compose(account.events), gate, book)
             return self.release_class(
                 schema=table.schema,
                 workload=self.workload,
-                statement=self._statement(table, compose(account.events), gate, book),
+                statement=replace(statement, private=statement.private and session.private),
                 complete=complete,
                 taken=session.taken,
                 rounds=session.rounds,
                 scored=session.scored if complete else None,
                 settings=pack_settings(self.strategy),
                 fitted=session.model if complete else None,
+                dataset=None if complete or book is None else book.dataset,
             )
 
         try:
@@ -243,10 +264,12 @@ class AdaptivePlan(Plan):
         except KeyboardInterrupt:
             if not account.events:
                 raise
-            raise InterruptedRelease(
-                f"interrupted after {len(session.taken)} noisy tables; those are paid for and kept",
-                release=made(complete=False),
-            ) from None
+            what = (
+                f"interrupted after {len(session.taken)} noisy tables; those are paid for and kept"
+                if session.taken
+                else "interrupted before the first noisy table; what was paid and what is left of the budget is kept"
+            )
+            raise InterruptedRelease(what, release=made(complete=False)) from None
         return made(complete=True)
 
 

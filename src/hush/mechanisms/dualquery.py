@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,10 +11,10 @@ from typing import Any, ClassVar
 
 from hush.archive import ArchiveReader
 from hush.domain import Clique
-from hush.errors import ArchiveError, BudgetError, SizeError, WorkloadError, is_number, shown
+from hush.errors import BudgetError, DataError, SizeError, WorkloadError, is_number, shown
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.total import estimate_total
-from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
+from hush.mechanisms.adaptive import NOT_ITS_ROUNDS, AdaptivePlan, check_capacity
 from hush.mechanisms.capacity import CapacityMechanism
 from hush.mechanisms.cell_scorer import CellScorer
 from hush.mechanisms.draw_likelihood import likelihood
@@ -21,7 +22,6 @@ from hush.mechanisms.query_game import QueryGame
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
-from hush.privacy.events import ComposedEvent, SelectionEvent
 from hush.release.draws import Draw, join_draws, split_draws
 from hush.release.measured import MeasuredRelease
 from hush.release.measured_storage import unpack_record
@@ -45,22 +45,12 @@ class DualQueryRelease(MeasuredRelease):
 
     mechanism = NAME
 
-    def contradiction(self) -> str | None:
-        """What a release from a file shows that it does not hold."""
-        event = self.statement.event
-        parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
-        if sum(count for part, count in parts if isinstance(part, SelectionEvent)) < len(self.rounds):
-            return "it holds draws that it does not account for"
-        return super().contradiction()
-
     @classmethod
     def unpack(cls, archive: ArchiveReader, **common: Any) -> DualQueryRelease:
         """The release that `save` wrote."""
         entry = archive.field("measured", dict)
         plain, places = split_draws(entry["rounds"])
         record = unpack_record(common["schema"], {**entry, "rounds": plain}, archive)
-        if not record["taken"]:
-            raise ArchiveError("the file's release holds no table; get it again")
         record["rounds"] = join_draws(common["schema"].domain, record["rounds"], places)
         return cls(**record, **common)
 
@@ -131,6 +121,15 @@ class DualQuery(CapacityMechanism):
                 f"no table of the workload keeps the model within max_size_mb = {self.limit_mb:g} and {MOST_CELLS:,} "
                 f"cells, not even that over {', '.join(smallest)}; coarsen columns or raise max_size_mb"
             )
+
+    def check_rounds(self, release: MeasuredRelease) -> None:
+        """Refuse draws of tables that are not in the game, of turns that it does not have, or too many of them."""
+        tables = set(self.tables(release.workload, [rule.clique for rule in release.schema.constraints]))
+        turns, draws = self.turns or MOST_TURNS, self.draws or MOST_TURNS
+        counts = Counter(one.turn if isinstance(one, Draw) else 0 for one in release.rounds)
+        strange = any(one.clique not in tables for one in release.rounds)
+        if strange or any(not 2 <= turn <= turns or count > draws for turn, count in counts.items()):
+            raise DataError(NOT_ITS_ROUNDS.format(name=NAME))
 
     def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
         """How the budget is shared out, and what decides the number of draws."""

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hush.domain import Clique, Domain
-from hush.errors import BudgetError, WorkloadError, is_number, shown
+from hush.errors import BudgetError, DataError, WorkloadError, is_number, shown
 from hush.graphical.junction_tree import JunctionTree, sets_of
 from hush.graphical.model import GraphicalModel
-from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
+from hush.mechanisms.adaptive import NOT_ITS_ROUNDS, AdaptivePlan, check_capacity
 from hush.mechanisms.capacity import CELL_MB, CapacityMechanism
 from hush.mechanisms.dependence_scorer import DependenceScorer
 from hush.mechanisms.parent_sets import maximal_sets, useful_cells
@@ -100,6 +100,15 @@ class PrivBayes(CapacityMechanism):
         """Refuse a limit that the model of single columns and the schema's rules does not keep."""
         check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb, schema)
 
+    def check_rounds(self, release: MeasuredRelease) -> None:
+        """Refuse rounds that build no network: each adds one column, with parents that are in."""
+        placed = {root_of(release.domain)}
+        for played in release.rounds:
+            child, parents = played.clique[:1], played.clique[1:]
+            if not parents or placed.issuperset(child) or not placed.issuperset(parents):
+                raise DataError(NOT_ITS_ROUNDS.format(name=NAME))
+            placed.update(child)
+
     def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
         """How the budget is shared out, and what decides the size of the tables."""
         d, rest = len(plan.domain), 1 - self.choice_share - self.column_share
@@ -131,8 +140,7 @@ class PrivBayesRun:
         self.settings = settings
         self.session = session
         self.domain: Domain = session.domain
-        root = min(self.domain, key=lambda name: self.domain[name])
-        self.network: list[Clique] = [(root,), *(played.clique for played in session.rounds)]
+        self.network: list[Clique] = [(root_of(self.domain),), *(played.clique for played in session.rounds)]
 
     def run(self) -> None:
         session = self.session
@@ -259,6 +267,11 @@ class PrivBayesRun:
                 stddev=held.stddev * (held.values.size / noisy.size) ** 0.5,
                 misfit=float(np.abs(columns.counts(names) - noisy).sum()),
             )
+
+
+def root_of(domain: Domain) -> str:
+    """The column that a network starts from: that of the fewest levels."""
+    return min(domain, key=lambda name: domain[name])
 
 
 class PrivBayesPlan(AdaptivePlan):

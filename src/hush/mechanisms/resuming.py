@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hush.errors import BudgetError, DataError, LedgerError
+from hush.privacy.events import Event
 from hush.privacy.ledger import Ledger
 from hush.release.measured import MeasuredRelease
+from hush.release.measured_checks import event_parts
 
 if TYPE_CHECKING:
     from hush.mechanisms.adaptive import AdaptivePlan
@@ -17,11 +21,12 @@ if TYPE_CHECKING:
 def check_resumable(
     plan: AdaptivePlan, release: object, table: Table, ledger: str | Path | Ledger | None, dataset: str
 ) -> None:
-    """Refuse a release that is complete, of another plan, of another table's schema, or charged elsewhere.
+    """Refuse a release that is complete, of another plan, of another table's schema, or charged elsewhere,
+    and one that holds rounds which no run plays.
 
     Privacy: what was spent must be on the same account. A release that was charged to a ledger goes on with that
-    ledger only, and one that was not goes on without any, so that no ledger knows of half a release. Nothing is
-    written: a ledger that is not there is not made.
+    ledger and dataset only, and one that was not goes on without any, so that none knows of half a release. Nothing
+    is written: a ledger that is not there is not made.
     """
     from hush.mechanisms.adaptive import pack_settings
 
@@ -44,13 +49,45 @@ def check_resumable(
             f"the release to resume belongs to another plan: not the same {' and '.join(wrong)}; "
             "resume with the plan and the schema that it was started with"
         )
-    if promise.ledger_head is None and ledger is not None:
-        raise LedgerError("the release to resume was charged to no ledger; resume it without one")
-    if promise.ledger_head is not None:
-        if ledger is None:
-            raise LedgerError("the release to resume was charged to a ledger; resume it with that ledger")
-        try:
-            book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger, dataset=dataset)
-            book.verify(expected_head=promise.ledger_head)
-        except LedgerError:
-            raise LedgerError("the release to resume was charged to another ledger; resume it with that one") from None
+    complaint = release.contradiction()
+    if complaint is not None:
+        raise DataError(f"the release to resume is damaged: {complaint}; get the file again")
+    plan.strategy.check_rounds(release)
+    _check_charged(release, ledger, dataset)
+
+
+def _check_charged(release: MeasuredRelease, ledger: str | Path | Ledger | None, dataset: str) -> None:
+    """Refuse a ledger, or a dataset of it, that was not charged for what the release has spent.
+
+    The head says which file it was, and may belong to a charge to another dataset that was made meanwhile; the name
+    says which dataset, and where an older file has none, what that was charged with up to the head.
+    """
+    head = release.statement.ledger_head
+    if head is None:
+        if ledger is not None:
+            raise LedgerError("the release to resume was charged to no ledger; resume it without one")
+        return
+    if ledger is None:
+        raise LedgerError("the release to resume was charged to a ledger; resume it with that ledger")
+    path, own = (ledger.path, ledger.dataset) if isinstance(ledger, Ledger) else (Path(ledger), dataset)
+    other = "the release to resume was charged to another ledger; resume it with that one"
+    if not os.path.lexists(path):
+        raise LedgerError(f"{path} does not exist: {other}")
+    books = {book.dataset: book for book in Ledger.open_all(path)}
+    try:
+        next(iter(books.values())).verify(expected_head=head)
+    except LedgerError:
+        raise LedgerError(f"{path} lacks the head of the release: it is an older copy, or {other}") from None
+    if release.dataset not in (None, own):
+        raise LedgerError(
+            f"the release to resume was charged to the dataset {release.dataset!r} of {path}, not to {own!r}; resume "
+            f"it with dataset={release.dataset!r}, --dataset on the command line"
+        )
+    charged: Counter[Event] = Counter()
+    for event in books[own].events(until=head) if own in books else ():
+        charged.update(dict(event_parts(event)))
+    if Counter(dict(event_parts(release.statement.event))) - charged:
+        raise LedgerError(
+            f"the release to resume was not charged to the dataset {own!r} of {path}, which has "
+            f"{', '.join(map(repr, books))}; resume it with the dataset that was charged"
+        )

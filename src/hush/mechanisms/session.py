@@ -50,6 +50,7 @@ class Session:
         constraints: Sequence[Constraint] = (),
         taken: Iterable[Taken] = (),
         rounds: Iterable[Round] = (),
+        private: bool = True,
         watch: Watch | None = None,
     ) -> None:
         self._gate = gate
@@ -59,6 +60,7 @@ class Session:
         self.constraints = tuple(constraints)
         self.taken = list(taken)
         self.rounds = list(rounds)
+        self.private = private  # whether every noisy value so far was, those of a resumed run among them
         self.merging: Merging | None = None  # of levels, in all tables from here on
         self.scored: Scored | None = None
         self.model: Solution[GraphicalModel] | None = None
@@ -100,6 +102,7 @@ class Session:
         requests = [Request(self._query(own), law) for own, law in zip(cliques, laws, strict=True)]
         fresh = []
         for clique, law, answer in zip(cliques, laws, self._gate.measure(requests, note=note), strict=True):
+            self.private &= answer.private
             fresh.append(Taken(clique, law.variance_parameter, answer.values, self._merging_of(clique)))
             self.taken.append(fresh[-1])
         self.tell(None)
@@ -132,6 +135,7 @@ class Session:
     def select(self, scorer: Scorer, rho: Fraction, *, note: str) -> tuple[int, ExponentialMechanism]:
         """A private choice among the candidates of a scorer, at a cost, and the law that it was drawn from."""
         law = ExponentialMechanism.for_rho(rho)
+        self.private &= self._gate.private
         return self._gate.select(scorer, law, note=note), law
 
     def ended(self, played: Round) -> None:

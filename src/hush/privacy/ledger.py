@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from pathlib import Path
 
 from hush.errors import BudgetError, LedgerError
 from hush.privacy.account import Account, check_affordable
@@ -56,8 +58,7 @@ class Ledger:
                     f"{os.fspath(path)} does not exist; "
                     "create it by stating a cap, cap=Budget(...), or with `hush budget --create`"
                 )
-            note = "new dataset"
-            LedgerFile.create(path, Chain().next_entry(dataset=dataset, time=_now(), note=note, **cap_fields(cap)))
+            LedgerFile.create(path, Chain().next_entry(dataset=dataset, time=_now(), note=_born(), **cap_fields(cap)))
         self._file = LedgerFile(path)
         self._join(cap)
 
@@ -76,6 +77,11 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._file.path)!r}, dataset={self._dataset!r})"
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._file.path
 
     @property
     def dataset(self) -> str:
@@ -109,9 +115,13 @@ class Ledger:
             self._replayed(connection)
             return [entry for entry in self._file.entries(connection) if entry.dataset == self._dataset]
 
-    def events(self) -> list[Event]:
-        """Every event charged to this dataset, in order."""
-        return [entry.event for entry in self.entries() if entry.action == CHARGE]
+    def events(self, *, until: str | None = None) -> list[Event]:
+        """Every event charged to this dataset, in order; with `until`, a head, those up to it."""
+        with self._file.reading() as connection:
+            self._replayed(connection)
+            every = self._file.entries(connection)
+        last = len(every) if until is None else max((e.sequence for e in every if e.hash.startswith(until)), default=0)
+        return [e.event for e in every[:last] if e.dataset == self._dataset and e.action == CHARGE]
 
     def charge(self, event: Event, *, note: str = "", release: str = "", terms: str = "") -> None:
         """Record an event on disk, or raise BudgetError and leave the file as it was.
@@ -177,8 +187,7 @@ class Ledger:
             with self._file.writing() as connection:
                 chain = self._replayed(connection)
                 if self._dataset not in chain.books:
-                    note = "new dataset"
-                    entry = chain.next_entry(dataset=self._dataset, time=_now(), note=note, **cap_fields(cap))
+                    entry = chain.next_entry(dataset=self._dataset, time=_now(), note=_born(), **cap_fields(cap))
                     append(connection, entry)
         stored = self._book().cap
         if cap is not None and cap != stored:
@@ -259,6 +268,11 @@ def _name(what: str, text: str, *, empty: bool = False) -> str:
     if isinstance(text, str) and (text or empty) and printable(text, NOTE_LENGTH) == text:
         return text
     raise LedgerError(f"{what}={text!r}: expected printable text of at most {NOTE_LENGTH} characters")
+
+
+def _born() -> str:
+    """The note of a first entry; random, so that no two ledgers share a head, whatever they are charged with."""
+    return f"new dataset {secrets.token_hex(16)}"
 
 
 def _now() -> str:

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hush.archive import ArchiveReader
-from hush.errors import ArchiveError, SizeError
+from hush.errors import QueryError, SizeError
 from hush.graphical.measurement import Measurement
 from hush.graphical.stopping import TOLERANCE
 from hush.graphical.total import estimate_total
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference.estimates import Array
-from hush.privacy.events import ComposedEvent, GaussianEvent
-from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.release.answers import Answers
 from hush.release.bound_table import BoundTable
 from hush.release.error_bounds import ErrorBound, ErrorBounds
 from hush.release.fitting import Route
 from hush.release.measured_answers import marginal_answers, measured_term_answers
+from hush.release.measured_checks import beyond_budget, too_sure, unaccounted
 from hush.release.measured_estimates import MeasuredEstimates
 from hush.release.measured_storage import pack_record, unpack_record
 from hush.release.model import Model
@@ -40,7 +39,9 @@ class MeasuredRelease(Release):
 
     Tables inside a measured one are answered by the best linear unbiased estimate, with exact intervals; any other
     from the model, with a bound on the error of the table where one is known. `model()` answers everything from the
-    model, and `error_bounds()` says how far it may be off, table by table.
+    model, and `error_bounds()` says how far it may be off, table by table. One that was interrupted before its first
+    table answers nothing; it can be gone on with. `dataset` is the ledger's name of what an interrupted one is
+    charged to.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class MeasuredRelease(Release):
         scored: Scored | None = None,
         settings: Mapping[str, Any] | None = None,
         fitted: Solution[GraphicalModel] | None = None,
+        dataset: str | None = None,
         **common: Any,
     ) -> None:
         super().__init__(**common)
@@ -59,6 +61,7 @@ class MeasuredRelease(Release):
         self.scored = scored
         self.settings = dict(settings or {})
         self.fitted = fitted
+        self.dataset = dataset
 
     def measurements(self) -> list[Measurement]:
         """Every noisy table, with its own noise."""
@@ -67,6 +70,7 @@ class MeasuredRelease(Release):
     @cached_property
     def unbiased(self) -> UnbiasedEstimates | None:
         """What the noisy tables say together without a model; None where they are too wide for it."""
+        self._require_tables()
         try:
             return UnbiasedEstimates(self.domain, [one.measurement() for one in self.taken if one.merging is None])
         except SizeError:
@@ -102,6 +106,7 @@ class MeasuredRelease(Release):
     @cached_property
     def grain(self) -> float:
         """Half a step of the noise over the least of its standard deviations."""
+        self._require_tables()
         return 0.5 / min(one.stddev for one in self.taken)
 
     def marginal(self, *attributes: str, level: float = 0.95) -> Answers:
@@ -129,6 +134,7 @@ class MeasuredRelease(Release):
         seed: int = 0,
     ) -> Model:
         """The model that the mechanism fitted; one with other wishes is fitted to the same tables anew."""
+        self._require_tables()
         plain = cliques is None and max_size_mb is None and method in ("auto", "exact") and tolerance >= TOLERANCE
         if self.fitted is None or not plain:
             return super().model(cliques, method=method, max_size_mb=max_size_mb, tolerance=tolerance, seed=seed)
@@ -139,15 +145,20 @@ class MeasuredRelease(Release):
 
     def contradiction(self) -> str | None:
         """What a release from a file shows that it does not hold."""
-        event = self.statement.event
-        parts = dict(event.parts) if isinstance(event, ComposedEvent) else {event: 1}
-        bound = sensitivity(ONE_CELL, max_rows=self.statement.unit.max_rows, neighbours=self.statement.neighbours)
-        for one in self.taken:
-            own = GaussianEvent(one.variance, bound.l2_squared, bound.single_cell)
-            if parts.get(own, 0) < 1:
-                return "it holds a table whose noise it does not account for"
-            parts[own] -= 1
-        return None if self.taken else "it holds no table"
+        if self.complete and not self.taken:
+            return "it holds no table"
+        found = unaccounted(self.statement, self.taken, self.rounds) or beyond_budget(self.statement)
+        if found is None and self.scored is not None:
+            generalized = self.settings.get("selection") == "generalized"
+            found = too_sure(self.statement, self.rounds, self.scored, generalized=generalized)
+        return found
+
+    def _require_tables(self) -> None:
+        if not self.taken:
+            raise QueryError(
+                "the release was interrupted before its first noisy table and answers nothing; go on with it by "
+                "--resume, or plan.release(table, resume=release)"
+            )
 
     def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         return pack_record(self)
@@ -156,7 +167,4 @@ class MeasuredRelease(Release):
     def unpack(cls, archive: ArchiveReader, **common: Any) -> MeasuredRelease:
         """The release that `save` wrote."""
         entry = archive.field("measured", dict)
-        record = unpack_record(common["schema"], entry, archive)
-        if not record["taken"]:
-            raise ArchiveError("the file's release holds no table; get it again")
-        return cls(**record, **common)
+        return cls(**unpack_record(common["schema"], entry, archive), **common)

@@ -13,6 +13,7 @@ from hush.archive import ArchiveReader
 from hush.domain import Domain
 from hush.errors import ArchiveError
 from hush.merging import Merging
+from hush.privacy.chain import NOTE_LENGTH, printable
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.rational import parse_rational, rational_text
 from hush.release.model_storage import pack_distribution, unpack_distribution
@@ -44,6 +45,8 @@ def pack_record(release: MeasuredRelease) -> tuple[dict[str, Any], Arrays]:
         "scored": release.scored is not None,
         "model": None,
     }
+    if release.dataset is not None:
+        entry["dataset"] = release.dataset
     merged = {index: one.merging for index, one in enumerate(release.taken) if one.merging is not None}
     if merged:
         entry["merged"] = list(merged)
@@ -72,7 +75,14 @@ def unpack_record(schema: Schema, entry: dict[str, Any], archive: ArchiveReader)
         "scored": _scored(domain, archive, rounds) if entry["scored"] is True else None,
         "settings": settings,
         "fitted": None if entry["model"] is None else _fitted(schema, entry["model"], archive),
+        "dataset": _dataset(entry.get("dataset")),
     }
+
+
+def _dataset(name: Any) -> str | None:
+    if name is not None and not (isinstance(name, str) and printable(name, NOTE_LENGTH) == name):
+        raise ArchiveError("the file's name of its dataset cannot be read; get the release again")
+    return name
 
 
 def _taken(domain: Domain, variances: Any, merged: Any, archive: ArchiveReader) -> list[Taken]:
