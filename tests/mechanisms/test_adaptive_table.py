@@ -73,7 +73,7 @@ def test_times_that_were_measured_are_within_the_range(columns: int, order: int,
     low, high = seconds(work)
     assert low < taken < high
     assert high <= 8 * taken  # no wilder a guess than need be
-    assert "more with large budgets" in work
+    assert "up to ten times that with 10" in work
 
 
 def test_larger_models_and_more_candidates_are_more_work() -> None:
