@@ -100,8 +100,8 @@ def test_a_choice_at_random_needs_its_slack() -> None:
 
 
 def test_unsupported_bounds_are_of_the_one_round_and_add_the_distance() -> None:
-    chosen, last = one_round(1, 1.0)
-    worse = Round(**{name: getattr(chosen, name) for name in Round.__slots__} | {"misfit": 10 * chosen.misfit})
+    chosen, last = one_round(1, 20.0)
+    worse = Round(**{name: getattr(chosen, name) for name in Round.__slots__} | {"misfit": 1.1 * chosen.misfit})
     bound = ErrorBounds(DOMAIN, uniform, None, [worse, chosen], last, 500.0).of(("a", "b"))
     assert bound.kind == "unsupported"
     better = ErrorBounds(DOMAIN, uniform, None, [chosen, worse], last, 500.0).of(("a", "b"))
@@ -182,8 +182,8 @@ def test_choices_by_earlier_noise_do_not_widen_errors(tables: int, n: int) -> No
 
 
 def test_measured_tables_are_supported_and_others_not() -> None:
-    chosen, last = one_round(3, 1.0)
-    held = bounds_of(noisy(0, [("a", "b")]), last, (chosen,))
+    chosen, last = one_round(3, 20.0)
+    held = ErrorBounds(DOMAIN, uniform, noisy(0, [("a", "b")]), (chosen,), last, 5000.0)
     kinds = {clique: held.of(clique).kind for clique in [("b", "a"), ("a",), (), ("c",), ("c", "b", "a")]}
     assert kinds == {("b", "a"): "supported", ("a",): "supported", (): "supported", ("c",): "unsupported"} | {
         ("c", "b", "a"): "unsupported"
@@ -206,10 +206,15 @@ def test_a_table_inside_a_scored_one_has_its_bound() -> None:
     assert held.of(("b", "a")).bound == held.of(("a", "b", "c")).bound
 
 
-def test_no_bound_is_above_all_records_of_both() -> None:
+def test_a_bound_of_all_records_of_both_or_more_is_none() -> None:
     chosen, last = one_round(3, 1e-4)
-    assert bounds_of(noisy(0, [("a",)]), last, (chosen,)).of(("b", "c")).bound < 1100
-    assert ErrorBounds(DOMAIN, uniform, None, (chosen,), last, 500.0).of(("b", "c")).bound > 10_000
+    for unbiased in (noisy(0, [("a",)]), None):
+        held = ErrorBounds(DOMAIN, uniform, unbiased, (chosen,), last, 500.0)
+        for found in (held.of(("b", "c")), held.all([("b", "c")])[0]):
+            assert (found.kind, math.isnan(found.bound), math.isnan(found.share)) == ("none", True, True)
+        assert np.isnan(held.margin(("b", "c"), np.zeros(2), np.ones(2))).all()
+    wide = ErrorBounds(DOMAIN, uniform, None, (chosen,), last, 1e7).of(("b", "c"))
+    assert wide.kind == "unsupported"
 
 
 def test_all_is_one_after_another() -> None:
@@ -281,7 +286,7 @@ def test_a_table_of_bounds_for_people() -> None:
     assert lines[3].split()[1:] == ["n/a", "n/a", "nothing"]
     assert lines[3].startswith("xxxx")
     assert "…" in lines[3]
-    assert "with 95 % all together" in " ".join(line.strip() for line in lines[4:])
+    assert "with 95 % all together; 1 table has no bound below 200 %" in " ".join(line.strip() for line in lines[4:])
     assert max(map(len, lines)) <= 80
     many = str(BoundTable([row("supported", 1.0, f"c{i}") for i in range(25)], 0.5))
     assert "... 5 more tables" in many

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 import hush
-from hush.domain import Clique
+from hush.domain import Clique, Domain
 from hush.errors import DomainError, QueryError, SizeError
 from hush.graphical.measurement import Measurement
 from hush.graphical.unbiased import UnbiasedEstimates
@@ -21,6 +22,7 @@ from hush.release.measured_answers import marginal_answers, measured_term_answer
 from hush.release.measured_estimates import MeasuredEstimates
 from hush.release.rounds import Round, Scored
 from hush.release.sql import answer_sql
+from hush.release.taken import Taken
 from hush.schema import Categorical, Integer, Schema
 from hush.workloads import Term
 
@@ -226,3 +228,21 @@ def test_tables_too_large_for_memory_are_refused() -> None:
     bounds = ErrorBounds(wide.domain, model, None, (), None, model.total)
     with pytest.raises((SizeError, QueryError), match="cells"):
         answer_sql("SELECT e, f, g, COUNT(*) FROM t GROUP BY e, f, g", wide, MeasuredEstimates(model, None, bounds))
+
+
+def test_the_grain_is_that_of_the_tables_with_the_clique_in_them() -> None:
+    domain = Domain({"a": 4, "b": 9, "c": 2})
+    taken = [
+        Taken(clique, variance, np.ones(domain.sizes(clique), dtype=np.int64))
+        for clique, variance in ((("a",), Fraction(1)), (("a", "b"), Fraction(25)), (("b", "c"), Fraction(100)))
+    ]
+    unbiased = UnbiasedEstimates(domain, [one.measurement() for one in taken])
+    bounds = ErrorBounds(domain, lambda clique: np.ones(domain.sizes(clique)), unbiased, (), None, 72.0, taken)
+    made = MeasuredEstimates(hush.fit(domain, [one.measurement() for one in taken]).distribution, unbiased, bounds)
+    assert made.grain(("a",)) == pytest.approx(0.5 / taken[0].stddev)
+    assert made.grain(("b", "a")) == pytest.approx(0.1)
+    assert made.grain(("b",)) == pytest.approx(0.5 / (5 * math.sqrt(4)))
+    assert made.grain(("c",)) == pytest.approx(0.5 / (10 * math.sqrt(9)))
+    assert made.grain(("a", "c")) == math.inf
+    schema = hush.Schema.from_domain(domain)
+    assert marginal_answers(schema, ("c",), made, grain=0.5).grain == pytest.approx(0.5 / 30)

@@ -15,6 +15,7 @@ from hush.release.text_table import NO_NUMBER, WIDTH, number_text, wrapped
 
 ROWS = 20
 GAP = 2
+NO_INFORMATION = 2.0  # the share at which tables of as many records have no cell in common
 KINDS = {
     "supported": "its noisy values",
     "unsupported": "not being chosen",
@@ -28,7 +29,7 @@ class ErrorBound:
 
     `kind` is "supported" where the table lies inside a measured one, "unsupported" where it could have been chosen for
     measuring, else "none"; `share` is the bound over the number of records of the model. Two tables of as many records
-    that have no cell in common are at a share of 2.
+    that have no cell in common are at a share of 2, so a bound of that or more is "none" too.
     """
 
     clique: Clique
@@ -44,7 +45,7 @@ class BoundTable(list[ErrorBound]):
     table     error at most  of the records  known from
     age, sex            124           1.3 %  its noisy values
     the sum over the cells of a table of |true count - model count| is at most this,
-      with 95 % each by itself; 200 % is no information
+      with 95 % each by itself
     """
 
     def __init__(self, rows: Iterable[ErrorBound], level: float, simultaneous: bool = False) -> None:
@@ -82,8 +83,12 @@ class BoundTable(list[ErrorBound]):
         said = "all together" if self.simultaneous else "each by itself"
         footer = (
             f"the sum over the cells of a table of |true count - model count| is at most this, with "
-            f"{100 * self.level:.6g} % {said}; 200 % is no information"
+            f"{100 * self.level:.6g} % {said}"
         )
+        without = sum(row.kind == "none" for row in self)
+        if without:
+            tables = "1 table has" if without == 1 else f"{without:,} tables have"
+            footer += f"; {tables} no bound below 200 %, which is as far apart as two tables can be"
         return "\n".join([*lines, *wrapped(footer, WIDTH)])
 
 

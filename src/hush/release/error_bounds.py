@@ -33,7 +33,7 @@ from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference import l1_bounds
 from hush.inference.estimates import Array
 from hush.release.answers import check_level
-from hush.release.bound_table import BoundTable, ErrorBound
+from hush.release.bound_table import NO_INFORMATION, BoundTable, ErrorBound
 from hush.release.rounds import Round, Scored, measured_in
 from hush.release.taken import LEAST_STDDEV, Taken
 
@@ -83,6 +83,7 @@ class ErrorBounds:
         self.rounds = tuple(rounds)
         self.scored = scored
         self.total = float(total)
+        self.taken = tuple(taken)
         self._model = model_counts
         self._step = 1.0 if taken else 0.0
         self._widening = max((_widening(one) for one in taken if one.merging is None), default=1.0)
@@ -105,7 +106,7 @@ class ErrorBounds:
             return self._bound(names, "supported", self._supported_bound(own, self._table(own), failure))
         place = self._place(own)
         if place is None:
-            return ErrorBound(clique=names, kind="none", bound=math.nan, share=math.nan)
+            return _none(names)
         return self._bound(names, "unsupported", self._unsupported_bound(place, failure))
 
     def all(
@@ -133,7 +134,7 @@ class ErrorBounds:
             elif (place := places[one]) is not None:
                 rows.append(self._bound(names, "unsupported", self._unsupported_bound(place, failure)))
             else:
-                rows.append(ErrorBound(clique=names, kind="none", bound=math.nan, share=math.nan))
+                rows.append(_none(names))
         return BoundTable(rows, check_level(level), simultaneous)
 
     @property
@@ -215,6 +216,8 @@ class ErrorBounds:
         return float(estimates.counts(())), self._widening * estimates.variance(())
 
     def _bound(self, clique: Clique, kind: str, bound: float) -> ErrorBound:
+        if bound >= NO_INFORMATION * self.total:
+            return _none(clique)
         return ErrorBound(clique=clique, kind=kind, bound=bound, share=bound / self.total)
 
     def _table(self, clique: Clique) -> Array:
@@ -239,6 +242,10 @@ class ErrorBounds:
             yield from ((clique, np.asarray(made[clique])) for clique in cliques)
         else:
             yield from ((clique, np.asarray(self._model(clique))) for clique in cliques)  # type: ignore[operator]
+
+
+def _none(clique: Clique) -> ErrorBound:
+    return ErrorBound(clique=clique, kind="none", bound=math.nan, share=math.nan)
 
 
 def _widening(table: Taken) -> float:

@@ -34,7 +34,7 @@ def marginal_answers(
 
     The model's counts have an interval from the bound on the error of the whole table: with B of the table and D of
     the number of records, no cell is off by more than (B + D) / 2. Without a bound they have none. `grain` is that of
-    `Answers`, for exact errors.
+    `Answers`, for exact errors; that of the tables with the clique in them is taken where it is less.
     """
     check_level(level)
     names = schema.domain.check(clique)
@@ -42,7 +42,8 @@ def marginal_answers(
     if estimates.has_covariance(names):
         ones = np.ones(counts.shape)
         variances = estimates.covariance(names, ones, ones, len(names))
-        return replace(Answers.of_marginal(schema, names, counts, variances, level, notes=notes), grain=grain)
+        made = Answers.of_marginal(schema, names, counts, variances, level, notes=notes)
+        return replace(made, grain=min(grain, estimates.grain(names)))
     margin = float(estimates.margin(names, np.zeros(()), np.ones(()), level))
     bound = estimates.l1_bound(names, level)
     basis = Basis.NONE if np.isnan(margin) else Basis.BOUND
@@ -60,7 +61,8 @@ def measured_term_answers(
 ) -> Answers:
     """The answers to a term, with exact standard errors or with the bound on its table as in `marginal_answers`."""
     if estimates.has_covariance(term.clique):
-        return replace(term_answers(schema, term, estimates, level=level, notes=notes), grain=grain)
+        made = term_answers(schema, term, estimates, level=level, notes=notes)
+        return replace(made, grain=min(grain, estimates.grain(term.clique)))
     said = bound_note(term.clique, estimates.l1_bound(term.clique, check_level(level)), level)
     made = term_answers(schema, term, estimates, level=level, notes=(said, *notes))
     largest: Array = np.ones(())

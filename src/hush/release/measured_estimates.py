@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hush.domain import Clique, Domain
@@ -10,6 +11,7 @@ from hush.inference.estimates import Array
 from hush.linops import LinearOperator
 from hush.release.error_bounds import ErrorBounds
 from hush.release.model_estimates import Distribution, ModelEstimates
+from hush.release.taken import LEAST_STDDEV
 
 
 class MeasuredEstimates:
@@ -57,6 +59,20 @@ class MeasuredEstimates:
         """Whether the table lies inside a measured one."""
         self.domain.check(clique)
         return self._unbiased is not None and self._unbiased.covers(clique)
+
+    def grain(self, clique: Clique) -> float:
+        """Half a step of the noise over its standard deviation, of the most exact table that has the clique in it.
+
+        Tables are added up to the clique, which multiplies the variance of r's noise by n_r / n_clique; the step stays
+        one. inf where no table is known.
+        """
+        own, cells = set(clique), self.domain.size(clique)
+        variances = [
+            max(one.stddev, LEAST_STDDEV) ** 2 * self.domain.size(one.clique) / cells
+            for one in self.bounds.taken
+            if one.merging is None and own <= set(one.clique)
+        ]
+        return 0.5 / math.sqrt(min(variances)) if variances else math.inf
 
     def l1_bound(self, clique: Clique, level: float) -> float:
         """A bound on sum_x |model count - true count| that holds with probability `level`; NaN where there is none."""
