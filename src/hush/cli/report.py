@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 import hush
-from hush.cli.options import PATH
+from hush.cli.options import PATH, progress_bar
 from hush.cli.output import check_output
 from hush.errors import ArchiveError
 
@@ -29,7 +29,8 @@ def report(release: Path, output: Path, force: bool) -> None:
     found = load_release_or_model(release)
     if isinstance(found, hush.Model):
         raise ArchiveError(f"{release} is a model; a report is of a release, so give the one it was fitted to")
-    write_report(found, output)
+    with progress_bar("writing the report") as progress:
+        write_report(found, output, progress=progress)
     if not found.statement.private:
         click.echo("hush: NOT PRIVATE: the noise of this release came from a seed, for tests only", err=True)
     spent = dict(found.statement.lines())["Spent"]

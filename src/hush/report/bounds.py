@@ -18,12 +18,15 @@ INTRO = (
     "What was measured was chosen while measuring, so the errors of this release were not known beforehand. Now they "
     "can be bounded, at no cost to privacy. The error of a table is the sum, over its cells, of the distances between "
     "the count in the model and the true count, here as a share of the rows. Each bound holds with 95 %; those in the "
-    "last column hold with 95 % all together. 200 % is no information: so far apart are tables without a common cell."
+    "last column hold with 95 % all together. A bound of 200 % or more would say nothing, for so far apart are tables "
+    "without a common cell; it is shown as not known. The measured tables are taken as if they had been named "
+    "beforehand, and their noise as nearly Gaussian: that is not proven, but in simulations the bounds failed less "
+    "often than they say."
 )
 KINDS = {
     "supported": "supported: measured, or part of a measured table",
     "unsupported": "unsupported: could have been measured and was not chosen",
-    "none": "no bound is known",
+    "none": "no bound below 200 % is known",
 }
 WHY = (
     "A supported table was measured, by itself or inside a larger one, and its noisy values say how far the model can "
@@ -80,7 +83,9 @@ def _listed(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> Markup:
 
 
 def _most(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> float:
-    return max(other.share for _, other in pairs)
+    """NaN where one of them has no bound that holds with all others."""
+    shares = [other.share for _, other in pairs]
+    return math.nan if any(map(math.isnan, shares)) else max(shares)
 
 
 def _place(kind: str) -> int:

@@ -5,8 +5,9 @@ The page has no scripts and loads nothing; the same release gives the same page,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hush.errors import HushError
 from hush.release.measured import MeasuredRelease
@@ -27,6 +28,7 @@ from hush.report.summary import headline, opening
 if TYPE_CHECKING:
     from hush.release.release import Release
 
+Progress: TypeAlias = Callable[[float], None]
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 FIRST = (("privacy", "Privacy"), ("glance", "At a glance"), ("columns", "One column"), ("pairs", "Two columns"))
 PLANNED = (("precision", "Predicted error"),)
@@ -34,26 +36,34 @@ ADAPTIVE = (("bounds", "How far off"), ("made", "How it was made"))
 LAST = (("questions", "What can be asked"), ("caveats", "How to read it"))
 
 
-def report_html(release: Release) -> str:
-    """The report as the text of an HTML page.
+def report_html(release: Release, *, progress: Progress | None = None) -> str:
+    """The report as the text of an HTML page; `progress` is called with the part that is done.
 
     Privacy: post-processing of the release; no private data is read.
     """
+    done = progress or (lambda _: None)
     columns = rank_columns(release.estimates)
+    done(0.05)
     pairs = rank_pairs(release.estimates, columns)
+    done(0.15)
     bars, maps = bar_figures(release, columns), map_figures(release, pairs)
+    done(0.25)
     orders = by_order(release)
+    done(0.3)
+    sample = quality(release, progress=lambda part: done(0.3 + 0.4 * part))
+    done(0.8)
     known = all(figure.known for figure in (*bars, *maps))
     adaptive = isinstance(release, MeasuredRelease)
     body = lines(
         opening(release, (*FIRST, *(ADAPTIVE if adaptive else PLANNED), *LAST), known=known),
-        headline(release, orders, quality(release)),
+        headline(release, orders, sample),
         bars_section(release, bars, 1, known=all(figure.known for figure in bars)),
         maps_section(maps, 1 + len(bars)),
         _errors(release, orders, 1 + len(bars) + len(maps)),
         questions_section(release, examples(release, columns, pairs)),
         caveats_section(release, known=known),
     )
+    done(1.0)
     return _page(body)
 
 
@@ -64,9 +74,9 @@ def _errors(release: Release, orders: list[Precision], number: int) -> Markup:
     return comparison_section(release, by_table(release) or orders, number)
 
 
-def write_report(release: Release, path: str | Path) -> None:
-    """Write the report to a file, over whatever was there."""
-    text = report_html(release)
+def write_report(release: Release, path: str | Path, *, progress: Progress | None = None) -> None:
+    """Write the report to a file, over whatever was there; `progress` is called with the part that is done."""
+    text = report_html(release, progress=progress)
     try:
         Path(path).write_bytes(text.encode())
     except OSError as error:

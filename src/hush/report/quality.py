@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.evaluation.resampling import Resampling
+from hush.inference.estimates import Array
 from hush.inference.nonnegative import nonnegative_tables
+from hush.release.bound_table import NO_INFORMATION
 from hush.release.measured import MeasuredRelease
 from hush.report.labels import count
 from hush.report.precision import LARGEST_TABLE, LOOKED_AT, spread
@@ -20,29 +23,38 @@ if TYPE_CHECKING:
     from hush.release.release import Release
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-MOST_BOUNDED = 400
+MOST_BOUNDED = 2000
+BATCH_CELLS = 2**20  # of tables that are asked of the model at once
+DIGITS = 2.0**11  # of counts, whose distinct values are what takes time
+LEAST_SHARE = 1e-4  # that is shown
+TELLING = 0.02  # a bound on the share that is less says more of the bounds than of the release
 CLEAR = 2.0  # standard errors that the total must be above zero, for shares of it to mean anything
 BOUNDED = (
-    "How good is it? Averaged over its tables, the model of this release, and rows drawn from it, are at least as "
-    "accurate as a random sample of {size} would be. That is a bound and holds with {level:.0f} %; "
-    "the model itself is likely to be better."
+    "How good is it? Averaged over its tables, the model of this release is at least as accurate as a random sample of "
+    "{size} would be. That is a bound and holds with {level:.0f} %; the model is likely to be better. "
 )
 EXPECTED = (
     "How good is it? Averaged over its tables, the numbers of this release are about as accurate as those from a "
-    "random sample of {size} would be."
+    "random sample of {size} would be. "
 )
 WHOLE = (
-    "How good is it? Averaged over its tables, this release is more accurate than a random sample with as many rows as "
-    "the table itself, drawn with replacement, would be."
+    "How good is it? Averaged over its tables, {what} more accurate than a random sample with as many rows as the "
+    "table itself, drawn with replacement, would be. "
 )
-NO_INFORMATION = 2.0  # the distance of tables that have no cell in common
-UNBOUNDED = " ({tables} without a bound count as if the model said nothing of them.)"
+WHOLE_BOUND = "That is a bound and holds with {level:.0f} %. "
+STANDS_IN_MODEL = "How far off samples would be is estimated from the release's model, not from the true tables."
+STANDS_IN_TABLES = "How far off samples would be is estimated from the release's numbers, not from the true ones."
+ROWS = " Rows drawn from the model add their own error."
+UNBOUNDED = " ({tables} without a bound below 200 % count as if the model said nothing of them.)"
 NOTHING = (
-    "How good is it? The bounds on the error of its tables are too wide to compare the release with even a small "
-    "sample of the rows; the model itself may be better than they say."
+    "How good is it? That is not known from the release alone: the bounds that are proven are too wide to tell. They "
+    "allow it to be {least}, and it may be far better. Whoever has the rows can measure it by "
+    "`hush evaluate`, for internal use."
 )
+LEAST = "as little accurate as a random sample of {size}"
+LEAST_OF_ALL = "less accurate than even a small sample of the rows"
 NOTHING_EXPECTED = "How good is it? The noise is so large that even a small sample of the rows would say more."
-SOME = " ({looked_at} of {tables} were looked at.)"
+SOME = " (To keep the page quick, {looked_at} of {tables} were looked at, spread evenly, and none above {cells} cells.)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,32 +74,42 @@ class Quality:
         >>> Quality(fraction=0.1279, bounded=True, looked_at=3, tables=3).text
         '≥ 12 %'
         """
-        if self.fraction >= 1 or not self.known:
-            return "≥ 100 %" if self.known else "≈ 0 %"
+        if not self.known:
+            return "not known" if self.bounded else "≈ 0 %"
+        if self.fraction >= 1:
+            return "≥ 100 %"
         return f"{'≥' if self.bounded else '≈'} {_percent(self.fraction, down=self.bounded)} %"
 
     @property
     def known(self) -> bool:
         """Whether there is a share to speak of."""
-        return self.fraction >= 1e-4
+        return self.fraction >= (TELLING if self.bounded else LEAST_SHARE)
 
     @property
     def sentence(self) -> str:
         """What it means, for a reader who knows no statistics."""
-        some = SOME.format(looked_at=self.looked_at, tables=count(self.tables, "table"))
+        cells, tables = f"{LARGEST_TABLE:,}", count(self.tables, "table")
+        some = SOME.format(looked_at=f"{self.looked_at:,}", tables=tables, cells=cells)
         tail = some if self.looked_at < self.tables else ""
         if self.unbounded:
             tail += UNBOUNDED.format(tables=count(self.unbounded, "table"))
+        shown = self.fraction >= LEAST_SHARE
+        size = f"{_percent(self.fraction, down=self.bounded)} % of the rows" if shown else ""
         if not self.known:
-            return (NOTHING if self.bounded else NOTHING_EXPECTED) + tail
-        if self.fraction >= 1:
-            return WHOLE + tail
-        size = f"{_percent(self.fraction, down=self.bounded)} % of the rows"
-        return (BOUNDED if self.bounded else EXPECTED).format(size=size, level=100 * LEVEL) + tail
+            least = LEAST.format(size=size) if shown else LEAST_OF_ALL
+            return (NOTHING.format(least=least) if self.bounded else NOTHING_EXPECTED) + tail
+        return self._claim(size) + (STANDS_IN_MODEL + ROWS if self.bounded else STANDS_IN_TABLES) + tail
+
+    def _claim(self, size: str) -> str:
+        if self.fraction < 1:
+            return (BOUNDED if self.bounded else EXPECTED).format(size=size, level=100 * LEVEL)
+        if not self.bounded:
+            return WHOLE.format(what="the numbers of this release are")
+        return WHOLE.format(what="the model of this release is") + WHOLE_BOUND.format(level=100 * LEVEL)
 
 
-def quality(release: Release) -> Quality | None:
-    """The equivalent sample of a release; None where nothing is known of its errors.
+def quality(release: Release, progress: Callable[[float], None] | None = None) -> Quality | None:
+    """The equivalent sample of a release; None where nothing is known of its errors. `progress` gets the part done.
 
     Of an adaptive release: K/N at which the expected error of samples is the mean of the bounds, which hold together;
     a table without a bound counts as if it had no cell in common with the truth.
@@ -101,19 +123,27 @@ def quality(release: Release) -> Quality | None:
     different = list(dict.fromkeys(asked))
     fit = [clique for clique in different if release.domain.size(clique) <= LARGEST_TABLE]
     if isinstance(release, MeasuredRelease):
-        return _bounded(release, fit, len(different))
+        return _bounded(release, fit, len(different), progress or (lambda _: None))
     return _expected(release, fit, len(different))
 
 
-def _bounded(release: MeasuredRelease, cliques: list[Clique], tables: int) -> Quality | None:
+def _bounded(
+    release: MeasuredRelease, cliques: list[Clique], tables: int, progress: Callable[[float], None]
+) -> Quality | None:
     chosen = [cliques[place] for place in spread(len(cliques), MOST_BOUNDED)]
     if not chosen:
         return None
     found = release.bounds.all(chosen, level=LEVEL, simultaneous=True)
     model = release.model()
     sampled = Resampling(model.total)
-    for one in found:
-        sampled.add(np.clip(model.counts(one.clique), 0.0, model.total))
+    batch: list[Clique] = []
+    for number, clique in enumerate(chosen, start=1):
+        batch.append(clique)
+        if number == len(chosen) or sum(map(release.domain.size, batch)) >= BATCH_CELLS:
+            for counts in model.tables(batch).values():
+                sampled.add(np.clip(_short(counts), 0.0, model.total))
+            batch = []
+            progress(number / len(chosen))
     shares = [one.share if math.isfinite(one.share) else NO_INFORMATION for one in found]
     return Quality(
         fraction=sampled.fraction(float(np.mean(shares))),
@@ -146,9 +176,15 @@ def _expected(release: Release, cliques: list[Clique], tables: int) -> Quality |
     return Quality(fraction=fraction, bounded=False, looked_at=len(errors), tables=tables)
 
 
+def _short(counts: Array) -> Array:
+    """Counts of eleven binary digits, so that few are distinct; the error of a sample changes by 2^-12 of itself."""
+    parts, powers = np.frexp(counts)
+    return np.ldexp(np.rint(parts * DIGITS) / DIGITS, powers)
+
+
 def _percent(share: float, *, down: bool) -> str:
     """A share in two digits of percent."""
     percent = 100 * share
     digits = max(1 - math.floor(math.log10(percent)), 0)
     step = 10.0**-digits
-    return f"{math.floor(percent / step) * step:.{digits}f}" if down else f"{percent:.{digits}f}"
+    return f"{math.floor(percent / step + 1e-9) * step:.{digits}f}" if down else f"{percent:.{digits}f}"

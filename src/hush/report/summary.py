@@ -71,11 +71,12 @@ def headline(release: Release, orders: Sequence[Precision], sample: Quality | No
     columns = count(len(release.domain), "column")
     cards = [
         _card(f"{len(workload):,}", f"{'table' if len(workload) == 1 else 'tables'} of counts over {columns}"),
-        _card(compact(workload.queries), "numbers asked for"),
+        _card(_whole(workload.queries), "numbers asked for"),
         _total(release),
     ]
     if sample is not None and sample.known:
-        cards.append(_card(sample.text, "of the rows: a random sample of that size is as accurate", kind="quality"))
+        text = "of the rows: a random sample of that size is as accurate" + (" as the model" if sample.bounded else "")
+        cards.append(_card(sample.text, text, kind="quality"))
     known = [entry for entry in orders if entry.planned == entry.planned]
     rows = [
         (order_name(entry.order), f"{entry.tables:,}", f"{entry.queries:,}", error_text(entry.planned))
@@ -116,6 +117,11 @@ def _total(release: Release) -> Markup:
     interval = interval_text(float(answers.lower[0]), float(answers.upper[0]), error)
     text = f"rows, estimated; 95 % interval {interval}" if interval else "rows, estimated; no error is known"
     return _card(rounded(value, error), text, kind="total")
+
+
+def _whole(number: int) -> str:
+    """All digits, as far as they fit a card."""
+    return f"{number:,}" if number < 10**10 else compact(float(f"{number:.4g}"))
 
 
 def _card(value: str, text: str, kind: str | None = None) -> Markup:
