@@ -182,3 +182,19 @@ def test_what_cannot_be_compared_is_refused() -> None:
             compare(*pair)  # type: ignore[arg-type]
     with pytest.raises(WorkloadError, match="over another domain"):
         compare(real, real, Workload.kway(Domain({"a": 3}), 1))  # type: ignore[arg-type]
+
+
+def test_counts_are_compared_only_where_the_rows_are_as_many() -> None:
+    schema = hush.datasets.people_schema()
+    real, few, alike = (hush.read(hush.datasets.people(rows, seed=rows), schema) for rows in (1000, 50, 1010))
+    workload = hush.Workload.marginals(schema.domain, [("sex",)])
+    found = compare(real, few, workload)
+    said = " ".join(str(found).split())
+    assert not found.same_rows
+    assert found.error > 0.9  # nearly all rows are missing, which says nothing of the shares
+    assert f"Error {found.errors.share_error:.3g} in shares" in said
+    assert "not in counts, for the numbers of rows differ" in said
+    assert f"{found.error:.3g} in counts" not in said
+    near = compare(real, alike, workload)
+    assert near.same_rows
+    assert f"{near.error:.3g} in counts that are off in a table, per real row" in " ".join(str(near).split())

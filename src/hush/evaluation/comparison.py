@@ -22,6 +22,7 @@ from hush.tables.table import Table
 from hush.workloads import Workload
 
 STAMP = "internal: computed on private data, not for release"
+ALIKE = 0.01
 _SETS = (Identity, Total, Prefix, AllRange, WidthRange, LevelsAndTotal)  # blocks of zeros and ones
 
 
@@ -68,6 +69,11 @@ class Comparison:
     def error(self) -> float:
         """The workload error in counts, Def. 2 of AIM; see `workload_error`."""
         return self.errors.error
+
+    @property
+    def same_rows(self) -> bool:
+        """Whether both have as many rows, within a percent, so that counts can be compared as they stand."""
+        return abs(self.synthetic_rows - self.real_rows) <= ALIKE * self.real_rows
 
     @property
     def capped(self) -> bool:

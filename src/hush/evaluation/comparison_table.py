@@ -74,7 +74,11 @@ def _lines(comparison: Comparison) -> Iterable[tuple[str, str]]:
     kind = "in the model" if comparison.modelled else "synthetic"
     yield "Rows", f"{comparison.real_rows:,} real, {comparison.synthetic_rows:,.0f} {kind}"
     yield "Workload", f"{_number(len(workload), 'table')}, {_number(workload.queries, 'number')}"
-    yield "Error", f"{errors.error:.3g}: counts that are off in a table, per real row (AIM's workload error)"
+    yield "Error", f"{errors.share_error:.3g} in shares, from 0 to 2 for tables of counts: as if both had as many rows"
+    if comparison.same_rows:
+        yield "", f"{errors.error:.3g} in counts that are off in a table, per real row (AIM's workload error)"
+    else:
+        yield "", "not in counts, for the numbers of rows differ; draw as many rows for AIM's workload error"
     worst = int(np.argmax(errors.distances))
     where = f"; worst {errors.distances[worst]:.3g}: {_named(workload.terms[worst].clique)}"
     beyond = "" if workload.plain else " (queries overlap, so it may pass 1)"
