@@ -22,8 +22,17 @@ from hush.cli.options import (
     workload_options,
 )
 from hush.cli.output import check_output
-from hush.cli.rounds import check_partial, loaded_partial, partial_file, release_in_rounds, resume_command
+from hush.cli.program import INTERRUPTED
+from hush.cli.rounds import (
+    check_partial,
+    is_own_partial,
+    loaded_partial,
+    partial_file,
+    release_in_rounds,
+    resume_command,
+)
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease
+from hush.printable import printable
 
 if TYPE_CHECKING:
     from hush.mechanisms.plan import Plan
@@ -86,7 +95,9 @@ def release(
 
     again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
     inputs = [*glob.glob(data, recursive=True), schema, plan_file, workload_sql, ledger, None if again else resume]
-    check_output(output, force=force or again, inputs=inputs)
+    check_output(output, force=force or again or is_own_partial(output, resume), inputs=inputs)
+    if preset is not None and max_size_mb is not None:
+        raise click.UsageError("--preset and --max-size-mb both say how large the model may be; leave one of them out")
     declared = hush.Schema.load(schema)
     if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
         raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
@@ -107,16 +118,17 @@ def release(
         made = hush.plan(asked, stated_budget(epsilon, delta, rho, mu), chosen, max_rows_per_unit=own.max_rows)
     if rows is not None:
         made.check_useful(rows)
-    if isinstance(made, AdaptivePlan):
-        check_partial(output, resume, force=force)
+    check_partial(output, resume, force=force)
     new_ledger = ledger is not None and not ledger.exists()
-    _announce(made, plan_file, partial)
+    _announce_plan(made, plan_file)
     with progress_bar("reading") as progress:
         table = hush.read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
     spending: dict[str, Any] = {"ledger": ledger, "dataset": dataset, "name": output.name}
     try:
         if isinstance(made, AdaptivePlan):
-            done: hush.Release = release_in_rounds(made, table, output, partial, **spending)
+            done: hush.Release = release_in_rounds(
+                made, table, output, partial, lambda: _announce(made, partial), **spending
+            )
         else:
             with progress_bar("measuring") as progress:
                 done = made.release(table, progress=progress, **spending)
@@ -125,10 +137,16 @@ def release(
             _save(stopped.release, output)
         text = f"{stopped} in {output}"
         if isinstance(made, AdaptivePlan):
-            text += f"; go on with: {resume_command(data, schema, ledger, dataset, output, output)}"
-        raise InterruptedRelease(text, release=stopped.release) from None
+            words = resume_command(
+                data, schema, ledger, dataset, output, output, unit=unit, max_rows_per_unit=max_rows_per_unit
+            )
+            text += f"; go on with: {words}"
+        click.echo(f"hush: {printable(text)}", err=True)
+        _warn_of(None if again else resume, ledger)
+        raise click.exceptions.Exit(INTERRUPTED) from None
     _save(done, output)
     _say(done, output)
+    _warn_of(None if again else resume, ledger)
     if ledger is None:
         click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)
     if new_ledger:
@@ -167,15 +185,20 @@ def _loaded_plan(
     return made
 
 
-def _announce(made: Plan, plan_file: Path | None, partial: MeasuredRelease | None) -> None:
-    """Say what is about to be spent, where it was decided elsewhere, and how long it takes, where that is long."""
+def _announce_plan(made: Plan, plan_file: Path | None) -> None:
+    """Say what a saved plan is about to spend."""
     if plan_file is not None:
         what = f"{len(made.workload):,} tables, {made.budget}, {made.neighbours.value}"
         rows = "1 row" if made.max_rows_per_unit == 1 else f"{made.max_rows_per_unit} rows"
         click.echo(f"Plan {plan_file}: {what}, at most {rows} per unit.")
+
+
+def _announce(made: Plan, partial: MeasuredRelease | None) -> None:
+    """Say what a run goes on from, and how long it takes, where that is not known from a plan."""
     if partial is not None:
         share = partial.statement.rho / made.budget.rho
-        kept = f"{len(partial.taken):,} noisy tables are kept, which cost {share:.0%} of {made.budget}"
+        tables = f"{len(partial.taken):,} noisy tables are kept" if partial.taken else "no noisy table was taken"
+        kept = f"{tables}, which cost {share:.0%} of {made.budget}"
         say(f"Going on with {made.mechanism}: {kept}; the rest is spent now.")
     if made.rmse is None:
         say(f"Work: {made.work}.")
@@ -190,6 +213,13 @@ def _save(done: hush.Release, output: Path) -> None:
         rescue = Path(tempfile.mkdtemp(prefix="hush-"), output.name)
         done.save(rescue)
         raise ArchiveError(f"{error}; the budget is spent, and the release is kept in {rescue}") from None
+
+
+def _warn_of(resumed: Path | None, ledger: Path | None) -> None:
+    """Say that an interrupted release which was gone on with in another file is of no further use."""
+    if resumed is not None and resumed.exists():
+        alone = "" if ledger is not None else ", and without a ledger nothing would stop it"
+        click.echo(f"hush: {resumed} must not be resumed again: its budget is spent elsewhere now{alone}", err=True)
 
 
 def _say(done: hush.Release, output: Path) -> None:
