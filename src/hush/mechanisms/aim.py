@@ -14,6 +14,7 @@ from hush.domain import Clique
 from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.model import GraphicalModel
 from hush.graphical.stopping import TOLERANCE
+from hush.graphical.total import estimate_total
 from hush.mechanisms import aim_outlook
 from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
 from hush.mechanisms.candidates import Candidates
@@ -33,6 +34,8 @@ NAME = "aim"
 ROUNDS_PER_COLUMN = 16  # T = 16 d
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 SHARE = 0.9
+COLUMN_NOISE, COLUMN_SHARE = 0.1, 0.5  # of the counts, and of the budget that may go to reach it
+WORTH_WHILE = 0.2  # of what columns cost so far: less than that is not spent again
 RESTRAINT = 0.15
 BETWEEN, ITERATIONS = 0.2, 60  # tolerance and most iterations of fits between rounds, which point to the next table
 AT_LAST = 0.05  # tolerance of the last fit where it is restrained
@@ -65,7 +68,8 @@ class AIM(CapacityMechanism):
     with T = d and few columns the printed loop overspends. Unless `paper`: the fit is by likelihood, with weights
     1/sigma^2; s_r counts what is known of a table already, s_r^-2 = sigma^-2 + sum over tables that contain it; all
     columns are measured first, those too that the workload does not ask for; budgets grow by two after two dull
-    rounds, not by four after one, which a single unlucky choice sets off; the last fit is restrained.
+    rounds, not by four after one, which a single unlucky choice sets off; columns whose noise is above a tenth of
+    their counts are measured once more; the last fit is restrained.
     """
 
     name: ClassVar[str] = NAME
@@ -183,6 +187,24 @@ class AIMRun:
         if missing:
             share = min(self.measuring, session.remaining / (len(missing) + 1))
             session.measure(missing, share, note=f"{NAME}: {len(missing)} columns")
+        if not (self.settings.paper or session.rounds):
+            self._columns_again()
+
+    def _columns_again(self) -> None:
+        """Measure columns once more where their noise is above a tenth of their counts, for half the budget at most.
+
+        No table can be told from what its columns imply while those are not known; the mean over columns of
+        sqrt(2/pi) sigma n_i / N is to be a tenth.
+        """
+        session, count = self.session, len(self.first)
+        total = estimate_total(session.domain, session.measurements)[0]
+        cells = sum(session.domain[name] for name in self.first) / count
+        stddev = COLUMN_NOISE * total / (MEAN_ABSOLUTE * cells)
+        wanted = min(count * float(session.bound.l2_squared) / (2 * stddev**2), COLUMN_SHARE * float(session.limit))
+        spent = float(session.limit - session.remaining)
+        if wanted > (1 + WORTH_WHILE) * spent:
+            more = Fraction(wanted - spent) / count
+            session.measure([(name,) for name in self.first], more, note=f"{NAME}: {count} columns again")
 
     def _fit(self, final: bool) -> GraphicalModel:
         session, settings = self.session, self.settings
