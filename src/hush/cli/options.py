@@ -75,6 +75,8 @@ def stated_mechanism(name: str, loss: str, preset: str | None, max_size_mb: floa
 
     from hush.mechanisms.registry import MECHANISMS, mechanism_of
 
+    if preset is not None and max_size_mb is not None:
+        raise click.UsageError("--preset and --max-size-mb both say how large the model may be; leave one of them out")
     made = mechanism_of(name, loss)
     given = {key: value for key, value in (("preset", preset), ("max_size_mb", max_size_mb)) if value is not None}
     for key in given:

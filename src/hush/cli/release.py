@@ -96,8 +96,6 @@ def release(
     again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
     inputs = [*glob.glob(data, recursive=True), schema, plan_file, workload_sql, ledger, None if again else resume]
     check_output(output, force=force or again or is_own_partial(output, resume), inputs=inputs)
-    if preset is not None and max_size_mb is not None:
-        raise click.UsageError("--preset and --max-size-mb both say how large the model may be; leave one of them out")
     declared = hush.Schema.load(schema)
     if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
         raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")

@@ -89,8 +89,8 @@ class AdaptiveMechanism(ABC):
         """The plan of these settings; what will be measured shows while it is released."""
         if budget.pure:
             raise BudgetError(
-                f"{budget}: {self.name} adds Gaussian noise, which is never pure epsilon; give a delta, such as "
-                f"Budget(epsilon={budget.epsilon!r}, delta=1e-9)"
+                f"{budget}: {self.name} adds Gaussian noise, which is never pure epsilon; give a delta: "
+                f"Budget(epsilon={budget.epsilon!r}, delta=1e-9), or --delta 1e-9"
             )
         if not workload.plain:
             raise WorkloadError(

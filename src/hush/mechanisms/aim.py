@@ -19,12 +19,14 @@ from hush.mechanisms import aim_outlook
 from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
 from hush.mechanisms.candidates import Candidates
 from hush.mechanisms.capacity import CELL_MB, CapacityMechanism, check_flag
+from hush.mechanisms.generalized_scorer import check_epsilon
 from hush.mechanisms.misfit_rounds import MisfitRounds
 from hush.mechanisms.misfit_scorer import on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.selection import ExponentialMechanism
 from hush.release.measured import MeasuredRelease
 from hush.schema import Schema
 from hush.workloads import Workload
@@ -131,6 +133,11 @@ class AIM(CapacityMechanism):
             )
         first = Fraction(self.share) * budget.limit / self.planned_rounds(workload)
         DiscreteGaussian(1 / (2 * first))  # refuses noise that is too small or too large to be drawn
+        if self.selection == "generalized":
+            choice = ExponentialMechanism.for_rho(
+                (1 - Fraction(self.share)) * budget.limit / self.planned_rounds(workload)
+            )
+            check_epsilon(choice.epsilon, len(Candidates.of(workload).cliques))
         check_capacity(workload.domain, [(name,) for name in columns], self.limit_mb)
 
     def check_table(self, workload: Workload, schema: Schema) -> None:

@@ -93,7 +93,8 @@ class MST(CapacityMechanism):
         columns = [(name,) for name in session.domain]
         pairs: tuple[Clique, ...] = tuple(combinations(session.domain.attributes, 2))
         if not session.taken:
-            cost = (THIRD if pairs else 1) * session.limit / len(columns)
+            cost = min(THIRD * session.limit, session.remaining / 2) if pairs else session.remaining
+            cost /= len(columns)
             session.measure(columns, cost, note=f"{NAME}: {len(columns)} columns")
         if self.merge_rare:
             session.merge_rare()

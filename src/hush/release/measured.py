@@ -90,9 +90,9 @@ class MeasuredRelease(Release):
             taken=self.taken,
         )
 
-    def error_bound(self, *attributes: str, level: float = 0.95) -> ErrorBound:
+    def error_bound(self, *attributes: Any, level: float = 0.95) -> ErrorBound:
         """A bound on ||M_r(D) - M_r(model)||_1 that holds with the chance `level`, at no further cost."""
-        return self.bounds.of(self.domain.check(attributes), level=level)
+        return self.bounds.of(self._names(attributes), level=level)
 
     def error_bounds(self, *, level: float = 0.95, simultaneous: bool = False) -> BoundTable:
         """The bounds of every table of the workload and its subsets; all at once hold with `simultaneous=True`."""
@@ -109,9 +109,9 @@ class MeasuredRelease(Release):
         self._require_tables()
         return 0.5 / min(one.stddev for one in self.taken)
 
-    def marginal(self, *attributes: str, level: float = 0.95) -> Answers:
+    def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
         """The table of counts over some attributes: each number with its interval, or the model's with a bound."""
-        names = self.domain.check(attributes)
+        names = self._names(attributes)
         return marginal_answers(self.schema, names, self.estimates, level=level, notes=self._notes(), grain=self.grain)
 
     def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
@@ -120,9 +120,9 @@ class MeasuredRelease(Release):
             self.schema, self._term(which), self.estimates, level=level, notes=self._notes(), grain=self.grain
         )
 
-    def counts(self, clique: Iterable[str]) -> Array:
+    def counts(self, *attributes: Any) -> Array:
         """Estimated counts: unbiased for tables inside a measured one, from the model for others."""
-        return self.estimates.counts(self.domain.check(clique))
+        return self.estimates.counts(self._names(attributes))
 
     def model(
         self,

@@ -30,7 +30,7 @@ class Round:
     misfit: float
     penalty: float
     weight: float
-    annealed: bool  # whether the round taught so little that the next one gets four times the budget
+    annealed: bool  # whether rounds taught so little that the next ones get more of the budget
     size_mb: float  # of the model with the table in it
 
 

@@ -18,9 +18,7 @@ ADAPTIVE = (
     "in favour of tables that the model so far got wrong, one more table, measured it with noise, and fitted the model "
     "to all noisy tables again. Choices and noise were paid for from one budget."
 )
-ANNEALED = (
-    "A round that taught less than its noise is followed by rounds with half the noise, which cost four times as much."
-)
+ANNEALED = "Where rounds taught less than their noise, the rounds that follow have less noise and cost more."
 CHOSEN = (
     "This release measured {tables} with noise and fitted one model to all that it learned. What follows was chosen at "
     "random in favour of what the data showed. Choices and noise were paid for from one budget."
