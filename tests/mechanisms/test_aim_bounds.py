@@ -27,9 +27,9 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 LEVEL = 0.95
 RUNS, ROWS = 55, 300
 CASES = [  # sizes, whether each column follows the one before, rho
-    ((2, 2, 2, 2), False, 0.02),
-    ((2, 3, 4, 6), False, 0.02),
-    ((4, 3, 3, 2), True, 0.01),
+    ((2, 2, 2, 2), False, 0.06),
+    ((2, 3, 4, 6), False, 0.1),
+    ((4, 3, 3, 2), True, 0.05),
     ((3, 3, 2, 2), True, 0.3),
 ]
 CUTS = {"supported": 0.4, "unsupported": 0.2, "together": 0.5}  # parts of bounds that are too small
@@ -80,7 +80,8 @@ def watch(made: Seen, table: TinyTable, release: MeasuredRelease, random: np.ran
             place = int(random.choice(places))
             pairs.append((bounds[place].bound, own[place]))
     together = release.error_bounds(level=LEVEL, simultaneous=True)
-    made.together.append(max(error / bound.bound for error, bound in zip(own, together, strict=True)))
+    known = [error / bound.bound for error, bound in zip(own, together, strict=True) if bound.kind != "none"]
+    made.together.append(max(known))
     clique = bounds[int(random.choice([p for p, bound in enumerate(bounds) if bound.kind == "supported"]))].clique
     true = table.counts([clique])[clique].ravel()
     cell = int(random.integers(true.size))
