@@ -69,6 +69,19 @@ class Domain:
             raise DomainError(f"clique {names!r} names an attribute twice; give each name once")
         return names
 
+    def named(self, attributes: tuple[object, ...]) -> Clique:
+        """The attributes that a method was given, one by one or together as one clique.
+
+        >>> domain = Domain({"age": 85, "sex": 2})
+        >>> domain.named(("sex", "age")), domain.named((("sex", "age"),))
+        (('sex', 'age'), ('sex', 'age'))
+        """
+        if len(attributes) != 1 or isinstance(attributes[0], str):
+            return self.check(attributes)  # type: ignore[arg-type]
+        if not isinstance(attributes[0], Iterable):
+            raise DomainError(f"clique {shown(attributes[0])}: expected names of columns")
+        return self.check(attributes[0])
+
     def clique(self, names: Iterable[str]) -> Clique:
         """The clique in domain order: the one spelling of a set of attributes."""
         wanted = set(self.check(names))

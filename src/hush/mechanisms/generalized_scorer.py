@@ -13,10 +13,9 @@ from hush.errors import BudgetError
 from hush.mechanisms.misfit_scorer import MisfitScorer
 from hush.privacy.neighbours import Neighbours
 from hush.privacy.query import Counts
-from hush.privacy.selection import GeneralizedExponentialMechanism, Scores
+from hush.privacy.selection import BETA, GeneralizedExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
 
-BETA = 0.05
 LARGEST = 2.0**40  # least sensitivities
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.generalized_scorer import BETA, GeneralizedScorer
+from hush.mechanisms.generalized_scorer import GeneralizedScorer
 from hush.mechanisms.last_scores import LastScores, Places, exponential_slack, generalized_slack
 from hush.mechanisms.misfit_scorer import LARGEST_MISFIT, MisfitScorer
 from hush.mechanisms.session import Session
-from hush.privacy.selection import ExponentialMechanism
+from hush.privacy.selection import BETA, ExponentialMechanism
 from hush.release.rounds import Round
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -21,6 +21,7 @@ from hush.privacy.envelope import SLACK
 from hush.privacy.events import Event, SelectionEvent, compose
 from hush.privacy.exact import below_exp
 
+BETA = 0.05  # of the generalised mechanism: the chance that its shift of scores is not enough
 GRID_BITS = 20  # grid step = sensitivity / 2^20: a millionth of the utility, none of the privacy
 _FEWEST_TRIALS, _MOST_TRIALS = 64, 8192
 
@@ -160,7 +161,7 @@ class GeneralizedExponentialMechanism:
     """
 
     epsilon: Fraction
-    beta: float = 0.05
+    beta: float = BETA
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", ExponentialMechanism(self.epsilon).epsilon)

@@ -92,7 +92,7 @@ class MeasuredRelease(Release):
 
     def error_bound(self, *attributes: Any, level: float = 0.95) -> ErrorBound:
         """A bound on ||M_r(D) - M_r(model)||_1 that holds with the chance `level`, at no further cost."""
-        return self.bounds.of(self._names(attributes), level=level)
+        return self.bounds.of(self.domain.named(attributes), level=level)
 
     def error_bounds(self, *, level: float = 0.95, simultaneous: bool = False) -> BoundTable:
         """The bounds of every table of the workload and its subsets; all at once hold with `simultaneous=True`."""
@@ -111,7 +111,7 @@ class MeasuredRelease(Release):
 
     def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
         """The table of counts over some attributes: each number with its interval, or the model's with a bound."""
-        names = self._names(attributes)
+        names = self.domain.named(attributes)
         return marginal_answers(self.schema, names, self.estimates, level=level, notes=self._notes(), grain=self.grain)
 
     def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
@@ -122,7 +122,7 @@ class MeasuredRelease(Release):
 
     def counts(self, *attributes: Any) -> Array:
         """Estimated counts: unbiased for tables inside a measured one, from the model for others."""
-        return self.estimates.counts(self._names(attributes))
+        return self.estimates.counts(self.domain.named(attributes))
 
     def model(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 
 from hush.errors import BudgetError
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, SelectionEvent, price
+from hush.privacy.selection import BETA
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.rounds import Round, Scored
 from hush.release.statement import Statement
@@ -17,7 +18,6 @@ from hush.release.taken import Taken
 
 ROUNDING = Fraction(1, 10**9)  # another version may turn the same epsilon into a rho that differs in the last digits
 LARGEST_EPSILON = 2**64
-BETA = 0.05  # of the generalised exponential mechanism
 
 
 def unaccounted(statement: Statement, taken: Iterable[Taken], rounds: Iterable[Round]) -> str | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hush.archive import ArchiveReader
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import DomainError, WorkloadError, shown
+from hush.errors import WorkloadError
 from hush.graphical.measurement import Measurement
 from hush.graphical.model import GraphicalModel
 from hush.graphical.synthesis import Method
@@ -109,11 +109,11 @@ class Model:
 
         `counts("a", "b")` and `counts(("a", "b"))` mean the same.
         """
-        return self.distribution.counts(self._names(attributes))
+        return self.distribution.counts(self.domain.named(attributes))
 
     def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
         """The table over some attributes in real values; the model's errors are not known, and none are given."""
-        names = self._names(attributes)
+        names = self.domain.named(attributes)
         counts = self.counts(names)
         notes = self._notes(UNBIASED_NOTE if self._covered(names) else NOTE)
         return Answers.of_marginal(self.schema, names, counts, None, level, basis=Basis.NONE, notes=notes)
@@ -154,7 +154,7 @@ class Model:
         Some counts may be negative. A model of a release gives the estimates of the release; any other those from
         measurements without a query, for tables inside a measured one.
         """
-        names = self._names(attributes)
+        names = self.domain.named(attributes)
         if not self._covered(names):
             raise WorkloadError(
                 f"the model knows no table that holds {names!r} and was measured cell by cell; ask `marginal`, which "
@@ -253,13 +253,6 @@ class Model:
 
     def _notes(self, first: str = NOTE) -> tuple[str, ...]:
         return (*self.caveats, first) if self.exact else (*self.caveats, first, APPROXIMATE_NOTE)
-
-    def _names(self, attributes: tuple[Any, ...]) -> Clique:
-        """`marginal("a", "b")` and `marginal(("a", "b"))` mean the same."""
-        alone = len(attributes) == 1 and not isinstance(attributes[0], str)
-        if alone and not isinstance(attributes[0], Iterable):
-            raise DomainError(f"clique {shown(attributes[0])}: expected names of columns")
-        return self.domain.check(attributes[0] if alone else attributes)
 
     def __repr__(self) -> str:
         kind = "exact" if self.exact else "approximate"

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hush.archive import write_archive
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import DataError, DomainError, SizeError, WorkloadError, shown
+from hush.errors import DataError, SizeError, WorkloadError, shown
 from hush.graphical.measurement import Measurement
 from hush.graphical.stopping import TOLERANCE
 from hush.graphical.synthesis import Method
@@ -117,7 +117,7 @@ class Release(ABC):
 
         Unbiased: some may be negative, none need be whole. `counts("a", "b")` and `counts(("a", "b"))` mean the same.
         """
-        names = self._covered(self._names(attributes))
+        names = self._covered(self.domain.named(attributes))
         return self.estimates.counts(names)
 
     def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
@@ -125,7 +125,7 @@ class Release(ABC):
 
         `marginal("a", "b")` and `marginal(("a", "b"))` mean the same.
         """
-        names = self._covered(self._names(attributes))
+        names = self._covered(self.domain.named(attributes))
         counts, variances = self.estimates.counts(names), self._variances(names)
         made = Answers.of_marginal(self.schema, names, counts, variances, level, notes=self._notes())
         return replace(made, laplace=self.laplace, grain=self.grain)
@@ -315,13 +315,6 @@ class Release(ABC):
         if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which <= last:
             raise WorkloadError(f"term {shown(which)}: expected a Term, or a place from 0 to {last} in the workload")
         return self.workload.terms[which]
-
-    def _names(self, attributes: tuple[Any, ...]) -> Clique:
-        """The attributes that a method was given, one by one or together as one clique."""
-        alone = len(attributes) == 1 and not isinstance(attributes[0], str)
-        if alone and not isinstance(attributes[0], Iterable):
-            raise DomainError(f"clique {shown(attributes[0])}: expected names of columns")
-        return self.domain.check(attributes[0] if alone else attributes)
 
     def _covered(self, clique: Iterable[str]) -> Clique:
         names = self.domain.check(clique)
