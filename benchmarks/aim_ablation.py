@@ -30,13 +30,12 @@ from rich.table import Table
 from benchmarks.coded import DELTA, WORKLOADS, load, workload_of
 from benchmarks.limited import FAILED, Jobs
 from benchmarks.synthetic import listed, numbers, released
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.mechanisms import AIM
 from hush.mechanisms.aim import MEAN_ABSOLUTE, AIMRun
 from hush.mechanisms.session import Session
 from hush.workloads import Workload
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,7 @@ class PlainScores(AIM):
 class PlainRun(AIMRun):
     """A run whose scores are lowered by sqrt(2/pi) sigma n_r."""
 
-    def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Array:
+    def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Floats:
         return MEAN_ABSOLUTE * stddev * np.array([float(self.session.cells(own)) for own in cliques])
 
 

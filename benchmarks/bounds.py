@@ -27,10 +27,10 @@ from rich.table import Table
 import hush
 from benchmarks.coded import DELTA, load, workload_of
 from benchmarks.synthetic import listed
+from hush.arrays import Floats
 from hush.mechanisms import AIM
 from hush.privacy.entropy import NotPrivateEntropy
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 STRUCTURES = {"binary": (2, 2, 2, 2, 2), "mixed": (2, 3, 5, 8), "chain": (4, 4, 3, 3)}
 ROWS, RHOS = 500, (0.003, 0.03, 0.3)
 KINDS = {"supported": 4.4, "unsupported": 8.3}  # published medians of bound / error
@@ -106,7 +106,7 @@ class Watched:
         self.broken += broken
 
 
-def _inside(release: Any, clique: tuple[str, ...], true: Array, level: float) -> list[bool]:
+def _inside(release: Any, clique: tuple[str, ...], true: Floats, level: float) -> list[bool]:
     answers, exact = release.marginal(*clique, level=level), true.ravel()
     return list((answers.lower <= exact) & (exact <= answers.upper))
 
@@ -142,7 +142,7 @@ def _made(structure: str, rho: float, runs: int) -> Iterator[tuple[Any, Any]]:
         yield table, plan.release(table, entropy=NotPrivateEntropy(seed))
 
 
-def drawn(structure: str, sizes: tuple[int, ...], random: np.random.Generator) -> list[Array]:
+def drawn(structure: str, sizes: tuple[int, ...], random: np.random.Generator) -> list[Floats]:
     """Columns of codes; in a chain seven in ten follow the column before."""
     codes = [random.choice(size, ROWS, p=random.dirichlet(np.ones(size))) for size in sizes]
     if structure == "chain":

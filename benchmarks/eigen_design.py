@@ -19,19 +19,16 @@ import math
 import time
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from benchmarks.published import head, line
+from hush.arrays import Floats
 from hush.linops import AllRange, Haar, Identity, Kronecker, LinearOperator, Permuted, Prefix, Stack, Total, Tree
-from hush.strategies.completion import completed
-from hush.strategies.eigen_design import eigen_design
-from hush.strategies.error import total_error
+from hush.optimizers.eigen_design import completed, eigen_design
+from hush.optimizers.explicit_strategy import total_error
+from hush.optimizers.svd_bound import svd_bound
 from hush.strategies.optimum import gram_factor, optimal_gram
-from hush.strategies.svd_bound import svd_bound
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 SEED = 1  # of the permutation and of the predicates
 MARGINAL_SIZES = (8, 16, 16)

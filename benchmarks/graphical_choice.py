@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.graphical.junction_tree import JunctionTree
 
-Table = np.ndarray[Any, np.dtype[np.float64]]
 Codes = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
 
 
-def counts(domain: Domain, codes: Codes, clique: Clique) -> Table:
+def counts(domain: Domain, codes: Codes, clique: Clique) -> Floats:
     """The exact marginal."""
     shape = domain.sizes(clique)
     flat = np.ravel_multi_index([codes[name] for name in clique], shape)
@@ -59,11 +59,11 @@ class Gaps:
         self._exact = {c: counts(domain, codes, c) / rows for c in [*ones(domain), *self._pool]}
         self._rows, self._domain = rows, domain
 
-    def _pair(self, a: str, b: str, tables: Mapping[Clique, Table]) -> Table:
+    def _pair(self, a: str, b: str, tables: Mapping[Clique, Floats]) -> Floats:
         return tables[a, b] if (a, b) in tables else tables[b, a].T
 
-    def _explained(self, chosen: Sequence[Clique]) -> dict[Clique, Table]:
-        known: dict[Clique, Table] = {pair: self._exact[pair] for c in chosen for pair in itertools.combinations(c, 2)}
+    def _explained(self, chosen: Sequence[Clique]) -> dict[Clique, Floats]:
+        known: dict[Clique, Floats] = {pair: self._exact[pair] for c in chosen for pair in itertools.combinations(c, 2)}
         explained = dict(known)
         for a, b in itertools.combinations(self._domain.attributes, 2):
             if (a, b) not in known:
@@ -75,7 +75,7 @@ class Gaps:
                 explained[a, b] = min(guesses, key=lambda guess: np.abs(guess - self._exact[a, b]).sum())
         return explained
 
-    def _gap(self, clique: Clique, pairs: Mapping[Clique, Table]) -> float:
+    def _gap(self, clique: Clique, pairs: Mapping[Clique, Floats]) -> float:
         if len(clique) == 2:
             return float(np.abs(self._exact[clique] - pairs[clique]).sum())
         a, b, c = clique

@@ -18,14 +18,13 @@ from fractions import Fraction
 import numpy as np
 
 from hush.domain import Domain
-from hush.inference.linear_answers import LinearAnswers
-from hush.inference.local_estimates import LocalEstimates
+from hush.inference.linear_estimates import LinearAnswers, LocalEstimates
 from hush.linops import Prefix
-from hush.strategies.draft import Draft, PartDraft, Recovery
-from hush.strategies.integers import round_draft
-from hush.strategies.linear import LinearStrategy
+from hush.strategies.integer_strategies import round_draft
+from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import optimal_gram
+from hush.strategies.product_strategy import Draft, PartDraft, Recovery
 
 
 def strategy_of(size: int, attributes: int) -> LinearStrategy:

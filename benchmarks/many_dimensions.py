@@ -25,10 +25,10 @@ from benchmarks.hdmm_workloads import WORKLOADS, two_prefixes, two_way
 from benchmarks.measured import RHO, measured_rmse
 from benchmarks.published import MANY_DIMENSIONS, beside, head, line, number, rmse
 from hush.errors import HushError
-from hush.strategies.bounds import lower_bound
-from hush.strategies.draft import Draft
+from hush.optimizers.opt_hdmm import opt_hdmm
+from hush.optimizers.svd_bound import lower_bound
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.opt_hdmm import opt_hdmm
+from hush.strategies.product_strategy import Draft
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 from benchmarks.published import SIGMA
 from hush.errors import BudgetError, SizeError
 from hush.mechanisms.hdmm import MOST_CELLS
-from hush.strategies.draft import Draft
-from hush.strategies.integers import round_draft
+from hush.strategies.integer_strategies import round_draft
 from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.product_strategy import Draft
 from hush.workloads import Workload
 
 RHO = 1 / (2 * Fraction(SIGMA) ** 2)

@@ -22,14 +22,14 @@ from benchmarks.measured import measured_rmse
 from benchmarks.published import ONE_DIMENSION, ONE_DIMENSION_COLUMNS, beside, head, line, rmse
 from hush.domain import Domain
 from hush.linops import AllRange, Dense, LinearOperator, Permuted, Prefix, WidthRange
-from hush.strategies import hierarchy
-from hush.strategies.draft import Draft, PartDraft, Recovery
-from hush.strategies.error import total_error
+from hush.optimizers import explicit_strategy as hierarchy
+from hush.optimizers.explicit_strategy import total_error
+from hush.optimizers.p_identity import optimise_theta
+from hush.optimizers.p_identity import strategy as p_identity
+from hush.optimizers.svd_bound import svd_bound
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import Optimum, gram_factor, optimal_gram
-from hush.strategies.p_identity import optimise_theta
-from hush.strategies.p_identity import strategy as p_identity
-from hush.strategies.svd_bound import svd_bound
+from hush.strategies.product_strategy import Draft, PartDraft, Recovery
 from hush.workloads import Workload
 
 SEED = 1  # of the permutation

@@ -22,14 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 from hush.domain import Clique, Domain
-from hush.inference.answers import ResidualAnswers
-from hush.inference.residual import Reconstruction
+from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate
-from hush.schema.unit import ROW
-from hush.strategies.residual_query import requests
-from hush.strategies.select import select_residual
+from hush.unit import ROW
+from hush.strategies.residual_strategy import requests
+from hush.strategies.select_residual import select_residual
 from hush.workloads import Workload
 
 COLUMNS = ("d", "sets", "build workload", "select RMSE", "select MaxVar", "gap", "measure", "reconstruct", "peak MB")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import hush
-from hush.beside import new_beside
-from hush.cli.row_files import write_rows
+from hush.atomic_write import new_beside
+from hush.cli.synth_command import write_rows
 
 
 @pytest.fixture(params=[0o022, 0o027, 0o077])

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.consistency import contradiction
-from hush.constraints import Constraint
+from hush.constraints import Constraint, contradiction
 from hush.domain import Domain
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 2})

@@ -24,7 +24,7 @@ from hush.loading import load_release, load_release_or_model
 from hush.mechanisms.residual import ResidualPlan, ResidualRelease
 from hush.privacy.events import GaussianEvent, compose
 from hush.release.statement import Statement
-from hush.strategies.terms import TermTable
+from hush.strategies.term_table import TermTable
 from hush.testing import TinyTable
 from hush.workloads import Workload
 

@@ -7,9 +7,9 @@ from hush import Domain
 from hush.graphical.fitting import fit_model
 from hush.graphical.measurement import Measurement
 from hush.linops import Kronecker
-from hush.mechanisms.merged_query import MergedQuery
-from hush.merging import Merging, merge_rare
+from hush.mechanisms.session import MergedQuery
 from hush.privacy.sensitivity import ONE_CELL
+from hush.rare_levels import Merging, merge_rare
 
 MERGING = Merging({"b": np.array([0, 2, 1, 2]), "c": np.array([0, 0])})
 CLIQUE = ("c", "a", "b")

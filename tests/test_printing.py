@@ -13,12 +13,12 @@ from rich.console import Console
 
 import hush
 from hush.cli.main import main
-from hush.cli.query import _shown
+from hush.cli.query_command import _shown
+from hush.errors import printable
 from hush.mechanisms.plan_table import print_plan
-from hush.printable import printable
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent, NonPrivateEvent
-from hush.privacy.neighbours import Neighbours
+from hush.privacy.sensitivity import Neighbours
 from hush.release.statement import Statement
 from hush.schema import Categorical, Schema, Unit
 from hush.testing import TinyTable
@@ -121,7 +121,7 @@ def test_csv_is_faithful_in_a_pipe_and_safe_on_a_terminal(release_file: Path, mo
     assert "\x1b[31mred" in piped
     assert '"=1+1"' in piped
 
-    monkeypatch.setattr("hush.cli.query._on_terminal", lambda: True)
+    monkeypatch.setattr("hush.cli.query_command._on_terminal", lambda: True)
     shown = CliRunner().invoke(main, call).output
     assert safe(shown)
     assert '"\\x1b[31mred"' in shown

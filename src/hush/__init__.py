@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from hush.planning import plan, plan_for_error
     from hush.privacy.budget import Budget
     from hush.privacy.ledger import Ledger
-    from hush.privacy.neighbours import Neighbours
+    from hush.privacy.sensitivity import Neighbours
     from hush.release.answers import Answers
-    from hush.release.fitting import fit
+    from hush.release.fit import fit
     from hush.release.model import Model
     from hush.release.release import Release
     from hush.schema import Schema
@@ -36,11 +36,11 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
         "Ledger": "hush.privacy.ledger",
         "Measurement": "hush.graphical.measurement",
         "Model": "hush.release.model",
-        "Neighbours": "hush.privacy.neighbours",
+        "Neighbours": "hush.privacy.sensitivity",
         "Release": "hush.release.release",
         "Schema": "hush.schema",
         "Workload": "hush.workloads",
-        "fit": "hush.release.fitting",
+        "fit": "hush.release.fit",
         "load": "hush.loading",
         "model_size_mb": "hush.graphical.model_size",
         "plan": "hush.planning",

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.beside import new_beside
+from hush.atomic_write import new_beside
 from hush.errors import ArchiveError, HushError, SizeError
 from hush.memory import available_memory, readable
 

@@ -1,14 +1,20 @@
-"""Constraint: combinations of codes that no row can have, known without looking at rows."""
+"""Constraint: combinations of codes that no row can have, known without looking at rows.
+
+Consistency: a quick look for constraints that no row can satisfy together.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hush.arrays import Booleans, Integers
 from hush.domain import Clique, Domain, domain_of
 from hush.errors import DomainError, SizeError, shown
 from hush.memory import readable
@@ -18,8 +24,6 @@ if TYPE_CHECKING:
 
 MOST_AXES = 63  # of 64 that arrays have, since operators work on several tables at once
 LARGEST_TABLE = 2**25  # cells in all: a byte each here, eight bytes each as log-potentials
-Allowed = np.ndarray[Any, np.dtype[np.bool_]]
-Codes = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -38,7 +42,7 @@ class Constraint:
     """
 
     clique: Clique
-    allowed: Allowed
+    allowed: Booleans
 
     def __post_init__(self) -> None:
         table = np.array(self.allowed, order="C")
@@ -55,7 +59,7 @@ class Constraint:
         object.__setattr__(self, "allowed", table)
 
     @classmethod
-    def of_table(cls, domain: Domain, clique: Iterable[str], allowed: Allowed) -> Constraint:
+    def of_table(cls, domain: Domain, clique: Iterable[str], allowed: Booleans) -> Constraint:
         """From a table of truth values whose axes are in the order of `clique`."""
         domain = domain_of(domain)
         names = check_size(domain, clique)
@@ -219,7 +223,7 @@ def check_cells(domain: Domain, cliques: Iterable[Clique]) -> None:
         )
 
 
-def _codes(domain: Domain, names: Clique, combinations: Iterable[Iterable[int]]) -> Codes:
+def _codes(domain: Domain, names: Clique, combinations: Iterable[Iterable[int]]) -> Integers:
     """Rows of codes as an array; refuses wrong lengths, what is not an integer and codes out of range."""
     k = len(names)
     try:
@@ -246,3 +250,76 @@ def _codes(domain: Domain, names: Clique, combinations: Iterable[Iterable[int]])
             f"expected 0 .. {domain[names[axis]] - 1}"
         )
     return codes.astype(np.int64)
+
+
+def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | None:
+    """Why no row satisfies all constraints, or None where pairwise consistency finds no reason.
+
+    Tables are thinned until any two agree on what they share: with L_r the combinations of r that are left,
+    L_r <- {x_r in L_r : x_{r∩s} in pi_{r∩s}(L_s) for every s}. An empty L_r is a contradiction. That none is found is
+    necessary for a row to exist, and sufficient only where the cliques form a junction tree: three attributes of two
+    levels that must all differ pass. Exact inference decides the rest: there the normaliser has log Z = -inf.
+
+    >>> domain = Domain({"a": 2, "b": 2})
+    >>> rules = [Constraint.allow(domain, ("a", "b"), [(0, 0), (1, 0)]), Constraint.forbid(domain, ("b",), [(0,)])]
+    >>> contradiction(domain, rules)
+    "the constraints leave no possible value of 'b'; relax one of those over ('a', 'b'), ('b',)"
+    """
+    kept = check_constraints(domain, constraints)
+    cliques = [constraint.clique for constraint in kept]
+    left = [constraint.allowed.copy() for constraint in kept]
+    holders = _separators(cliques)
+    agreed = {names: np.ones(domain.sizes(names), dtype=np.bool_) for names in holders}
+    shared: list[list[Clique]] = [[] for _ in kept]
+    for names, places in holders.items():
+        for k in places:
+            shared[k].append(names)
+    queue, waiting = deque(range(len(kept))), set(range(len(kept)))
+    while queue:
+        k = queue.popleft()
+        waiting.discard(k)
+        for names in shared[k]:
+            left[k] &= agreed[names].reshape([domain[name] if name in names else 1 for name in cliques[k]])
+        if not left[k].any():
+            near = sorted({place for names in shared[k] for place in holders[names]})
+            return _message(cliques[k], list(dict.fromkeys(cliques[place] for place in near)))
+        for names in shared[k]:
+            found = left[k].any(axis=tuple(axis for axis, name in enumerate(cliques[k]) if name not in names))
+            if (agreed[names] & ~found).any():
+                agreed[names] &= found
+                changed = [place for place in holders[names] if place != k and place not in waiting]
+                queue.extend(changed)
+                waiting.update(changed)
+    return None
+
+
+def _separators(cliques: list[Clique]) -> dict[Clique, list[int]]:
+    """What two or more of the cliques share, each with the places of the cliques that hold it."""
+    holding: dict[Clique, list[int]] = {}
+    for k, clique in enumerate(cliques):
+        for names in (*combinations(clique, 1), *combinations(clique, 2)):
+            holding.setdefault(names, []).append(k)
+    found: dict[Clique, list[int]] = {
+        names: places for names, places in holding.items() if len(names) == 1 and len(places) > 1
+    }
+    for names, places in holding.items():
+        for j, k in combinations(places, 2) if len(names) == 2 else ():
+            both = tuple(name for name in cliques[j] if name in cliques[k])
+            if both not in found:
+                found[both] = [place for place in places if set(both) <= set(cliques[place])]
+    return found
+
+
+def _message(emptied: Clique, near: list[Clique]) -> str:
+    what = f"value of {emptied[0]!r}" if len(emptied) == 1 else f"combination of {', '.join(map(repr, emptied))}"
+    names = ", ".join(map(repr, near[:4])) + (f" and {len(near) - 4} more" if len(near) > 4 else "")
+    return f"the constraints leave no possible {what}; relax one of those over {names}"
+
+
+def checked(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
+    """The constraints, one for each clique; refused where they are found to contradict each other."""
+    merged = merge(domain, constraints)
+    found = contradiction(domain, merged)
+    if found is not None:
+        raise DomainError(found)
+    return merged

@@ -1,6 +1,8 @@
 """What can go wrong, as types; each message names the value, the rule and the next step.
 
 No message holds a private value: a count, a cell, a row number, or how many rows were at fault.
+
+printable: names and labels of others, made safe to show on a terminal.
 """
 
 from __future__ import annotations
@@ -107,3 +109,22 @@ class InterruptedRelease(HushError):
     def __init__(self, message: str, *, release: object = None) -> None:
         super().__init__(message)
         self.release = release
+
+
+def printable(text: str) -> str:
+    r"""The text on one line, with control characters, bidirectional marks and the like spelled out.
+
+    >>> printable("\x1b[31mred\u202e\n")
+    '\\x1b[31mred\\u202e\\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode("ascii") for mark in text)
+
+
+def check_text(what: str, text: str) -> None:
+    """Refuse what no UTF-8 file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SchemaError(f"{what} is not valid Unicode text; remove the lone surrogate") from None

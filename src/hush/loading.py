@@ -13,13 +13,13 @@ from hush.errors import ArchiveError, HushError, SchemaError, SizeError
 from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
 from hush.mechanisms.registry import PLANS, RELEASES
 from hush.release.model import Model
-from hush.release.model_file import KIND as MODEL_KIND
-from hush.release.model_file import VERSION as MODEL_VERSION
+from hush.release.model_files import KIND as MODEL_KIND
+from hush.release.model_files import VERSION as MODEL_VERSION
 from hush.release.release import KIND, VERSION, Release
 from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.schema.toml_reader import read_toml
-from hush.workloads.storage import unpack_domain, unpack_workload
+from hush.workloads.workload_files import unpack_domain, unpack_workload
 
 
 def load(path: str | Path) -> Release | Plan | Model:

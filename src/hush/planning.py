@@ -7,7 +7,7 @@ from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import Mechanism, mechanism_of
 from hush.mechanisms.residual import Residual, ResidualPlan
 from hush.privacy.budget import Budget
-from hush.privacy.neighbours import Neighbours
+from hush.privacy.sensitivity import Neighbours
 from hush.strategies.losses import Loss
 from hush.workloads import Workload
 

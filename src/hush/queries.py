@@ -15,17 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hush.errors import WorkloadError, shown
-from hush.linops import (
-    AllRange,
-    Dense,
-    Identity,
-    LevelsAndTotal,
-    LinearOperator,
-    Permuted,
-    Prefix,
-    Total,
-    WidthRange,
-)
+from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
 
 Block: TypeAlias = Callable[[int], LinearOperator]
 

@@ -7,8 +7,7 @@ from click.testing import CliRunner, Result
 from rich.cells import cell_len
 
 from hush.cli.main import main
-from hush.mechanisms.registry import MECHANISMS
-from hush.mechanisms.taxonomy import TAXONOMY
+from hush.mechanisms.registry import MECHANISMS, TAXONOMY
 
 
 def run(*args: str, columns: int = 100) -> Result:

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 import hush
 from hush import Budget, Domain, Ledger, Measurement, Workload
-from hush.cli import fitted
+from hush.cli import model_command as fitted
 from hush.cli.main import main
 from hush.datasets import people, people_schema
 from hush.memory import readable

@@ -8,7 +8,7 @@ from pyarrow import csv
 
 from hush import Budget, Ledger
 from hush.cli.main import main
-from hush.cli.output import check_output
+from hush.cli.options import check_output
 from hush.datasets import people, people_schema
 from hush.errors import HushError
 

@@ -12,12 +12,11 @@ from pyarrow import csv
 
 import hush
 from hush.cli.main import main
-from hush.cli.rounds import resume_command
-from hush.cli.rounds_bar import round_text, rounds_bar
+from hush.cli.release_command import resume_command, round_text, rounds_bar
 from hush.datasets import people, people_schema
 from hush.mechanisms.registry import MECHANISMS
 from hush.mechanisms.session import Session
-from hush.release.measured import MeasuredRelease
+from hush.release.measured_release import MeasuredRelease
 
 
 @pytest.fixture
@@ -76,7 +75,7 @@ def test_nothing_is_said_of_fitting_where_the_model_is_in_the_release(
     folder: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     assert hush_command(*aim(folder)).exit_code == 0
-    monkeypatch.setattr("hush.cli.fitted.LONG_MB", 0.0)
+    monkeypatch.setattr("hush.cli.model_command.LONG_MB", 0.0)
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
     schema, release = ("--schema", folder / "people.toml"), folder / "x.hush"
@@ -227,7 +226,7 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on_by_the_command_it
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("hush.tables.remembered.Remembered.counts", stop)
+        patched.setattr("hush.tables.cached_table.Remembered.counts", stop)
         stopped = hush_command(*aim(folder))
     assert stopped.exit_code == 130
     assert "interrupted before the first noisy table" in stopped.stderr
@@ -319,7 +318,7 @@ def test_the_bar_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]
 def test_the_bar_shows_the_share_spent_and_the_last_round_on_a_terminal() -> None:
     code = (
         "from types import SimpleNamespace as Round\n"
-        "from hush.cli.rounds_bar import rounds_bar\n"
+        "from hush.cli.release_command import rounds_bar\n"
         "with rounds_bar(4) as (progress, on_round):\n"
         "    progress(0.25)\n"
         "    on_round(Round(clique=('age', '[bold]x')), 0.5)\n"
@@ -334,7 +333,7 @@ def test_the_bar_shows_the_share_spent_and_the_last_round_on_a_terminal() -> Non
 
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_the_bar_says_what_takes_long_before_the_first_round(columns: str) -> None:
-    code = "from hush.cli.rounds_bar import rounds_bar\nwith rounds_bar() as (progress, _): progress(0.01)"
+    code = "from hush.cli.release_command import rounds_bar\nwith rounds_bar() as (progress, _): progress(0.01)"
     shown = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": columns},

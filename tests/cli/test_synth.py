@@ -12,7 +12,7 @@ from pyarrow import csv
 import hush
 from hush import Budget, Ledger, Measurement, Workload
 from hush.cli.main import main
-from hush.cli.row_files import write_rows
+from hush.cli.synth_command import write_rows
 from hush.datasets import people, people_schema
 from hush.errors import HushError
 from hush.privacy.entropy import NotPrivateEntropy
@@ -192,7 +192,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     def full(_: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hush.cli.row_files.new_beside", full)
+    monkeypatch.setattr("hush.cli.synth_command.new_beside", full)
     with pytest.raises(HushError, match="No space left on device; choose another place"):
         write_rows(tmp_path / "rows.csv", [], lambda _: None)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.stats.contingency import association
 
-from hush.evaluation.association import cramers_v
+from hush.evaluation.comparison import cramers_v
 
 TABLES = arrays.arrays(np.int64, st.tuples(st.integers(2, 5), st.integers(2, 5)), elements=st.integers(1, 40))
 

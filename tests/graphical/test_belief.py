@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DomainError
 from hush.graphical import _kernels as kernels
-from hush.graphical import program
-from hush.graphical.belief import Belief
+from hush.graphical import belief_propagation as program
+from hush.graphical.belief_propagation import Belief, in_tree_order
 from hush.graphical.factors import Factors
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.program import in_tree_order
-from hush.testing.dense_model import DenseModel
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+from hush.testing.dense_twins import DenseModel
 
 DOMAIN = Domain({"a": 3, "b": 4, "one": 1, "c": 2, "d": 5, "e": 3})
 STRUCTURES: dict[str, list[Clique]] = {

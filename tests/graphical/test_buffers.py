@@ -1,7 +1,7 @@
 import numpy as np
 
-from hush.graphical import buffers
-from hush.graphical.buffers import LEAST_CELLS, Buffers
+from hush.graphical import variable_elimination as buffers
+from hush.graphical.variable_elimination import LEAST_CELLS, Buffers
 
 
 def test_memory_that_any_view_looks_at_is_not_used_again():

@@ -5,16 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DataError, HushError, WorkloadError
-from hush.graphical.custom_loss import CustomLoss
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from hush.graphical.marginal_loss import CustomLoss
 
 DOMAIN = Domain({"a": 2, "b": 3})
 
 
-def cubes(tables: list[Array]) -> tuple[float, list[Array]]:
+def cubes(tables: list[Floats]) -> tuple[float, list[Floats]]:
     """sum_i w_i |x_i|^3 / 3 with weights that tell the axes apart."""
     weights = [np.arange(1.0, table.size + 1).reshape(table.shape) for table in tables]
     value = sum(float((w * np.abs(t) ** 3).sum()) / 3 for w, t in zip(weights, tables, strict=True))
@@ -50,7 +49,7 @@ def returning(found: Any) -> Callable[[], object]:
     return lambda: CustomLoss(DOMAIN, [("a",)], lambda tables: found).value(np.ones(2))
 
 
-def writing(tables: list[Array]) -> tuple[float, list[Array]]:
+def writing(tables: list[Floats]) -> tuple[float, list[Floats]]:
     tables[0][0] = 1.0
     return 0.0, tables
 

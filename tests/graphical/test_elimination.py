@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.graphical import elimination
-from hush.graphical.elimination import eliminate, graph
-from hush.graphical.greedy_order import GreedyOrder, bits, cells_of
+from hush.graphical.elimination import GreedyOrder, bits, cells_of, eliminate, graph
 
 
 @st.composite

@@ -12,7 +12,7 @@ from hush import Budget, Domain, Measurement, Workload, queries
 from hush.errors import InterruptedRelease
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
-from hush.privacy.query import Counts
+from hush.privacy.gate import Counts
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 4, "c": 3})

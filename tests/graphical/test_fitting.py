@@ -14,10 +14,10 @@ from hush.domain import Domain
 from hush.errors import DataError, DomainError, SizeError, WorkloadError
 from hush.graphical import fitting
 from hush.graphical.fitting import fit_model
-from hush.graphical.loss import AbsoluteLoss, CustomLoss
+from hush.graphical.likelihood import AbsoluteLoss, CustomLoss
 from hush.graphical.measurement import Measurement
 from hush.linops import Dense
-from hush.testing.dense_model import DenseModel
+from hush.testing.dense_twins import DenseModel
 
 ESTIMATORS = ["natural", "mirror", "dual averaging"]
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.graphical.elimination import CRITERIA, graph
-from hush.graphical.greedy_order import Elimination, GreedyOrder, bits, cells_of
+from hush.graphical.elimination import CRITERIA, Elimination, GreedyOrder, bits, cells_of, graph
 
 
 @st.composite

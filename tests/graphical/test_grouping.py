@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.domain import Clique, Domain
-from hush.graphical.grouping import FEWEST_CELLS, LEAST_RUN, SHARE, Group, group_tables
+from hush.graphical.belief_propagation import FEWEST_CELLS, LEAST_RUN, SHARE, Group, group_tables
 
 LETTERS = "abcdefg"
 

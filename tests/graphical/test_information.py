@@ -5,12 +5,11 @@ from scipy.special import xlogy
 from hush.constraints import Constraint
 from hush.domain import Domain
 from hush.errors import DataError
-from hush.graphical import information
+from hush.graphical import graphical_model as information
+from hush.graphical.belief_propagation import in_tree_order
 from hush.graphical.factors import Factors
-from hush.graphical.information import entropy, log_probability
+from hush.graphical.graphical_model import GraphicalModel, entropy, log_probability
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.model import GraphicalModel
-from hush.graphical.program import in_tree_order
 
 DOMAIN = Domain({"a": 3, "b": 4, "one": 1, "c": 2, "d": 5})
 CLIQUES = {

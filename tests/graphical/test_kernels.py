@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -7,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from hush.arrays import Floats
 from hush.graphical._kernels import BLOCK, _join, _largest, _soften, _total, dot, exp_cells
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 LOGS = arrays.arrays(np.float64, st.integers(1, 40), elements=st.floats(-2000, 0) | st.just(-np.inf))
 
 

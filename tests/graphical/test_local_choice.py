@@ -1,20 +1,18 @@
 import itertools
-from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.local_choice import Chooser
-from hush.graphical.local_tables import maximal, proportional_fit
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from hush.local.local_rows import Chooser
+from hush.local.polytope import maximal, proportional_fit
 
 DOMAIN = Domain({"a": 2, "b": 2, "c": 2, "d": 2})
 PAIRS: list[Clique] = list(itertools.combinations(DOMAIN, 2))
 
 
-def pair(strength: float) -> Array:
+def pair(strength: float) -> Floats:
     """A table over two attributes that are the same with some probability."""
     return 50 * np.array([[strength, 1 - strength], [1 - strength, strength]])
 
@@ -22,7 +20,7 @@ def pair(strength: float) -> Array:
 STRENGTHS = {("a", "b"): 0.9, ("b", "c"): 0.8, ("c", "d"): 0.7, ("a", "c"): 0.75, ("b", "d"): 0.6, ("a", "d"): 0.55}
 
 
-def counts(clique: Clique) -> Array:
+def counts(clique: Clique) -> Floats:
     return pair(STRENGTHS[clique]) if len(clique) == 2 else np.array([50.0, 50.0])
 
 
@@ -54,7 +52,7 @@ def test_a_clique_that_does_not_fit_is_replaced_by_its_subsets() -> None:
     domain = Domain({"a": 2, "b": 2, "c": 2, "d": 50})
     table = np.random.Generator(np.random.PCG64(0)).uniform(1.0, 5.0, domain.shape)
 
-    def own(clique: Clique) -> Array:
+    def own(clique: Clique) -> Floats:
         return np.asarray(table.sum(axis=tuple(i for i, name in enumerate(domain) if name not in clique)))
 
     chosen = Chooser(domain, own, [domain.attributes], max_size_mb=8e-6 * 320).choose()

@@ -5,16 +5,15 @@ import numpy as np
 import pytest
 
 from hush import queries
+from hush.arrays import Floats
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, WorkloadError
 from hush.graphical.fitting import fit_model
-from hush.graphical.local_fit import fit_locally
-from hush.graphical.loss import CustomLoss, SquaredLoss, loss_of
+from hush.graphical.likelihood import CustomLoss, SquaredLoss, loss_of
 from hush.graphical.measurement import Measurement
-from hush.inference.nonnegative import disagreement
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from hush.inference.nonnegative_tables import disagreement
+from hush.local.local_fit import fit_locally
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5})
 TREES: dict[str, list[Clique]] = {
@@ -25,7 +24,7 @@ TREES: dict[str, list[Clique]] = {
 LOOP: list[Clique] = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("a", "d")]
 
 
-def data(rows: int = 300, seed: int = 0) -> Array:
+def data(rows: int = 300, seed: int = 0) -> Floats:
     """Counts of every combination of correlated attributes."""
     rng = np.random.Generator(np.random.PCG64(seed))
     codes = np.column_stack([rng.integers(0, size, rows) for size in DOMAIN.shape])
@@ -36,7 +35,7 @@ def data(rows: int = 300, seed: int = 0) -> Array:
     return counts
 
 
-def margin(counts: Array, clique: Clique) -> Array:
+def margin(counts: Floats, clique: Clique) -> Floats:
     return np.asarray(counts.sum(axis=tuple(i for i, name in enumerate(DOMAIN) if name not in clique)))
 
 
@@ -165,7 +164,7 @@ def test_losses_of_ones_own() -> None:
     listed = measured(LOOP[:3])
     expected = fit_locally(DOMAIN, listed, tolerance=1e-3)
 
-    def squares(tables: list[Array]) -> tuple[float, list[Array]]:
+    def squares(tables: list[Floats]) -> tuple[float, list[Floats]]:
         off = [table - one.values for table, one in zip(tables, listed, strict=True)]
         return sum(float(np.sum(own**2)) for own in off) / 50, [own / 25 for own in off]
 

@@ -4,15 +4,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hush.arrays import Floats
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, SizeError, WorkloadError
 from hush.graphical.factors import Factors
-from hush.graphical.local_fit import fit_locally
-from hush.graphical.local_model import LocalModel
 from hush.graphical.measurement import Measurement
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from hush.local.local_fit import fit_locally
+from hush.local.local_model import LocalModel
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 3, "e": 2})
 PAIRS: list[Clique] = list(itertools.combinations(("a", "b", "c", "d"), 2))
@@ -22,7 +21,7 @@ def generator(seed: int = 0) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def joint() -> Array:
+def joint() -> Floats:
     """Counts with every pair of a, b, c and d dependent, and e dependent on none."""
     made = np.exp(generator(1).normal(0.0, 0.4, DOMAIN.shape[:4]))
     for i, j in itertools.combinations(range(4), 2):
@@ -31,7 +30,7 @@ def joint() -> Array:
     return np.asarray(1000.0 * made[..., None] * np.array([0.5, 0.5]) / made.sum())
 
 
-def margin(clique: Clique) -> Array:
+def margin(clique: Clique) -> Floats:
     return np.asarray(joint().sum(axis=tuple(i for i, name in enumerate(DOMAIN) if name not in clique)))
 
 

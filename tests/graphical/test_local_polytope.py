@@ -1,6 +1,5 @@
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -8,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import SizeError
 from hush.graphical.factors import Factors
-from hush.graphical.local_polytope import LocalPolytope
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from hush.local.polytope import LocalPolytope
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "one": 1})
 CLIQUE_SETS = {
@@ -26,7 +24,7 @@ CLIQUE_SETS = {
 }
 
 
-def agreement(factors: Factors) -> Array:
+def agreement(factors: Factors) -> Floats:
     """Rows that are zero on tables which agree on every set that two of them share, but for the total."""
     rows = []
     for i, j in itertools.combinations(range(len(factors)), 2):
@@ -43,7 +41,7 @@ def agreement(factors: Factors) -> Array:
     return np.array([first, *rows])
 
 
-def nearest_by_hand(factors: Factors, weights: Array, total: float, target: Array, blocked: Array) -> Array:
+def nearest_by_hand(factors: Factors, weights: Floats, total: float, target: Floats, blocked: Floats) -> Floats:
     """The nearest point of the polytope by a general solver."""
     matrix = agreement(factors)
     right = np.zeros(len(matrix))

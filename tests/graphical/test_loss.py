@@ -9,15 +9,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hush import queries
+from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
 from hush.graphical import residual_loss
 from hush.graphical.factors import Factors
-from hush.graphical.loss import AbsoluteLoss, CustomLoss, HuberLoss, MarginalLoss, SquaredLoss, SumLoss, loss_of
+from hush.graphical.likelihood import AbsoluteLoss, CustomLoss, HuberLoss, MarginalLoss, SquaredLoss, SumLoss, loss_of
 from hush.graphical.measurement import Measurement
 from hush.linops import Dense, LinearOperator, Prefix
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})
 CLIQUES = [order for k in range(4) for order in itertools.permutations(DOMAIN, k)]
@@ -41,7 +40,7 @@ def measured(clique: tuple[str, ...], kind: str, seed: int, stddev: float, noise
     )
 
 
-def written_out(clique: tuple[str, ...], query: Any) -> Array:
+def written_out(clique: tuple[str, ...], query: Any) -> Floats:
     """The matrix of a query on the flat table over a clique in its own order."""
     if isinstance(query, LinearOperator):
         return query.dense()
@@ -67,7 +66,7 @@ SEEDS = st.integers(0, 999)
 
 
 def plain_loss(
-    listed: list[Measurement], factors: Factors, flat: Array, cost: Callable[[Array, float], float]
+    listed: list[Measurement], factors: Factors, flat: Floats, cost: Callable[[Floats, float], float]
 ) -> float:
     """The loss by its formula: each table in the measurement's own order, the query written out."""
     total = 0.0
@@ -79,24 +78,24 @@ def plain_loss(
     return total
 
 
-def squared(t: Array, s: float) -> float:
+def squared(t: Floats, s: float) -> float:
     return float(t @ t) / (2 * s**2)
 
 
-def paper(t: Array, s: float) -> float:
+def paper(t: Floats, s: float) -> float:
     return float(t @ t) / s
 
 
-def absolute(t: Array, s: float) -> float:
+def absolute(t: Floats, s: float) -> float:
     return math.sqrt(2) / s * float(np.abs(t).sum())
 
 
-def huber(t: Array, s: float, width: float = 0.7) -> float:
+def huber(t: Floats, s: float, width: float = 0.7) -> float:
     w = width * s
     return math.sqrt(2) / s * float(np.where(np.abs(t) <= w, t**2 / (2 * w), np.abs(t) - w / 2).sum())
 
 
-def evaluated(loss: MarginalLoss, flat: Array) -> tuple[float, Array]:
+def evaluated(loss: MarginalLoss, flat: Floats) -> tuple[float, Floats]:
     gradient = np.full(loss.factors.size, np.nan)
     return loss.value_and_gradient(flat, gradient), gradient
 
@@ -106,7 +105,7 @@ def everything(listed: list[Measurement]) -> Factors:
     return Factors(DOMAIN, [(), *(one.clique for one in listed), *(one.on(DOMAIN).clique for one in listed)])
 
 
-def smooth_losses(listed: list[Measurement]) -> list[tuple[MarginalLoss, Callable[[Array, float], float]]]:
+def smooth_losses(listed: list[Measurement]) -> list[tuple[MarginalLoss, Callable[[Floats, float], float]]]:
     factors = everything(listed)
     return [
         (SquaredLoss(DOMAIN, listed, factors=factors), squared),
@@ -115,7 +114,7 @@ def smooth_losses(listed: list[Measurement]) -> list[tuple[MarginalLoss, Callabl
     ]
 
 
-def losses(listed: list[Measurement]) -> list[tuple[MarginalLoss, Callable[[Array, float], float]]]:
+def losses(listed: list[Measurement]) -> list[tuple[MarginalLoss, Callable[[Floats, float], float]]]:
     return [*smooth_losses(listed), (AbsoluteLoss(DOMAIN, listed, factors=everything(listed)), absolute)]
 
 
@@ -292,7 +291,7 @@ def test_sums_of_smooth_losses() -> None:
 def test_any_function_of_the_measured_tables() -> None:
     listed = [measured(("b", "a"), "table", 1, 1.0), measured(("a", "b"), "table", 2, 2.0)]
 
-    def likelihood(tables: list[Array]) -> tuple[float, list[Array]]:
+    def likelihood(tables: list[Floats]) -> tuple[float, list[Floats]]:
         gaps = [table - one.values for table, one in zip(tables, listed, strict=True)]
         weights = [one.stddev**-2 for one in listed]
         value = sum(w * float((gap**2).sum()) / 2 for w, gap in zip(weights, gaps, strict=True))

@@ -14,13 +14,12 @@ import pytest
 from hush.constraints import Constraint
 from hush.domain import Domain
 from hush.errors import DomainError
-from hush.graphical import model as module
-from hush.graphical.belief import Belief
+from hush.graphical import graphical_model as module
+from hush.graphical.belief_propagation import Belief, in_tree_order
 from hush.graphical.factors import Factors
 from hush.graphical.fitting import fit_model
+from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.model import GraphicalModel, fixed_tables
-from hush.graphical.program import in_tree_order
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hush.graphical import natural_descent as module
-from hush.graphical._history import step_direction
+from hush.graphical._kernels import step_direction
 from hush.graphical.mirror_descent import mirror_descent
 from hush.graphical.natural_descent import REVIVALS, natural_descent
 

@@ -5,7 +5,7 @@ import pytest
 
 from hush.graphical.measurement import Measurement
 from hush.graphical.problem import Problem
-from hush.testing.dense_model import DenseModel
+from hush.testing.dense_twins import DenseModel
 
 LOSSES = ["gaussian", "paper"]
 

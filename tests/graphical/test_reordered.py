@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hush.graphical.reordered import Reordered
+from hush.graphical.measurement import Reordered
 from hush.linops import Dense, Permuted
 from hush.testing.operators import check_operator
 

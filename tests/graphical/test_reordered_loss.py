@@ -3,9 +3,9 @@ import pytest
 
 from hush.domain import Domain
 from hush.graphical.factors import Factors
-from hush.graphical.loss import AbsoluteLoss, CustomLoss, SquaredLoss
+from hush.graphical.likelihood import AbsoluteLoss, CustomLoss, SquaredLoss
+from hush.graphical.marginal_loss import ReorderedLoss
 from hush.graphical.measurement import Measurement
-from hush.graphical.reordered_loss import ReorderedLoss
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 OTHER = Domain({"c": 4, "a": 2, "b": 3})

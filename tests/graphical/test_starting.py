@@ -5,8 +5,8 @@ from hush import queries
 from hush.domain import Domain
 from hush.graphical.factors import Factors
 from hush.graphical.measurement import Measurement
-from hush.graphical.starting import LEAST, independent_start, warm_start
-from hush.testing.dense_model import DenseModel
+from hush.graphical.natural_descent import LEAST, independent_start, warm_start
+from hush.testing.dense_twins import DenseModel
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 

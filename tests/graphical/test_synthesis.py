@@ -12,14 +12,13 @@ from scipy import stats
 from hush.domain import Domain
 from hush.errors import DataError, SchemaError, SizeError, WorkloadError
 from hush.graphical import synthesis
-from hush.graphical._synthesis import DONE, group_rows, round_cells, sample_cells
-from hush.graphical.belief import Belief
+from hush.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
+from hush.graphical.belief_propagation import Belief, in_tree_order
 from hush.graphical.factors import Factors
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.program import in_tree_order
 from hush.graphical.synthesis import METHODS, decoded, draw_rows, row_chunks
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
-from hush.schema.numbers import bin_of
+from hush.schema.column_kinds import bin_of
 
 DOMAIN = Domain({"a": 3, "b": 4, "one": 1, "c": 2, "d": 5, "e": 3, "alone": 6})
 CLIQUES = {

@@ -1,5 +1,4 @@
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -7,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush import queries
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError, WorkloadError
 from hush.graphical.measurement import Measurement
@@ -14,15 +14,13 @@ from hush.graphical.total import estimate_total
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix
-from hush.testing.dense import DenseEstimates
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from hush.testing.dense_twins import DenseEstimates
 
 DOMAIN = Domain({"a": 2, "one": 1, "b": 3, "c": 4})
 CLIQUES = [order for k in range(4) for order in itertools.permutations(DOMAIN, k)]
 
 
-def matrix(clique: Clique) -> Array:
+def matrix(clique: Clique) -> Floats:
     """The marginal over a clique, in its order, as a matrix over the cells of the domain."""
     codes = np.unravel_index(np.arange(DOMAIN.size()), DOMAIN.shape)
     places = np.zeros(DOMAIN.size(), dtype=np.int64)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hush import queries
 from hush.domain import Domain
 from hush.errors import SizeError, WorkloadError
-from hush.inference import covariance as covariance_module
-from hush.inference.covariance import (
+from hush.inference import residual_estimates as covariance_module
+from hush.inference.residual_estimates import (
     MarginalCovariance,
     covariance_matrix,
     covariance_of,
@@ -18,9 +18,9 @@ from hush.inference.covariance import (
     variance_of_product,
 )
 from hush.linops import Dense
-from hush.strategies.residual import ResidualStrategy
-from hush.strategies.select import select_residual
-from hush.testing.dense_residual import DenseResidual, powerset
+from hush.strategies.residual_strategy import ResidualStrategy
+from hush.strategies.select_residual import select_residual
+from hush.testing.dense_twins import DenseResidual, powerset
 from hush.workloads import Workload
 
 DOMAIN = Domain({"age": 4, "sex": 2, "race": 3, "work": 4})

@@ -4,7 +4,6 @@ Rates are compared with the nominal one at odds of 1e-6; a bound that fails twic
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import binom
 
+from hush.arrays import Floats
 from hush.inference import l1_bounds
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 TRIALS = 4000
 FAILURE = 0.05
@@ -26,7 +24,7 @@ def random(seed: int = 0) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def correlated(kind: str, n: int) -> Array:
+def correlated(kind: str, n: int) -> Floats:
     """The root of a covariance whose cells all have variance 4."""
     if kind == "white":
         return 2.0 * np.eye(n)
@@ -36,7 +34,7 @@ def correlated(kind: str, n: int) -> Array:
     return 2.0 * contrasts / math.sqrt(contrasts[0, 0])
 
 
-def eigenvalue(root: Array) -> float:
+def eigenvalue(root: Floats) -> float:
     return float(np.linalg.eigvalsh(root @ root.T).max())
 
 
@@ -87,7 +85,7 @@ def test_top_noise_is_near_what_the_largest_are() -> None:
     assert (top > one_set).mean() > 0.99
 
 
-def sparse(n: int, filled: int, records: int) -> Array:
+def sparse(n: int, filled: int, records: int) -> Floats:
     true = np.zeros(n)
     true[:filled] = random(1).multinomial(records, np.full(filled, 1 / filled))
     return true
@@ -210,14 +208,14 @@ SIGMAS = [*np.arange(0.05, 1.2, 0.03), *np.arange(1.2, 5.0, 0.4)]  # variance pa
 FAILURES = (0.5, 0.2, 0.1, 0.05, 0.0475, 0.025, 0.01, 1e-3)
 
 
-def discrete(sigma: float) -> tuple[Array, Array]:
+def discrete(sigma: float) -> tuple[Floats, Floats]:
     """Whole numbers and their chances under discrete Gaussian noise."""
     values = np.arange(-64, 65)
     chances = np.exp(-(values**2) / (2 * sigma**2))
     return values, chances / chances.sum()
 
 
-def beyond(chances: Array, bound: float) -> float:
+def beyond(chances: Floats, bound: float) -> float:
     """The chance that a number, 0 or more with these chances, is above a bound."""
     return float(chances[math.floor(bound + 1e-9) + 1 :].sum())
 

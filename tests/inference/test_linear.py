@@ -8,20 +8,15 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DataError, WorkloadError
-from hush.inference.covariance import covariance_matrix, variance_of, variance_of_product
-from hush.inference.global_estimates import GlobalEstimates
-from hush.inference.linear_answers import LinearAnswers
-from hush.inference.local_estimates import LocalEstimates
-from hush.inference.marginal_answers import combine_marginals
-from hush.inference.residual_estimates import ResidualEstimates
+from hush.inference.linear_estimates import GlobalEstimates, LinearAnswers, LocalEstimates
+from hush.inference.marginal_combination import combine_marginals
+from hush.inference.residual_estimates import ResidualEstimates, covariance_matrix, variance_of, variance_of_product
 from hush.linops import Dense, Identity, Prefix
-from hush.strategies.draft import Recovery
-from hush.strategies.factor import IdentityFactor, MatrixFactor
-from hush.strategies.levels_factor import LevelsFactor
-from hush.strategies.linear import LinearStrategy
+from hush.strategies.axis_strategy import IdentityFactor, LevelsFactor, MatrixFactor
+from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.part import Part
-from hush.testing.dense import DenseEstimates
+from hush.strategies.product_strategy import Part, Recovery
+from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import Term, Workload
 
 RANDOM = np.random.Generator(np.random.PCG64(11))
@@ -203,7 +198,7 @@ def test_noise_is_the_least_within_the_cost(noise: NoiseKind) -> None:
 @pytest.mark.parametrize("small", [True, False], ids=["matrix", "iterative"])
 def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool, monkeypatch) -> None:
     if not small:
-        monkeypatch.setattr("hush.strategies.joint.LARGEST_MATRIX", 1)
+        monkeypatch.setattr("hush.strategies.linear_strategy.LARGEST_MATRIX", 1)
     levels = part((("a",), ("b",)), (LevelsFactor(3, levels=5, total=2), IdentityFactor(2)), Fraction(1, 4))
     ages = part((("c",),), (MatrixFactor(MATRIX, 4),), Fraction(1, 2))
     both = part((("b",), ("c",)), (IdentityFactor(2), MatrixFactor(MATRIX, 4)), Fraction(1, 8))

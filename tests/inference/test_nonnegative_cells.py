@@ -11,20 +11,15 @@ from scipy.optimize import nnls
 
 from hush.domain import Domain
 from hush.errors import ConvergenceError, SizeError, WorkloadError
-from hush.inference.global_estimates import GlobalEstimates
-from hush.inference.linear_answers import LinearAnswers
-from hush.inference.local_estimates import LocalEstimates
-from hush.inference.marginal_answers import combine_marginals
-from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells
-from hush.inference.nonnegative_squares import nonnegative_squares
+from hush.inference.linear_estimates import GlobalEstimates, LinearAnswers, LocalEstimates
+from hush.inference.marginal_combination import combine_marginals
+from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells, nonnegative_squares
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.linops import AllRange, Dense, Equivalent, Identity, Prefix, Total
-from hush.strategies.draft import Recovery
-from hush.strategies.factor import IdentityFactor, MatrixFactor
-from hush.strategies.levels_factor import LevelsFactor
-from hush.strategies.linear import LinearStrategy
+from hush.strategies.axis_strategy import IdentityFactor, LevelsFactor, MatrixFactor
+from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.part import Part
+from hush.strategies.product_strategy import Part, Recovery
 from hush.workloads import Term, Workload
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 4})

@@ -8,21 +8,18 @@ from hypothesis import strategies as st
 from hush import queries
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError, WorkloadError
-from hush.inference import answers as answers_module
-from hush.inference import residual as residual_module
-from hush.inference.answers import ResidualAnswers
-from hush.inference.residual import Reconstruction
-from hush.inference.transform import collapse, expand
+from hush.inference import residual_reconstruction as answers_module
+from hush.inference import residual_reconstruction as residual_module
+from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers, collapse, expand
 from hush.linops import Identity, Prefix
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.gate import Gate
-from hush.strategies.residual import ResidualStrategy
-from hush.strategies.residual_query import requests, residual_query
-from hush.strategies.select import select_residual
+from hush.strategies.residual_strategy import ResidualStrategy, requests, residual_query
+from hush.strategies.select_residual import select_residual
 from hush.testing import TinyTable
-from hush.testing.dense_residual import DenseResidual, powerset
+from hush.testing.dense_twins import DenseResidual, powerset
 from hush.workloads import Workload
 
 DOMAIN = Domain({"age": 5, "sex": 2, "race": 3, "work": 5})

@@ -3,9 +3,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from hush.arrays import Floats
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Product, Scaled, Sum, Total
-from hush.linops.operator import Array, check_fits
+from hush.linops.operator import check_fits
 
 
 class Wide(LinearOperator):
@@ -15,7 +16,7 @@ class Wide(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return 1 << 20, 40
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return np.repeat(np.arange(40.0) @ x, 1 << 20).reshape(-1, 1 << 20).T
 
     def transpose(self) -> LinearOperator:

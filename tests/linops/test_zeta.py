@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hush.errors import WorkloadError
-from hush.linops.zeta import subset_differences, subset_sums, superset_differences, superset_sums
+from hush.linops.marginal_gram import subset_differences, subset_sums, superset_differences, superset_sums
 
 tables = st.integers(0, 5).flatmap(lambda d: arrays(np.float64, 1 << d, elements=st.integers(-9, 9)))
 

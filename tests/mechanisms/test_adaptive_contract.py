@@ -15,7 +15,7 @@ from hush.mechanisms import AIM, MST, MWEM, Independent
 from hush.mechanisms.adaptive import AdaptiveMechanism
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
-from hush.release.measured import MeasuredRelease
+from hush.release.measured_release import MeasuredRelease
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_replay, neighbours_of
 

@@ -18,8 +18,8 @@ import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
 from hush.errors import BudgetError, DataError, DomainError, HushError, SizeError, WorkloadError
+from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.model import GraphicalModel
 from hush.mechanisms import AIM
 from hush.mechanisms.aim import AIMRun
 from hush.mechanisms.candidates import Candidates
@@ -29,7 +29,7 @@ from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import SelectionEvent
 from hush.privacy.gate import Gate, watch
 from hush.privacy.selection import ExponentialMechanism
-from hush.release.measured import MeasuredRelease
+from hush.release.measured_release import MeasuredRelease
 from hush.schema import Schema, Unit
 from hush.solution import Solution
 from hush.testing import TinyTable, check_replay

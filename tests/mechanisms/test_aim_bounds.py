@@ -8,22 +8,21 @@ runs are found with a chance of 95 % at least, see `test_bounds_that_failed_thre
 
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from hush import Budget, Domain, Workload
+from hush.arrays import Floats
 from hush.mechanisms import AIM, MST
 from hush.privacy.entropy import NotPrivateEntropy
-from hush.release.bound_table import BoundTable
-from hush.release.measured import MeasuredRelease
+from hush.release.error_bounds import BoundTable
+from hush.release.measured_release import MeasuredRelease
 from hush.testing import TinyTable
 
 pytestmark = pytest.mark.slow
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 LEVEL = 0.95
 RUNS, ROWS = 55, 300
 CASES = [  # sizes, whether each column follows the one before, rho
@@ -94,13 +93,13 @@ def most(runs: int, chance: float) -> int:
     return int(binom.isf(1e-3, runs, chance))
 
 
-def check_bounds(ratios: Array, cut: float) -> None:
+def check_bounds(ratios: Floats, cut: float) -> None:
     """Error / bound of every run: above 1 as rarely as said, and too often for a bound cut to a part of itself."""
     assert (ratios > 1).sum() <= most(len(ratios), 1 - LEVEL)
     assert (ratios > cut).sum() > most(len(ratios), 1 - LEVEL)
 
 
-def check_intervals(inside: Array) -> None:
+def check_intervals(inside: Floats) -> None:
     """Of 95 % and of 50 %; tables that noise has led astray are measured again, so that some more are inside."""
     for held, level in zip(inside.T, (LEVEL, 0.5), strict=True):
         assert (~held).sum() <= most(len(held), 1 - level)

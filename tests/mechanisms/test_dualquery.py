@@ -12,13 +12,10 @@ from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import dualquery
-from hush.mechanisms.cell_scorer import CellScorer
-from hush.mechanisms.draw_likelihood import DrawLikelihood
 from hush.mechanisms.dualquery import DualQuery, DualQueryRelease
-from hush.mechanisms.query_game import QueryGame, best_row
+from hush.mechanisms.query_game import CellScorer, Draw, DrawLikelihood, QueryGame, best_row, join_draws, split_draws
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.release.draws import Draw, join_draws, split_draws
 from hush.release.rounds import Round
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_replay, check_selection_privacy, neighbours_of, selection_law

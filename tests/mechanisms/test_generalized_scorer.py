@@ -8,8 +8,7 @@ import pytest
 
 from hush import Domain, Neighbours
 from hush.errors import BudgetError
-from hush.mechanisms.generalized_scorer import GeneralizedScorer, check_epsilon
-from hush.mechanisms.misfit_scorer import MisfitScorer, on_grid
+from hush.mechanisms.misfit_selection import GeneralizedScorer, MisfitScorer, check_epsilon, on_grid
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.testing import TinyTable, neighbours_of
 from hush.testing.divergence import check_selection_privacy

@@ -10,11 +10,10 @@ from scipy.stats import binom
 from hush import Domain, Workload
 from hush.graphical.fitting import fit_model
 from hush.graphical.measurement import Measurement
-from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.last_scores import LastScores, exponential_slack, generalized_slack
-from hush.merging import Merging
+from hush.mechanisms.candidates import Candidates, LastScores, exponential_slack, generalized_slack
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores
+from hush.rare_levels import Merging
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 POOL = Candidates.of(Workload.kway(DOMAIN, 2))

@@ -18,8 +18,8 @@ from hush.mechanisms import HDMM, Direct, Matrix, Residual
 from hush.mechanisms.linear import LinearPlan, LinearRelease
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent
+from hush.privacy.gate import Counts
 from hush.privacy.noise import DiscreteGaussian
-from hush.privacy.query import Counts
 from hush.release.answers import Answers
 from hush.schema import Unit
 from hush.testing import TinyTable, check_replay, neighbours_of

@@ -10,12 +10,12 @@ import hush
 from hush import Budget, Domain, Workload
 from hush.errors import ArchiveError, SizeError, WorkloadError
 from hush.mechanisms import MST
-from hush.mechanisms.misfit_scorer import MisfitScorer, on_grid
+from hush.mechanisms.misfit_selection import MisfitScorer, on_grid
 from hush.mechanisms.mst import MSTRelease
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
-from hush.privacy.neighbours import Neighbours
 from hush.privacy.selection import ExponentialMechanism
+from hush.privacy.sensitivity import Neighbours
 from hush.testing import TinyTable, neighbours_of
 from hush.testing.divergence import check_selection_privacy
 

@@ -10,11 +10,11 @@ from scipy.special import ndtri
 import hush
 from hush import Budget, Domain, Workload, queries
 from hush.errors import QueryError, SizeError, WorkloadError
-from hush.inference.linear_answers import LinearAnswers
+from hush.inference.linear_estimates import LinearAnswers
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.linear import LinearPlan, LinearRelease
 from hush.privacy.entropy import NotPrivateEntropy
-from hush.strategies.draft import Recovery
+from hush.strategies.product_strategy import Recovery
 from hush.testing import TinyTable
 from hush.workloads import Term
 

@@ -11,9 +11,14 @@ from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
 from hush.errors import BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import privbayes
-from hush.mechanisms.dependence_scorer import LARGEST_SCORE, DependenceScorer
-from hush.mechanisms.parent_sets import maximal_sets, useful_cells
-from hush.mechanisms.privbayes import PrivBayes, PrivBayesRelease
+from hush.mechanisms.privbayes import (
+    LARGEST_SCORE,
+    DependenceScorer,
+    PrivBayes,
+    PrivBayesRelease,
+    maximal_sets,
+    useful_cells,
+)
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.schema import Schema, Unit

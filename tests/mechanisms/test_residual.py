@@ -14,7 +14,7 @@ from hush.mechanisms import Residual
 from hush.mechanisms.residual import ResidualPlan, ResidualRelease
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent
-from hush.privacy.query import Counts
+from hush.privacy.gate import Counts
 from hush.schema import Unit
 from hush.testing import TinyTable, check_replay, neighbours_of
 

@@ -14,11 +14,11 @@ from hush.constraints import Constraint
 from hush.errors import BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
 from hush.mechanisms import AIM, MST, MWEM, DualQuery, Independent, PrivBayes
 from hush.mechanisms.adaptive import AdaptivePlan
-from hush.mechanisms.misfit_scorer import MisfitScorer
+from hush.mechanisms.misfit_selection import MisfitScorer
 from hush.privacy.account import used_up
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import GaussianEvent, price
-from hush.release.measured import MeasuredRelease
+from hush.release.measured_release import MeasuredRelease
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable
 

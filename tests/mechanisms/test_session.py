@@ -9,12 +9,12 @@ import pytest
 from hush import Budget, Domain, Neighbours
 from hush.constraints import Constraint
 from hush.errors import BudgetError
-from hush.mechanisms.misfit_scorer import MisfitScorer, on_grid
+from hush.mechanisms.misfit_selection import MisfitScorer, on_grid
 from hush.mechanisms.session import Session
-from hush.merging import Merging
 from hush.privacy.account import Allowance
 from hush.privacy.events import GaussianEvent, SelectionEvent
 from hush.privacy.gate import Gate, watch
+from hush.rare_levels import Merging
 from hush.release.rounds import Round
 from hush.testing import TinyTable
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 import hush
-from hush.mechanisms.registry import MECHANISMS
-from hush.mechanisms.taxonomy import TAXONOMY
+from hush.mechanisms.registry import MECHANISMS, TAXONOMY
 
 # [AIM, Table 1]: workload, data, budget, efficiency
 PUBLISHED = {

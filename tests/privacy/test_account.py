@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from hush.errors import BudgetError
 from hush.privacy.account import Allowance
-from hush.privacy.budget import Budget
-from hush.privacy.cost import Cost
+from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import (
     ComposedEvent,
     Event,

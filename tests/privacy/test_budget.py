@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from hush.errors import BudgetError
 from hush.privacy.account import Allowance
-from hush.privacy.budget import Budget
-from hush.privacy.cost import Cost
+from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import GaussianEvent, LaplaceEvent
 
 amounts = st.floats(1e-12, 1e6)

@@ -6,7 +6,7 @@ import pytest
 
 from hush.privacy._kernels import DONE, run_trials
 from hush.privacy.entropy import NotPrivateEntropy
-from hush.privacy.envelope import Envelope, envelope, numpy_trials
+from hush.privacy.exact_sampling import Envelope, envelope, numpy_trials
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.testing import check_law
 from hush.testing.laws import LawError

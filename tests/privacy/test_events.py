@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.errors import BudgetError
-from hush.privacy.cost import Cost
+from hush.privacy.budget import Cost
 from hush.privacy.events import (
     ComposedEvent,
     Event,

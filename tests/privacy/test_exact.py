@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hush.privacy.entropy import NotPrivateEntropy
-from hush.privacy.exact import below_exp, exp_bounds
+from hush.privacy.exact_sampling import below_exp, exp_bounds
 
 
 @given(

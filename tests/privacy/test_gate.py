@@ -11,15 +11,13 @@ from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import GaussianEvent, SelectionEvent
-from hush.privacy.gate import Gate, Request, watch
-from hush.privacy.neighbours import Neighbours
+from hush.privacy.gate import Counts, Gate, MarginalQuery, Request, watch
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from hush.privacy.query import Counts, MarginalQuery
 from hush.privacy.selection import ExponentialMechanism, Scores, TopK
-from hush.privacy.sensitivity import ONE_CELL, RowNorms
-from hush.schema.unit import Unit
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms
 from hush.testing import TinyTable, check_law
 from hush.testing.replay import Recorder
+from hush.unit import Unit
 
 DOMAIN = Domain({"a": 2, "b": 3})
 ROWS = [(0, 0), (1, 2), (1, 1), (0, 2)]

@@ -19,9 +19,7 @@ from hypothesis import strategies as st
 from hush.errors import BudgetError, LedgerError
 from hush.privacy import ledger_file
 from hush.privacy.account import Allowance
-from hush.privacy.budget import Budget
-from hush.privacy.chain import Chain, cap_fields, printable
-from hush.privacy.cost import Cost
+from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import (
     ComposedEvent,
     Event,
@@ -32,6 +30,7 @@ from hush.privacy.events import (
     compose,
 )
 from hush.privacy.ledger import Ledger
+from hush.privacy.ledger_chain import Chain, cap_fields, printable
 
 SELECT = SelectionEvent(Fraction(1))  # rho 1/8, epsilon 1
 GAUSS = GaussianEvent(Fraction(2), Fraction(1), True)  # rho 1/4

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from hush.errors import BudgetError
 from hush.privacy.entropy import NotPrivateEntropy, SystemEntropy
-from hush.privacy.neighbours import Neighbours
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, Sensitivity, sensitivity
 from hush.testing import check_law
 from hush.testing.laws import LawError
 

@@ -6,8 +6,7 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import BudgetError
-from hush.privacy.neighbours import Neighbours
-from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, Sensitivity, sensitivity
 from hush.testing import TinyTable, neighbours_of
 
 DOMAIN = Domain({"a": 2, "b": 3})

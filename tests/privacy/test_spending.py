@@ -5,7 +5,7 @@ import pytest
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.errors import BudgetError, LedgerError
-from hush.privacy.spending import open_ledger, terms_of
+from hush.privacy.ledger import open_ledger, terms_of
 from hush.schema import Unit
 from hush.testing import TinyTable
 

@@ -9,20 +9,17 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, QueryError
 from hush.graphical.measurement import Measurement
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference import l1_bounds
-from hush.merging import Merging
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.release.bound_table import BoundTable, ErrorBound
-from hush.release.error_bounds import ErrorBounds
-from hush.release.rounds import Round, Scored, measured_in
-from hush.release.taken import Taken
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from hush.rare_levels import Merging
+from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
+from hush.release.rounds import Round, Scored, Taken, measured_in
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 CLIQUES = [clique for k in (1, 2, 3) for clique in itertools.combinations(DOMAIN, k)]
@@ -31,13 +28,13 @@ WEIGHTS = np.array([10.0 * len(clique) for clique in CLIQUES])
 STDDEV = 3.0
 
 
-def summed(table: Array, clique: Clique) -> Array:
+def summed(table: Floats, clique: Clique) -> Floats:
     names = DOMAIN.clique(clique)
     made = table.sum(axis=tuple(i for i, name in enumerate(DOMAIN) if name not in names), dtype=np.float64)
     return np.asarray(made.transpose([names.index(name) for name in clique]))
 
 
-def uniform(clique: Clique) -> Array:
+def uniform(clique: Clique) -> Floats:
     """The model before and after: of the right total, and far off."""
     return np.full(DOMAIN.sizes(clique), 500.0 / DOMAIN.size(clique))
 
@@ -148,7 +145,7 @@ def test_supported_bounds_hold() -> None:
     assert failed.max() <= binom.isf(1e-6, 400, 0.1)
 
 
-def adaptive(random: np.random.Generator, tables: int, n: int) -> tuple[Array, Array]:
+def adaptive(random: np.random.Generator, tables: int, n: int) -> tuple[Floats, Floats]:
     """Errors and standard deviations of tables that were measured where, and as well as, earlier noise suggested.
 
     Choices go by how far the tables are off, and noise is halved where the last table taught little.
@@ -243,7 +240,7 @@ def test_many_tables_of_a_model_are_asked_at_once(monkeypatch: pytest.MonkeyPatc
     asked = []
 
     class Model:
-        def many(self, cliques: Any) -> dict[Clique, Array]:
+        def many(self, cliques: Any) -> dict[Clique, Floats]:
             asked.append(list(cliques))
             return {clique: uniform(clique) for clique in asked[-1]}
 

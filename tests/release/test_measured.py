@@ -11,10 +11,9 @@ from hush.errors import DomainError
 from hush.mechanisms import MST, MWEM
 from hush.mechanisms.aim import AIM, AIMRelease
 from hush.privacy.events import GaussianEvent, SelectionEvent, compose
-from hush.release.measured import MeasuredRelease
-from hush.release.rounds import Round
+from hush.release.measured_release import MeasuredRelease
+from hush.release.rounds import Round, Taken
 from hush.release.statement import Statement
-from hush.release.taken import Taken
 from hush.schema import ROW, Schema, Unit
 from hush.testing import TinyTable
 

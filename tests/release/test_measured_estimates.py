@@ -3,7 +3,6 @@
 import itertools
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,16 +16,12 @@ from hush.inference.estimates import Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix, Total
 from hush.release.answers import Answers
 from hush.release.error_bounds import ErrorBounds
-from hush.release.evaluation import Bounded
-from hush.release.measured_answers import marginal_answers, measured_term_answers
 from hush.release.measured_estimates import MeasuredEstimates
-from hush.release.rounds import Round, Scored
-from hush.release.sql import answer_sql
-from hush.release.taken import Taken
+from hush.release.measured_release import marginal_answers, measured_term_answers
+from hush.release.rounds import Round, Scored, Taken
+from hush.release.sql_answers import Bounded, answer_sql
 from hush.schema import Categorical, Integer, Schema
 from hush.workloads import Term
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 SCHEMA = Schema(
     [

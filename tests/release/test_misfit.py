@@ -7,7 +7,7 @@ import pytest
 
 import hush
 from hush import Domain, Measurement
-from hush.release.misfit import Misfit
+from hush.release.model_estimates import Misfit
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 TRUTH = np.random.Generator(np.random.PCG64(5)).integers(0, 30, size=DOMAIN.shape).astype(float)

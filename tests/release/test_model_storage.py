@@ -12,7 +12,7 @@ import hush
 from hush import Constraint, Domain, Measurement, Model, queries
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError, HushError, SizeError
-from hush.release.model_file import KIND, VERSION
+from hush.release.model_files import KIND, VERSION
 from hush.schema import Schema
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 5, "one": 1, "d": 4})
@@ -339,7 +339,7 @@ def changed_tree(model: Model, folder: Path) -> Path:
 def test_a_model_that_does_not_fit_is_refused_with_the_memory_it_takes(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hush.release.model_storage.available_memory", lambda: 100)
+    monkeypatch.setattr("hush.release.model_files.available_memory", lambda: 100)
     with pytest.raises(SizeError, match=r"takes \d+ B, 100 B are free"):
         hush.load(file)
 

@@ -12,9 +12,9 @@ import pytest
 from hush.domain import Domain
 from hush.errors import DomainError
 from hush.release.answers import Answers
-from hush.release.sql import answer_sql
+from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Integer, Numeric, Schema
-from hush.testing.dense import DenseEstimates
+from hush.testing.dense_twins import DenseEstimates
 
 SCHEMA = Schema(
     [

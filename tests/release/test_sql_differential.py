@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from hush.errors import HushError
 from hush.release.answers import Answers
-from hush.release.sql import answer_sql
+from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.schema.schema import decode_column
-from hush.testing.dense import DenseEstimates
+from hush.testing.dense_twins import DenseEstimates
 
 ROWS = 60
 SCHEMA = Schema(

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hush.release.sql import answer_sql
+from hush.release.sql_answers import answer_sql
 from hush.schema import Schema
-from hush.testing.dense import DenseEstimates
+from hush.testing.dense_twins import DenseEstimates
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE, flags=re.DOTALL)

@@ -25,10 +25,9 @@ from hush.linops import (
     WidthRange,
 )
 from hush.release import release as module
-from hush.release.row_labels import row_labels
+from hush.release.term_answers import row_labels
 from hush.schema import Boolean, Categorical, Integer
-from hush.testing.dense import DenseEstimates
-from hush.testing.dense_residual import DenseResidual
+from hush.testing.dense_twins import DenseEstimates, DenseResidual
 from hush.workloads import Term
 
 SCHEMA = Schema(

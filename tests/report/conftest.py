@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hush.arrays import Floats
 from hush.datasets import people, people_schema
 from hush.domain import Clique, Domain
-from hush.inference.estimates import Array
 from hush.planning import plan
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent
-from hush.privacy.neighbours import Neighbours
+from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import ROW, Schema, Unit
@@ -51,17 +51,17 @@ class StandInEstimates:
     def covers(self, clique: Clique) -> bool:
         return len(clique) <= self.order
 
-    def for_sums(self, clique: Clique, coefficients: Array, groups: int) -> None:
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
         return None
 
-    def counts(self, clique: Clique) -> Array:
+    def counts(self, clique: Clique) -> Floats:
         names = self.domain.clique(clique)
         shape = self.domain.sizes(names)
         found = self.given.get(names)
         table = np.random.default_rng(len(names)).gamma(2.0, 50.0, shape) if found is None else np.array(found, float)
         return np.transpose(table.reshape(shape), [names.index(name) for name in clique])
 
-    def covariance(self, clique: Clique, first: Array, second: Array, groups: int) -> Array:
+    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         return np.asarray(self.variance * (first * second).sum(axis=tuple(range(groups, len(clique)))))
 
 

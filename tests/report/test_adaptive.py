@@ -9,12 +9,11 @@ import pytest
 
 import hush
 from hush.mechanisms import AIM
-from hush.release.measured import MeasuredRelease
+from hush.release.measured_release import MeasuredRelease
 from hush.report import report_html
-from hush.report.bounds import share_text
+from hush.report.adaptive_section import MOST_ROUNDS, share_text
 from hush.report.labels import error_text
 from hush.report.quality import Quality, quality
-from hush.report.rounds import MOST_ROUNDS
 from hush.report.summary import _whole
 
 SCHEMA = hush.datasets.people_schema()

@@ -8,10 +8,9 @@ import pytest
 
 from hush.release.release import Release
 from hush.report import report_html
-from hush.report.choice import rank_columns, rank_pairs
-from hush.report.examples import Example, examples
 from hush.report.labels import error_text, rounded
-from hush.report.questions import covered
+from hush.report.questions import Example, covered, examples
+from hush.report.ranking import rank_columns, rank_pairs
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Schema
 from hush.workloads import Workload
 

@@ -5,8 +5,8 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from hush.report.axis import Axis
-from hush.report.grouping import Grouping, group_levels
+from hush.report.charts import Axis
+from hush.report.level_groups import Grouping, group_levels
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric
 
 

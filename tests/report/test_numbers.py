@@ -10,16 +10,15 @@ import pytest
 from hush import queries
 from hush.datasets import people_schema
 from hush.domain import Domain
-from hush.privacy.neighbours import Neighbours
+from hush.privacy.sensitivity import Neighbours
 from hush.release.answers import two_sided_quantile
 from hush.release.release import Release
 from hush.report import report_html
-from hush.report.grouping import group_levels
 from hush.report.labels import error_text, rounded
+from hush.report.level_groups import group_levels, grouped
 from hush.report.precision import by_order, by_table, naive_stddev, overall, spread
-from hush.report.sums import grouped
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit
-from hush.testing.dense import DenseEstimates
+from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import Workload
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hush.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
-from hush.schema.columns import LARGEST_INTEGER, LARGEST_SIZE, bin_of, canonical
+from hush.schema.column_kinds import LARGEST_INTEGER, LARGEST_SIZE, bin_of, canonical
 from hush.testing.schemas import columns, days, values
 
 CODES_CHECKED = 64

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.errors import DataError, SchemaError
-from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema, profile
-from hush.schema.draft import draft_schema
-from hush.schema.guess import wider_bounds
+from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
+from hush.schema import drafting as profile
+from hush.schema.drafting import draft_schema, wider_bounds
 from hush.schema.toml_reader import read_toml
 
 CANARY = "canary-7261"

@@ -6,7 +6,8 @@ import pytest
 
 import hush
 from hush.errors import SchemaError
-from hush.schema import Boolean, Categorical, Schema, files
+from hush.schema import Boolean, Categorical, Schema
+from hush.schema import schema_files as files
 
 
 def test_each_ending_has_its_reader(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from hush.errors import SchemaError
 from hush.schema import Schema
-from hush.schema.dpsynth import read_dpsynth
-from hush.schema.mbi import read_mbi
+from hush.schema.foreign_formats import read_dpsynth, read_mbi
 from hush.schema.toml_reader import read_toml
 from hush.schema.toml_writer import name_text, value_text
 

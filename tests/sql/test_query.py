@@ -1,7 +1,7 @@
 import pytest
 
 from hush.errors import QueryError
-from hush.sql.query import parse, statements
+from hush.sql.parsing import parse, statements
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from hush.errors import WorkloadError
 from hush.linops import AllRange, Dense, Identity, Prefix, Total, WidthRange
-from hush.strategies.basis import Basis, MatrixBasis, PlainBasis
-from hush.strategies.design import design_basis
-from hush.testing.dense_residual import basis_matrix
+from hush.strategies.residual_basis import Basis, MatrixBasis, PlainBasis, design_basis
+from hush.testing.dense_twins import basis_matrix
 
 PREFIX = design_basis(Prefix(6).gram_dense()).value
 RANGES = design_basis(AllRange(6).gram_dense()).value

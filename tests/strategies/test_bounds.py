@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from hush import queries
 from hush.domain import Domain
 from hush.linops import Total
+from hush.optimizers.svd_bound import dominated_bound, lower_bound, svd_bound, svd_bound_of_rows
 from hush.queries import Block
-from hush.strategies.bounds import lower_bound
-from hush.strategies.dominated_bound import dominated_bound
 from hush.strategies.optimum import optimal_gram
-from hush.strategies.svd_bound import svd_bound, svd_bound_of_rows
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 

@@ -9,14 +9,19 @@ from hush import queries
 from hush.domain import Domain
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Identity, Prefix
-from hush.privacy.neighbours import Neighbours
-from hush.strategies import coefficients
-from hush.strategies.coefficients import largest_variances, mean_variances, privacy_coefficients
-from hush.strategies.profile import Profile, upper_right_hull
-from hush.strategies.residual import ResidualStrategy
-from hush.strategies.select import select_residual
-from hush.strategies.terms import TermTable
-from hush.testing.dense_residual import DenseResidual, basis_matrix, powerset
+from hush.privacy.sensitivity import Neighbours
+from hush.strategies import variance_forms as coefficients
+from hush.strategies.residual_strategy import ResidualStrategy
+from hush.strategies.select_residual import select_residual
+from hush.strategies.term_table import TermTable
+from hush.strategies.variance_forms import (
+    Profile,
+    largest_variances,
+    mean_variances,
+    privacy_coefficients,
+    upper_right_hull,
+)
+from hush.testing.dense_twins import DenseResidual, basis_matrix, powerset
 from hush.workloads import Term, Workload
 
 DOMAIN = Domain({"age": 5, "sex": 2, "race": 3, "work": 5})

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from hush.errors import WorkloadError
 from hush.linops import Dense, Identity, Prefix, Total, Tree
-from hush.strategies.completion import augmented, completed, missing_norms
-from hush.strategies.error import query_errors
+from hush.optimizers.eigen_design import augmented, completed, missing_norms
+from hush.optimizers.explicit_strategy import query_errors
 from hush.strategies.noise_kind import NoiseKind
 
 

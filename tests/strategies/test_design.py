@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
-from hush.strategies.basis import MatrixBasis, PlainBasis
-from hush.strategies.design import MOST_BITS, design_basis, optimal_gram
+from hush.strategies.residual_basis import MOST_BITS, MatrixBasis, PlainBasis, design_basis, optimal_gram
 
 BLOCKS = [Prefix(5), Prefix(60), AllRange(17), AllRange(60), WidthRange(30, 4), Dense(np.arange(8.0)[None])]
 

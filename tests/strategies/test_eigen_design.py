@@ -5,10 +5,10 @@ import pytest
 
 from hush.errors import WorkloadError
 from hush.linops import AllRange, Prefix, WidthRange
-from hush.strategies.eigen_design import eigen_design, principal, relative_gram, separation
-from hush.strategies.error import total_error
+from hush.optimizers.eigen_design import eigen_design, principal, relative_gram, separation
+from hush.optimizers.explicit_strategy import total_error
+from hush.optimizers.svd_bound import looseness, svd_bound, variable_agnostic_bound
 from hush.strategies.optimum import gram_factor, optimal_gram
-from hush.strategies.svd_bound import looseness, svd_bound, variable_agnostic_bound
 
 # [Li 2013], all ranges: before and after completion
 GOLDENS = {

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from hush.errors import WorkloadError
 from hush.linops import AllRange, Dense, Identity, Prefix, Total
 from hush.linops.along import along, along_all
-from hush.strategies.factor import Factor, IdentityFactor, MatrixFactor
-from hush.strategies.levels_factor import LevelsFactor
+from hush.strategies.axis_strategy import Factor, IdentityFactor, LevelsFactor, MatrixFactor
 
 RANDOM = np.random.Generator(np.random.PCG64(7))
 DEFICIENT = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]])

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from hush.strategies.basis import MatrixBasis, PlainBasis
-from hush.strategies.factor import Factor, IdentityFactor, MatrixFactor
-from hush.strategies.factor_operator import FactorOperator
-from hush.strategies.levels_factor import LevelsFactor
-from hush.strategies.tilted_basis import TiltedBasis
+from hush.strategies.axis_strategy import Factor, FactorOperator, IdentityFactor, LevelsFactor, MatrixFactor
+from hush.strategies.residual_basis import MatrixBasis, PlainBasis, TiltedBasis
 from hush.testing import check_operator
 
 FACTORS: list[Factor] = [

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hush.domain import Domain
-from hush.strategies.residual import ResidualStrategy
-from hush.strategies.select import select_residual
+from hush.strategies.residual_strategy import ResidualStrategy
+from hush.strategies.select_residual import select_residual
 from hush.workloads import Workload
 
 CPS = (100, 50, 7, 4, 2)

@@ -5,8 +5,8 @@ import pytest
 
 from hush.errors import WorkloadError
 from hush.linops import AllRange, Prefix
-from hush.strategies import hierarchy
-from hush.strategies.error import query_errors, total_error
+from hush.optimizers import explicit_strategy as hierarchy
+from hush.optimizers.explicit_strategy import query_errors, total_error
 from hush.strategies.noise_kind import NoiseKind
 
 POWERS = [2, 4, 8, 16, 32]

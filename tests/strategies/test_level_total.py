@@ -5,8 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hush.strategies.level_total import LevelTotal
-from hush.strategies.merged_levels import MergedLevels
+from hush.optimizers.strategy_pool import LevelTotal, MergedLevels
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import gram_factor, optimal_gram
 

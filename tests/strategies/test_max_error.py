@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Prefix, WidthRange
-from hush.strategies import max_error
-from hush.strategies.error import largest_error, query_errors
-from hush.strategies.max_error import least_max_error
+from hush.optimizers import max_error
+from hush.optimizers.explicit_strategy import largest_error, query_errors
+from hush.optimizers.max_error import least_max_error
 from hush.strategies.optimum import optimal_gram
 
 

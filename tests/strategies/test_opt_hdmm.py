@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hush.domain import Domain
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total
+from hush.optimizers.opt_hdmm import direct_draft, identity_draft, opt_hdmm
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.opt_hdmm import direct_draft, identity_draft, opt_hdmm
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import Term

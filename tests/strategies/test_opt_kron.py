@@ -6,11 +6,11 @@ import pytest
 
 from hush.domain import Domain
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
-from hush.strategies.draft import Draft
+from hush.optimizers.opt_kron import descend, opt_kron
+from hush.optimizers.opt_plus import opt_plus
+from hush.optimizers.strategy_pool import LEVELS, shelves_of
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.opt_kron import descend, opt_kron
-from hush.strategies.opt_plus import opt_plus
-from hush.strategies.shelf import LEVELS, shelves_of
+from hush.strategies.product_strategy import Draft
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import Term

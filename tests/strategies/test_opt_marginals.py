@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from hush.domain import Domain
 from hush.errors import SizeError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total
-from hush.strategies.draft import Draft, Recovery
-from hush.strategies.marginal_system import AllSets, MarginalSystem, SomeSets, acts, subsets
+from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, subsets
+from hush.optimizers.opt_marginals import candidates, maximal, opt_marginals
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.opt_marginals import candidates, maximal, opt_marginals
+from hush.strategies.product_strategy import Draft, Recovery
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import Term

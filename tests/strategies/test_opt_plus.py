@@ -4,11 +4,10 @@ import pytest
 from hush.domain import Domain
 from hush.errors import WorkloadError
 from hush.linops import Prefix
-from hush.strategies.grouping import MOST_PAIRED, Grouping
+from hush.optimizers.opt_kron import fit_product
+from hush.optimizers.opt_plus import MOST_PAIRED, Grouping, opt_plus
+from hush.optimizers.strategy_pool import shelves_of
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.opt_kron import fit_product
-from hush.strategies.opt_plus import opt_plus
-from hush.strategies.shelf import shelves_of
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import Term

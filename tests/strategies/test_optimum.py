@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, LinearOperator, Prefix, WidthRange
+from hush.optimizers.explicit_strategy import supports, total_error
+from hush.optimizers.svd_bound import svd_bound
 from hush.strategies import optimum
-from hush.strategies.error import supports, total_error
 from hush.strategies.optimum import dual_value, gram_factor, gram_root, harmonic_kernel, optimal_gram
-from hush.strategies.svd_bound import svd_bound
 
 # [Li 2013] on all ranges, recomputed to these digits
 RANGES = {4: 16.4409, 8: 80.4643, 16: 413.1403, 64: 11024.385, 256: 276929.4}

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from hush.errors import SizeError
 from hush.linops import AllRange, LinearOperator, Prefix, WidthRange
-from hush.strategies.p_identity import LARGEST_SIZE, loss, loss_and_gradient, optimise_theta, strategy
+from hush.optimizers.p_identity import LARGEST_SIZE, loss, loss_and_gradient, optimise_theta, strategy
 
 
 def rmse(block: LinearOperator, value: float) -> float:

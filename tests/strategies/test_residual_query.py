@@ -12,17 +12,15 @@ from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.gate import Gate
-from hush.privacy.neighbours import Neighbours
 from hush.privacy.noise import DiscreteGaussian
-from hush.privacy.sensitivity import sensitivity
-from hush.strategies.basis import MatrixBasis, PlainBasis
-from hush.strategies.product_query import ProductQuery
-from hush.strategies.residual import ResidualStrategy
-from hush.strategies.residual_query import check_measurable, exact_shares, requests, residual_query
-from hush.strategies.select import select_residual
-from hush.strategies.shares import sum_binary
+from hush.privacy.sensitivity import Neighbours, sensitivity
+from hush.strategies.noise_kind import sum_binary
+from hush.strategies.product_strategy import ProductQuery
+from hush.strategies.residual_basis import MatrixBasis, PlainBasis
+from hush.strategies.residual_strategy import ResidualStrategy, check_measurable, exact_shares, requests, residual_query
+from hush.strategies.select_residual import select_residual
 from hush.testing import TinyTable, check_replay, neighbours_of
-from hush.testing.dense_residual import DenseResidual
+from hush.testing.dense_twins import DenseResidual
 from hush.workloads import Workload
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})

@@ -13,14 +13,14 @@ from hush import queries
 from hush.domain import Domain
 from hush.errors import BudgetError, ConvergenceError, WorkloadError
 from hush.linops import Dense, Total
-from hush.privacy.neighbours import Neighbours
-from hush.strategies.basis import PlainBasis
-from hush.strategies.coefficients import mean_variances
+from hush.privacy.sensitivity import Neighbours
 from hush.strategies.losses import MaxOfSums, MaxVariance, SumOfVariances
-from hush.strategies.residual import ResidualStrategy
-from hush.strategies.select import select_for_target, select_residual
-from hush.strategies.terms import TermTable
-from hush.testing.dense_residual import powerset
+from hush.strategies.residual_basis import PlainBasis
+from hush.strategies.residual_strategy import ResidualStrategy
+from hush.strategies.select_residual import select_for_target, select_residual
+from hush.strategies.term_table import TermTable
+from hush.strategies.variance_forms import mean_variances
+from hush.testing.dense_twins import powerset
 from hush.workloads import Term, Workload
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "d": 3})

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hush.strategies.max_error import least_max_error
+from hush.optimizers.max_error import least_max_error
 from hush.strategies.optimum import optimal_gram
 
 WORKLOADS = {

@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 
 from hush.errors import WorkloadError
 from hush.linops import AllRange, Haar, Identity, Tree
-from hush.strategies.eigen_design import eigen_design
-from hush.strategies.error import total_error
-from hush.strategies.optimum import gram_factor, optimal_gram
-from hush.strategies.svd_bound import (
+from hush.optimizers.eigen_design import eigen_design
+from hush.optimizers.explicit_strategy import total_error
+from hush.optimizers.svd_bound import (
     distinct_cells,
     looseness,
     projected_svd_bound,
@@ -17,6 +16,7 @@ from hush.strategies.svd_bound import (
     svd_bound_of_rows,
     variable_agnostic_bound,
 )
+from hush.strategies.optimum import gram_factor, optimal_gram
 
 
 def matrices(rows: int, cells: int) -> st.SearchStrategy[np.ndarray]:

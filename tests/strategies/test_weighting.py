@@ -6,9 +6,9 @@ from scipy import optimize
 
 from hush.errors import WorkloadError
 from hush.linops import AllRange, Dense, Haar, Prefix
-from hush.strategies.error import total_error
+from hush.optimizers.eigen_design import design_costs, optimal_weighting, weigh_loads
+from hush.optimizers.explicit_strategy import total_error
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.weighting import design_costs, optimal_weighting, weigh_loads
 
 NOISES = list(NoiseKind)
 

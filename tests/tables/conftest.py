@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
-from hush.schema.columns import LARGEST_INTEGER, bin_of, canonical
+from hush.schema.column_kinds import LARGEST_INTEGER, bin_of, canonical
 from hush.tables import engine, frames
 from hush.tables.encoding import FALSE_TEXTS, TRUE_TEXTS
 from hush.tables.read import _frame
-from hush.tables.selection import Selection
+from hush.tables.rows_per_unit import Selection
 
 Code = int | None
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.schema import Numeric, Outside
-from hush.tables.bins import LARGEST_TREE, equal_width_scale, locate
+from hush.tables.encoding import LARGEST_TREE, equal_width_scale, locate
 
 CLAMP = Outside.CLAMP
 

@@ -10,9 +10,10 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DataError
-from hush.tables import database, read
-from hush.tables.database import grouping_sets
-from hush.tables.merging import plan_scans
+from hush.tables import read
+from hush.tables import source_tables as database
+from hush.tables.scan_plan import plan_scans
+from hush.tables.source_tables import grouping_sets
 
 DOMAIN = Domain(dict.fromkeys("abcdef", 3))
 RANDOM = np.random.default_rng(4)

@@ -12,7 +12,7 @@ import pytest
 from hush.errors import DataError, HushError
 from hush.schema import Categorical, Integer, Schema
 from hush.tables import read
-from hush.tables.files import read_header
+from hush.tables.sources import read_header
 
 SCHEMA = Schema(
     [

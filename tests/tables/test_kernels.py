@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hush.tables import _kernels
 from hush.tables.counting import Accumulator, Block, Layout, fold_cliques, split_results
-from hush.tables.merging import plan_scans
+from hush.tables.scan_plan import plan_scans
 
 WIDTHS = {7: np.uint8, 300: np.uint16, 70_000: np.uint32}
 

@@ -7,7 +7,7 @@ import pytest
 from hush.domain import Domain
 from hush.errors import SizeError
 from hush.memory import available_memory
-from hush.tables.limits import check_counts, memory_limit
+from hush.tables.table import check_counts, memory_limit
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.tables.merging import GROUPING_SETS, KERNEL, SPARE_CELLS, plan_scans
+from hush.tables.scan_plan import GROUPING_SETS, KERNEL, SPARE_CELLS, plan_scans
 
 
 def members(rows, lengths):

@@ -17,8 +17,8 @@ from hush.domain import Domain
 from hush.errors import DataError, SchemaError, SizeError
 from hush.schema import Integer, Schema, Unit
 from hush.tables import read
-from hush.tables.memory import MemoryTable
-from hush.tables.stream import StreamTable
+from hush.tables.memory_table import MemoryTable
+from hush.tables.source_tables import StreamTable
 
 DOMAIN = Domain({"a": 2, "b": 3})
 DATA = pa.table({"a": [0, 1, 1], "b": [2, 0, 2]})

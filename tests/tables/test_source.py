@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hush.errors import DataError
-from hush.tables.source import find_column
+from hush.tables.sources import find_column
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hush.arrays import Floats
 from hush.linops import Dense, LinearOperator
 from hush.linops.combination import Transposed
-from hush.linops.operator import Array
 from hush.testing import OperatorError, check_operator
 
 ENTRIES = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0], [4.0, 0.0, 1.0]])
@@ -20,7 +20,7 @@ class Plain(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return 3, 3
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return ENTRIES @ x
 
     def transpose(self) -> LinearOperator:
@@ -28,7 +28,7 @@ class Plain(LinearOperator):
 
 
 class WrongAdjoint(Plain):
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         return ENTRIES @ y
 
 
@@ -38,7 +38,7 @@ class WrongTranspose(Plain):
 
 
 class WrongNorms(Plain):
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         return super().column_norms(1)
 
 
@@ -48,12 +48,12 @@ class LowSensitivity(Plain):
 
 
 class AnyNorm(Plain):
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         return np.linalg.norm(ENTRIES, ord=p, axis=0)
 
 
 class WrongGram(Plain):
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         return ENTRIES @ ENTRIES.T
 
 
@@ -73,19 +73,19 @@ class WrongTrace(Plain):
 
 
 class WrongDense(Plain):
-    def dense(self) -> Array:
+    def dense(self) -> Floats:
         return ENTRIES.T
 
 
 class ChangesItsInput(Plain):
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         made = ENTRIES @ x
         x *= 2
         return made
 
 
 class OneColumn(Plain):
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         made: Any = ENTRIES @ x
         made[:, 1:] = made[:, :1] if x.shape[1] != 3 or not np.array_equal(x, np.eye(3)) else made[:, 1:]
         return made
@@ -98,7 +98,7 @@ class NoMinimum(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return 1, 2
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return np.array([[1.0, 1.0]]) @ x
 
     def transpose(self) -> LinearOperator:

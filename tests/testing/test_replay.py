@@ -15,12 +15,10 @@ from hush.domain import Clique, Domain
 from hush.errors import ReplayError
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
-from hush.privacy.gate import Gate, Request
-from hush.privacy.neighbours import Neighbours
+from hush.privacy.gate import Counts, Gate, MarginalQuery, Request
 from hush.privacy.noise import DiscreteGaussian
-from hush.privacy.query import Counts, MarginalQuery
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.privacy.sensitivity import ONE_CELL, RowNorms
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms
 from hush.testing import TinyTable, check_replay, neighbours_of
 from hush.testing.replay import fingerprint
 

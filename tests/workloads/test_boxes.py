@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from hush.workloads.boxes import Box, boxes
+from hush.workloads.sql_workload import Box, boxes
 
 
 def filled(box: Box) -> np.ndarray:

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 import hush
 from hush.errors import HushError, QueryError, SizeError, WorkloadError
 from hush.linops import Dense, Identity
-from hush.release.sql import answer_sql
+from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
-from hush.testing.dense import DenseEstimates
+from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import Term, Workload
-from hush.workloads import sql as module
-from hush.workloads.sql import workload_of_sql
+from hush.workloads import sql_workload as module
+from hush.workloads.sql_workload import workload_of_sql
 
 SCHEMA = Schema(
     [

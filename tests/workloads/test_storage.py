@@ -8,7 +8,7 @@ from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError
 from hush.linops import Dense, Equivalent, Identity, LevelsAndTotal, Permuted, Prefix, Scaled, Stack
 from hush.workloads import Term, census
-from hush.workloads.storage import pack_domain, pack_workload, unpack_domain, unpack_workload
+from hush.workloads.workload_files import pack_domain, pack_workload, unpack_domain, unpack_workload
 
 DOMAIN = Domain({"a": 4, "b": 3, 'ü "x"': 5})
 WORKLOADS = [

@@ -19,15 +19,14 @@ import numpy as np
 import pytest
 
 from hush.errors import DataError
-from hush.mechanisms.fixed import FixedPlan
+from hush.mechanisms.plan import FixedPlan
 from hush.privacy import account, budget, conversions, entropy, gate, noise, selection, sensitivity
 from hush.privacy.entropy import NotPrivateEntropy
-from hush.privacy.neighbours import Neighbours
-from hush.privacy.sensitivity import RowNorms, Sensitivity
+from hush.privacy.sensitivity import Neighbours, RowNorms, Sensitivity
 from hush.schema import Integer
-from hush.strategies.product_query import ProductQuery
+from hush.strategies.product_strategy import ProductQuery
 from hush.tables import encoding
-from hush.tables import selection as tables_selection
+from hush.tables import rows_per_unit as tables_selection
 
 HERE = Path(__file__).parent.parent
 Patch = pytest.MonkeyPatch

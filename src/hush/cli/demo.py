@@ -10,7 +10,7 @@ import click
 
 import hush
 from hush.cli.options import PATH, progress_bar
-from hush.cli.synth import WARNING
+from hush.cli.synth_command import WARNING
 from hush.errors import HushError
 
 if TYPE_CHECKING:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import click
 
 from hush._version import __version__
-from hush.cli.budget import budget
+from hush.cli.budget_command import budget
 from hush.cli.demo import demo
-from hush.cli.evaluate import evaluate
-from hush.cli.mechanisms import mechanisms
-from hush.cli.model import model
-from hush.cli.plan import plan
+from hush.cli.evaluate_command import evaluate
+from hush.cli.mechanisms_command import mechanisms
+from hush.cli.model_command import model
+from hush.cli.plan_command import plan
 from hush.cli.program import Program
-from hush.cli.query import query
-from hush.cli.release import release
-from hush.cli.report import report
-from hush.cli.schema import schema
-from hush.cli.synth import synth
+from hush.cli.query_command import query
+from hush.cli.release_command import release
+from hush.cli.report_command import report
+from hush.cli.schema_command import schema
+from hush.cli.synth_command import synth
 
 COMMANDS: tuple[click.Command, ...] = (
     demo,

@@ -1,8 +1,12 @@
-"""Comparison: synthetic rows beside the real ones, in the figures that people ask for."""
+"""Association: how strongly two columns of codes go together.
+
+Comparison: synthetic rows beside the real ones, in the figures that people ask for.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +15,6 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import DataError, DomainError, WorkloadError
-from hush.evaluation.association import cramers_v
 from hush.evaluation.resampling import LARGEST_FRACTION, Resampling
 from hush.evaluation.workload_error import Progress, TermErrors, paired, term_errors
 from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
@@ -20,6 +23,26 @@ from hush.release.release import Release
 from hush.schema import Schema
 from hush.tables.table import Table
 from hush.workloads import Workload
+
+
+def cramers_v(table: Any) -> float:
+    """Cramér's V of a two-way table: sqrt(chi^2 / (N min(r - 1, c - 1))), 0 for independent columns, 1 for a function.
+
+    Only the r rows and c columns that have counts are looked at; with one of either there is nothing to go together,
+    and V is 0. The plain V, without a correction for small samples: few rows in a large table raise it.
+
+    >>> cramers_v([[10, 0], [0, 10]]), cramers_v([[5, 5], [5, 5]]), cramers_v([[5, 5], [0, 0]])
+    (1.0, 0.0, 0.0)
+    """
+    counts = np.asarray(table, dtype=np.float64)
+    counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
+    least = min(counts.shape) - 1
+    if least < 1:
+        return 0.0
+    p = counts / counts.sum()
+    expected = np.outer(p.sum(axis=1), p.sum(axis=0))
+    return min(math.sqrt(float(((p - expected) ** 2 / expected).sum()) / least), 1.0)
+
 
 STAMP = "internal: computed on private data, not for release"
 ALIKE = 0.01

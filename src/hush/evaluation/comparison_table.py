@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hush.printable import printable
+from hush.errors import printable
 
 if TYPE_CHECKING:
     from hush.evaluation.comparison import Comparison

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError, shown
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 LARGEST_FRACTION = 100.0
 MOST_PENDING = 2**22  # counts that wait to be merged
 _STIRLING_FROM = 16.0  # five terms of the series are exact to a float from here on

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError, WorkloadError
 from hush.linops import Kronecker
 from hush.workloads import Term, Workload
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Tables: TypeAlias = Mapping[Clique, Any] | Callable[[Sequence[Clique]], Mapping[Clique, Any]]
 Progress: TypeAlias = Callable[[float], None]
 BATCH_CELLS = 2**22  # of the tables that are held at a time, unless one alone has more

@@ -4,18 +4,20 @@ A `Program` lists, for every node, its runs of cells and the tables that meet th
 or the message of a child; along a run it has stride 1 (the first UNIT tables) or 0. Runs are taken in chunks that fit
 the first cache: a chunk is some whole rows, or, where a row is longer than that, a tile of one row. A node of no
 columns is a sum: its message is the sum of its tables, and what comes down to it is handed on as it is.
+
+Compiled step of a quasi-Newton method in the metric of the model; `natural_descent.py` says what it computes.
+
+Compiled sums and small products of tables; `node_tables.py` and `contraction.py` say what they are for.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Integers = np.ndarray[Any, np.dtype[np.int64]]
+from hush.arrays import Floats, Integers
 
 FACTOR, FIXED, MESSAGE = 0, 1, 2
 # columns of the table of nodes
@@ -440,3 +442,57 @@ def normalise(nodes: Integers, x: Floats, weights: Floats) -> None:
                     cells[j] *= weights[tile]
                 weights[tile] = 1.0
                 tile += 1
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def add(target: Floats, factor: float, source: Floats) -> None:
+    """target += factor * source."""
+    for j in range(target.size):
+        target[j] += factor * source[j]
+
+
+@njit(nogil=True, cache=True)
+def step_direction(
+    order: Integers, steps: Floats, naturals: Floats, changes: Floats, scale: float,
+    natural: Floats, gradient: Floats, scratch: Floats, direction: Floats,
+) -> None:  # fmt: skip
+    """The two loops over pairs, newest last in `order`; the first scaling is that of the natural gradient."""
+    direction[:] = natural
+    scratch[:] = gradient
+    alphas = np.empty(order.size)
+    for i in range(order.size - 1, -1, -1):
+        k = order[i]
+        alphas[i] = dot(steps[k], scratch) / dot(steps[k], changes[k])
+        add(direction, -alphas[i], naturals[k])
+        add(scratch, -alphas[i], changes[k])
+    for j in range(direction.size):
+        direction[j] *= -scale
+    for i in range(order.size):
+        k = order[i]
+        beta = dot(changes[k], direction) / dot(steps[k], changes[k])
+        add(direction, -alphas[i] - beta, steps[k])
+
+
+@njit(nogil=True, cache=True)
+def sum_middle(x: Floats, out: Floats) -> None:
+    """out[i, j] = sum_k x[i, k, j]."""
+    for i in range(x.shape[0]):
+        row = out[i]
+        row[:] = x[i, 0]
+        for k in range(1, x.shape[1]):
+            own = x[i, k]
+            for j in range(row.size):
+                row[j] += own[j]
+
+
+@njit(nogil=True, cache=True)
+def small_products(left: Floats, right: Floats, out: Floats) -> None:
+    """out[b] = left[b] @ right[b] for many small matrices."""
+    for b in range(left.shape[0]):
+        for i in range(left.shape[1]):
+            row = out[b, i]
+            row[:] = 0.0
+            for k in range(left.shape[2]):
+                factor, own = left[b, i, k], right[b, k]
+                for j in range(row.size):
+                    row[j] += factor * own[j]

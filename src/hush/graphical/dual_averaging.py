@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.graphical.problem import STOPPED, Floats, Point, Problem
-from hush.graphical.stopping import TOLERANCE, allowance
+from hush.graphical.problem import STOPPED, TOLERANCE, Point, Problem, allowance
 from hush.solution import SOLVED, Solution
 
 ITERATIONS = 20_000

@@ -1,4 +1,18 @@
-"""Elimination orders: which tables a graphical model needs, found by greedy search with random restarts.
+"""Greedy elimination of a graph: the cheapest attribute first, by one of four costs, with or without noise.
+
+Eliminating attribute v with neighbours N(v) adds the edges that N(v) lacks. The costs of doing so are
+
+    fill           how many edges are added
+    weighted fill  sum of n_a n_b over the added edges (a, b)
+    size           cells of the new table, prod of n_i over N(v) + v
+    degree         how many neighbours there are
+
+A noisy order takes cost c with probability about c^(-1/T): it adds Gumbel noise of scale T to log c. Whoever has fill 0
+goes first, and neighbours that are left with nothing outside the new table go with it: both are free.
+
+Sets of attributes are integers, bit i for attribute i; cells are exact integers at any magnitude.
+
+Elimination orders: which tables a graphical model needs, found by greedy search with random restarts.
 
 Eliminating attribute v joins its remaining neighbours N(v) into a clique and leaves the table over N(v) + v. The tables
 that are inside no other are the maximal cliques of a chordal graph around the input, and the model holds
@@ -13,11 +27,154 @@ Reference: [HDMM, sec. 4.4, Remark 1] for the size of a junction tree; the searc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from hush.graphical.greedy_order import Criterion, Elimination, GreedyOrder, bits, cells_of
+Criterion: TypeAlias = Literal["fill", "weighted fill", "size", "degree"]
+Key: TypeAlias = tuple[float, float, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Elimination:
+    """Maximal cliques of a chordal graph around the input, and their cells."""
+
+    cliques: tuple[int, ...]
+    cells: int
+
+
+def bits(members: int) -> Iterator[int]:
+    """The positions of the ones, from the lowest.
+
+    >>> list(bits(0b1101))
+    [0, 2, 3]
+    """
+    while members:
+        low = members & -members
+        yield low.bit_length() - 1
+        members ^= low
+
+
+def cells_of(members: int, sizes: Sequence[int]) -> int:
+    """prod n_i over the members."""
+    return math.prod([sizes[i] for i in bits(members)])
+
+
+class GreedyOrder:
+    """Eliminations of one graph; a table inside one of `kept` costs nothing more."""
+
+    def __init__(self, adjacent: Sequence[int], sizes: Sequence[int], kept: Sequence[int] = ()) -> None:
+        self.adjacent = list(adjacent)
+        self.sizes = list(sizes)
+        self.kept = [[clique for clique in kept if clique >> v & 1] for v in range(len(sizes))]
+        self.cells = [cells_of(near | 1 << v, sizes) for v, near in enumerate(adjacent)]
+        self.groups = [(n, sum(1 << v for v, own in enumerate(sizes) if own == n)) for n in sorted(set(sizes))]
+        self.fill = self._all_fill([(1, -1)])
+        self.weighted_fill = self._all_fill(self.groups)
+
+    def run(
+        self,
+        criterion: Criterion,
+        best: Elimination | None = None,
+        *,
+        noise: Sequence[float] = (),
+        ranks: Sequence[int] = (),
+    ) -> Elimination | None:
+        """The elimination by `criterion`, or by `ranks` if given; None as soon as it is no smaller than `best`."""
+        adjacent, cells, sizes = self.adjacent.copy(), self.cells.copy(), self.sizes
+        weighted = criterion == "weighted fill"
+        fill = (self.weighted_fill if weighted else self.fill).copy()
+        groups = self.groups if weighted else [(1, -1)]
+        kept = [cliques.copy() for cliques in self.kept]
+        draws = iter(noise)
+
+        def key(v: int) -> Key:
+            if ranks:
+                return (ranks[v], 0.0, v)
+            if not fill[v]:
+                return (-math.inf, 0.0, v)
+            cost = math.log(cells[v])
+            tie = 0.0
+            if criterion != "size":
+                cost, tie = math.log(adjacent[v].bit_count() if criterion == "degree" else fill[v]), cost
+            return (cost - next(draws, 0.0), tie, v)
+
+        keys: list[Key | None] = [key(v) for v in range(len(sizes))]
+        heap = [own for own in keys if own]
+        heapify(heap)
+        cliques: list[int] = []
+        total = 0
+        while heap:
+            taken = heappop(heap)
+            v = taken[2]
+            if keys[v] is not taken:
+                continue
+            near = adjacent[v]
+            clique = near | 1 << v
+            if all(clique & ~other for other in kept[v]):
+                cliques.append(clique)
+                total += cells[v]
+                if best and total >= best.cells:
+                    return None
+                for a in bits(near):
+                    kept[a].append(clique)
+            changed = near
+            if fill[v]:
+                for a in bits(near):
+                    for b in bits(near & ~adjacent[a] & -(2 << a)):
+                        both = adjacent[a] & adjacent[b] & ~clique
+                        less = sizes[a] * sizes[b] if weighted else 1
+                        for w in bits(both):
+                            fill[w] -= less
+                        changed |= both
+            gone = 1 << v
+            for a in bits(near):
+                fresh = near & ~adjacent[a] & ~(1 << a)
+                if fresh:
+                    cells[a] *= cells_of(fresh, sizes)
+                adjacent[a] = (adjacent[a] | near) & ~(1 << a | 1 << v)
+                if not adjacent[a] & ~near:
+                    gone |= 1 << a
+            left = near & ~gone
+            removed = cells_of(gone, sizes)
+            for a in bits(left):
+                adjacent[a] &= ~gone
+                cells[a] //= removed
+            for a in bits(left):
+                fill[a] = _fill(adjacent, sizes, groups, adjacent[a], left)
+            for a in bits(gone):
+                keys[a] = None
+            for a in bits(changed & ~gone):
+                keys[a] = own = key(a)
+                heappush(heap, own)
+        return Elimination(tuple(cliques), total)
+
+    def _all_fill(self, groups: Sequence[tuple[int, int]]) -> list[int]:
+        return [_fill(self.adjacent, self.sizes, groups, near, 0) for near in self.adjacent]
+
+
+def _fill(
+    adjacent: Sequence[int], sizes: Sequence[int], groups: Sequence[tuple[int, int]], near: int, joined: int
+) -> int:
+    """Sum of w_a w_b over the pairs that `near` lacks to be a clique; `joined` is known to be one.
+
+    `groups` holds a weight and the set of those who have it, for each weight; a lone group means that all weigh 1.
+    """
+    fill = 0
+    for b in bits(near & ~joined):
+        missing = near & ~adjacent[b] & (joined | -(2 << b))
+        if groups[0][1] == -1:
+            fill += missing.bit_count()
+        elif missing.bit_count() < len(groups):
+            fill += sizes[b] * sum([sizes[c] for c in bits(missing)])
+        else:
+            fill += sizes[b] * sum([n * (missing & members).bit_count() for n, members in groups])
+    return fill
+
 
 CRITERIA: tuple[Criterion, ...] = ("weighted fill", "fill", "size", "degree")
 NOISY: tuple[Criterion, ...] = ("weighted fill", "fill")  # with noise, the other two find little that these do not

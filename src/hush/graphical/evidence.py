@@ -10,11 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from hush.graphical.measurement import Measurement, Noise
-from hush.inference.answers import ResidualAnswers
-from hush.inference.linear_answers import LinearAnswers
+from hush.inference.linear_estimates import LinearAnswers
+from hush.inference.residual_reconstruction import ResidualAnswers
 from hush.linops import Kronecker, LinearOperator
-from hush.strategies.factor import Factor, IdentityFactor
-from hush.strategies.factor_operator import FactorOperator
+from hush.strategies.axis_strategy import Factor, FactorOperator, IdentityFactor
 from hush.strategies.noise_kind import NoiseKind
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.constraints import MOST_AXES
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MOST_CELLS = 1 << 60
 
@@ -55,11 +53,11 @@ class Factors:
         """The places of a clique's table."""
         return slice(self._starts[index], self._starts[index + 1])
 
-    def table(self, flat: Array, index: int) -> Array:  # flat: (size,), contiguous
+    def table(self, flat: Floats, index: int) -> Floats:  # flat: (size,), contiguous
         """A clique's table: a view with one axis per attribute."""
         return flat[self._starts[index] : self._starts[index + 1]].reshape(self._shapes[index])
 
-    def tables(self, flat: Array) -> list[Array]:
+    def tables(self, flat: Floats) -> list[Floats]:
         """Every table, in order, as views."""
         return [self.table(flat, index) for index in range(len(self.cliques))]
 

@@ -6,27 +6,23 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from hush.consistency import checked
-from hush.constraints import Constraint
+from hush.arrays import Floats
+from hush.constraints import Constraint, checked
 from hush.domain import Domain
 from hush.errors import DataError, DomainError, WorkloadError, shown
-from hush.graphical.belief import Belief, Floats
+from hush.graphical.belief_propagation import Belief, in_tree_order, with_domain
 from hush.graphical.dual_averaging import dual_averaging
 from hush.graphical.elimination import RESTARTS
 from hush.graphical.factors import Factors, check_axes
+from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.loss import Loss, MarginalLoss, loss_of
+from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
+from hush.graphical.marginal_loss import ReorderedLoss
 from hush.graphical.measurement import Measurement
 from hush.graphical.mirror_descent import mirror_descent, subgradient_descent
-from hush.graphical.model import GraphicalModel, fixed_tables
 from hush.graphical.model_size import check_fits
-from hush.graphical.natural_descent import natural_descent
-from hush.graphical.problem import Callback, Point, Problem
-from hush.graphical.program import in_tree_order, with_domain
-from hush.graphical.reordered_loss import ReorderedLoss
-from hush.graphical.smoothing import WIDTHS, rounded_off
-from hush.graphical.starting import independent_start, warm_start
-from hush.graphical.stopping import TOLERANCE, allowance
+from hush.graphical.natural_descent import independent_start, natural_descent, warm_start
+from hush.graphical.problem import TOLERANCE, Callback, Point, Problem, allowance
 from hush.graphical.total import checked_total, estimate_total
 from hush.memory import available_memory
 from hush.solution import Solution

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hush.arrays import Integers
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, shown
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
 Given: TypeAlias = Mapping[str, int | Iterable[int]]
 
 

@@ -9,8 +9,7 @@ from heapq import heappop, heappush
 
 from hush.domain import Clique, Domain
 from hush.errors import DomainError
-from hush.graphical.elimination import RESTARTS, eliminate, graph
-from hush.graphical.greedy_order import bits
+from hush.graphical.elimination import RESTARTS, bits, eliminate, graph
 
 BYTES_PER_CELL = 8
 UNLINKED = (1, 0)

@@ -1,4 +1,7 @@
-"""Measurement: noisy numbers about one marginal."""
+"""Reordered: queries on a table whose axes stand in another order.
+
+Measurement: noisy numbers about one marginal.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,62 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, WorkloadError, shown
 from hush.graphical.factors import check_axes
-from hush.graphical.reordered import Reordered
 from hush.linops import Identity, Kronecker, LinearOperator, Total
+from hush.linops.combination import Transposed
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+
+@dataclass(frozen=True, slots=True)
+class Reordered(LinearOperator):
+    """A asked of a table of the given shape after its axes are put in the given order: x -> A transpose(x, axes).
+
+    Like `Permuted` with the cells in the new order, which is never written down.
+
+    >>> from hush.linops import Prefix
+    >>> Reordered(Prefix(4), (2, 2), (1, 0)).dense().tolist()
+    [[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
+    """
+
+    operator: LinearOperator
+    sizes: tuple[int, ...]  # of the table as it comes
+    axes: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operator.shape
+
+    @property
+    def queries(self) -> int:
+        return self.operator.queries
+
+    def matmat(self, x: Floats) -> Floats:
+        k = len(self.axes)
+        moved = x.reshape((*self.sizes, x.shape[1])).transpose((*self.axes, k))
+        return self.operator.matmat(moved.reshape(x.shape))
+
+    def transpose(self) -> LinearOperator:
+        return Transposed(self)
+
+    def adjoint(self, y: Floats) -> Floats:
+        return self._back(self.operator.transpose().matmat(y))
+
+    def column_norms(self, p: int) -> Floats:
+        return self._back(self.operator.column_norms(p)[:, None])[:, 0]
+
+    def sensitivity(self, p: int) -> float:
+        return self.operator.sensitivity(p)
+
+    def _back(self, x: Floats) -> Floats:
+        """Columns over cells in the operator's order, put in the order of the table."""
+        k = len(self.axes)
+        own = [self.sizes[axis] for axis in self.axes]
+        back = sorted(range(k), key=self.axes.__getitem__)
+        return x.reshape((*own, x.shape[1])).transpose((*back, k)).reshape(math.prod(own), x.shape[1])
+
+
 Noise: TypeAlias = Literal["gaussian", "laplace"]
 Block: TypeAlias = Callable[[int], LinearOperator] | LinearOperator
 
@@ -47,7 +99,7 @@ class Measurement:
     """
 
     clique: Clique
-    values: Any  # Array once made
+    values: Any  # Floats once made
     stddev: float
     query: LinearOperator | Mapping[str, Block] | None = None
     noise: Noise = "gaussian"
@@ -146,7 +198,7 @@ class Measurement:
             return self._with(clique, moved.reshape(domain.sizes(clique)), None)
         return self._with(clique, moved.ravel(), Kronecker([kept[name] for name in clique]))
 
-    def _shaped(self, sizes: tuple[int, ...]) -> Array:
+    def _shaped(self, sizes: tuple[int, ...]) -> Floats:
         if self.values.shape not in (sizes, (math.prod(sizes),)):
             raise DataError(
                 f"values of {self._what} have shape {self.values.shape}: expected {sizes}, one axis for each attribute "
@@ -154,7 +206,7 @@ class Measurement:
             )
         return np.asarray(self.values.reshape(sizes))
 
-    def _with(self, clique: Clique, values: Array, query: LinearOperator | None) -> Measurement:
+    def _with(self, clique: Clique, values: Floats, query: LinearOperator | None) -> Measurement:
         return replace(self, clique=clique, values=np.ascontiguousarray(values).reshape(values.shape), query=query)
 
     def _check_rows(self, query: LinearOperator) -> None:
@@ -185,7 +237,7 @@ def _names(clique: Iterable[str]) -> Clique:
     return names
 
 
-def _numbers(values: Any, clique: Clique) -> Array:
+def _numbers(values: Any, clique: Clique) -> Floats:
     """The values as a read-only array of floats of their own."""
     what = f"values of the measurement of {shown(clique)}"
     rows = values if isinstance(values, list | tuple) else ()

@@ -15,10 +15,9 @@ import math
 
 import numpy as np
 
-from hush.graphical._history import add
-from hush.graphical._kernels import dot
-from hush.graphical.problem import STOPPED, Floats, Point, Problem
-from hush.graphical.stopping import TOLERANCE, Remaining, allowance
+from hush.arrays import Floats
+from hush.graphical._kernels import add, dot
+from hush.graphical.problem import STOPPED, TOLERANCE, Point, Problem, Remaining, allowance
 from hush.solution import SOLVED, Solution
 
 ITERATIONS = 20_000

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from hush.domain import Clique, Domain, domain_of, listed_cliques
 from hush.errors import SizeError, shown
-from hush.graphical.elimination import RESTARTS, eliminate, graph
-from hush.graphical.greedy_order import bits, cells_of
+from hush.graphical.elimination import RESTARTS, bits, cells_of, eliminate, graph
 from hush.graphical.junction_tree import BYTES_PER_CELL, JunctionTree, megabytes, sets_of
 from hush.memory import readable
 

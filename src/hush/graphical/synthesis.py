@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import DataError, SizeError, WorkloadError, shown
-from hush.graphical._synthesis import DONE, group_rows, round_cells, sample_cells
+from hush.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
 from hush.graphical.junction_tree import JunctionTree
 from hush.memory import available_memory, readable
-from hush.schema.columns import Date, Granularity, Numeric
+from hush.schema.column_kinds import Date, Granularity, Numeric
 from hush.schema.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 Codes: TypeAlias = dict[str, np.ndarray[Any, np.dtype[np.unsignedinteger]]]
 Method: TypeAlias = Literal["rounding", "sampling"]
 
@@ -30,7 +30,7 @@ LITTLE = 2**26  # bytes that are taken without asking how many are free
 
 def draw_rows(
     tree: JunctionTree,
-    conditionals: Sequence[Array],
+    conditionals: Sequence[Floats],
     rows: int,
     generator: np.random.Generator,
     *,
@@ -76,7 +76,7 @@ def draw_rows(
 
 def row_chunks(
     tree: JunctionTree,
-    conditionals: Sequence[Array],
+    conditionals: Sequence[Floats],
     rows: int,
     generator: np.random.Generator,
     *,
@@ -147,7 +147,7 @@ def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: n
 
 
 def _draw(
-    tree: JunctionTree, conditionals: Sequence[Array], rows: int, generator: np.random.Generator, method: Method
+    tree: JunctionTree, conditionals: Sequence[Floats], rows: int, generator: np.random.Generator, method: Method
 ) -> Codes:
     domain = tree.domain
     dtypes = {name: np.min_scalar_type(domain[name] - 1) for name in domain}
@@ -188,7 +188,7 @@ def _draw(
     return {name: columns[name] for name in domain}
 
 
-def _check(tree: JunctionTree, conditionals: Sequence[Array], generator: np.random.Generator, method: Method) -> None:
+def _check(tree: JunctionTree, conditionals: Sequence[Floats], generator: np.random.Generator, method: Method) -> None:
     if method not in METHODS:
         raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
     if not isinstance(generator, np.random.Generator):

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DataError, shown
-from hush.graphical.measurement import EXTREME, Array, Measurement
-from hush.graphical.reordered import Reordered
+from hush.graphical.measurement import EXTREME, Measurement, Reordered
 from hush.graphical.residual_loss import placed
 from hush.linops import AllRange, Identity, Kronecker, LinearOperator, Prefix, Stack, Total
 
@@ -88,7 +88,7 @@ def _factors(query: LinearOperator) -> list[LinearOperator]:
     return [own for f in query.factors for own in _factors(f)] if isinstance(query, Kronecker) else [query]
 
 
-def _coefficients(query: LinearOperator) -> Array | None:
+def _coefficients(query: LinearOperator) -> Floats | None:
     """The shortest v with Q^T v = 1, None where there is none, or it takes too many iterations to find."""
     m, n = query.shape
     if isinstance(query, Identity | Total):
@@ -101,7 +101,7 @@ def _coefficients(query: LinearOperator) -> Array | None:
         ends[-1] += 1 / (n + 1)
         return np.asarray(query @ ends)
     if m * n <= _MOST_DENSE:
-        v: Array = np.linalg.lstsq(query.dense().T, np.ones(n), rcond=None)[0].astype(np.float64)
+        v: Floats = np.linalg.lstsq(query.dense().T, np.ones(n), rcond=None)[0].astype(np.float64)
     else:
         from scipy.sparse.linalg import LinearOperator as SparseOperator
         from scipy.sparse.linalg import lsmr
@@ -117,7 +117,7 @@ def _coefficients(query: LinearOperator) -> Array | None:
     return _stacked(query) if isinstance(query, Stack) else None
 
 
-def _stacked(query: Stack) -> Array | None:
+def _stacked(query: Stack) -> Floats | None:
     """The average of what the operators of a stack know, each by its shortest v: unbiased, if not the shortest."""
     weights = query.weights or ()
     found = [_coefficients(one) if w else None for one, w in zip(query.operators, weights, strict=True)]

@@ -14,14 +14,15 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
-from hush.graphical.measurement import Array, Measurement
+from hush.graphical.measurement import Measurement
 from hush.graphical.residual_loss import placed
-from hush.inference.answers import ResidualAnswers
 from hush.inference.residual_estimates import ResidualEstimates
+from hush.inference.residual_reconstruction import ResidualAnswers
 from hush.linops import LinearOperator
-from hush.strategies.marginal_noise import marginal_noise
+from hush.strategies.residual_strategy import marginal_noise
 
 MOST_ATTRIBUTES = 12  # of several levels in a clique: pairs of a subset and one inside it are 3^k
 
@@ -76,10 +77,10 @@ class UnbiasedEstimates:
         """Whether some measured clique contains this one."""
         return self._estimates.covers(self._several(self._domain.check(clique)))
 
-    def for_sums(self, clique: Clique, coefficients: Array, groups: int) -> None:
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
         """Every table is known cell by cell, or not at all."""
 
-    def counts(self, clique: Clique) -> Array:
+    def counts(self, clique: Clique) -> Floats:
         """Estimated counts over a clique, in the order of its names."""
         return self._estimates.counts(self._several(clique)).reshape(self._domain.sizes(clique))
 
@@ -100,7 +101,7 @@ class UnbiasedEstimates:
             shares = np.concatenate([shares / self._domain[name], shares])
         return float(np.max(strategy.sigma_squared[strategy.closure.subsets(names)] * shares))
 
-    def covariance(self, clique: Clique, first: Array, second: Array, groups: int) -> Array:
+    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         """The covariance of two sums over cells for every combination of levels of the first `groups` attributes."""
         sizes = self._domain.sizes(clique)
         several = self._several(clique)
@@ -110,7 +111,7 @@ class UnbiasedEstimates:
         found = self._estimates.covariance(several, own, other, len(self._several(clique[:groups])))
         return found.reshape(sizes[:groups])
 
-    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Array, Array]:
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         """The estimated answers to a product of query blocks and their exact variances, one axis per block."""
         if len(blocks) != len(clique):
             raise WorkloadError(f"{len(blocks)} query blocks for {len(clique)} attributes; give one each")
@@ -130,7 +131,7 @@ class UnbiasedEstimates:
         return tuple(name for name in clique if self._domain[name] > 1)
 
 
-def _average(domain: Domain, tables: Sequence[tuple[Clique, Array, float]], clique: Clique) -> Array:
+def _average(domain: Domain, tables: Sequence[tuple[Clique, Floats, float]], clique: Clique) -> Floats:
     """The average of the tables that contain a clique, each added up to it, with weights 1 / variance.
 
     A table over r of variance s^2 added up to A has variance s^2 n_r / n_A.

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.linops import LinearOperator
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Estimates(Protocol):
@@ -29,16 +26,16 @@ class Estimates(Protocol):
     def covers(self, clique: Clique) -> bool:
         """Whether the table over a clique can be estimated."""
 
-    def for_sums(self, clique: Clique, coefficients: Array, groups: int) -> Estimates | None:
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> Estimates | None:
         """Estimates of a table for these sums alone, where some that it does not cover are known; None otherwise.
 
         The sums are those of `covariance`. Single counts of what is returned mean nothing, its sums are unbiased.
         """
 
-    def counts(self, clique: Clique) -> Array:
+    def counts(self, clique: Clique) -> Floats:
         """Estimated counts, of shape `domain.sizes(clique)`."""
 
-    def covariance(self, clique: Clique, first: Array, second: Array, groups: int) -> Array:
+    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         """The covariance of two sums over cells, for every combination of levels of the first `groups` attributes.
 
         `first` and `second` are coefficients of shape `domain.sizes(clique)`. For each cell g of the first `groups`
@@ -46,7 +43,7 @@ class Estimates(Protocol):
         shape of those axes. With first = second = 1 and all axes grouped it is the variance of every cell.
         """
 
-    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Array, Array]:
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         """The estimated answers to a product of query blocks on a clique and their variances, one axis per block.
 
         WorkloadError where the product cannot be estimated; it may be possible without the table over the clique.

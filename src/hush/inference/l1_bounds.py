@@ -13,12 +13,11 @@ Reference: [AIM, sec. 5].
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from hush.arrays import Floats
 
 MEAN = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 FEW = 64  # cells below which a second bound on the same table is not worth its share of the failure probability
@@ -66,8 +65,8 @@ def top_noise(
 
 
 def supported(
-    model: Array,
-    unbiased: Array,
+    model: Floats,
+    unbiased: Floats,
     variance: float,
     largest: float,
     failure: float,
@@ -158,7 +157,7 @@ def total_error(estimate: float, variance: float, model_total: float, failure: f
     return abs(estimate - model_total) + _quantile(failure / 2) * math.sqrt(variance) + step / 2
 
 
-def linear_margin(lowest: Array, highest: Array, l1_error: float, total_drift: float) -> Array:
+def linear_margin(lowest: Floats, highest: Floats, l1_error: float, total_drift: float) -> Floats:
     """How far sum_i a_i m_i can be from sum_i a_i x_i for coefficients in [lowest, highest].
 
     With d = x - m, ||d||_1 <= B and |sum d| <= D <= B,

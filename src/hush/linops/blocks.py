@@ -1,4 +1,7 @@
-"""Query blocks on one attribute of n levels: identity, total, prefix sums and ranges."""
+"""Query blocks on one attribute of n levels: identity, total, prefix sums and ranges.
+
+Differences of neighbouring levels: the inverses of prefix sums and of all ranges.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.linops.combination import Scaled, Transposed
-from hush.linops.differences import Differences, SecondDifferences
-from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
+from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,10 @@ class _Sized(LinearOperator):
         return Transposed(self)
 
     @abstractmethod
-    def _counts(self) -> Array:
+    def _counts(self) -> Floats:
         """How many queries hold each level."""
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         check_norm(p)
         return self._counts() if p == 1 else np.sqrt(self._counts())
 
@@ -42,7 +45,7 @@ class Identity(_Sized):
     def shape(self) -> tuple[int, int]:
         return self.size, self.size
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return x
 
     def transpose(self) -> LinearOperator:
@@ -56,7 +59,7 @@ class Identity(_Sized):
     def gram(self) -> LinearOperator:
         return self
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         check_fits(self.shape, "use gram(), which stays implicit")
         return np.eye(self.size)
 
@@ -66,7 +69,7 @@ class Identity(_Sized):
     def trace(self) -> float:
         return float(self.size)
 
-    def _counts(self) -> Array:
+    def _counts(self) -> Floats:
         return np.ones(self.size)
 
 
@@ -78,20 +81,20 @@ class Total(_Sized):
     def shape(self) -> tuple[int, int]:
         return 1, self.size
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return np.asarray(x.sum(axis=0, keepdims=True))
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         return np.repeat(y, self.size, axis=0)
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         check_fits((self.size, self.size), "use gram(), which stays implicit")
         return np.ones((self.size, self.size))
 
     def pinv(self) -> LinearOperator:
         return Scaled(Transposed(self), 1 / self.size)
 
-    def _counts(self) -> Array:
+    def _counts(self) -> Floats:
         return np.ones(self.size)
 
 
@@ -103,13 +106,13 @@ class Prefix(_Sized):
     def shape(self) -> tuple[int, int]:
         return self.size, self.size
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return np.asarray(np.cumsum(x, axis=0))
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         return np.asarray(np.cumsum(y[::-1], axis=0)[::-1])
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         check_fits(self.shape, "use gram(), which stays implicit")
         i = np.arange(self.size, dtype=np.float64)
         return np.asarray(self.size - np.maximum.outer(i, i))
@@ -120,7 +123,7 @@ class Prefix(_Sized):
     def trace(self) -> float:
         return float(self.size)
 
-    def _counts(self) -> Array:
+    def _counts(self) -> Floats:
         return np.arange(self.size, 0, -1, dtype=np.float64)
 
 
@@ -132,21 +135,21 @@ class AllRange(_Sized):
     def shape(self) -> tuple[int, int]:
         return self.size * (self.size + 1) // 2, self.size
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         sums = _sums_before(x)
         made = np.empty((self.shape[0], x.shape[1]))
         for i, own in self._starts():
             np.subtract(sums[i + 1 :], sums[i], out=made[own])
         return made
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         steps = np.zeros((self.size + 1, y.shape[1]))
         for i, own in self._starts():
             steps[i] += y[own].sum(axis=0)
             steps[i + 1 :] -= y[own]
         return np.asarray(np.cumsum(steps[:-1], axis=0))
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         check_fits((self.size, self.size), "use gram(), which stays implicit")
         i = np.arange(self.size, dtype=np.float64)
         return np.asarray((np.minimum.outer(i, i) + 1) * (self.size - np.maximum.outer(i, i)))
@@ -155,7 +158,7 @@ class AllRange(_Sized):
         """(A^T A)^-1 A^T, with the Gram matrix the inverse of second differences, times n + 1."""
         return Scaled(SecondDifferences(self.size), 1 / (self.size + 1)) @ Transposed(self)
 
-    def _counts(self) -> Array:
+    def _counts(self) -> Floats:
         i = np.arange(self.size, dtype=np.float64)
         return (i + 1) * (self.size - i)
 
@@ -180,17 +183,17 @@ class WidthRange(_Sized):
     def shape(self) -> tuple[int, int]:
         return self.size - self.width + 1, self.size
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         sums = _sums_before(x)
         return np.asarray(sums[self.width :] - sums[: -self.width])
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         steps = np.zeros((self.size + 1, y.shape[1]))
         steps[: self.shape[0]] += y
         steps[self.width :] -= y
         return np.asarray(np.cumsum(steps[:-1], axis=0))
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         """Runs that hold both i and j start within max(0, max(i, j) - width + 1) .. min(i, j, n - width)."""
         check_fits((self.size, self.size), "use gram(), which stays implicit")
         i = np.arange(self.size, dtype=np.float64)
@@ -198,11 +201,76 @@ class WidthRange(_Sized):
         last = np.minimum(np.minimum.outer(i, i), self.size - self.width)
         return np.asarray(np.maximum(last - first + 1, 0))
 
-    def _counts(self) -> Array:
+    def _counts(self) -> Floats:
         i = np.arange(self.size, dtype=np.float64)
         return np.minimum(i, self.size - self.width) - np.maximum(i - self.width + 1, 0) + 1
 
 
-def _sums_before(x: Array) -> Array:
+def _sums_before(x: Floats) -> Floats:
     """Sums of the first 0 .. n levels, (n + 1, k)."""
     return np.concatenate([np.zeros((1, x.shape[1])), np.cumsum(x, axis=0)])
+
+
+@dataclass(frozen=True, slots=True)
+class Differences(LinearOperator):
+    """x_0, x_1 - x_0, x_2 - x_1, ...: the inverse of prefix sums.
+
+    >>> Differences(3) @ np.array([1.0, 3.0, 6.0])
+    array([1., 2., 3.])
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        _check_size(self.size)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    def matmat(self, x: Floats) -> Floats:
+        return np.diff(x, axis=0, prepend=0.0)
+
+    def transpose(self) -> LinearOperator:
+        return Transposed(self)
+
+    def adjoint(self, y: Floats) -> Floats:
+        return -np.diff(y, axis=0, append=0.0)
+
+    def pinv(self) -> LinearOperator:
+
+        return Prefix(self.size)
+
+    def trace(self) -> float:
+        return float(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class SecondDifferences(LinearOperator):
+    """2 x_i - x_{i-1} - x_{i+1} with zeros beyond the ends.
+
+    Symmetric; with levels counted from 1, its inverse is min(i, j) (n + 1 - max(i, j)) / (n + 1).
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        _check_size(self.size)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    def matmat(self, x: Floats) -> Floats:
+        return -np.diff(x, n=2, axis=0, prepend=0.0, append=0.0)
+
+    def transpose(self) -> LinearOperator:
+        return self
+
+    def trace(self) -> float:
+        return 2.0 * self.size
+
+
+def _check_size(size: int) -> None:
+    if size < 1:
+        raise WorkloadError(f"size={size}: expected at least one level")

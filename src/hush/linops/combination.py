@@ -9,8 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.linops.operator import Array, LinearOperator
+from hush.linops.operator import LinearOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Scaled(LinearOperator):
     def queries(self) -> int:
         return self.operator.queries
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return self.factor * self.operator.matmat(x)
 
     def transpose(self) -> LinearOperator:
@@ -46,7 +47,7 @@ class Scaled(LinearOperator):
     def gram(self) -> LinearOperator:
         return Scaled(self.operator.gram(), self.factor**2)
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         return self.factor**2 * self.operator.gram_dense()
 
     def pinv(self) -> LinearOperator:
@@ -54,7 +55,7 @@ class Scaled(LinearOperator):
             return Scaled(self.operator.transpose(), 0.0)
         return Scaled(self.operator.pinv(), 1 / self.factor)
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         return abs(self.factor) * self.operator.column_norms(p)
 
     def sensitivity(self, p: int) -> float:
@@ -81,7 +82,7 @@ class Sum(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return self.operators[0].shape
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         made = np.array(self.operators[0].matmat(x), dtype=np.float64)
         for operator in self.operators[1:]:
             made += operator.matmat(x)
@@ -120,7 +121,7 @@ class Product(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return self.operators[0].shape[0], self.operators[-1].shape[1]
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         for operator in reversed(self.operators):
             x = operator.matmat(x)
         return x
@@ -140,13 +141,13 @@ class Transposed(LinearOperator):
         m, n = self.operator.shape
         return n, m
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return self.operator.adjoint(x)
 
     def transpose(self) -> LinearOperator:
         return self.operator
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         return self.operator.matmat(y)
 
     def pinv(self) -> LinearOperator:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.linops.operator import Array, LinearOperator, check_norm
+from hush.linops.operator import LinearOperator, check_norm
 
 
 class Diagonal(LinearOperator):
@@ -30,7 +31,7 @@ class Diagonal(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return len(self.values), len(self.values)
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return np.asarray(self.values[:, None] * x)
 
     def transpose(self) -> LinearOperator:
@@ -42,7 +43,7 @@ class Diagonal(LinearOperator):
     def pinv(self) -> LinearOperator:
         return Diagonal(np.divide(1.0, self.values, out=np.zeros_like(self.values), where=self.values != 0))
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         check_norm(p)
         return np.abs(self.values)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import SizeError, WorkloadError, shown
-from hush.linops.dense import Dense
-from hush.linops.operator import Array, LinearOperator, check_norm
+from hush.linops.operator import Dense, LinearOperator, check_norm
 
 LARGEST_EQUIVALENT = 4096
 _ROUNDING = 1e-10
@@ -44,7 +44,7 @@ class Equivalent(LinearOperator):
         v.setflags(write=False)
         self._gram = v
         self._queries = int(queries)
-        self._roots: tuple[Array, Array] | None = None
+        self._roots: tuple[Floats, Floats] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -54,25 +54,25 @@ class Equivalent(LinearOperator):
     def queries(self) -> int:
         return self._queries
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return np.asarray(self._both_roots()[0] @ x)
 
     def transpose(self) -> LinearOperator:
         return self
 
-    def dense(self) -> Array:
+    def dense(self) -> Floats:
         return self._both_roots()[0]
 
     def gram(self) -> LinearOperator:
         return Dense(self._gram)
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         return self._gram
 
     def pinv(self) -> LinearOperator:
         return Dense(self._both_roots()[1])
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         check_norm(p)
         if p == 2:
             return np.sqrt(np.maximum(np.diagonal(self._gram), 0))
@@ -88,7 +88,7 @@ class Equivalent(LinearOperator):
     def __repr__(self) -> str:
         return f"Equivalent({len(self._gram)} levels, {shown(self._queries)} queries)"
 
-    def _both_roots(self) -> tuple[Array, Array]:
+    def _both_roots(self) -> tuple[Floats, Floats]:
         """V^(1/2) and its pseudo-inverse, made when first asked for; eigenvalues of rounding size count as zero."""
         if self._roots is None:
             scale = _largest(self._gram)
@@ -101,7 +101,7 @@ class Equivalent(LinearOperator):
         return self._roots
 
 
-def _check_semidefinite(v: Array) -> None:
+def _check_semidefinite(v: Floats) -> None:
     """Refuse a matrix that is not symmetric, or has an eigenvalue below zero by more than rounding."""
     scaled = v / _largest(v)
     if np.abs(scaled - scaled.T).max() > _ROUNDING:
@@ -113,5 +113,5 @@ def _check_semidefinite(v: Array) -> None:
         raise WorkloadError("a Gram matrix with a negative eigenvalue: no queries have it; give W^T W") from None
 
 
-def _largest(v: Array) -> float:
+def _largest(v: Floats) -> float:
     return float(np.abs(v).max()) or 1.0

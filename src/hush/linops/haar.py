@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.linops.combination import Transposed
 from hush.linops.diagonal import Diagonal
-from hush.linops.operator import Array, LinearOperator, check_norm
+from hush.linops.operator import LinearOperator, check_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Haar(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return self.size, self.size
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         made = np.empty((self.size, x.shape[1]))
         sums = x
         while len(sums) > 1:
@@ -48,7 +49,7 @@ class Haar(LinearOperator):
     def transpose(self) -> LinearOperator:
         return Transposed(self)
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         made = np.array(y[:1], dtype=np.float64)
         while len(made) < self.size:
             details = y[len(made) : 2 * len(made)]
@@ -60,7 +61,7 @@ class Haar(LinearOperator):
         depth = np.frexp(np.maximum(np.arange(self.size), 1))[1] - 1
         return Transposed(self) @ Diagonal(np.ldexp(1.0, depth) / self.size)
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         return np.full(self.size, self.sensitivity(p))
 
     def sensitivity(self, p: int) -> float:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.linops.blocks import Identity
-from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
+from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 _CHUNK = 1 << 18
 
@@ -47,7 +48,7 @@ class Kronecker(LinearOperator):
     def queries(self) -> int:
         return math.prod(f.queries for f in self.factors)
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         sizes = [f.shape[1] for f in self.factors]
         k = x.shape[1]
         for i in sorted(range(len(sizes)), key=lambda i: self.factors[i].shape[0] / self.factors[i].shape[1]):
@@ -66,21 +67,21 @@ class Kronecker(LinearOperator):
             return Kronecker([a.times(b) for a, b in zip(self.factors, other.factors, strict=True)])
         return LinearOperator.times(self, other)
 
-    def dense(self) -> Array:
+    def dense(self) -> Floats:
         check_fits(self.shape, "keep it implicit: every other member works on the factors")
         return _product([f.dense() for f in self.factors])
 
     def gram(self) -> LinearOperator:
         return Kronecker([f.gram() for f in self.factors])
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         check_fits((self.shape[1], self.shape[1]), "use gram(), which stays implicit")
         return _product([f.gram_dense() for f in self.factors])
 
     def pinv(self) -> LinearOperator:
         return Kronecker([f.pinv() for f in self.factors])
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         check_norm(p)
         check_fits(self.shape[1:], "use sensitivity(p), which needs the factors alone")
         return _product([f.column_norms(p) for f in self.factors])
@@ -95,7 +96,7 @@ class Kronecker(LinearOperator):
         return LinearOperator.trace(self)
 
 
-def _product(arrays: list[Array]) -> Array:
+def _product(arrays: list[Floats]) -> Floats:
     """The Kronecker product of arrays."""
     made = arrays[0]
     for array in arrays[1:]:
@@ -103,7 +104,7 @@ def _product(arrays: list[Array]) -> Array:
     return made
 
 
-def _along(factor: LinearOperator, x: Array) -> Array:
+def _along(factor: LinearOperator, x: Floats) -> Floats:
     """The factor along the middle axis of (left, n, right), by blocks: beyond input and output, memory of one block."""
     left, n, right = x.shape
     m = factor.shape[0]

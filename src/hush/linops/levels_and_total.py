@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.linops.combination import Transposed
 from hush.linops.marginal_gram import MarginalGram
-from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
+from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class LevelsAndTotal(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return self.size + 1, self.size
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         made = np.empty((self.size + 1, x.shape[1]))
         np.multiply(x, self.levels, out=made[:-1])
         made[-1] = self.total * x.sum(axis=0)
@@ -45,13 +46,13 @@ class LevelsAndTotal(LinearOperator):
     def transpose(self) -> LinearOperator:
         return Transposed(self)
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         return np.asarray(self.levels * y[:-1] + self.total * y[-1])
 
     def gram(self) -> MarginalGram:
         return MarginalGram((self.size,), (self.total**2, self.levels**2))
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         check_fits((self.size, self.size), "use gram(), which stays implicit")
         made = np.full((self.size, self.size), self.total**2)
         np.fill_diagonal(made, self.levels**2 + self.total**2)
@@ -60,7 +61,7 @@ class LevelsAndTotal(LinearOperator):
     def pinv(self) -> LinearOperator:
         return self.gram().pinv() @ Transposed(self)
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         return np.full(self.size, self.sensitivity(p))
 
     def sensitivity(self, p: int) -> float:

@@ -1,4 +1,8 @@
-"""MarginalGram: the matrices that treat all levels of an attribute alike, and their algebra.
+"""Sums over all supersets or all subsets, and their inverses: zeta and Moebius transforms along d axes, O(d 2^d).
+
+A set of attributes is a number whose bit i says whether attribute i is in it.
+
+MarginalGram: the matrices that treat all levels of an attribute alike, and their algebra.
 
 A set of attributes is a number a whose bit i says whether attribute i is in it; C(a) = kron_i [I if i in a else 1 1^T],
 and c(a) is the product of the sizes outside a. All G(v) = sum_a v(a) C(a) commute: the projection onto what depends on
@@ -14,14 +18,69 @@ group inverses alone, and G(v)^+ = G(Y^-1 kappa^+) is used, with Y v = kappa, in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import SizeError, WorkloadError
-from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
-from hush.linops.zeta import subset_sums, superset_differences, superset_sums
+from hush.linops.operator import LinearOperator, check_fits, check_norm
+
+
+def superset_sums(values: Floats, attributes: int) -> Floats:
+    """z(a) = sum over b containing a of x(b).
+
+    >>> superset_sums(np.array([1.0, 2.0, 3.0, 4.0]), 2).tolist()
+    [10.0, 6.0, 7.0, 4.0]
+    """
+    return _along_axes(values, attributes, _add_upper)
+
+
+def subset_sums(values: Floats, attributes: int) -> Floats:
+    """z(a) = sum over b within a of x(b).
+
+    >>> subset_sums(np.array([1.0, 2.0, 3.0, 4.0]), 2).tolist()
+    [1.0, 3.0, 4.0, 10.0]
+    """
+    return _along_axes(values, attributes, _add_lower)
+
+
+def superset_differences(values: Floats, attributes: int) -> Floats:
+    """The x whose superset sums are given: x(a) = sum over b containing a of (-1)^|b \\ a| z(b)."""
+    return _along_axes(values, attributes, _subtract_upper)
+
+
+def subset_differences(values: Floats, attributes: int) -> Floats:
+    """The x whose subset sums are given: x(a) = sum over b within a of (-1)^|a \\ b| z(b)."""
+    return _along_axes(values, attributes, _subtract_lower)
+
+
+def _along_axes(values: Floats, attributes: int, step: Callable[[Floats], None]) -> Floats:
+    """One new array, changed in place along each attribute's axis."""
+    x = np.array(values, dtype=np.float64)
+    if x.shape != (1 << attributes,):
+        raise WorkloadError(f"{x.shape}: expected one number for each of the 2^{attributes} sets of attributes")
+    for i in range(attributes):
+        step(x.reshape(-1, 2, 1 << i))
+    return x
+
+
+def _add_upper(x: Floats) -> None:
+    x[:, 0] += x[:, 1]
+
+
+def _add_lower(x: Floats) -> None:
+    x[:, 1] += x[:, 0]
+
+
+def _subtract_upper(x: Floats) -> None:
+    x[:, 0] -= x[:, 1]
+
+
+def _subtract_lower(x: Floats) -> None:
+    x[:, 1] -= x[:, 0]
+
 
 LARGEST_DIMENSION = 24
 
@@ -64,11 +123,11 @@ class MarginalGram(LinearOperator):
         return n, n
 
     @property
-    def multiplicities(self) -> Array:
+    def multiplicities(self) -> Floats:
         """prod_{i in a} (n_i - 1) for every a; they add up to n."""
         return _outer([(1.0, n - 1.0) for n in self.sizes])
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         cells = np.array(x, dtype=np.float64, order="C").reshape((*self.sizes, x.shape[1]))
         kappa = self.eigenvalues.reshape((2,) * len(self.sizes)).T  # axis i is bit i
         for axis in range(len(self.sizes)):
@@ -78,7 +137,7 @@ class MarginalGram(LinearOperator):
             _join_means(np.moveaxis(cells, axis, 0))
         return cells.reshape(-1, x.shape[1])
 
-    def dense(self) -> Array:
+    def dense(self) -> Floats:
         check_fits(self.shape, "keep it implicit: every other member works on the coefficients")
         agreed = np.zeros((1, 1), dtype=np.int64)
         for i, n in enumerate(self.sizes):
@@ -98,7 +157,7 @@ class MarginalGram(LinearOperator):
     def gram(self) -> LinearOperator:
         return self.times(self)
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         return self.gram().dense()
 
     def pinv(self) -> MarginalGram:
@@ -107,7 +166,7 @@ class MarginalGram(LinearOperator):
         inverse = np.divide(1.0, kappa, out=np.zeros_like(kappa), where=kappa != 0)
         return MarginalGram.of_eigenvalues(self.sizes, inverse)
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         check_fits(self.shape[1:], "use sensitivity(p): all columns have the same norm")
         return np.full(self.shape[1], self.sensitivity(p))
 
@@ -131,11 +190,11 @@ class MarginalGram(LinearOperator):
     def __repr__(self) -> str:
         return f"MarginalGram({self.sizes})"
 
-    def _entries(self) -> Array:
+    def _entries(self) -> Floats:
         """The entry of two cells that agree on exactly s: sum_{a within s} v(a)."""
         return subset_sums(self.coefficients, len(self.sizes))
 
-    def _eigenvalues(self) -> Array:
+    def _eigenvalues(self) -> Floats:
         """kappa = Y v; a sum that is zero up to its own rounding is zero."""
         d = len(self.sizes)
         parts = self.coefficients * complement_sizes(self.sizes)
@@ -144,7 +203,7 @@ class MarginalGram(LinearOperator):
         kappa.setflags(write=False)
         return kappa
 
-    def _checked(self, values: Any) -> Array:
+    def _checked(self, values: Any) -> Floats:
         given = np.array(values, dtype=np.float64)
         if given.shape != (1 << len(self.sizes),) or not np.isfinite(given).all():
             raise WorkloadError(
@@ -168,12 +227,12 @@ def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     return given
 
 
-def complement_sizes(sizes: Sequence[int]) -> Array:
+def complement_sizes(sizes: Sequence[int]) -> Floats:
     """c(a) = prod_{i not in a} n_i for every a, (2^d,)."""
     return _outer([(float(n), 1.0) for n in sizes])
 
 
-def _part_means(x: Array) -> None:
+def _part_means(x: Floats) -> None:
     """In place, the mean of all levels, then each level less the mean of those before it.
 
     The latter span what has mean zero, and every entry keeps its own size, unlike in an orthonormal basis, so that
@@ -187,7 +246,7 @@ def _part_means(x: Array) -> None:
     x[0] = mean + means[-1]
 
 
-def _join_means(x: Array) -> None:
+def _join_means(x: Floats) -> None:
     """Undo `_part_means`: the mean of the first j levels is that of all, less x_i / (i + 1) for every i from j on."""
     mean = x[0].copy()
     x[0] = 0.0
@@ -198,12 +257,12 @@ def _join_means(x: Array) -> None:
     x += mean
 
 
-def _counted(x: Array, first: int) -> Array:
+def _counted(x: Floats, first: int) -> Floats:
     """first, first + 1, .. as far as there are levels, along the first axis."""
     return np.arange(float(first), len(x) + 1).reshape(-1, *[1] * (x.ndim - 1))
 
 
-def _outer(pairs: Sequence[tuple[float, float]]) -> Array:
+def _outer(pairs: Sequence[tuple[float, float]]) -> Floats:
     """prod_i (second of pair i where i is in a, else first) for every a."""
     made = np.ones(1)
     for pair in pairs:

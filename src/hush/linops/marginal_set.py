@@ -8,10 +8,11 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError, shown
 from hush.linops.combination import Transposed
 from hush.linops.marginal_gram import MarginalGram, check_sizes
-from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
+from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 
 class MarginalSet(LinearOperator):
@@ -45,12 +46,12 @@ class MarginalSet(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return sum(self._cells(places) for places in self.weights), math.prod(self.sizes)
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         k = x.shape[1]
         whole = x.reshape((*self.sizes, k))
         made = np.empty((self.shape[0], k))
         rows = dict(zip(self.weights, self._rows(), strict=True))
-        tables: dict[tuple[int, ...], Array] = {}
+        tables: dict[tuple[int, ...], Floats] = {}
         for places, parent in self._parents.items():
             table = whole if parent is None else tables[parent]
             away = tuple(i for i in range(len(self.sizes)) if i not in places and table.shape[i] > 1)
@@ -61,7 +62,7 @@ class MarginalSet(LinearOperator):
     def transpose(self) -> LinearOperator:
         return Transposed(self)
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         k = y.shape[1]
         whole = np.zeros((*self.sizes, k))
         tables = {
@@ -80,14 +81,14 @@ class MarginalSet(LinearOperator):
             coefficients[_mask(places)] = weight**2
         return MarginalGram(self.sizes, coefficients)
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         return self.gram().dense()
 
     def pinv(self) -> LinearOperator:
         """G(u^2)^+ M(u)^T."""
         return self.gram().pinv() @ self.transpose()
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         check_fits(self.shape[1:], "use sensitivity(p): all columns have the same norm")
         return np.full(self.shape[1], self.sensitivity(p))
 

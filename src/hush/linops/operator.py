@@ -1,21 +1,25 @@
 """LinearOperator: three required members, everything else with a generic fallback that may be overridden.
 
 Must define: `shape`, `matmat`, `transpose`. May override: every other member, where a closed form is known.
+
+Dense: any explicit matrix.
+
+Gram: the implicit product A^T A.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, overload
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import SizeError, WorkloadError
 from hush.memory import available_memory, readable
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 LARGEST_DENSE_INVERSE = 1 << 24
 _CHUNK = 1 << 21
@@ -34,21 +38,21 @@ class LinearOperator(ABC):
         """(m, n)."""
 
     @abstractmethod
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         """A X for X of shape (n, k)."""
 
     @abstractmethod
     def transpose(self) -> LinearOperator:
         """A^T; `Transposed(self)` is always right, and fast where `adjoint` is."""
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         """A^T Y for Y of shape (m, k): what `Transposed` applies; by blocks of columns of A where not overridden."""
         made = np.empty((self.shape[1], y.shape[1]))
         for start, columns in self._columns():
             made[start : start + columns.shape[1]] = columns.T @ y
         return made
 
-    def dense(self) -> Array:
+    def dense(self) -> Floats:
         """The matrix itself, (m, n); for small ones and tests."""
         check_fits(self.shape, "keep it implicit: matmat, gram() and column_norms(p) do not need its entries")
         return self.matmat(np.eye(self.shape[1]))
@@ -60,11 +64,10 @@ class LinearOperator(ABC):
 
     def gram(self) -> LinearOperator:
         """A^T A, kept implicit."""
-        from hush.linops.gram import Gram
 
         return Gram(self)
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         """A^T A, (n, n)."""
         n = self.shape[1]
         check_fits((n, n), "use gram(), which stays implicit")
@@ -76,7 +79,6 @@ class LinearOperator(ABC):
 
     def pinv(self) -> LinearOperator:
         """The Moore-Penrose inverse A^+, (n, m); explicit where not overridden, so for small matrices."""
-        from hush.linops.dense import Dense
 
         m, n = self.shape
         if m * n > LARGEST_DENSE_INVERSE:
@@ -87,7 +89,7 @@ class LinearOperator(ABC):
             )
         return Dense(np.linalg.pinv(self.dense(), rtol=max(m, n) * np.finfo(np.float64).eps))
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         """The L1 (p = 1) or L2 (p = 2) norm of every column, (n,)."""
         check_norm(p)
         norms = np.empty(self.shape[1])
@@ -119,8 +121,8 @@ class LinearOperator(ABC):
     @overload
     def __matmul__(self, x: LinearOperator) -> LinearOperator: ...
     @overload
-    def __matmul__(self, x: Array) -> Array: ...
-    def __matmul__(self, x: LinearOperator | Array) -> LinearOperator | Array:
+    def __matmul__(self, x: Floats) -> Floats: ...
+    def __matmul__(self, x: LinearOperator | Floats) -> LinearOperator | Floats:
         if isinstance(x, LinearOperator):
             return self.times(x)
         return self.matmat(x) if x.ndim == 2 else self.matmat(x[:, None])[:, 0]
@@ -147,7 +149,7 @@ class LinearOperator(ABC):
         """A^T."""
         return self.transpose()
 
-    def _columns(self) -> Iterator[tuple[int, Array]]:
+    def _columns(self) -> Iterator[tuple[int, Floats]]:
         """The columns in blocks, each with the place of its first; never the whole of a large matrix."""
         m, n = self.shape
         step = max(1, _CHUNK // max(m, n))
@@ -176,3 +178,92 @@ def check_fits(shape: tuple[int, ...], remedy: str) -> None:
     if entries > _UNGUARDED and 8 * entries > available_memory():
         size = " x ".join(map(str, shape))
         raise SizeError(f"an array of {size} numbers takes {readable(8 * entries)}, more than is free; {remedy}")
+
+
+class Dense(LinearOperator):
+    """An explicit matrix; compares by its entries."""
+
+    __slots__ = ("_matrix",)
+
+    def __init__(self, matrix: Any) -> None:
+        try:
+            entries = np.array(matrix)
+            entries = entries.astype(np.float64) if entries.dtype.kind in "biuf" else np.zeros(0)
+        except (TypeError, ValueError):
+            entries = np.zeros(0)
+        if entries.ndim != 2 or not entries.size or not np.isfinite(entries).all():
+            raise WorkloadError("a query matrix must be a non-empty two-dimensional array of finite numbers")
+        entries.setflags(write=False)
+        self._matrix = entries
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self._matrix.shape
+        return rows, columns
+
+    def matmat(self, x: Floats) -> Floats:
+        return np.asarray(self._matrix @ x)
+
+    def transpose(self) -> LinearOperator:
+        made = object.__new__(Dense)
+        made._matrix = self._matrix.T
+        return made
+
+    def dense(self) -> Floats:
+        return self._matrix
+
+    def gram(self) -> LinearOperator:
+        return Dense(self.gram_dense())
+
+    def gram_dense(self) -> Floats:
+        return np.asarray(self._matrix.T @ self._matrix)
+
+    def column_norms(self, p: int) -> Floats:
+        check_norm(p)
+        return np.asarray(np.linalg.norm(self._matrix, ord=p, axis=0))
+
+    def trace(self) -> float:
+        self._check_square()
+        return float(np.trace(self._matrix))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dense) and np.array_equal(self._matrix, other._matrix)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self._matrix.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Dense({self.shape[0]} x {self.shape[1]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Gram(LinearOperator):
+    """A^T A; symmetric, with (A^T A)^+ = A^+ (A^+)^T and trace |A|_F^2.
+
+    >>> from hush.linops import Prefix
+    >>> Gram(Prefix(3)).dense().tolist()
+    [[3.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+
+    operator: LinearOperator
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n = self.operator.shape[1]
+        return n, n
+
+    def matmat(self, x: Floats) -> Floats:
+        return self.operator.transpose().matmat(self.operator.matmat(x))
+
+    def transpose(self) -> LinearOperator:
+        return self
+
+    def dense(self) -> Floats:
+        return self.operator.gram_dense()
+
+    def pinv(self) -> LinearOperator:
+        inverse = self.operator.pinv()
+        return inverse @ inverse.transpose()
+
+    def trace(self) -> float:
+        return float(np.sum(self.operator.column_norms(2) ** 2))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats, Integers
 from hush.errors import WorkloadError, shown
 from hush.linops.combination import Transposed
-from hush.linops.operator import Array, LinearOperator
-
-Places = np.ndarray[Any, np.dtype[np.int64]]
+from hush.linops.operator import LinearOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,32 +40,32 @@ class Permuted(LinearOperator):
     def queries(self) -> int:
         return self.operator.queries
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         return self.operator.matmat(x[self._order])
 
     def transpose(self) -> LinearOperator:
         return Transposed(self)
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         return self.operator.transpose().matmat(y)[self._places]
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         return self.operator.gram_dense()[np.ix_(self._places, self._places)]
 
     def pinv(self) -> LinearOperator:
         return Permuted(self.operator.pinv().transpose(), self.order).transpose()
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         return self.operator.column_norms(p)[self._places]
 
     def sensitivity(self, p: int) -> float:
         return self.operator.sensitivity(p)
 
     @property
-    def _order(self) -> Places:
+    def _order(self) -> Integers:
         return np.array(self.order, dtype=np.int64)
 
     @property
-    def _places(self) -> Places:
+    def _places(self) -> Integers:
         """Where each level stands in the order."""
         return np.argsort(self._order)

@@ -9,9 +9,10 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError, shown
 from hush.linops.combination import Scaled, Sum, Transposed
-from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
+from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Stack(LinearOperator):
     def queries(self) -> int:
         return sum(operator.queries for operator in self.operators)
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         made = np.empty((self.shape[0], x.shape[1]))
         for own, (operator, weight) in zip(self._rows(), self._parts(), strict=True):
             np.multiply(operator.matmat(x), weight, out=made[own])
@@ -57,7 +58,7 @@ class Stack(LinearOperator):
     def transpose(self) -> LinearOperator:
         return Transposed(self)
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         made = np.zeros((self.shape[1], y.shape[1]))
         for own, (operator, weight) in zip(self._rows(), self._parts(), strict=True):
             made += weight * operator.transpose().matmat(y[own])
@@ -66,7 +67,7 @@ class Stack(LinearOperator):
     def gram(self) -> LinearOperator:
         return Sum([Scaled(operator.gram(), weight**2) for operator, weight in self._parts()])
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         n = self.shape[1]
         check_fits((n, n), "use gram(), which stays implicit")
         made = np.zeros((n, n))
@@ -74,7 +75,7 @@ class Stack(LinearOperator):
             made += weight**2 * operator.gram_dense()
         return made
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         check_norm(p)
         check_fits(self.shape[1:], "use the sensitivities of the parts")
         powers = np.zeros(self.shape[1])

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.linops.combination import Transposed
-from hush.linops.operator import Array, LinearOperator, check_fits, check_norm
+from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Tree(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return sum(self.depths), self.size
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         made = np.empty((self.shape[0], x.shape[1]))
         end = len(made)
         for nodes in reversed(self.depths):
@@ -59,7 +60,7 @@ class Tree(LinearOperator):
     def transpose(self) -> LinearOperator:
         return Transposed(self)
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: Floats) -> Floats:
         first, *below = self.depths
         made, start = np.array(y[:first], dtype=np.float64), first
         for nodes in below:
@@ -67,7 +68,7 @@ class Tree(LinearOperator):
             start += nodes
         return made
 
-    def gram_dense(self) -> Array:
+    def gram_dense(self) -> Floats:
         """At how many depths two levels have the same node above them."""
         check_fits((self.size, self.size), "use gram(), which stays implicit")
         made, above = np.zeros((self.size, self.size)), np.arange(self.size)
@@ -79,7 +80,7 @@ class Tree(LinearOperator):
     def pinv(self) -> LinearOperator:
         return TreeGramInverse(self) @ Transposed(self)
 
-    def column_norms(self, p: int) -> Array:
+    def column_norms(self, p: int) -> Floats:
         return np.full(self.size, self.sensitivity(p))
 
     def sensitivity(self, p: int) -> float:
@@ -102,7 +103,7 @@ class TreeGramInverse(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return self.tree.size, self.tree.size
 
-    def matmat(self, x: Array) -> Array:
+    def matmat(self, x: Floats) -> Floats:
         b, depths = self.tree.branching, self.tree.depths
         t, s = np.ones((self.tree.size, 1)), x
         sums = []
@@ -122,11 +123,11 @@ class TreeGramInverse(LinearOperator):
         return self.tree.gram()
 
 
-def _parents(x: Array, branching: int) -> Array:
+def _parents(x: Floats, branching: int) -> Floats:
     """Sums over groups of children."""
     return np.asarray(np.add.reduceat(x, np.arange(0, len(x), branching), axis=0))
 
 
-def _children(x: Array, branching: int, nodes: int) -> Array:
+def _children(x: Floats, branching: int, nodes: int) -> Floats:
     """The value of its parent, for each of the nodes below."""
     return np.repeat(x, branching, axis=0)[:nodes]

@@ -1,42 +1,136 @@
-"""AdaptivePlan: a plan whose later questions depend on earlier noisy answers, within one budget."""
+"""Resuming: whether an interrupted release belongs to a plan, and to the ledger that it is charged to.
+
+AdaptivePlan: a plan whose later questions depend on earlier noisy answers, within one budget.
+
+CapacityMechanism: adaptive mechanisms whose model must stay within a size, stated by a preset or in megabytes.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from hush.archive import ArchiveReader
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
-from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, WorkloadError
+from hush.errors import (
+    ArchiveError,
+    BudgetError,
+    DataError,
+    HushError,
+    InterruptedRelease,
+    LedgerError,
+    SizeError,
+    WorkloadError,
+    is_number,
+    shown,
+)
+from hush.graphical.belief_propagation import in_tree_order, with_domain
 from hush.graphical.factors import Factors
+from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.model import GraphicalModel
-from hush.graphical.model_size import check_fits
-from hush.graphical.program import in_tree_order
+from hush.graphical.model_size import check_fits, sizes_with
 from hush.mechanisms.plan import Plan, Progress, Table, rows_per_unit
-from hush.mechanisms.resuming import check_resumable
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
-from hush.privacy.events import GaussianEvent, compose
+from hush.privacy.events import Event, GaussianEvent, compose
 from hush.privacy.gate import Gate
 from hush.privacy.ledger import Ledger
-from hush.privacy.neighbours import Neighbours
-from hush.release.measured import MeasuredRelease
+from hush.privacy.sensitivity import Neighbours
+from hush.release.measured_release import MeasuredRelease, event_parts
 from hush.release.rounds import Round
 from hush.schema import Schema
 from hush.workloads import Workload
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+if TYPE_CHECKING:
+    from hush.mechanisms.plan import Table
+
+
+def check_resumable(
+    plan: AdaptivePlan, release: object, table: Table, ledger: str | Path | Ledger | None, dataset: str
+) -> None:
+    """Refuse a release that is complete, of another plan, of another table's schema, or charged elsewhere,
+    and one that holds rounds which no run plays.
+
+    Privacy: what was spent must be on the same account. A release that was charged to a ledger goes on with that
+    ledger and dataset only, and one that was not goes on without any, so that none knows of half a release. Nothing
+    is written: a ledger that is not there is not made.
+    """
+
+    if not isinstance(release, MeasuredRelease):
+        raise DataError(f"resume: expected an interrupted release of {plan.mechanism}, got {type(release).__name__}")
+    if release.complete:
+        raise BudgetError("the release to resume is complete: its budget is spent, and there is nothing to go on with")
+    promise = release.statement
+    differing = {
+        "mechanism": release.mechanism != plan.mechanism or release.settings != pack_settings(plan.strategy),
+        "workload": release.workload != plan.workload,
+        "budget": promise.budget != plan.budget,
+        "neighbours": promise.neighbours is not plan.neighbours,
+        "unit": promise.unit != table.unit,
+        "schema": release.schema != table.schema,
+    }
+    wrong = [what for what, differs in differing.items() if differs]
+    if wrong:
+        raise DataError(
+            f"the release to resume belongs to another plan: not the same {' and '.join(wrong)}; "
+            "resume with the plan and the schema that it was started with"
+        )
+    complaint = release.contradiction()
+    if complaint is not None:
+        raise DataError(f"the release to resume is damaged: {complaint}; get the file again")
+    plan.strategy.check_rounds(release)
+    _check_charged(release, ledger, dataset)
+
+
+def _check_charged(release: MeasuredRelease, ledger: str | Path | Ledger | None, dataset: str) -> None:
+    """Refuse a ledger, or a dataset of it, that was not charged for what the release has spent.
+
+    The head says which file it was, and may belong to a charge to another dataset that was made meanwhile; the name
+    says which dataset, and where an older file has none, what that was charged with up to the head.
+    """
+    head = release.statement.ledger_head
+    if head is None:
+        if ledger is not None:
+            raise LedgerError("the release to resume was charged to no ledger; resume it without one")
+        return
+    if ledger is None:
+        raise LedgerError("the release to resume was charged to a ledger; resume it with that ledger")
+    path, own = (ledger.path, ledger.dataset) if isinstance(ledger, Ledger) else (Path(ledger), dataset)
+    other = "the release to resume was charged to another ledger; resume it with that one"
+    if not os.path.lexists(path):
+        raise LedgerError(f"{path} does not exist: {other}")
+    books = {book.dataset: book for book in Ledger.open_all(path)}
+    try:
+        next(iter(books.values())).verify(expected_head=head)
+    except LedgerError:
+        raise LedgerError(f"{path} lacks the head of the release: it is an older copy, or {other}") from None
+    if release.dataset not in (None, own):
+        raise LedgerError(
+            f"the release to resume was charged to the dataset {release.dataset!r} of {path}, not to {own!r}; resume "
+            f"it with dataset={release.dataset!r}, --dataset on the command line"
+        )
+    charged: Counter[Event] = Counter()
+    for event in books[own].events(until=head) if own in books else ():
+        charged.update(dict(event_parts(event)))
+    if Counter(dict(event_parts(release.statement.event))) - charged:
+        raise LedgerError(
+            f"the release to resume was not charged to the dataset {own!r} of {path}, which has "
+            f"{', '.join(map(repr, books))}; resume it with the dataset that was charged"
+        )
+
+
 OnRound = Callable[[Round, float], None]
 NOT_ITS_ROUNDS = "the release to resume holds rounds that {name} does not play; get the file again"
 
@@ -200,7 +294,7 @@ class AdaptivePlan(Plan):
         facts only. `checkpoint` is a file that holds what was taken so far after every measurement. `on_start` is
         called once nothing is left to refuse, before the first charge.
         """
-        from hush.tables.remembered import Remembered
+        from hush.tables.cached_table import Remembered
 
         self._check(table)
         self.strategy.check_table(self.workload, table.schema)
@@ -306,3 +400,50 @@ def check_possible(schema: Schema) -> None:
         tree = in_tree_order(JunctionTree.build(schema.domain, [one.clique for one in rules]))
         factors = Factors(tree.domain, [])
         GraphicalModel(schema.domain, tree, factors, np.zeros(factors.size), 1.0, rules).belief  # noqa: B018
+
+
+PRESETS = {"fast": 4.0, "balanced": 16.0, "best": 80.0}  # megabytes
+CELL_MB = 8e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityMechanism(AdaptiveMechanism):
+    """Settings of a mechanism that measures no table which would take its model beyond `max_size_mb`."""
+
+    preset: str = "balanced"
+    max_size_mb: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise WorkloadError(f"preset={shown(self.preset)}: expected one of {', '.join(PRESETS)}")
+        if self.max_size_mb is not None and not (is_number(self.max_size_mb) and self.max_size_mb > 0):
+            raise SizeError(f"max_size_mb={shown(self.max_size_mb)}: expected megabytes, a number above 0")
+
+    @property
+    def limit_mb(self) -> float:
+        """The size of the model, at most."""
+        return PRESETS[self.preset] if self.max_size_mb is None else float(self.max_size_mb)
+
+    def sizes_mb(
+        self,
+        domain: Domain,
+        known: Sequence[Clique],
+        candidates: Sequence[Clique],
+        tree: JunctionTree | None = None,
+        *,
+        limit_mb: float | None = None,
+    ) -> Floats:
+        """The size of the model of `known` tables, whose tree may be given, with each candidate in it.
+
+        It may be a little above the true one where that is within the limit anyway.
+        """
+        own = None if tree is None else with_domain(tree, domain)
+        enough = (self.limit_mb if limit_mb is None else limit_mb) / CELL_MB
+        return CELL_MB * np.array(sizes_with(domain, known, candidates, tree=own, enough=enough), dtype=np.float64)
+
+
+def check_flag(**flags: object) -> None:
+    """Refuse a setting that is neither True nor False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise WorkloadError(f"{name}={shown(value)}: expected True or False")

@@ -14,7 +14,7 @@ from hush.mechanisms.matrix import Matrix
 from hush.mechanisms.plan import Plan, Ranked
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
-from hush.privacy.neighbours import Neighbours
+from hush.privacy.sensitivity import Neighbours
 from hush.strategies.losses import Loss, MaxVariance, SumOfVariances, loss_of
 from hush.workloads import Workload
 

@@ -14,17 +14,13 @@ from hush.domain import Clique
 from hush.errors import BudgetError, DataError, SizeError, WorkloadError, is_number, shown
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.total import estimate_total
-from hush.mechanisms.adaptive import NOT_ITS_ROUNDS, AdaptivePlan, check_capacity
-from hush.mechanisms.capacity import CapacityMechanism
-from hush.mechanisms.cell_scorer import CellScorer
-from hush.mechanisms.draw_likelihood import likelihood
-from hush.mechanisms.query_game import QueryGame
+from hush.mechanisms.adaptive import NOT_ITS_ROUNDS, AdaptivePlan, CapacityMechanism, check_capacity
+from hush.mechanisms.query_game import CellScorer, Draw, QueryGame, join_draws, likelihood, split_draws
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
-from hush.release.draws import Draw, join_draws, split_draws
-from hush.release.measured import MeasuredRelease
-from hush.release.measured_storage import unpack_record
+from hush.release.measured_release import MeasuredRelease
+from hush.release.record_files import unpack_record
 from hush.schema import Schema
 from hush.workloads import Workload
 

@@ -9,13 +9,12 @@ from fractions import Fraction
 import numpy as np
 
 from hush.errors import DataError, WorkloadError, is_number, shown
-from hush.mechanisms.linear import LinearPlan, LinearRelease
-from hush.mechanisms.linear_mechanism import LinearMechanism
-from hush.privacy.neighbours import Neighbours
-from hush.strategies.integers import round_draft
-from hush.strategies.linear import LinearStrategy
+from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease
+from hush.optimizers.opt_hdmm import direct_draft
+from hush.privacy.sensitivity import Neighbours
+from hush.strategies.integer_strategies import round_draft
+from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.opt_hdmm import direct_draft
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 

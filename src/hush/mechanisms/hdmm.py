@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.errors import WorkloadError
-from hush.mechanisms.linear import LinearPlan, LinearRelease, recovered
-from hush.mechanisms.linear_mechanism import LinearMechanism
-from hush.privacy.neighbours import Neighbours
-from hush.strategies.integers import round_draft
-from hush.strategies.linear import LinearStrategy
+from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease, recovered
+from hush.optimizers.opt_hdmm import OPERATORS, opt_hdmm
+from hush.optimizers.p_identity import SEED
+from hush.privacy.sensitivity import Neighbours
+from hush.strategies.integer_strategies import round_draft
+from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.opt_hdmm import OPERATORS, opt_hdmm
-from hush.strategies.p_identity import SEED
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hush.mechanisms.adaptive import AdaptiveMechanism, AdaptivePlan
 from hush.mechanisms.session import Session
-from hush.release.measured import MeasuredRelease
+from hush.release.measured_release import MeasuredRelease
 from hush.workloads import Workload
 
 NAME = "independent"

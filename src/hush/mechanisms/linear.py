@@ -1,47 +1,81 @@
-"""Plans and releases of linear strategies, whichever operator selected them: matrix, hdmm and direct share all this."""
+"""Which noise goes with which budget.
+
+Plans and releases of linear strategies, whichever operator selected them: matrix, hdmm and direct share all this.
+
+LinearMechanism: what matrix, hdmm and direct share: choose the noise, select a strategy, make the plan.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
 from hush.archive import ArchiveReader
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
-from hush.errors import ArchiveError, SizeError, WorkloadError, shown
+from hush.errors import ArchiveError, BudgetError, SizeError, WorkloadError, shown
 from hush.graphical.evidence import linear_evidence
 from hush.graphical.measurement import Measurement
 from hush.inference.estimates import Estimates
-from hush.inference.global_estimates import GlobalEstimates
-from hush.inference.linear_answers import LinearAnswers
-from hush.inference.local_estimates import LocalEstimates
-from hush.inference.marginal_answers import combine_marginals
+from hush.inference.linear_estimates import GlobalEstimates, LinearAnswers, LocalEstimates
+from hush.inference.marginal_combination import combine_marginals
 from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells
 from hush.inference.residual_estimates import ResidualEstimates
-from hush.mechanisms.bound import rmse_bound
-from hush.mechanisms.fixed import Collector, FixedPlan
-from hush.mechanisms.noise_choice import choose_noise, per_row
+from hush.mechanisms.plan import Collector, FixedPlan, rmse_bound, rows_per_unit
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Noisy, Request
+from hush.privacy.sensitivity import Neighbours
 from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema
-from hush.strategies.draft import Draft, Recovery
-from hush.strategies.linear import LinearErrors, LinearStrategy
-from hush.strategies.linear_storage import narrow, pack_linear, unpack_linear
+from hush.strategies.linear_strategy import LinearErrors, LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.product_strategy import Draft, Recovery
+from hush.strategies.strategy_files import narrow, pack_linear, unpack_linear
 from hush.workloads import Term, Workload
 from hush.workloads.term import EXTREME
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+NOISES = ("auto", *NoiseKind)
+
+
+def choose_noise(noise: str, budget: Budget) -> tuple[NoiseKind, Budget]:
+    """The kind of noise, and the budget as that noise is accounted: zCDP for Gaussian, pure epsilon for Laplace.
+
+    "auto" takes Laplace noise for pure epsilon and Gaussian noise otherwise. Laplace noise asked for under
+    (epsilon, delta) is planned as pure epsilon, which is the stronger promise.
+    """
+    if noise not in NOISES:
+        raise BudgetError(f"noise={noise!r}: expected one of {', '.join(NOISES)}")
+    kind = NoiseKind(noise) if noise != "auto" else (NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN)
+    if kind is NoiseKind.LAPLACE:
+        if budget.epsilon is None:
+            raise BudgetError(
+                f"Laplace noise is accounted in pure epsilon, and the budget states {budget}; "
+                "state Budget(epsilon=...), or use Gaussian noise"
+            )
+        return kind, Budget(epsilon=budget.epsilon)
+    budget.rho  # noqa: B018 - refuses pure epsilon, with the remedy
+    return kind, budget
+
+
+def per_row(kind: NoiseKind, budget: Budget, max_rows_per_unit: int) -> Fraction:
+    """What may be spent as if a unit were one row: rho / m^2, or epsilon / m, for units of m rows."""
+    m = rows_per_unit(max_rows_per_unit)
+    if kind is NoiseKind.LAPLACE:
+        return Fraction(budget.epsilon or 0.0) / m
+    return Fraction(budget.rho) / m**2
+
+
 METHODS = {
     "kron": "one product of strategies",
     "plus": "a union of products",
@@ -329,3 +363,42 @@ def _contradiction(strategy: LinearStrategy, workload: Workload, neighbours: str
     if not ((numbers > 1 / EXTREME) & (numbers < EXTREME)).all():
         return f"its noise or its weights are beyond {EXTREME:g}"
     return None
+
+
+Made = TypeVar("Made", bound=LinearPlan)
+
+
+class LinearMechanism(ABC, Generic[Made]):
+    """Selects a linear strategy; subclasses say how, and which plan holds it."""
+
+    noise: str
+    plan_class: ClassVar[type[LinearPlan]]
+
+    @abstractmethod
+    def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
+        """The strategy for a workload; the budget, rho or epsilon, is for privacy units of one row."""
+
+    @property
+    def _loss_name(self) -> str:
+        return "rmse"
+
+    def plan(
+        self,
+        workload: Workload,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        max_rows_per_unit: int = 1,
+    ) -> Made:
+        """The strategy of least predicted error within the budget."""
+        kind, spent = choose_noise(self.noise, budget)
+        share = per_row(kind, spent, max_rows_per_unit)
+        made: Made = self.plan_class(  # type: ignore[assignment]
+            strategy=self._select(workload, kind, share, neighbours),
+            workload=workload,
+            budget=spent,
+            neighbours=neighbours,
+            max_rows_per_unit=max_rows_per_unit,
+            loss=self._loss_name,
+        )
+        return made

@@ -9,25 +9,24 @@ from fractions import Fraction
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Dense, LinearOperator
-from hush.mechanisms.linear import LinearPlan, LinearRelease
-from hush.mechanisms.linear_mechanism import LinearMechanism
-from hush.privacy.neighbours import Neighbours
-from hush.strategies import hierarchy
-from hush.strategies.approximations import l2_approximation, singular_value_approximation
-from hush.strategies.draft import Draft, PartDraft, Recovery
-from hush.strategies.eigen_design import eigen_design
-from hush.strategies.error import Floats, total_error
-from hush.strategies.integers import round_draft
-from hush.strategies.linear import LinearStrategy
+from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease
+from hush.optimizers import explicit_strategy as hierarchy
+from hush.optimizers.eigen_design import eigen_design, l2_approximation, singular_value_approximation
+from hush.optimizers.explicit_strategy import total_error
+from hush.optimizers.max_error import least_max_error
+from hush.optimizers.p_identity import optimise_theta
+from hush.optimizers.p_identity import strategy as p_identity
+from hush.privacy.sensitivity import Neighbours
+from hush.strategies.integer_strategies import round_draft
+from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.losses import Loss, MaxVariance, SumOfVariances, loss_of
-from hush.strategies.max_error import least_max_error
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import gram_factor, optimal_gram
-from hush.strategies.p_identity import optimise_theta
-from hush.strategies.p_identity import strategy as p_identity
+from hush.strategies.product_strategy import Draft, PartDraft, Recovery
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 

@@ -7,26 +7,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.graphical.fitting import fit_model
 from hush.graphical.junction_tree import JunctionTree
-from hush.mechanisms.adaptive import AdaptivePlan, check_capacity
+from hush.mechanisms.adaptive import CELL_MB, AdaptivePlan, CapacityMechanism, check_capacity, check_flag
 from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.capacity import CELL_MB, CapacityMechanism, check_flag
-from hush.mechanisms.misfit_rounds import MisfitRounds
-from hush.mechanisms.misfit_scorer import on_grid
+from hush.mechanisms.misfit_selection import MisfitRounds, on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
-from hush.release.measured import MeasuredRelease
+from hush.release.measured_release import MeasuredRelease
 from hush.schema import Schema
 from hush.workloads import Workload
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 NAME = "mst"
 THIRD = Fraction(1, 3)
 

@@ -10,15 +10,13 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import BudgetError, SizeError, WorkloadError, shown
-from hush.mechanisms.adaptive import AdaptivePlan
+from hush.mechanisms.adaptive import AdaptivePlan, CapacityMechanism
 from hush.mechanisms.candidates import Candidates
-from hush.mechanisms.capacity import CapacityMechanism
-from hush.mechanisms.misfit_rounds import MisfitRounds
-from hush.mechanisms.misfit_scorer import on_grid
+from hush.mechanisms.misfit_selection import MisfitRounds, on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
-from hush.release.measured import MeasuredRelease
+from hush.release.measured_release import MeasuredRelease
 from hush.schema import Schema
 from hush.workloads import Workload
 

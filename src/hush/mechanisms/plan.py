@@ -1,9 +1,15 @@
-"""Plan: what will be measured and how accurate it will be, before any data is read."""
+"""The least RMSE that any strategy could have, shown beside every plan.
+
+Plan: what will be measured and how accurate it will be, before any data is read.
+
+FixedPlan: a plan whose requests are known beforehand, whatever the noisy answers turn out to be.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,21 +19,47 @@ import numpy as np
 
 from hush.archive import ArchiveReader, write_archive
 from hush.domain import Domain
-from hush.errors import ArchiveError, BudgetError, DataError, WorkloadError
+from hush.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, SizeError, WorkloadError
+from hush.optimizers.svd_bound import lower_bound
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
 from hush.privacy.events import Event
-from hush.privacy.gate import Gate
-from hush.privacy.ledger import Ledger
-from hush.privacy.neighbours import Neighbours
-from hush.privacy.query import Counts
-from hush.privacy.spending import open_account, open_ledger, terms_of
+from hush.privacy.gate import Counts, Gate, Noisy, Request
+from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema, Unit
+from hush.strategies.noise_kind import NoiseKind, unit_variance
+from hush.strategies.term_grams import TermGrams
 from hush.workloads import Term, Workload
-from hush.workloads.storage import pack_domain, pack_workload, unpack_domain, unpack_workload
+from hush.workloads.workload_files import pack_domain, pack_workload, unpack_domain, unpack_workload
+
+LARGEST_EXACT = 1024  # rows of the eigenvalue problem that a plan may take, a fraction of a second
+_BELOW = ("parts", "dominated")
+
+
+def rmse_bound(
+    workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours
+) -> tuple[float, str] | None:
+    """An RMSE that no unbiased linear mechanism of this noise and cost can beat, and which bound it is.
+
+    None where neighbours exchange rows, for which no bound is known, for too many terms, and for noise never seen.
+
+    Reference: [Li 2013, Thm 4.1], per unit of the least variance that the exact noise can have.
+    """
+    least = unit_variance(noise, cost)
+    if neighbours is not Neighbours.ADD_REMOVE or least == 0:
+        return None
+    try:
+        total, word = lower_bound(TermGrams.of(workload), largest=LARGEST_EXACT)
+    except SizeError:
+        return None
+    weights = sum(term.weight * term.queries for term in workload)
+    name = "estimated from below" if word in _BELOW else "exact"
+    return math.sqrt(total * least / weights), f"singular value bound, {name}"
+
 
 Progress = Callable[[float], None]
 PLAN_KIND = "plan"
@@ -299,3 +331,63 @@ def _difference(planned: Domain, found: Domain) -> str:
         if name not in planned:
             return f"the table's schema has the attribute {name!r}, the plan has not; {advice}"
     return f"the plan and the table list their attributes in different orders; {advice}"
+
+
+class Collector(Protocol):
+    """Where noisy answers are kept as they are taken; made before the charge, so that it is known to fit."""
+
+    def add(self, answer: Noisy) -> None: ...
+    def release(self, schema: Schema, statement: Statement, *, complete: bool) -> Release: ...
+
+
+class FixedPlan(Plan):
+    """A plan that asks everything at once, with one charge."""
+
+    @abstractmethod
+    def requests(self) -> list[Request]:
+        """What will be asked of the gate."""
+
+    @abstractmethod
+    def _collector(self) -> Collector:
+        """Room for the noisy answers, which come in the order of the requests."""
+
+    def release(
+        self,
+        table: Table,
+        *,
+        ledger: str | Path | Ledger | None = None,
+        dataset: str = "default",
+        name: str = "",
+        progress: Progress | None = None,
+        entropy: Entropy | None = None,
+    ) -> Release:
+        """Spend the budget: check, charge, count, add noise; see `Plan.release`."""
+        self._check(table)
+        requests, collector = self.requests(), self._collector()
+        account, book = self._spending(table, ledger, dataset, name)
+        gate = Gate(table, account, neighbours=self.neighbours, entropy=entropy)
+        answers = gate.measure(requests, note=f"{self.mechanism}: {len(requests)} noisy tables")
+        statement = self._statement(table, account.events[-1], gate, book)
+        taken = 0
+        try:
+            for answer in _watched(answers, requests, progress):
+                collector.add(answer)
+                taken += 1
+        except KeyboardInterrupt:
+            partial = collector.release(table.schema, statement, complete=False)
+            raise InterruptedRelease(
+                f"interrupted after {taken} of {len(requests)} noisy tables; those are paid for and kept",
+                release=partial,
+            ) from None
+        return collector.release(table.schema, statement, complete=True)
+
+
+def _watched(answers: Iterator[Noisy], requests: list[Request], progress: Progress | None) -> Iterator[Noisy]:
+    """The answers, with the share of them told to `progress` a hundred times at most."""
+    step = max(1, len(requests) // 100)
+    for index, answer in enumerate(answers):
+        if progress is not None and index % step == 0:
+            progress(index / len(requests))
+        yield answer
+    if progress is not None:
+        progress(1.0)

@@ -1,31 +1,133 @@
-"""privbayes: a network in which every column depends on a few others, chosen first, then measured and fitted."""
+"""Parent sets: which columns a column may depend on, such that their table is small enough to be of use.
+
+DependenceScorer: how much a column depends on some others, in rows, for every candidate pair.
+
+privbayes: a network in which every column depends on a few others, chosen first, then measured and fitted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from hush.arrays import Floats, Integers
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, DataError, WorkloadError, is_number, shown
+from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree, sets_of
-from hush.graphical.model import GraphicalModel
-from hush.mechanisms.adaptive import NOT_ITS_ROUNDS, AdaptivePlan, check_capacity
-from hush.mechanisms.capacity import CELL_MB, CapacityMechanism
-from hush.mechanisms.dependence_scorer import DependenceScorer
-from hush.mechanisms.parent_sets import maximal_sets, useful_cells
+from hush.mechanisms.adaptive import CELL_MB, NOT_ITS_ROUNDS, AdaptivePlan, CapacityMechanism, check_capacity
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
-from hush.release.measured import MeasuredRelease
+from hush.privacy.gate import Counts
+from hush.privacy.selection import Scores
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
+from hush.release.measured_release import MeasuredRelease
 from hush.release.rounds import Round
 from hush.schema import Schema
 from hush.workloads import Workload
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+VISITS = 64  # feasible sets looked at for each one that is wanted
+
+
+def maximal_sets(sizes: Mapping[str, int], cells: float, degree: int, most: int) -> list[Clique] | None:
+    """All sets of at most `degree` names with at most `cells` cells that no further name could join.
+
+    None where there are more than `most`, or nearly so many to look at. The empty set only where nothing fits.
+
+    Reference: [Zhang et al. 2017, Alg. 5], without levels that are merged.
+
+    >>> maximal_sets({"a": 2, "b": 3, "c": 5}, 10, 2, 100)
+    [('c', 'a'), ('b', 'a')]
+    """
+    names = sorted(sizes, key=lambda name: -sizes[name])
+    found: list[Clique] = []
+    stack: list[tuple[int, int, Clique]] = [(0, 1, ())]
+    visits = 0
+    while stack:
+        start, product, chosen = stack.pop()
+        visits += 1
+        free = next((name for name in reversed(names) if name not in chosen), None)
+        if free is None or len(chosen) == degree or product * sizes[free] > cells:
+            found.append(chosen)
+        if len(found) > most or visits > VISITS * most:
+            return None
+        if len(chosen) < degree:
+            joining = (place for place in reversed(range(start, len(names))) if product * sizes[names[place]] <= cells)
+            stack += [(place + 1, product * sizes[names[place]], (*chosen, names[place])) for place in joining]
+    return found
+
+
+def useful_cells(total: float, stddev: float, usefulness: float) -> float:
+    """The most cells with total / cells >= usefulness E|z|: the mean count beside the mean size of the noise.
+
+    Reference: [Zhang et al. 2017, Def. 4.7], theta-usefulness, for Gaussian noise.
+
+    >>> round(useful_cells(48_842, 26.8, 4.0))
+    571
+    """
+    return total / (usefulness * math.sqrt(2 / math.pi) * stddev)
+
+
+EXACT_ROWS = 2**31  # below, n C and a b^T fit in 64 bits, and so do sums of their differences
+LARGEST_SCORE = 2**36  # rows; the last division of a score is off by 2^-53 of it at most
+
+
+@dataclass(frozen=True, slots=True)
+class DependenceScorer:
+    """q = n R(X, Pi) = 1/2 ||M_{X,Pi}(D) - M_X(D) M_Pi(D)^T / n||_1 for every candidate pair, n the number of rows.
+
+    Computed as sum |n C - a b^T| / (2 n) in whole numbers, with C the table, a and b its margins; 0 without rows.
+    Scores above 2^36 are taken for 2^36.
+
+    Privacy: a row moves q by less than 2. With p = a / n and r = b / n, one more row at (x, y) gives
+    a' b'^T / (n+1) = (n^2 p r^T + n p e_y^T + n e_x r^T + e_x e_y^T) / (n+1), so that C' - a' b'^T / (n+1) differs from
+    C - a b^T / n by n/(n+1) (e_x - p)(e_y - r)^T, of rank one. Its L1 norm is n/(n+1) 2(1 - p_x) 2(1 - r_y) < 4, and q
+    has half of it. Tight as n grows: all rows at (0, 0), the new one at (1, 1). Units of m rows are m such steps,
+    exchanged ones 2 m; that is twice the L1 sensitivity of a table. Cutting scores off moves none further.
+    Reference: [Zhang et al. 2017, sec. 4.3], function R.
+    Differs from [Zhang et al. 2017, Thm 4.5]: R has there the sensitivity 3/n + 2/n^2 for exchanged rows and n public;
+    n R needs no n, and 2 is its bound for added and removed ones.
+    """
+
+    children: tuple[str, ...]  # X of every candidate
+    tables: tuple[Clique, ...]  # X and Pi of every candidate
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The tables, each once."""
+        return tuple(dict.fromkeys(self.tables))
+
+    @property
+    def candidates(self) -> int:
+        """How many there are."""
+        return len(self.tables)
+
+    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
+        """The scores with twice the sensitivity of a table; the last division rounds twice."""
+        pairs = zip(self.children, self.tables, strict=True)
+        found = [_dependence(counts[table], table.index(child)) for child, table in pairs]
+        unit = float(sensitivity(ONE_CELL, max_rows=max_rows, neighbours=neighbours).l1)
+        return Scores(np.array(found), 2 * unit, 4 * 2.0**-53 * LARGEST_SCORE)
+
+
+def _dependence(table: Integers, axis: int) -> float:
+    """sum |n C - a b^T| / (2 n) of one axis against all others; private."""
+    c = np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1)
+    n = int(c.sum())
+    if n == 0:
+        return 0.0
+    if n >= EXACT_ROWS:
+        c = c.astype(object)
+    moved = int(np.abs(n * c - np.outer(c.sum(axis=1), c.sum(axis=0))).sum())
+    return float(LARGEST_SCORE) if moved > 2 * n * LARGEST_SCORE else moved / (2 * n)
+
+
 NAME = "privbayes"
 MOST_CANDIDATES = 4000  # of one choice
 MOST_TRIES = 1 << 16  # sets of several parents times columns, for whether the model has room takes longest with many

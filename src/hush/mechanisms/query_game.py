@@ -1,17 +1,100 @@
-"""QueryGame: the public half of the game behind DualQuery, a growing set of made-up rows."""
+"""Draws: queries that were drawn because a set of made-up rows answers them badly; and how files keep them.
+
+CellScorer: how far the count of every cell of some tables is above, or below, what is thought.
+
+QueryGame: the public half of the game behind DualQuery, a growing set of made-up rows.
+
+The likelihood of drawn queries, as a loss of the tables that they are cells of.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats, Integers
 from hush.domain import Clique, Domain
+from hush.errors import ArchiveError
 from hush.graphical.factors import Factors
+from hush.graphical.likelihood import SquaredLoss
+from hush.graphical.marginal_loss import CustomLoss, MarginalLoss, SumLoss
+from hush.graphical.measurement import Measurement
+from hush.privacy.gate import Counts
+from hush.privacy.selection import Scores
+from hush.privacy.sensitivity import Neighbours
+from hush.release.rounds import Round
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+MOST_TURNS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw(Round):
+    """One query that was drawn: a cell of a table, which has more rows than was thought, or fewer.
+
+    `weight` is 1 for more and -1 for fewer, and `penalty` the count that was thought: the score of a cell is
+    weight * (count - penalty). No table was measured, so `stddev` and `misfit` are 0.
+    """
+
+    turn: int  # of the game
+    cell: int  # of the table, in row-major order
+
+
+def split_draws(entries: Any) -> tuple[list[dict[str, Any]], list[tuple[Any, Any]]]:
+    """Stored draws as entries of plain rounds, and the turn and cell of each."""
+    if not isinstance(entries, list) or not all(
+        isinstance(one, dict) and {"turn", "cell"} <= set(one) for one in entries
+    ):
+        raise ArchiveError("a draw of the file cannot be read; get the release again")
+    plain = [{name: value for name, value in one.items() if name not in ("turn", "cell")} for one in entries]
+    return plain, [(one["turn"], one["cell"]) for one in entries]
+
+
+def join_draws(domain: Domain, rounds: list[Round], places: list[tuple[Any, Any]]) -> list[Draw]:
+    """The draws again, refusing cells that their tables do not have and turns out of order."""
+    made: list[Draw] = []
+    for one, (turn, cell) in zip(rounds, places, strict=True):
+        earlier = made[-1].turn if made else 2
+        whole = type(turn) is int and type(cell) is int
+        if not whole or not earlier <= turn < MOST_TURNS or not 0 <= cell < domain.size(one.clique):
+            raise ArchiveError("the file's draws are of cells that it does not have; get the release again")
+        if one.weight not in (1.0, -1.0) or not one.epsilon > 0:
+            raise ArchiveError("a draw of the file cannot be read; get the release again")
+        made.append(Draw(**asdict(one), turn=turn, cell=cell))
+    return made
+
+
+LARGEST_GAP = 2**36  # rows; a score of it still has a place on the grid that choices are drawn on
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellScorer:
+    """q = c - h for every cell with count c and public h, then h - c for every cell: a query and its complement.
+
+    Whole numbers, so that scores are exact; those beyond 2^36 are taken for 2^36.
+
+    Privacy: a unit of at most m rows, added, removed or exchanged for another, moves the count of a cell by at most m,
+    and so each score, and cutting scores off moves none further; h is public.
+    """
+
+    cliques: tuple[Clique, ...]
+    expected: Integers  # h of the cells of all tables, one after another in row-major order
+
+    @property
+    def candidates(self) -> int:
+        """Two for every cell."""
+        return 2 * len(self.expected)
+
+    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
+        """The scores; exchanging units moves one cell no further than adding them does."""
+        gaps = np.concatenate([counts[own].ravel() for own in self.cliques]) - self.expected
+        gaps = np.clip(gaps, -LARGEST_GAP, LARGEST_GAP)
+        return Scores(np.concatenate([gaps, -gaps]).astype(np.float64), float(max_rows))
+
+
 RESTARTS = 8
 SWEEPS = 20
 
@@ -112,3 +195,60 @@ def best_row(sizes: Sequence[int], codes: Integers, signs: Floats, generator: np
         if value > largest:
             best, largest = row.copy(), value
     return best
+
+
+class DrawLikelihood:
+    """L(mu) = sum over draws of log sum_q 2 cosh(r_t (mu_q - h_tq)) - r_t sign (mu_q - h_tq), with q the drawn cell.
+
+    In turn t a cell and a sign were drawn with probability proportional to exp(sign r_t (c_q - h_tq)), with
+    r_t = epsilon_t / (2 m) and h_t what the rows before turn t would have. Each term is log sum exp of linear functions
+    less a linear one, so L is convex; the Hessian of a term is at most r_t^2.
+
+    Reference: [HDMM, sec. 4.5], which leaves the formula to the reader.
+    """
+
+    def __init__(self, game: QueryGame, total: int, draws: Sequence[Draw], max_rows: int) -> None:
+        self._game = game
+        self._total = total
+        groups: dict[tuple[int, float], list[tuple[int, float]]] = defaultdict(list)
+        for draw in draws:
+            rate = float(f"{draw.epsilon:.9e}") / (2 * max_rows)
+            place = game.number(draw.clique, draw.cell, 1.0)
+            groups[draw.turn, rate].append((place, draw.weight))
+        self._groups = sorted(groups.items())
+
+    @property
+    def bend(self) -> float:
+        """The largest eigenvalue of the Hessian, at most."""
+        return sum(len(drawn) * rate**2 for (_, rate), drawn in self._groups)
+
+    def __call__(self, tables: list[Floats]) -> tuple[float, list[Floats]]:
+        """The loss and its gradients, one for each of the game's tables."""
+        mu = np.concatenate([table.ravel() for table in tables])
+        slope, value = np.zeros(len(mu)), 0.0
+        for (turn, rate), drawn in self._groups:
+            x = rate * (mu - self._game.expected(self._total, turn - 1))
+            top = float(np.abs(x).max())
+            more, fewer = np.exp(x - top), np.exp(-x - top)
+            z = float(more.sum() + fewer.sum())
+            value += len(drawn) * (top + float(np.log(z)))
+            slope += (len(drawn) * rate / z) * (more - fewer)
+            for place, sign in drawn:
+                value -= sign * float(x[place])
+                slope[place] -= sign * rate
+        return value, [own.copy() for own in self._game.factors.tables(slope)]
+
+
+def likelihood(
+    domain: Domain, measurements: Sequence[Measurement], game: QueryGame, total: int, draws: Sequence[Draw], rows: int
+) -> MarginalLoss:
+    """The loss of noisy tables and of drawn queries together; `rows` is how many a unit has at most."""
+    factors = Factors(domain, [*(one.clique for one in measurements), *game.factors.cliques])
+    squares = SquaredLoss(domain, measurements, factors=factors)
+    own = DrawLikelihood(game, total, draws, rows)
+    if not draws:
+        return squares
+    drawn = CustomLoss(
+        domain, game.factors.cliques, own, lipschitz=own.bend, numbers=len(draws), factors=factors
+    )  # fmt: skip
+    return SumLoss([squares, drawn])

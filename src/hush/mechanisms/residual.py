@@ -12,40 +12,34 @@ from typing import Any
 import numpy as np
 
 from hush.archive import ArchiveReader
+from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import ArchiveError, SizeError, WorkloadError
 from hush.graphical.evidence import residual_evidence
 from hush.graphical.measurement import Measurement
-from hush.inference.answers import ResidualAnswers
-from hush.inference.covariance import variance_of
-from hush.inference.residual import Reconstruction
-from hush.inference.residual_estimates import ResidualEstimates
-from hush.mechanisms.bound import rmse_bound
-from hush.mechanisms.fixed import Collector, FixedPlan
-from hush.mechanisms.plan import rows_per_unit
+from hush.inference.residual_estimates import ResidualEstimates, variance_of
+from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers
+from hush.mechanisms.plan import Collector, FixedPlan, rmse_bound, rows_per_unit
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
 from hush.privacy.gate import BATCH_CELLS, Noisy, Request
-from hush.privacy.neighbours import Neighbours
+from hush.privacy.sensitivity import Neighbours
 from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import Schema
-from hush.strategies.basis import Basis
-from hush.strategies.coefficients import mean_variances
-from hush.strategies.linear_storage import narrow
 from hush.strategies.losses import Loss
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.residual import ResidualStrategy
-from hush.strategies.residual_query import check_measurable, requests
-from hush.strategies.select import select_for_target, select_residual
-from hush.strategies.storage import pack_strategy, unpack_strategy
-from hush.strategies.terms import TermTable
+from hush.strategies.residual_basis import Basis
+from hush.strategies.residual_strategy import ResidualStrategy, check_measurable, requests
+from hush.strategies.select_residual import select_for_target, select_residual
+from hush.strategies.strategy_files import narrow, pack_strategy, unpack_strategy
+from hush.strategies.term_table import TermTable
+from hush.strategies.variance_forms import mean_variances
 from hush.workloads import Workload
 from hush.workloads.term import EXTREME
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 NAME = "residual"
 
 

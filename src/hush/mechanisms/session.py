@@ -1,33 +1,56 @@
-"""Session: one run of an adaptive mechanism, which asks the table only through the gate and within one account."""
+"""MergedQuery: a table of counts whose rare levels are counted together.
+
+Session: one run of an adaptive mechanism, which asks the table only through the gate and within one account.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.graphical.fitting import fit_model
+from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.measurement import Measurement
-from hush.graphical.model import GraphicalModel
-from hush.mechanisms.merged_query import MergedQuery
-from hush.merging import Merging, merge_rare
 from hush.privacy.account import Allowance
-from hush.privacy.gate import Gate, Request
+from hush.privacy.gate import Counts, Gate, MarginalQuery, Query, Request, Scorer
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
-from hush.privacy.query import MarginalQuery, Query, Scorer
 from hush.privacy.selection import ExponentialMechanism
-from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.rounds import Round, Scored
-from hush.release.taken import Taken
+from hush.privacy.sensitivity import ONE_CELL, RowNorms, Sensitivity, sensitivity
+from hush.rare_levels import Merging, merge_rare
+from hush.release.rounds import Round, Scored, Taken
 from hush.solution import Solution
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+@dataclass(frozen=True, slots=True)
+class MergedQuery:
+    """The table over a clique with merged levels: each row adds one to one cell."""
+
+    clique: Clique
+    merging: Merging
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The one clique it reads."""
+        return (self.clique,)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        """One in one cell."""
+        return ONE_CELL
+
+    def answer(self, counts: Counts) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The counts, added up over merged levels."""
+        return self.merging.table(self.clique, counts[self.clique])
+
+
 Watch = Callable[[Round | None, float], None]
 
 

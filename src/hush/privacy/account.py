@@ -1,4 +1,7 @@
-"""Accounts: who must be asked, and charged, before private data is read."""
+"""Accounts: who must be asked, and charged, before private data is read.
+
+Spending: opening the account that a release is charged to.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,7 @@ from fractions import Fraction
 from typing import NoReturn, Protocol
 
 from hush.errors import BudgetError
-from hush.privacy.budget import Budget
-from hush.privacy.cost import Cost
+from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
 from hush.privacy.rational import float_down, float_up
 

@@ -14,7 +14,7 @@ from numbers import Rational
 from typing import Any, ClassVar
 
 from hush.errors import BudgetError
-from hush.privacy.cost import Cost
+from hush.privacy.budget import Cost
 from hush.privacy.rational import parse_rational, rational_text
 
 

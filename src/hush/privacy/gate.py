@@ -1,4 +1,6 @@
-"""The gate: the one module through which a noisy value leaves.
+"""Queries and scorers: what the gate may ask of a private table, with sensitivities they declare themselves.
+
+The gate: the one module through which a noisy value leaves.
 
 Order is fixed: check everything public and that the budget suffices, look whether the rows are such as the schema
 allows, charge the account, count, add exact noise. A charge that is
@@ -9,7 +11,7 @@ the gate through `watch`; whatever passes while it is watched, or with seeded bi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,17 +19,59 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from hush.arrays import Integers
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, DataError
 from hush.privacy.account import Account
 from hush.privacy.entropy import Entropy, SystemEntropy
-from hush.privacy.envelope import Integers
 from hush.privacy.events import Event, compose
-from hush.privacy.neighbours import Neighbours
 from hush.privacy.noise import Noise
-from hush.privacy.query import Counts, Query, Scorer
 from hush.privacy.selection import Scores
-from hush.privacy.sensitivity import Sensitivity, sensitivity
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
+
+Counts = Mapping[Clique, np.ndarray[Any, np.dtype[np.int64]]]
+
+
+class Query(Protocol):
+    """Integer answers that add up over rows; everything but `answer`'s argument is public."""
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]: ...
+    @property
+    def row_norms(self) -> RowNorms: ...
+    def answer(self, counts: Counts) -> np.ndarray[Any, np.dtype[np.int64]]: ...
+
+
+class Scorer(Protocol):
+    """Scores of public candidates, computed from exact counts."""
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]: ...
+    @property
+    def candidates(self) -> int: ...
+    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalQuery:
+    """The table of counts over a clique: each row adds one to one cell."""
+
+    clique: Clique
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The one clique it reads."""
+        return (self.clique,)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        """One in one cell."""
+        return ONE_CELL
+
+    def answer(self, counts: Counts) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The counts themselves."""
+        return counts[self.clique]
+
 
 Choice = TypeVar("Choice", covariant=True)
 LARGEST_ANSWER = 2**61

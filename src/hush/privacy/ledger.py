@@ -12,9 +12,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from hush.errors import BudgetError, LedgerError
-from hush.privacy.account import Account, check_affordable
-from hush.privacy.budget import Budget
-from hush.privacy.chain import (
+from hush.privacy.account import Account, Allowance, check_affordable
+from hush.privacy.budget import Budget, Cost
+from hush.privacy.events import Event, price
+from hush.privacy.ledger_chain import (
     CHARGE,
     FINGERPRINT,
     NOTE_LENGTH,
@@ -25,9 +26,9 @@ from hush.privacy.chain import (
     charge_fields,
     printable,
 )
-from hush.privacy.cost import Cost
-from hush.privacy.events import Event, price
 from hush.privacy.ledger_file import LedgerFile, append
+from hush.privacy.sensitivity import Neighbours
+from hush.unit import Unit
 
 
 class Ledger:
@@ -277,3 +278,27 @@ def _born() -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def open_ledger(place: str | Path | Ledger, budget: Budget, *, dataset: str = "default") -> Ledger:
+    """The ledger of a dataset; a file that does not exist yet is created with this budget as its cap.
+
+    So the first release may spend what it states, and a second one needs a cap that someone raised on purpose.
+    """
+    if isinstance(place, Ledger):
+        return place
+    return Ledger.open(place, dataset=dataset) if os.path.lexists(place) else Ledger(place, dataset=dataset, cap=budget)
+
+
+def open_account(budget: Budget, ledger: Ledger | None, *, release: str, terms: str) -> Allowance:
+    """An allowance of one release, whose charges also go to the ledger under the release's name and terms."""
+    parent: Account | None = None if ledger is None else ledger.for_release(release, terms=terms)
+    return Allowance(budget, parent)
+
+
+def terms_of(neighbours: Neighbours, unit: Unit) -> str:
+    """Whom a release protects, and under which relation; costs add up only under the same terms.
+
+    How many rows of a unit are used at most is no part of it: the unit is the same.
+    """
+    return f"{neighbours.value}: {'one row' if unit.column is None else f'the rows of one {unit.column!r}'}"

@@ -17,7 +17,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 from hush.errors import LedgerError
-from hush.privacy.chain import Entry
+from hush.privacy.ledger_chain import Entry
 
 PATIENCE = 30.0  # seconds to wait for another process
 _MARK = 0x48555348  # "HUSH", SQLite's application id

@@ -15,10 +15,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hush.arrays import Integers
 from hush.errors import BudgetError
 from hush.privacy.entropy import Entropy
-from hush.privacy.envelope import Integers, envelope
 from hush.privacy.events import Event, GaussianEvent, LaplaceEvent
+from hush.privacy.exact_sampling import envelope
 from hush.privacy.sensitivity import Sensitivity
 
 LARGEST_SCALE = 2**44  # keeps every sample far inside int64

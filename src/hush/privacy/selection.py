@@ -11,22 +11,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats, Integers
 from hush.errors import BudgetError, ConvergenceError
 from hush.privacy.entropy import Entropy
-from hush.privacy.envelope import SLACK
 from hush.privacy.events import Event, SelectionEvent, compose
-from hush.privacy.exact import below_exp
+from hush.privacy.exact_sampling import SLACK, below_exp
 
 BETA = 0.05  # of the generalised mechanism: the chance that its shift of scores is not enough
 GRID_BITS = 20  # grid step = sensitivity / 2^20: a millionth of the utility, none of the privacy
 _FEWEST_TRIALS, _MOST_TRIALS = 64, 8192
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Steps = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,7 @@ class Scores:
         if len(self.values) == 0:
             raise BudgetError("selection among no candidates; give at least one")
 
-    def steps(self) -> tuple[Steps, int]:
+    def steps(self) -> tuple[Integers, int]:
         """Scores as whole numbers of grid steps, and the sensitivity in steps with rounding and error included.
 
         A quotient below 2^50 is computed to 1/8, so its rounding k has |k - q/g| <= 5/8, and neighbours' k differ by
@@ -101,7 +97,7 @@ class ExponentialMechanism:
         """What one choice costs."""
         return SelectionEvent(self.epsilon)
 
-    def weights(self, scores: Scores) -> tuple[Steps, Fraction]:
+    def weights(self, scores: Scores) -> tuple[Integers, Fraction]:
         """Whole k_i and a rational c with P(i) proportional to exp(c k_i), exactly."""
         steps, sensitivity = scores.steps()
         return steps, self.epsilon / (2 * sensitivity)
@@ -196,7 +192,7 @@ class GeneralizedExponentialMechanism:
         return ExponentialMechanism(self.epsilon).choose(self.scores(values, sensitivities, error), entropy)
 
 
-def choose_by_weights(steps: Steps, rate: Fraction, entropy: Entropy, slack: float = SLACK) -> int:
+def choose_by_weights(steps: Integers, rate: Fraction, entropy: Entropy, slack: float = SLACK) -> int:
     """An index i with probability proportional to exp(rate k_i), exactly.
 
     Uniform proposals, accepted with probability exp(-x_i), x_i = rate (k_max - k_i). Floats decide an acceptance where

@@ -1,12 +1,26 @@
-"""Sensitivity: how far one privacy unit can move integer answers; defined once, here."""
+"""Neighbours: which pairs of tables a guarantee makes hard to tell apart.
+
+Sensitivity: how far one privacy unit can move integer answers; defined once, here.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 
 from hush.errors import BudgetError
-from hush.privacy.neighbours import Neighbours
+
+
+class Neighbours(Enum):
+    """The relation between two neighbouring tables; it decides every sensitivity.
+
+    ADD_REMOVE: one has a privacy unit that the other lacks, so that the number of units is hidden too.
+    REPLACE: one unit's rows are exchanged for another's; the number of units is public.
+    """
+
+    ADD_REMOVE = "add or remove one unit"
+    REPLACE = "replace one unit"
 
 
 @dataclass(frozen=True, slots=True)

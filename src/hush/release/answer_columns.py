@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hush.arrays import Floats
 from hush.errors import QueryError
-from hush.inference.estimates import Array
 from hush.schema import Column, Date, Granularity, Numeric
 from hush.schema.schema import decode_column
-from hush.sql.clamping import clamp_note, clamps
+from hush.sql.scope import clamp_note, clamps
 
 Codes = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
@@ -102,10 +102,10 @@ class Quantity:
     """
 
     name: str
-    estimate: Array  # (rows,)
-    std_error: Array  # (rows,)
+    estimate: Floats  # (rows,)
+    std_error: Floats  # (rows,)
     basis: Basis = Basis.EXACT
-    margin: Array | None = None  # (rows,)
+    margin: Floats | None = None  # (rows,)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "basis", check_basis(self.basis))

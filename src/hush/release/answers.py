@@ -14,12 +14,11 @@ import pyarrow as pa
 import scipy
 from numpy.typing import ArrayLike
 
+from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import DomainError, HushError, QueryError, shown
-from hush.inference.estimates import Array
 from hush.release.answer_columns import Basis, Codes, Group, Quantity, TextGroup, check_basis, group_notes
-from hush.release.html_table import html_table
-from hush.release.text_table import text_table
+from hush.release.answer_table import html_table, text_table
 from hush.schema import Schema
 from hush.schema.column import Value
 
@@ -123,22 +122,22 @@ class Answers:
         return {group.name: group.codes for group in self.groups}
 
     @property
-    def estimate(self) -> Array:
+    def estimate(self) -> Floats:
         """The estimates."""
         return self._single().estimate
 
     @property
-    def std_error(self) -> Array:
+    def std_error(self) -> Floats:
         """The standard errors."""
         return self._single().std_error
 
     @property
-    def lower(self) -> Array:
+    def lower(self) -> Floats:
         """The lower ends of the intervals."""
         return self.interval(self._single())[0]
 
     @property
-    def upper(self) -> Array:
+    def upper(self) -> Floats:
         """The upper ends of the intervals."""
         return self.interval(self._single())[1]
 
@@ -152,7 +151,7 @@ class Answers:
         """z: how many standard errors the interval reaches to either side; see `two_sided_quantile`."""
         return two_sided_quantile(self.level, laplace=self.laplace) + self.grain
 
-    def interval(self, quantity: Quantity) -> tuple[Array, Array]:
+    def interval(self, quantity: Quantity) -> tuple[Floats, Floats]:
         """Both ends of the interval of every row: estimate ± z std_error, or ± its margin where there is no error."""
         margin = self.quantile * quantity.std_error
         if quantity.margin is not None:

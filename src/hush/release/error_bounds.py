@@ -1,4 +1,8 @@
-"""ErrorBounds: how far the tables of a fitted model are from the truth, at no privacy cost.
+"""What a reader must know of numbers that come from a fitted model.
+
+BoundTable: error bounds of several tables, as rows and for people.
+
+ErrorBounds: how far the tables of a fitted model are from the truth, at no privacy cost.
 
 A table inside a measured one is *supported*: its noisy values say how far the model can be off. Any other table that
 could have been chosen for measuring and was not is *unsupported*: had the model been far off there, the exponential
@@ -21,21 +25,131 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
+from rich.cells import cell_len, set_cell_size
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import DataError
+from hush.errors import DataError, printable
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference import l1_bounds
-from hush.inference.estimates import Array
+from hush.release.answer_table import NO_NUMBER, WIDTH, number_text, wrapped
 from hush.release.answers import check_level
-from hush.release.bound_table import NO_INFORMATION, BoundTable, ErrorBound
-from hush.release.rounds import Round, Scored, measured_in
-from hush.release.taken import LEAST_STDDEV, Taken
+from hush.release.rounds import LEAST_STDDEV, Round, Scored, Taken, measured_in
+
+
+def bound_note(clique: Clique, bound: float, level: float) -> str:
+    """Where a table is from, and how far it can be off as a whole.
+
+    >>> bound_note(("age", "sex"), 1234.4, 0.95)
+    'age, sex: from the fitted model; the error of the whole table is at most 1,235, by a bound that holds with 95 %.'
+    """
+    table = ", ".join(clique) or "the total"
+    if math.isnan(bound):
+        return f"{table}: from the fitted model; how far it is off is not known."
+    return (
+        f"{table}: from the fitted model; the error of the whole table is at most {math.ceil(bound):,}, "
+        f"by a bound that holds with {100 * level:.6g} %."
+    )
+
+
+ROWS = 20
+GAP = 2
+NO_INFORMATION = 2.0  # the share at which tables of as many records have no cell in common
+KINDS = {
+    "supported": "its noisy values",
+    "unsupported": "not being chosen",
+    "none": "nothing",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorBound:
+    """A bound on ||true table - model table||_1, in counts; NaN where none is known.
+
+    `kind` is "supported" where the table lies inside a measured one, "unsupported" where it could have been chosen for
+    measuring, else "none"; `share` is the bound over the number of records of the model. Two tables of as many records
+    that have no cell in common are at a share of 2, so a bound of that or more is "none" too.
+    """
+
+    clique: Clique
+    kind: str
+    bound: float
+    share: float
+
+
+class BoundTable(list[ErrorBound]):
+    """Error bounds of several tables; `level` is that of each, or of all together where they are `simultaneous`.
+
+    >>> BoundTable([ErrorBound(clique=("age", "sex"), kind="supported", bound=123.4, share=0.01234)], 0.95)
+    table     error at most  of the records  known from
+    age, sex            124           1.3 %  its noisy values
+    the sum over the cells of a table of |true count - model count| is at most this,
+      with 95 % each by itself
+    """
+
+    def __init__(self, rows: Iterable[ErrorBound], level: float, simultaneous: bool = False) -> None:
+        super().__init__(rows)
+        self.level = level
+        self.simultaneous = simultaneous
+
+    def to_arrow(self) -> pa.Table:
+        """The columns `table, kind, bound, share`; names of a table are joined by commas."""
+        return pa.table(
+            {
+                "table": pa.array([", ".join(row.clique) for row in self], pa.string()),
+                "kind": pa.array([row.kind for row in self], pa.string()),
+                "bound": pa.array([row.bound for row in self], pa.float64()),
+                "share": pa.array([row.share for row in self], pa.float64()),
+            }
+        )
+
+    def __repr__(self) -> str:
+        shown = self[:ROWS]
+        columns = [
+            ["table", *(printable(", ".join(row.clique)) or "(total)" for row in shown)],
+            ["error at most", *(_up(row.bound, 0) for row in shown)],
+            ["of the records", *(_percent(row.share) for row in shown)],
+            ["known from", *(KINDS[row.kind] for row in shown)],
+        ]
+        widths = [max(map(cell_len, column)) for column in columns]
+        widths[0] = min(widths[0], WIDTH - sum(widths[1:]) - GAP * (len(widths) - 1))
+        lines = [
+            (" " * GAP).join([_left(name, widths[0]), bound.rjust(widths[1]), share.rjust(widths[2]), kind]).rstrip()
+            for name, bound, share, kind in zip(*columns, strict=True)
+        ]
+        if len(self) > len(shown):
+            lines.append(f"... {len(self) - len(shown):,} more tables")
+        said = "all together" if self.simultaneous else "each by itself"
+        footer = (
+            f"the sum over the cells of a table of |true count - model count| is at most this, with "
+            f"{100 * self.level:.6g} % {said}"
+        )
+        without = sum(row.kind == "none" for row in self)
+        if without:
+            tables = "1 table has" if without == 1 else f"{without:,} tables have"
+            footer += f"; {tables} no bound below 200 %, which is as far apart as two tables can be"
+        return "\n".join([*lines, *wrapped(footer, WIDTH)])
+
+
+def _percent(share: float) -> str:
+    return NO_NUMBER if math.isnan(share) else f"{_up(100 * share, 1)} %"
+
+
+def _up(number: float, digits: int) -> str:
+    """The number rounded up: a bound must not be shown as less than it is."""
+    return number_text(math.ceil(number * 10**digits) / 10**digits if math.isfinite(number) else number, digits)
+
+
+def _left(text: str, width: int) -> str:
+    return set_cell_size(text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…", width)
+
 
 __all__ = ["BoundTable", "ErrorBound", "ErrorBounds"]
 
@@ -45,7 +159,7 @@ LARGEST_BATCH = 2**24  # cells of tables that are asked of the model at once
 class Tables(Protocol):
     """What is asked of a fitted model: many of its tables at once."""
 
-    def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Array]: ...
+    def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]: ...
 
 
 class ErrorBounds:
@@ -69,7 +183,7 @@ class ErrorBounds:
     def __init__(
         self,
         domain: Domain,
-        model_counts: Tables | Callable[[Clique], Array],
+        model_counts: Tables | Callable[[Clique], Floats],
         unbiased: UnbiasedEstimates | None,
         rounds: Sequence[Round],
         scored: Scored | None,
@@ -147,7 +261,7 @@ class ErrorBounds:
         places = {name: place for place, name in enumerate(self.domain)}
         return sorted(found - {()}, key=lambda clique: (len(clique), [places[name] for name in clique]))
 
-    def margin(self, clique: Iterable[str], lowest: Array, highest: Array, level: float = 0.95) -> Array:
+    def margin(self, clique: Iterable[str], lowest: Floats, highest: Floats, level: float = 0.95) -> Floats:
         """How far sums of model counts over a clique, of coefficients in [lowest, highest], can be off; NaN if unknown.
 
         Every one of them holds together with the bound of the table: see `l1_bounds.linear_margin`.
@@ -171,7 +285,7 @@ class ErrorBounds:
     def _round_of(self, place: int) -> int:
         return int(self.scored.rounds[place])  # type: ignore[union-attr]
 
-    def _supported_bound(self, clique: Clique, model: Array, failure: float) -> float:
+    def _supported_bound(self, clique: Clique, model: Floats, failure: float) -> float:
         estimates = self.unbiased
         assert estimates is not None  # noqa: S101  (it covers the clique)
         variance, largest = (
@@ -220,10 +334,10 @@ class ErrorBounds:
             return _none(clique)
         return ErrorBound(clique=clique, kind=kind, bound=bound, share=bound / self.total)
 
-    def _table(self, clique: Clique) -> Array:
+    def _table(self, clique: Clique) -> Floats:
         return next(iter(self._many([clique])))[1]
 
-    def _many(self, cliques: Iterable[Clique]) -> Iterator[tuple[Clique, Array]]:
+    def _many(self, cliques: Iterable[Clique]) -> Iterator[tuple[Clique, Floats]]:
         """Tables of the model in a stream, several at once where it can share their work."""
         batch: list[Clique] = []
         cells = 0
@@ -235,7 +349,7 @@ class ErrorBounds:
             cells += self.domain.size(clique)
         yield from self._asked(batch)
 
-    def _asked(self, cliques: list[Clique]) -> Iterator[tuple[Clique, Array]]:
+    def _asked(self, cliques: list[Clique]) -> Iterator[tuple[Clique, Floats]]:
         many = getattr(self._model, "many", None)
         if many is not None:
             made = many(cliques)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.graphical.unbiased import UnbiasedEstimates
-from hush.inference.estimates import Array
 from hush.linops import LinearOperator
 from hush.release.error_bounds import ErrorBounds
 from hush.release.model_estimates import Distribution, ModelEstimates
-from hush.release.taken import LEAST_STDDEV
+from hush.release.rounds import LEAST_STDDEV
 
 
 class MeasuredEstimates:
@@ -40,18 +40,18 @@ class MeasuredEstimates:
         """Every table can be estimated; how well, `has_covariance` and `l1_bound` say."""
         return self._model.covers(clique)
 
-    def for_sums(self, clique: Clique, coefficients: Array, groups: int) -> None:
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
         """Every table is known cell by cell."""
 
-    def counts(self, clique: Clique) -> Array:
+    def counts(self, clique: Clique) -> Floats:
         """Unbiased counts inside measured tables, the model's elsewhere."""
         return self._source(clique).counts(clique)
 
-    def covariance(self, clique: Clique, first: Array, second: Array, groups: int) -> Array:
+    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         """The covariance of two sums over cells in every group; NaN where the counts are the model's."""
         return self._source(clique).covariance(clique, first, second, groups)
 
-    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Array, Array]:
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         """The estimated answers to a product of query blocks and their variances; NaN where the model gives them."""
         return self._source(clique).product(clique, blocks)
 
@@ -78,7 +78,7 @@ class MeasuredEstimates:
         """A bound on sum_x |model count - true count| that holds with probability `level`; NaN where there is none."""
         return self.bounds.of(clique, level).bound
 
-    def margin(self, clique: Clique, lowest: Array, highest: Array, level: float) -> Array:
+    def margin(self, clique: Clique, lowest: Floats, highest: Floats, level: float) -> Floats:
         """How far sums of model counts over a clique, of coefficients between these, can be off; NaN where unknown."""
         return self.bounds.margin(clique, lowest, highest, level)
 

@@ -1,4 +1,9 @@
-"""Model: one consistent distribution behind noisy tables, in the real values of a schema."""
+"""Conditions on a model: what is given in real values, as codes, and the records that have it.
+
+Sources: where a model's unbiased estimates come from, a release or the tables that it was fitted to.
+
+Model: one consistent distribution behind noisy tables, in the real values of a schema.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +11,118 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
+import numpy as np
 import pyarrow as pa
 
 from hush.archive import ArchiveReader
+from hush.arrays import Floats
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import WorkloadError
+from hush.errors import DomainError, WorkloadError, shown
+from hush.graphical.given import Impossible, excluded
+from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.measurement import Measurement
-from hush.graphical.model import GraphicalModel
 from hush.graphical.synthesis import Method
-from hush.inference.estimates import Array
+from hush.graphical.unbiased import UnbiasedEstimates
+from hush.inference.estimates import Estimates
 from hush.release.answer_columns import Basis
 from hush.release.answers import Answers
-from hush.release.copies import Copies, copy_seeds
-from hush.release.misfit import Misfit
-from hush.release.model_conditions import conditioned, shares_where
-from hush.release.model_estimates import Distribution, ModelEstimates
-from hush.release.model_file import save_model, unpack_model
-from hush.release.model_rows import CHUNK_ROWS, check_wishes, draw_batches
-from hush.release.model_source import MeasuredTables, Source
+from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
+from hush.release.model_files import save_model, unpack_model
 from hush.release.statement import STAMP
+from hush.release.synthetic_rows import CHUNK_ROWS, Copies, check_wishes, copy_seeds, draw_batches
 from hush.schema import Schema
+from hush.schema.conditions import Conditions
 from hush.solution import SOLVED, Solution
+
+
+def shares_where(schema: Schema, distribution: Distribution, names: Clique, given: Mapping[str, Any]) -> Floats:
+    """p(names | given), which adds up to one; refuses what has no records."""
+    known = given_codes(schema, given)
+    if isinstance(distribution, GraphicalModel):
+        try:
+            found = distribution.conditional(names, known)
+        except Impossible as error:
+            raise Impossible(given, excluded=error.excluded) from None
+    else:
+        table = distribution.counts((*names, *known))
+        for axis, codes in enumerate(known.values(), start=len(names)):
+            table = table.take(codes, axis=axis)
+        found = table.reshape(*schema.domain.sizes(names), -1).sum(axis=-1)
+        if not found.sum() > 0:
+            raise Impossible(given, excluded=excluded(distribution.constraints, known))
+    return np.asarray(found / found.sum())
+
+
+def conditioned(schema: Schema, distribution: Distribution, given: Mapping[str, Any]) -> Distribution:
+    """The model of the records that have what is given."""
+    try:
+        return distribution.conditioned(given_codes(schema, given))
+    except Impossible as error:
+        raise Impossible(given, excluded=error.excluded) from None
+
+
+def given_codes(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The codes that conditions in real values leave, column by column.
+
+    >>> import hush
+    >>> given_codes(hush.datasets.people_schema(), {"sex": "female"})["sex"].tolist()
+    [0]
+    """
+    if not isinstance(given, Mapping):
+        raise DomainError(f'given={shown(given)}: expected columns and their values, such as {{"sex": "female"}}')
+    return {name: Conditions(schema[name]).codes(given[name]) for name in schema.domain.check(given)}
+
+
+class Source(Protocol):
+    """A release, as a source of unbiased estimates."""
+
+    @property
+    def estimates(self) -> Estimates: ...
+
+    def marginal(self, *attributes: str, level: float = 0.95) -> Answers: ...
+
+
+class MeasuredTables:
+    """The tables that were measured cell by cell, as a source like a release.
+
+    Estimates share the total at least, so that one table with Laplace noise gives all intervals its tails.
+
+    >>> import hush
+    >>> schema = Schema.from_domain(hush.Domain({"sex": 2}))
+    >>> twice = [Measurement(("sex",), [10.0, 20.0], 1.0), Measurement(("sex",), [12.0, 20.0], 1.0)]
+    >>> MeasuredTables(schema, twice).marginal("sex").estimate.tolist()
+    [11.0, 20.0]
+    """
+
+    def __init__(self, schema: Schema, measurements: Iterable[Measurement]) -> None:
+        self._schema = schema
+        self._tables = [one for one in measurements if one.query is None]
+
+    @property
+    def laplace(self) -> bool:
+        """Whether some of the noise has Laplace tails."""
+        return any(one.noise == "laplace" for one in self._tables)
+
+    @cached_property
+    def estimates(self) -> UnbiasedEstimates:
+        """The best linear unbiased estimates from all tables."""
+        return UnbiasedEstimates(self._schema.domain, self._tables)
+
+    def covers(self, names: Clique) -> bool:
+        """Whether a table holds these attributes; those of one level are in every table."""
+        wanted = {name for name in names if self._schema.domain[name] > 1}
+        return any(wanted <= set(one.clique) for one in self._tables)
+
+    def marginal(self, *attributes: str, level: float = 0.95) -> Answers:
+        """The estimate of a table inside a measured one, with exact errors."""
+        names = self._schema.domain.check(attributes)
+        ones = np.ones(self._schema.domain.sizes(names))
+        variances = self.estimates.covariance(names, ones, ones, len(names))
+        made = Answers.of_marginal(self._schema, names, self.estimates.counts(names), variances, level)
+        return replace(made, laplace=self.laplace)
+
 
 NOTE = "from the fitted model."
 UNBIASED_NOTE = "from the fitted model; its `unbiased` gives this table with exact errors."
@@ -104,7 +198,7 @@ class Model:
         """
         return Misfit(self.distribution, self.measurements).tables
 
-    def counts(self, *attributes: Any) -> Array:
+    def counts(self, *attributes: Any) -> Floats:
         """Counts over a clique, of shape `domain.sizes(clique)` in the order given: non-negative, consistent.
 
         `counts("a", "b")` and `counts(("a", "b"))` mean the same.
@@ -118,7 +212,7 @@ class Model:
         notes = self._notes(UNBIASED_NOTE if self._covered(names) else NOTE)
         return Answers.of_marginal(self.schema, names, counts, None, level, basis=Basis.NONE, notes=notes)
 
-    def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Array]:
+    def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
         """The counts over many cliques at once, which share their work."""
         return self.distribution.many(self.domain.check(clique) for clique in listed_cliques(cliques))
 
@@ -164,7 +258,7 @@ class Model:
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL from the model, without errors; see docs/sql.md for what can be asked."""
-        from hush.release.sql import answer_sql
+        from hush.release.sql_answers import answer_sql
 
         answers = answer_sql(text, self.schema, ModelEstimates(self.distribution), level=level, basis=Basis.NONE)
         return replace(answers, notes=(*answers.notes, *self._notes()))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.inference.estimates import Array
+from hush.arrays import Floats
 from hush.linops import AllRange, Identity, LinearOperator, Prefix, Total, WidthRange
 from hush.release.answer_columns import Basis, Codes, Quantity
 from hush.release.answers import Answers
@@ -40,7 +40,7 @@ class NonnegativeAnswers(Answers):
     unbiased: Quantity
     signs: Signs = field(compare=False)  # (rows,)
 
-    def interval(self, quantity: Quantity) -> tuple[Array, Array]:
+    def interval(self, quantity: Quantity) -> tuple[Floats, Floats]:
         """Both ends of the interval of every row: unbiased ± z std_error, cut at zero."""
         margin = self.quantile * self.unbiased.std_error
         return (
@@ -59,7 +59,7 @@ class NonnegativeAnswers(Answers):
         )
 
 
-def nonnegative_answers(answers: Answers, term: Term, values: Array | None) -> NonnegativeAnswers:
+def nonnegative_answers(answers: Answers, term: Term, values: Floats | None) -> NonnegativeAnswers:
     """Unbiased answers to a term with their estimates replaced by `values`, or clipped where these are None.
 
     The standard errors stay those of the unbiased answers. Clipping can only lower the squared error of an answer, so
@@ -96,7 +96,7 @@ def query_signs(term: Term) -> Signs:
     return np.asarray(signs.reshape(math.prod(block.shape[0] for block in term.blocks)))
 
 
-def clipped(values: Array, signs: Signs) -> Array:
+def clipped(values: Floats, signs: Signs) -> Floats:
     """Values held to their signs."""
     return np.where(signs > 0, np.maximum(values, 0.0), np.where(signs < 0, np.minimum(values, 0.0), values))
 

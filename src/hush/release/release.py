@@ -15,28 +15,25 @@ import numpy as np
 import pyarrow as pa
 
 from hush.archive import write_archive
+from hush.arrays import Floats
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import DataError, SizeError, WorkloadError, shown
+from hush.errors import DataError, SizeError, WorkloadError, printable, shown
 from hush.graphical.measurement import Measurement
-from hush.graphical.stopping import TOLERANCE
+from hush.graphical.problem import TOLERANCE
 from hush.graphical.synthesis import Method
 from hush.graphical.total import SMALLEST_TOTAL, estimate_total
-from hush.inference.estimates import Array, Estimates
-from hush.inference.nonnegative import nonnegative_tables
-from hush.inference.rounding import whole_tables
-from hush.printable import printable
+from hush.inference.estimates import Estimates
+from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
 from hush.release.answers import Answers
-from hush.release.copies import Copies, copy_seeds
-from hush.release.fitting import ROUTES, Route, fit
-from hush.release.misfit import NO_ROWS
+from hush.release.fit import ROUTES, Restriction, Route, fit
 from hush.release.model import Model
-from hush.release.model_rows import check_wishes
-from hush.release.restriction import Restriction
+from hush.release.model_estimates import NO_ROWS
 from hush.release.statement import SEEDED, STAMP, Statement
-from hush.release.term import term_answers
+from hush.release.synthetic_rows import Copies, check_wishes, copy_seeds
+from hush.release.term_answers import term_answers
 from hush.schema import Schema
 from hush.workloads import Term, Workload
-from hush.workloads.storage import pack_domain, pack_workload
+from hush.workloads.workload_files import pack_domain, pack_workload
 
 KIND = "release"
 VERSION = 1
@@ -112,7 +109,7 @@ class Release(ABC):
         """The attributes and their sizes."""
         return self.workload.domain
 
-    def counts(self, *attributes: Any) -> Array:
+    def counts(self, *attributes: Any) -> Floats:
         """Estimated counts over a clique, of shape `domain.sizes(clique)`, in the order given.
 
         Unbiased: some may be negative, none need be whole. `counts("a", "b")` and `counts(("a", "b"))` mean the same.
@@ -143,7 +140,7 @@ class Release(ABC):
         made = term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
         return replace(made, laplace=self.laplace, grain=self.grain)
 
-    def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Array]:
+    def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Floats]:
         """Several tables at once; by default the largest ones that the release has.
 
         `kind="unbiased"` gives the estimates. `"nonnegative"` gives the nearest tables that are non-negative and agree
@@ -175,7 +172,7 @@ class Release(ABC):
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL; see docs/sql.md for what can be asked."""
-        from hush.release.sql import answer_sql
+        from hush.release.sql_answers import answer_sql
 
         answers = answer_sql(text, self.schema, self.estimates, level=level)
         return replace(answers, notes=(*answers.notes, *self._notes()), laplace=self.laplace, grain=self.grain)
@@ -304,7 +301,7 @@ class Release(ABC):
             notes.append("the release was interrupted; tables measured later are missing.")
         return tuple(notes)
 
-    def _variances(self, clique: Clique) -> Array:
+    def _variances(self, clique: Clique) -> Floats:
         ones = np.ones(self.domain.sizes(clique))
         return self.estimates.covariance(clique, ones, ones, len(clique))
 

@@ -1,18 +1,50 @@
-"""Rounds: what an adaptive mechanism did, step by step; noisy and public facts only."""
+"""Taken: one noisy table as it left the gate.
+
+Rounds: what an adaptive mechanism did, step by step; noisy and public facts only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
 
-import numpy as np
-
+from hush.arrays import Floats, Integers
 from hush.domain import Clique
-from hush.release.taken import Taken
+from hush.graphical.measurement import Measurement
+from hush.privacy.noise import DiscreteGaussian
+from hush.rare_levels import Merging
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Indices = np.ndarray[Any, np.dtype[np.int64]]
+LEAST_STDDEV = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """A table of whole numbers with discrete Gaussian noise of this variance parameter; public.
+
+    With `merging`, rare levels were counted together, and the table is as much smaller.
+    """
+
+    clique: Clique
+    variance: Fraction
+    values: Integers
+    merging: Merging | None = None
+
+    @property
+    def stddev(self) -> float:
+        """The standard deviation of the noise of every number."""
+        return DiscreteGaussian(self.variance).stddev
+
+    def measurement(self) -> Measurement:
+        """The table as evidence for a model; its noise counts as no less than a tenth of a row.
+
+        Noise in whole steps vanishes fast where it is small, and weights that differ by its square cannot be fitted.
+        """
+        stddev = max(self.stddev, LEAST_STDDEV)
+        if self.merging is None:
+            return Measurement(self.clique, self.values, stddev)
+        blocks = self.merging.blocks(self.clique, self.values.shape)
+        return Measurement(self.clique, self.values.ravel(), stddev, query=blocks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +78,7 @@ class Scored:
 
     cliques: tuple[Clique, ...]
     weights: Floats  # w_r
-    rounds: Indices
+    rounds: Integers
     penalties: Floats
     slacks: Floats
     slopes: Floats

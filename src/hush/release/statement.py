@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hush._version import __version__
-from hush.errors import ArchiveError, HushError
-from hush.printable import printable
+from hush.errors import ArchiveError, HushError, printable
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.events import (
     ComposedEvent,
@@ -20,9 +19,9 @@ from hush.privacy.events import (
     event_from_json,
     price,
 )
-from hush.privacy.neighbours import Neighbours
 from hush.privacy.rational import float_up, shown_up
-from hush.schema.unit import Unit
+from hush.privacy.sensitivity import Neighbours
+from hush.unit import Unit
 
 STAMP = "NOT PRIVATE"
 SEEDED = f"{STAMP}: the noise of this release came from a seed, for tests only."

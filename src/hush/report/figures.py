@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.report.charts import bar_chart, chart_height
-from hush.report.choice import Ranked
-from hush.report.grouping import Grouping, group_levels
 from hush.report.heatmap import heat_map
 from hush.report.labels import count, named, readable
+from hush.report.level_groups import Grouping, Sums, group_levels, grouped
 from hush.report.markup import Markup, join, lines, tag
-from hush.report.sums import Sums, grouped
-from hush.report.tables import errors_of, numbers_of
+from hush.report.number_table import errors_of, numbers_of
+from hush.report.ranking import Ranked
 
 if TYPE_CHECKING:
     from hush.release.release import Release

@@ -12,6 +12,7 @@ from hush.report.markup import Markup, tag
 LONGEST = 120
 _JOINERS = "\u200c\u200d"  # invisible, but words of several scripts and emoji are spelled with them
 _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
+ORDERS = ("the total", "one column", "two columns", "three columns", "four columns", "five columns", "six columns")
 
 
 def readable(text: str, longest: int = LONGEST) -> str:
@@ -103,3 +104,10 @@ def _spelled(mark: str) -> str:
     if mark in _JOINERS or unicodedata.category(mark) not in _UNSEEN:
         return mark
     return mark.encode("unicode_escape").decode()
+
+
+def order_name(order: int | None) -> str:
+    """A number of columns in words."""
+    if order is None:
+        return "all together"
+    return ORDERS[order] if order < len(ORDERS) else f"{order} columns"

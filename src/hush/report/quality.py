@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Clique
 from hush.evaluation.resampling import Resampling
-from hush.inference.estimates import Array
-from hush.inference.nonnegative import nonnegative_tables
-from hush.release.bound_table import NO_INFORMATION
-from hush.release.measured import MeasuredRelease
+from hush.inference.nonnegative_tables import nonnegative_tables
+from hush.release.error_bounds import NO_INFORMATION
+from hush.release.measured_release import MeasuredRelease
 from hush.report.labels import count
+from hush.report.level_groups import LEVEL, cell_errors
 from hush.report.precision import LARGEST_TABLE, LOOKED_AT, spread
-from hush.report.sums import LEVEL, cell_errors
 
 if TYPE_CHECKING:
     from hush.release.release import Release
@@ -176,7 +176,7 @@ def _expected(release: Release, cliques: list[Clique], tables: int) -> Quality |
     return Quality(fraction=fraction, bounded=False, looked_at=len(errors), tables=tables)
 
 
-def _short(counts: Array) -> Array:
+def _short(counts: Floats) -> Floats:
     """Counts of eleven binary digits, so that few are distinct; the error of a sample changes by 2^-12 of itself."""
     parts, powers = np.frexp(counts)
     return np.ldexp(np.rint(parts * DIGITS) / DIGITS, powers)

@@ -1,8 +1,8 @@
 """Real columns <-> codes: column kinds, the schema, its file formats, and drafting one."""
 
-from hush.schema.columns import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
+from hush.schema.column_kinds import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
 from hush.schema.schema import Schema, domain_and_constraints
-from hush.schema.unit import ROW, Unit
+from hush.unit import ROW, Unit
 
 __all__ = [
     "ROW",

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.errors import SchemaError, shown
+from hush.errors import SchemaError, check_text, shown
 
 Value = str | int | float | bool | dt.date | None
 LARGEST_INTEGER = 2**53  # integers up to here are exact as float64, so that every source compares them alike
@@ -142,11 +142,3 @@ def check_flag(name: str, key: str, value: object) -> None:
     """Refuse what is not true or false."""
     if not isinstance(value, bool):
         raise SchemaError(f"column {name!r}: {key} = {shown(value)}: expected true or false")
-
-
-def check_text(what: str, text: str) -> None:
-    """Refuse what no UTF-8 file can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise SchemaError(f"{what} is not valid Unicode text; remove the lone surrogate") from None

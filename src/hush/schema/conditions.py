@@ -16,11 +16,22 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hush.constraints import Codes
+from hush.arrays import Integers
 from hush.errors import SchemaError, shown
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL
-from hush.schema.columns import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, bin_of, canonical
-from hush.schema.numbers import edge_of, short
+from hush.schema.column_kinds import (
+    Boolean,
+    Categorical,
+    Column,
+    Date,
+    Granularity,
+    Integer,
+    Numeric,
+    bin_of,
+    canonical,
+    edge_of,
+    short,
+)
 from hush.schema.section import Section
 
 ANY = "*"
@@ -57,7 +68,7 @@ class Conditions:
         elif isinstance(column, Numeric):
             self._labels |= {column.label(code): code for code in range(column.levels)}
 
-    def codes(self, condition: Any) -> Codes:
+    def codes(self, condition: Any) -> Integers:
         """The codes that a condition stands for, in order."""
         if not isinstance(condition, list | tuple):
             return np.array(self._codes(condition), dtype=np.int64)

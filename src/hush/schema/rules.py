@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hush.constraints import Codes, Constraint, check_cells
+from hush.arrays import Integers
+from hush.constraints import Constraint, check_cells
 from hush.domain import Clique
 from hush.errors import HushError, SchemaError
 from hush.schema.conditions import Conditions
@@ -87,7 +88,7 @@ class Rules:
 
     def _boxes(
         self, names: Clique, rows: Iterable[Sequence[Any]], order: str = ""
-    ) -> Iterable[tuple[int, list[Codes]]]:
+    ) -> Iterable[tuple[int, list[Integers]]]:
         """Each row as its place, counted from 1, and the codes it names on each column; `order` ends a refusal."""
         for name in names:
             if name not in self._conditions:
@@ -150,7 +151,7 @@ def written_rules(schema: Schema) -> list[tuple[str, Clique, list[list[Any]]]]:
     return found
 
 
-def _boxes(cells: Codes) -> list[list[Codes]]:
+def _boxes(cells: Integers) -> list[list[Integers]]:
     """Combinations in lexicographic order as disjoint boxes: those that agree on their last codes are put together."""
     if cells.shape[1] == 1:
         return [[cells[:, 0]]]
@@ -158,7 +159,7 @@ def _boxes(cells: Codes) -> list[list[Codes]]:
     alike: dict[bytes, list[int]] = {}
     for first, end in pairwise([0, *changes.tolist(), len(cells)]):
         alike.setdefault(cells[first:end, -1].tobytes(), []).append(first)
-    boxes: list[list[Codes]] = []
+    boxes: list[list[Integers]] = []
     for last, places in alike.items():
         codes = np.frombuffer(last, dtype=cells.dtype)
         boxes.extend([*box, codes] for box in _boxes(cells[places, :-1]))

@@ -1,4 +1,7 @@
-"""Schema: the columns of a table, the code of each real value, and the privacy unit."""
+"""Unit: whose presence in the table is hidden.
+
+Schema: the columns of a table, the code of each real value, and the privacy unit.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.consistency import contradiction
-from hush.constraints import Constraint, merge
+from hush.constraints import Constraint, contradiction, merge
 from hush.domain import Domain
 from hush.errors import SchemaError, shown
-from hush.schema.columns import Column, Integer, Value, canonical
-from hush.schema.unit import ROW, Unit
+from hush.schema.column_kinds import Column, Integer, Value, canonical
+from hush.unit import ROW, Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +27,7 @@ class Schema:
     Constraints say which combinations of values no row can have. They are claims of the owner that are never checked
     against the rows, since the outcome would be private; fitted models put exactly zero where they forbid.
 
-    >>> from hush.schema.columns import Categorical, Integer
+    >>> from hush.schema.column_kinds import Categorical, Integer
     >>> age = Integer(name="age", low=0, high=99)
     >>> schema = Schema([age, Categorical(name="sex", values=("f", "m"), missing=True)])
     >>> schema.domain
@@ -64,13 +66,13 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read hush's TOML, mbi's `domain.json` (name -> size) or dpsynth's `domain.yaml`."""
-        from hush.schema.files import read_schema
+        from hush.schema.schema_files import read_schema
 
         return read_schema(Path(path))
 
     def save(self, path: str | Path) -> None:
         """Write the schema as TOML, to a file whose name ends in .toml."""
-        from hush.schema.files import save_schema
+        from hush.schema.schema_files import save_schema
 
         save_schema(self, Path(path))
 
@@ -106,7 +108,7 @@ class Schema:
     def forbid(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Schema:
         """The same schema where no row of a table is like one of these; rows hold real values, as in a schema file.
 
-        >>> from hush.schema.columns import Boolean, Integer
+        >>> from hush.schema.column_kinds import Boolean, Integer
         >>> schema = Schema([Integer(name="age", low=0, high=99), Boolean(name="married")])
         >>> schema.forbid(["age", "married"], [[{"to": 14}, True]]).constraints
         (Constraint(age × married: 15 of 200 combinations forbidden),)

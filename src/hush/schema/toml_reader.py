@@ -7,12 +7,12 @@ import tomllib
 from typing import Any
 
 from hush.errors import SchemaError
-from hush.schema.columns import KINDS, Boolean, Categorical, Column, Date, Integer, Numeric, Outside
+from hush.schema.column_kinds import KINDS, Boolean, Categorical, Column, Date, Integer, Numeric, Outside
 from hush.schema.rules import RULES, read_rules
 from hush.schema.schema import Schema
 from hush.schema.section import Section
 from hush.schema.toml_writer import VERSION
-from hush.schema.unit import ROW, Unit
+from hush.unit import ROW, Unit
 
 _SHARED = ("kind", "missing", "missing_values")
 _KEYS: dict[type[Column], tuple[str, ...]] = {

@@ -7,19 +7,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from hush.schema.columns import (
-    Boolean,
-    Categorical,
-    Column,
-    Date,
-    Integer,
-    Numeric,
-    Outside,
-)
-from hush.schema.numbers import short
+from hush.schema.column_kinds import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, short
 from hush.schema.rules import written_rules
 from hush.schema.schema import Schema
-from hush.schema.unit import ROW
+from hush.unit import ROW
 
 VERSION = 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

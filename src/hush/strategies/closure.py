@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats, Integers
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
 
@@ -17,8 +18,6 @@ LARGEST_CLOSURE = 20_000_000
 MOST_BY_NAME = 1_000_000
 
 Places = np.ndarray[Any, np.dtype[np.int32]]
-Indices = np.ndarray[Any, np.dtype[np.int64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Closure:
@@ -109,7 +108,7 @@ class Closure:
             )
         return int(found)
 
-    def lookup(self, rows: Places) -> Indices:  # rows: (n, k) ascending places
+    def lookup(self, rows: Places) -> Integers:  # rows: (n, k) ascending places
         """Positions of many sets of one size; -1 where a set is outside the closure. O(n log N)."""
         k = rows.shape[1]
         if k >= len(self.levels):
@@ -119,7 +118,7 @@ class Closure:
         at = np.minimum(np.searchsorted(keys, wanted), len(level) - 1)
         return np.where(keys[at] == wanted, at + self.offsets[k], -1).astype(np.int64)
 
-    def subsets(self, clique: Iterable[str]) -> Indices:
+    def subsets(self, clique: Iterable[str]) -> Integers:
         """Positions of the subsets of a clique: entry m is the subset of the ascending places at the bits of m."""
         self.index(clique)
         places = np.array(self.places(clique), dtype=np.int32)

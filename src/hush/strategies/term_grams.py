@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import SizeError
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads import Workload
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 LARGEST_INDEX = 1 << 28
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hush.arrays import Integers
 from hush.tables import _kernels
-from hush.tables.merging import Integers, ScanPlan
+from hush.tables.scan_plan import ScanPlan
 
 Counts = npt.NDArray[np.int64]
 Counters = npt.NDArray[np.uint32]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hush.errors import DataError, HushError, SizeError
-from hush.tables.physical import quoted
+from hush.tables.sql_types import quoted
 
 Result = TypeVar("Result")
 Explain = Callable[[str], str]

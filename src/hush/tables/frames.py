@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hush.errors import DataError
-from hush.schema.columns import canonical
+from hush.schema.column_kinds import canonical
 from hush.tables.engine import attempt
-from hush.tables.ids import number_id
+from hush.tables.rows_per_unit import number_id
 
 HUGE = 10**400  # beyond any float64; Python would refuse to write much longer integers as text
 PLAIN = frozenset({str, bytes, float, type(None)})  # what a column of text is made of; a float for NaN

@@ -14,14 +14,12 @@ from hush.errors import DataError, SizeError
 from hush.schema import Schema, Unit
 from hush.tables import engine as duck
 from hush.tables import frames
-from hush.tables.database import SqlTable
-from hush.tables.files import file_source
-from hush.tables.limits import memory_limit as bytes_of
-from hush.tables.memory import MemoryTable
-from hush.tables.physical import quoted
-from hush.tables.source import Source, find_column
-from hush.tables.stream import StreamTable
+from hush.tables.memory_table import MemoryTable
+from hush.tables.source_tables import SqlTable, StreamTable
+from hush.tables.sources import Source, file_source, find_column
+from hush.tables.sql_types import quoted
 from hush.tables.table import Progress, Table
+from hush.tables.table import memory_limit as bytes_of
 
 ENGINES = ("auto", "memory", "stream", "sql")
 FRAME = "hush_frame"

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from hush.arrays import Integers
 from hush.errors import HushError
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
-
-Samples = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class LawError(HushError):
     """Samples that do not have the law they claim."""
 
 
-def check_law(samples: Samples, law: DiscreteGaussian | DiscreteLaplace, *, alpha: float = 1e-9) -> None:
+def check_law(samples: Integers, law: DiscreteGaussian | DiscreteLaplace, *, alpha: float = 1e-9) -> None:
     """Raise LawError where samples are not of the law; false alarms at a rate of at most `alpha`.
 
     With 10^5 samples, a scale that is off by a factor 0.8 or 1.25 is missed with probability far below 10^-9: the
@@ -29,7 +28,7 @@ def check_law(samples: Samples, law: DiscreteGaussian | DiscreteLaplace, *, alph
         raise LawError(f"samples are not of {law}: p = {p:.2g}")
 
 
-def law_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+def law_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) -> float:
     """The smallest p-value of five tests, times five.
 
     Cells of about equal probability against the exact pmf (chi-square); both tails beyond 3 and 4 scales (binomial);
@@ -65,7 +64,7 @@ def _scale(law: DiscreteGaussian | DiscreteLaplace) -> float:
     return float(law.scale) if isinstance(law, DiscreteLaplace) else math.sqrt(law.variance_parameter)
 
 
-def _cells_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+def _cells_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) -> float:
     scale = _scale(law)
     grid = np.unique(np.floor(np.linspace(-6, 6, 121) * max(scale, 1.0)))
     probabilities = np.diff(np.concatenate([[0.0], cdf(law, grid), [1.0]]))
@@ -85,7 +84,7 @@ def _cells_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> 
     return float(stats.chisquare(np.array(keep_o), expected).pvalue)
 
 
-def _tails_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+def _tails_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) -> float:
     p_values = []
     for k in (3, 4):
         edge = math.ceil(k * _scale(law))
@@ -95,12 +94,12 @@ def _tails_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> 
     return min(1.0, len(p_values) * min(p_values))
 
 
-def _signs_pvalue(samples: Samples) -> float:
+def _signs_pvalue(samples: Integers) -> float:
     positive, negative = np.count_nonzero(samples > 0), np.count_nonzero(samples < 0)
     return float(stats.binomtest(int(positive), int(positive + negative), 0.5).pvalue) if positive + negative else 0.0
 
 
-def _low_bits_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+def _low_bits_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) -> float:
     if _scale(law) < 64:  # residues mod 8 are uniform to 1e-20 for a Gaussian above this, to 1e-3 for Laplace
         return 1.0
     residues = np.bincount(samples % 8, minlength=8)
@@ -114,7 +113,7 @@ def _low_bits_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) 
     return float(stats.chisquare(residues, expected).pvalue)
 
 
-def _repeats_pvalue(samples: Samples, law: DiscreteGaussian | DiscreteLaplace) -> float:
+def _repeats_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) -> float:
     """Neighbours in the stream are equal as often as independent draws are: sum of squared probabilities."""
     reach = math.ceil(45 * min(_scale(law), 2000)) + 1
     if _scale(law) > 2000:

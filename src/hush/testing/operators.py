@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.errors import HushError, WorkloadError
 from hush.linops import LinearOperator
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class OperatorError(HushError):
@@ -81,7 +80,7 @@ class _Comparison:
             raise OperatorError(f"{self.name}: {member} breaks its law")
 
 
-def _check_products(check: _Comparison, operator: LinearOperator, twin: Array) -> None:
+def _check_products(check: _Comparison, operator: LinearOperator, twin: Floats) -> None:
     rng = np.random.Generator(np.random.PCG64(0))
     m, n = twin.shape
     x, y = rng.normal(size=(n, 3)), rng.normal(size=(m, 2))
@@ -98,7 +97,7 @@ def _check_products(check: _Comparison, operator: LinearOperator, twin: Array) -
     check.equal("the input after matmat", x, kept)
 
 
-def _check_norms(check: _Comparison, operator: LinearOperator, twin: Array) -> None:
+def _check_norms(check: _Comparison, operator: LinearOperator, twin: Floats) -> None:
     for p in (1, 2):
         norms = np.linalg.norm(twin, ord=p, axis=0)
         check.equal(f"column_norms({p})", operator.column_norms(p), norms)
@@ -107,7 +106,7 @@ def _check_norms(check: _Comparison, operator: LinearOperator, twin: Array) -> N
     check.true("sensitivity of p = 3", _refuses(lambda: operator.sensitivity(3)))
 
 
-def _check_trace(check: _Comparison, operator: LinearOperator, twin: Array) -> None:
+def _check_trace(check: _Comparison, operator: LinearOperator, twin: Floats) -> None:
     if twin.shape[0] == twin.shape[1]:
         gap = abs(operator.trace() - np.trace(twin))
         check.true("trace", gap <= check.tolerance * max(float(np.abs(twin).sum()), 1e-300))
@@ -115,7 +114,7 @@ def _check_trace(check: _Comparison, operator: LinearOperator, twin: Array) -> N
         check.true("trace of a rectangle", _refuses(operator.trace))
 
 
-def _check_inverse(check: _Comparison, inverse: LinearOperator, twin: Array) -> None:
+def _check_inverse(check: _Comparison, inverse: LinearOperator, twin: Floats) -> None:
     """The four equations of Moore and Penrose."""
     x = inverse.dense()
     check.equal("shape", np.array(inverse.shape), np.array(twin.shape[::-1]))

@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hush.arrays import Integers
 from hush.errors import ReplayError
-from hush.privacy.envelope import Integers
 from hush.privacy.events import Event
-from hush.privacy.gate import Request, watch
-from hush.privacy.query import Scorer
+from hush.privacy.gate import Request, Scorer, watch
 from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import Sensitivity
 

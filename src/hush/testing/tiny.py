@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hush.domain import Clique, Domain
-from hush.privacy.neighbours import Neighbours
+from hush.privacy.sensitivity import Neighbours
 from hush.schema import ROW, Schema, Unit
 
 

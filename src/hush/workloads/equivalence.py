@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from hush.arrays import Floats, Integers
 from hush.domain import Clique
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.workload import Workload
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Places = np.ndarray[Any, np.dtype[np.int64]]
 Weights = dict[tuple[Clique, tuple[LinearOperator, ...]], float]
 
 RESOLUTION = 1e-7
@@ -93,11 +91,11 @@ class _Products:
         pieces = [used[i : i + step] for i in range(0, len(used), step)]
         return math.fsum(float(weights[rows] @ self._inner(rows, used) @ weights[used]) for rows in pieces)
 
-    def _inner(self, rows: Places, columns: Places) -> Floats:
+    def _inner(self, rows: Integers, columns: Integers) -> Floats:
         mantissa, exponent = self._scaled(rows[:, None], columns)
         return np.ldexp(mantissa, exponent - self._largest)
 
-    def _scaled(self, rows: Places, columns: Places) -> tuple[Floats, Places]:
+    def _scaled(self, rows: Integers, columns: Integers) -> tuple[Floats, Integers]:
         """<G_a, G_b> as mantissas and powers of two."""
         mantissa, exponent = np.ones(np.broadcast(rows, columns).shape), np.int64(0)
         for i in self._asked:

@@ -136,8 +136,8 @@ class Workload:
 
     @classmethod
     def sql(cls, schema: Schema, queries: str | Sequence[str], *, weights: Sequence[float] | None = None) -> Workload:
-        """Every number that some counting queries in SQL ask for; see `hush.workloads.sql`."""
-        from hush.workloads.sql import workload_of_sql
+        """Every number that some counting queries in SQL ask for; see `hush.workloads.sql_workload`."""
+        from hush.workloads.sql_workload import workload_of_sql
 
         return workload_of_sql(schema, queries, weights=weights)
 

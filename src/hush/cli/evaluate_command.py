@@ -1,0 +1,102 @@
+"""`hush evaluate`: how close synthetic data is to the real data; for internal use only."""
+
+from __future__ import annotations
+
+import glob
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import hush
+from hush.cli.model_command import fitted, say
+from hush.cli.options import PATH, check_output, progress_bar, stated_workload, workload_options
+from hush.errors import HushError, printable
+
+if TYPE_CHECKING:
+    from hush.tables.table import Table
+
+ARCHIVE = b"PK\x03\x04"  # how releases and models begin
+
+
+@click.command()
+@click.argument("real", type=str)
+@click.argument("synthetic", type=str)
+@click.option("--schema", type=PATH, required=True, help="The schema file of both tables.")
+@workload_options
+@click.option("--json", "output", type=PATH, help="Also write every figure to this file.")
+@click.option("--force", is_flag=True, help="Overwrite the JSON file if it exists.")
+def evaluate(
+    real: str,
+    synthetic: str,
+    schema: Path,
+    workload: str | None,
+    workload_sql: Path | None,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Compare synthetic with real rows; not for release.
+
+    REAL is a CSV or Parquet file, or a pattern of them. SYNTHETIC is rows alike, or a release or model, whose tables
+    are compared. By default the workload is every table over two columns.
+
+    What is shown is computed from the real rows without noise: it spends no budget because it must not be released.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from hush.evaluation.comparison import STAMP, check_schemas, compare
+    from hush.evaluation.comparison_table import print_comparison
+    from hush.schema import ROW
+
+    if output is not None:
+        read = [*glob.glob(real, recursive=True), *glob.glob(synthetic, recursive=True), schema, workload_sql]
+        check_output(output, force=force, inputs=read)
+    declared = hush.Schema.load(schema)
+    asked = None
+    if workload is not None or workload_sql is not None:
+        asked = stated_workload(declared, workload, workload_sql)
+    made: hush.Model | Table
+    if _is_archive(synthetic):
+        made = _model(synthetic, declared)
+        for caveat in made.caveats:
+            say(f"hush: {printable(caveat)}", err=True)
+    else:
+        with progress_bar("reading synthetic rows") as progress:
+            made = hush.read(synthetic, declared.with_unit(ROW), progress=progress)
+    check_schemas(declared, made.schema)
+    with progress_bar("reading real rows") as progress:
+        table = hush.read(real, declared, progress=progress)
+    with progress_bar("comparing") as progress:
+        found = compare(table, made, asked, progress=progress)
+    console = Console()
+    print_comparison(console, found)
+    console.print()
+    if output is not None:
+        try:
+            output.write_text(json.dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise HushError(f"cannot write {output}: {error.strerror}; choose another place") from None
+        console.print(Text(printable(f"Every figure is in {output}.")))
+    console.print(Text(STAMP, style="bold red"))
+
+
+def _is_archive(name: str) -> bool:
+    """Whether a file is a release or a model, by its name or its first bytes."""
+    if name.lower().endswith(".hush"):
+        return True
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(len(ARCHIVE)) == ARCHIVE
+    except OSError:
+        return False
+
+
+def _model(name: str, declared: hush.Schema) -> hush.Model:
+    from hush.evaluation.comparison import check_schemas
+    from hush.loading import load_release_or_model
+
+    loaded = load_release_or_model(name)
+    check_schemas(declared, loaded.schema)
+    return loaded if isinstance(loaded, hush.Model) else fitted(loaded)

@@ -1,0 +1,166 @@
+"""Models on the command line: that of a release, announced where fitting it is long work, and described after it.
+
+`hush model`: fit the model of a release once and keep it; costs nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import hush
+from hush.cli.options import PATH, check_output
+from hush.domain import Clique
+from hush.errors import printable
+from hush.memory import available_memory, readable
+
+if TYPE_CHECKING:
+    from hush.release.fit import Route
+
+LONG_MB = 1.0  # smaller models are fitted within a moment
+MOST_NAMED = 8  # cliques that a summary names
+APPROXIMATE = "The model is approximate: rows follow only some of its tables closely."
+
+
+def fitted(
+    release: hush.Release,
+    *,
+    cliques: Sequence[Clique] | None = None,
+    method: Route = "auto",
+    max_size_mb: float | None = None,
+) -> hush.Model:
+    """The model of a release; says how large it will be, where it is fitted and someone waits for it."""
+    from rich.console import Console
+
+    if kept(release, cliques, method, max_size_mb):
+        return release.model(method=method)
+    console = Console(stderr=True)
+    megabytes, kind = predicted(release, cliques, method, max_size_mb)
+    said = f"fitting {kind} model of {readable(1e6 * megabytes)} ..."
+    if console.is_terminal:
+        with console.status(said):
+            return release.model(cliques, method=method, max_size_mb=max_size_mb)
+    if megabytes >= LONG_MB:
+        click.echo(f"hush: {said}", err=True)
+    return release.model(cliques, method=method, max_size_mb=max_size_mb)
+
+
+def kept(release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None) -> bool:
+    """Whether the model that is wanted is in the release, so that nothing is fitted."""
+    from hush.release.measured_release import MeasuredRelease
+
+    plain = cliques is None and max_size_mb is None and method != "approximate"
+    return plain and isinstance(release, MeasuredRelease) and release.fitted is not None
+
+
+def predicted(
+    release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None
+) -> tuple[float, str]:
+    """Megabytes of the model that `release.model` would make, and which kind it would be."""
+    from hush.graphical.fitting import MEMORY_SHARE
+    from hush.graphical.junction_tree import BYTES_PER_CELL
+
+    domain = release.domain
+    measured = list(_inside((one.clique for one in release.measurements()), cliques))
+    rules = [rule.clique for rule in release.schema.constraints]
+    exact = hush.model_size_mb(domain, [*measured, *rules])
+    limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
+    if method == "exact" or (method == "auto" and exact <= limit):
+        return exact, "a"
+    tables = _inside(release.estimates.cliques, cliques)
+    return 1e-6 * BYTES_PER_CELL * sum(domain.size(clique) for clique in tables), "an approximate"
+
+
+def summary(model: hush.Model) -> str:
+    """A line on what kind of model it is and how well it fits."""
+    kind = "exact" if model.exact else "approximate"
+    size = readable(1e6 * model.size_mb)
+    return f"Model: {kind}, {size}, total {model.total:,.0f}, fit {printable(model.status)}."
+
+
+def named(cliques: Iterable[Clique]) -> str:
+    """Those of the cliques that are inside no other: how many, and the first few by name.
+
+    >>> named([("sex",), ("age", "sex"), ("region",)])
+    '2: (age, sex), (region)'
+    """
+    from hush.local.polytope import maximal
+
+    largest = maximal(list(cliques))
+    texts = [f"({', '.join(map(printable, clique))})" for clique in largest[:MOST_NAMED]]
+    more = [f"and {len(largest) - MOST_NAMED:,} more"] if len(largest) > MOST_NAMED else []
+    return f"{len(largest):,}: {', '.join([*texts, *more])}"
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a text in lines that the terminal has room for."""
+    from hush.release.answer_table import wrapped
+
+    for line in wrapped(text, max(shutil.get_terminal_size().columns, 20)):
+        click.echo(line, err=err)
+
+
+def _inside(found: Iterable[Clique], cliques: Sequence[Clique] | None) -> Iterator[Clique]:
+    kept = None if cliques is None else [set(clique) for clique in cliques]
+    return (clique for clique in found if kept is None or any(set(clique) <= own for own in kept))
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="File to write the model to.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+@click.option(
+    "--cliques",
+    multiple=True,
+    metavar="COLUMNS",
+    help="Fit only what was measured inside these tables, such as 'age,sex; sex,region'; may be repeated.",
+)
+@click.option(
+    "--max-size-mb",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Largest exact model.  [default: a fifth of free memory]",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "exact", "approximate"]),
+    default="auto",
+    show_default=True,
+    help="exact refuses a model beyond the largest size, auto makes an approximate one then.",
+)
+def model(
+    file: Path, output: Path, force: bool, cliques: tuple[str, ...], max_size_mb: float | None, method: Any
+) -> None:
+    """Fit one model to a release FILE and save it. Spends nothing.
+
+    A release of an adaptive mechanism holds its model already, which is saved as it is unless other wishes are given.
+    `hush query` and `hush synth` take the saved model and fit nothing again. A model answers what the release does not
+    hold, without errors.
+    """
+    from hush.loading import load_release_or_model
+
+    check_output(output, force=force, inputs=[file])
+    loaded = load_release_or_model(file)
+    if isinstance(loaded, hush.Model):
+        raise click.UsageError(f"{file} is a model already; give a release, or draw rows with `hush synth`")
+    made = fitted(loaded, cliques=stated_cliques(loaded, cliques), method=method, max_size_mb=max_size_mb)
+    made.save(output)
+    for caveat in made.caveats:
+        say(f"hush: {printable(caveat)}", err=True)
+    click.echo(f"Wrote {output}; nothing was spent.")
+    click.echo(summary(made))
+    say(f"Largest tables fitted: {named(made.cliques)}.")
+    if not made.exact:
+        say(APPROXIMATE)
+
+
+def stated_cliques(release: hush.Release, texts: tuple[str, ...]) -> list[Clique] | None:
+    """The cliques that options such as "age,sex; region" name; None where there are none."""
+    from hush.workloads.text import parse_workload
+
+    if not texts:
+        return None
+    return [term.clique for text in texts for term in parse_workload(release.domain, text).terms]

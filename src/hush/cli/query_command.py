@@ -1,0 +1,81 @@
+"""`hush query`: ask a release or a model; costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import hush
+from hush.cli.options import PATH
+from hush.errors import WorkloadError, printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.argument("sql", required=False)
+@click.option("--term", type=int, help="In place of SQL: all answers to this term of the workload, counted from 0.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--format", "form", type=click.Choice(["table", "csv"]), default="table", show_default=True)
+def query(file: Path, sql: str | None, term: int | None, level: float, form: str) -> None:
+    """Answer SQL from a release or a model. Spends nothing.
+
+    SQL is a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
+    FILE is a release, or a model, whose answers come without errors.
+
+    CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula; on
+    a terminal, control characters in names and labels are spelled out. Cells of errors that are not known are empty.
+    """
+    from hush.loading import load_release_or_model
+
+    if not 0 < level < 1:
+        raise WorkloadError(f"level={level}: expected a number between 0 and 1, such as 0.95")
+    if (sql is None) == (term is None):
+        raise click.UsageError("ask either SQL or, with --term, for what the workload asked")
+    loaded = load_release_or_model(file)
+    if sql is not None:
+        answers = loaded.sql(sql, level=level)
+    elif isinstance(loaded, hush.Model):
+        raise click.UsageError(f"{file} is a model, which has no workload; ask SQL")
+    else:
+        answers = loaded.term(term or 0, level=level)
+    if form == "csv":
+        from pyarrow import BufferOutputStream, csv
+
+        sink, table = BufferOutputStream(), _with_gaps(answers.to_arrow())
+        csv.write_csv(_shown(table) if _on_terminal() else table, sink)
+        click.echo(sink.getvalue().to_pybytes(), nl=False)  # of text, click would leave out what looks like colour
+    else:
+        click.echo(str(answers))
+
+
+def _with_gaps(table: pa.Table) -> pa.Table:
+    """The table with null, an empty cell of CSV, for numbers that are not known."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for place, column in enumerate(table.columns):
+        if pa.types.is_floating(column.type):
+            known = compute.if_else(compute.is_nan(column), None, column)
+            table = table.set_column(place, table.column_names[place], known)
+    return table
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _shown(table: pa.Table) -> pa.Table:
+    """The table with its names and texts spelled out, so that none of them steers the terminal."""
+    import pyarrow as pa
+
+    columns = []
+    for column in table.columns:
+        texts = [printable(value) if isinstance(value, str) else value for value in column.to_pylist()]
+        columns.append(pa.array(texts, type=pa.string()) if any(isinstance(text, str) for text in texts) else column)
+    return pa.table(columns, names=[printable(name) for name in table.column_names])

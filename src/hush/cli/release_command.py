@@ -1,0 +1,410 @@
+"""Adaptive releases on the command line: what they take, where they are kept while they run, how they go on.
+
+A bar for adaptive releases: the share of the budget that is spent, and what the last round chose.
+
+`hush release`: spend a budget on a table.
+"""
+
+from __future__ import annotations
+
+import glob
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import hush
+from hush.cli.model_command import say, summary
+from hush.cli.options import (
+    PATH,
+    budget_options,
+    check_output,
+    mechanism_options,
+    progress_bar,
+    stated_budget,
+    stated_mechanism,
+    stated_workload,
+    workload_options,
+)
+from hush.cli.program import INTERRUPTED
+from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, printable
+
+if TYPE_CHECKING:
+    from hush.domain import Clique
+    from hush.mechanisms.adaptive import AdaptivePlan
+    from hush.mechanisms.plan import Plan
+    from hush.release.measured_release import MeasuredRelease
+    from hush.release.rounds import Round
+    from hush.tables.table import Table
+
+
+def partial_file(output: Path) -> Path:
+    """Where the noisy tables are kept until the release is whole.
+
+    >>> partial_file(Path("people.hush")).name
+    'people.hush.partial'
+    """
+    return output.with_name(f"{output.name}.partial")
+
+
+def is_own_partial(output: Path, resume: Path | None) -> bool:
+    """Whether a run goes on from the file that was kept beside its own output."""
+    partial = partial_file(output)
+    return resume is not None and resume.exists() and partial.exists() and partial.samefile(resume)
+
+
+def check_partial(output: Path, resume: Path | None, *, force: bool) -> None:
+    """Refuse to overwrite what a release that was cut off has paid for."""
+    partial = partial_file(output)
+    if partial.exists() and not is_own_partial(output, resume) and not force:
+        raise HushError(
+            f"{partial} holds the noisy tables of a release that was cut off, and they are paid for; go on with "
+            f"--resume {shlex.quote(str(partial))}, or add --force to overwrite it"
+        )
+
+
+def loaded_partial(file: Path) -> tuple[AdaptivePlan, MeasuredRelease]:
+    """An interrupted release and the plan that it belongs to."""
+    from hush.loading import load
+    from hush.mechanisms.adaptive import unpack_settings
+    from hush.mechanisms.registry import PLANS
+    from hush.release.measured_release import MeasuredRelease
+
+    found = load(file)
+    if not isinstance(found, MeasuredRelease):
+        raise ArchiveError(f"{file} is no release of an adaptive mechanism, which alone can be resumed")
+    if found.complete:
+        raise BudgetError(f"{file} is complete: its budget is spent, and there is nothing to go on with")
+    kind: type[AdaptivePlan] = PLANS[found.mechanism]
+    settings = unpack_settings(kind.made_by, found.settings)
+    promise = found.statement
+    made = settings.plan(
+        found.workload, promise.budget, neighbours=promise.neighbours, max_rows_per_unit=promise.unit.max_rows
+    )
+    return made, found
+
+
+def release_in_rounds(
+    plan: AdaptivePlan,
+    table: Table,
+    output: Path,
+    resume: MeasuredRelease | None,
+    announce: Callable[[], None],
+    **spending: Any,
+) -> MeasuredRelease:
+    """Spend the budget with a bar, keeping every noisy table beside the output as it is taken.
+
+    `announce` is called once nothing is left to refuse.
+    """
+    partial = partial_file(output)
+    kept: list[float] = []  # shares of the budget at which this run wrote the file
+    with ExitStack() as stack:
+        bar: list[Any] = []
+
+        def start() -> None:
+            announce()
+            bar.extend(stack.enter_context(rounds_bar(0 if resume is None else len(resume.rounds))))
+
+        def progress(share: float) -> None:
+            kept.append(share)
+            bar[0](share)
+
+        def on_round(played: Any, share: float) -> None:
+            bar[1](played, share)
+
+        try:
+            return plan.release(
+                table,
+                progress=progress,
+                on_round=on_round,
+                checkpoint=partial,
+                resume=resume,
+                on_start=start,
+                **spending,
+            )
+        except hush.errors.InterruptedRelease:
+            raise
+        except HushError:
+            if not kept:
+                raise
+            stack.close()
+            click.echo(f"hush: the noisy tables so far are kept in {partial}; --resume goes on with them", err=True)
+            raise
+
+
+def resume_command(
+    data: str,
+    schema: Path,
+    ledger: Path | None,
+    dataset: str,
+    file: Path,
+    output: Path,
+    *,
+    unit: str | None = None,
+    max_rows_per_unit: int | None = None,
+) -> str:
+    """The command that goes on with an interrupted release."""
+    words = ["hush", "release", data, "--schema", str(schema), "--resume", str(file), "-o", str(output)]
+    words += [] if ledger is None else ["--ledger", str(ledger)]
+    words += [] if dataset == "default" else ["--dataset", dataset]
+    words += [] if unit is None else ["--unit", unit]
+    words += [] if max_rows_per_unit is None else ["--max-rows-per-unit", str(max_rows_per_unit)]
+    return shlex.join(words)
+
+
+LONGEST = 40
+FIRST = "first tables; a first run compiles once"
+AGAIN = "fitting; a first run compiles once"
+
+
+@contextmanager
+def rounds_bar(first: int = 0) -> Iterator[tuple[Callable[[float], None], Callable[[Round, float], None]]]:
+    """What to tell of progress and of rounds, `first` of which were played before; silent where stderr is no terminal.
+
+    Privacy: the chosen columns of a round and the budget spent are public facts.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("budget spent"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[last]}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=1.0, last=AGAIN if first else FIRST)
+        played = first
+
+        def on_round(one: Round, spent: float) -> None:
+            nonlocal played
+            played += 1
+            progress.update(task, completed=spent, last=escape(round_text(played, one.clique)))
+
+        yield lambda spent: progress.update(task, completed=spent), on_round
+
+
+def round_text(number: int, clique: Clique) -> str:
+    """The number of a round and the columns that it chose.
+
+    >>> round_text(3, ("age", "sex"))
+    'round 3: age, sex'
+    """
+    text = f"round {number}: {', '.join(printable(name) for name in clique)}"
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+@click.command()
+@click.argument("data", type=str)
+@click.option("--schema", type=PATH, required=True, help="The schema file of the table.")
+@workload_options
+@budget_options
+@click.option(
+    "--plan",
+    "plan_file",
+    type=PATH,
+    help="A plan saved by `hush plan -o`, in place of a workload; a budget given too is its limit.",
+)
+@click.option(
+    "--resume",
+    type=PATH,
+    help="An interrupted release to go on with, in place of a workload and a budget, which it holds.",
+)
+@mechanism_options
+@click.option("--rows", type=int, help="Expected number of rows, public: a budget too small for them is refused.")
+@click.option("--unit", help="Id column whose presence is hidden.  [default: as the schema says]")
+@click.option("--max-rows-per-unit", type=int, help="Rows of a unit that are used at most.")
+@click.option("--ledger", type=PATH, help="File that records the charge; made with this budget as its cap if absent.")
+@click.option("--dataset", default="default", show_default=True, help="Name of the table in the ledger.")
+@click.option("-o", "--output", type=PATH, required=True, help="File to write the release to.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+def release(
+    data: str,
+    schema: Path,
+    workload: str | None,
+    workload_sql: Path | None,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    mu: float | None,
+    plan_file: Path | None,
+    resume: Path | None,
+    mechanism: str,
+    loss: str,
+    preset: str | None,
+    max_size_mb: float | None,
+    rows: int | None,
+    unit: str | None,
+    max_rows_per_unit: int | None,
+    ledger: Path | None,
+    dataset: str,
+    output: Path,
+    force: bool,
+) -> None:
+    """Measure DATA with noise and spend the budget.
+
+    DATA is a CSV or Parquet file, or a pattern of them; a release is written.
+    """
+    from hush.mechanisms.adaptive import AdaptivePlan
+    from hush.schema import Unit
+
+    again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
+    inputs = [*glob.glob(data, recursive=True), schema, plan_file, workload_sql, ledger, None if again else resume]
+    check_output(output, force=force or again or is_own_partial(output, resume), inputs=inputs)
+    declared = hush.Schema.load(schema)
+    if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
+        raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
+    own = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
+    if (plan_file, resume) != (None, None):
+        _check_alone("--plan" if resume is None else "--resume", workload, workload_sql, mechanism, preset, max_size_mb)
+    made: Plan
+    partial = None
+    if resume is not None:
+        if plan_file is not None or (epsilon, rho, mu) != (None, None, None):
+            raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
+        made, partial = loaded_partial(resume)
+    elif plan_file is not None:
+        made = _loaded_plan(plan_file, epsilon, delta, rho, mu)
+    else:
+        asked = stated_workload(declared, workload, workload_sql)
+        chosen = stated_mechanism(mechanism, loss, preset, max_size_mb)
+        made = hush.plan(asked, stated_budget(epsilon, delta, rho, mu), chosen, max_rows_per_unit=own.max_rows)
+    if rows is not None:
+        made.check_useful(rows)
+    check_partial(output, resume, force=force)
+    new_ledger = ledger is not None and not ledger.exists()
+    _announce_plan(made, plan_file)
+    with progress_bar("reading") as progress:
+        table = hush.read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
+    spending: dict[str, Any] = {"ledger": ledger, "dataset": dataset, "name": output.name}
+    try:
+        if isinstance(made, AdaptivePlan):
+            done: hush.Release = release_in_rounds(
+                made, table, output, partial, lambda: _announce(made, partial), **spending
+            )
+        else:
+            with progress_bar("measuring") as progress:
+                done = made.release(table, progress=progress, **spending)
+    except InterruptedRelease as stopped:
+        if isinstance(stopped.release, hush.Release):
+            _save(stopped.release, output)
+        text = f"{stopped} in {output}"
+        if isinstance(made, AdaptivePlan):
+            words = resume_command(
+                data, schema, ledger, dataset, output, output, unit=unit, max_rows_per_unit=max_rows_per_unit
+            )
+            text += f"; go on with: {words}"
+        click.echo(f"hush: {printable(text)}", err=True)
+        _warn_of(None if again else resume, ledger)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    _save(done, output)
+    _say(done, output)
+    _warn_of(None if again else resume, ledger)
+    if ledger is None:
+        click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)
+    if new_ledger:
+        click.echo(f"New ledger {ledger}: its cap is this release's budget, {made.budget}.")
+
+
+def _check_alone(
+    option: str,
+    workload: str | None,
+    workload_sql: Path | None,
+    mechanism: str,
+    preset: str | None,
+    max_size_mb: float | None,
+) -> None:
+    """Refuse what a saved plan or an interrupted release says itself."""
+    if workload is not None or workload_sql is not None:
+        raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
+    if mechanism != "auto" or preset is not None or max_size_mb is not None:
+        raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
+
+
+def _loaded_plan(
+    plan_file: Path, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None
+) -> Plan:
+    """A saved plan; a budget given beside it is the most that it may spend."""
+    from hush.mechanisms.plan import Plan
+
+    made = hush.load(plan_file)
+    if not isinstance(made, Plan):
+        kind = "release" if isinstance(made, hush.Release) else "model"
+        raise ArchiveError(f"{plan_file} is a {kind}, not a plan")
+    if (epsilon, rho, mu) != (None, None, None):
+        most = stated_budget(epsilon, delta, rho, mu)
+        if not made.within(most):
+            raise BudgetError(f"the plan spends {made.budget}, more than the {most} given here; plan again for less")
+    return made
+
+
+def _announce_plan(made: Plan, plan_file: Path | None) -> None:
+    """Say what a saved plan is about to spend."""
+    if plan_file is not None:
+        what = f"{len(made.workload):,} tables, {made.budget}, {made.neighbours.value}"
+        rows = "1 row" if made.max_rows_per_unit == 1 else f"{made.max_rows_per_unit} rows"
+        click.echo(f"Plan {plan_file}: {what}, at most {rows} per unit.")
+
+
+def _announce(made: Plan, partial: MeasuredRelease | None) -> None:
+    """Say what a run goes on from, and how long it takes, where that is not known from a plan."""
+    if partial is not None:
+        share = partial.statement.rho / made.budget.rho
+        tables = f"{len(partial.taken):,} noisy tables are kept" if partial.taken else "no noisy table was taken"
+        kept = f"{tables}, which cost {share:.0%} of {made.budget}"
+        say(f"Going on with {made.mechanism}: {kept}; the rest is spent now.")
+    if made.rmse is None:
+        say(f"Work: {made.work}.")
+
+
+def _save(done: hush.Release, output: Path) -> None:
+    """Write what was paid for; if that fails, to the folder for temporary files."""
+    try:
+        done.save(output)
+        partial_file(output).unlink(missing_ok=True)
+    except ArchiveError as error:
+        rescue = Path(tempfile.mkdtemp(prefix="hush-"), output.name)
+        done.save(rescue)
+        raise ArchiveError(f"{error}; the budget is spent, and the release is kept in {rescue}") from None
+
+
+def _warn_of(resumed: Path | None, ledger: Path | None) -> None:
+    """Say that an interrupted release which was gone on with in another file is of no further use."""
+    if resumed is not None and resumed.exists():
+        alone = "" if ledger is not None else ", and without a ledger nothing would stop it"
+        click.echo(f"hush: {resumed} must not be resumed again: its budget is spent elsewhere now{alone}", err=True)
+
+
+def _say(done: hush.Release, output: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    console = Console()
+    grid = Grid(box=None, pad_edge=False, show_header=False)
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in done.statement.lines():
+        grid.add_row(name, Text(value))
+    for name, value in _measured(done):
+        grid.add_row(name, Text(value))
+    grid.add_row("Written", Text(f'{output}: ask it with `hush query {output} "SELECT ..."`'))
+    console.print(grid)
+
+
+def _measured(done: hush.Release) -> list[tuple[str, str]]:
+    """What an adaptive mechanism made of the budget."""
+    from hush.release.measured_release import MeasuredRelease
+
+    if not isinstance(done, MeasuredRelease):
+        return []
+    rounds = f" in {len(done.rounds):,} rounds" if done.rounds else ""
+    model = "" if done.fitted is None else f"; {summary(done.model())}"
+    return [("Measured", f"{len(done.taken):,} noisy tables{rounds}{model}")]

@@ -1,0 +1,36 @@
+"""`hush report`: a release as a page to read; costs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import hush
+from hush.cli.options import PATH, check_output, progress_bar
+from hush.errors import ArchiveError
+
+
+@click.command()
+@click.argument("release", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="HTML file to write.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+def report(release: Path, output: Path, force: bool) -> None:
+    """Write RELEASE as one HTML page to read.
+
+    With its privacy statement, pictures, errors and what can be asked. The page needs no network and no
+    scripts, and prints well.
+    """
+    from hush.loading import load_release_or_model
+    from hush.report import write_report
+
+    check_output(output, force=force, inputs=[release])
+    found = load_release_or_model(release)
+    if isinstance(found, hush.Model):
+        raise ArchiveError(f"{release} is a model; a report is of a release, so give the one it was fitted to")
+    with progress_bar("writing the report") as progress:
+        write_report(found, output, progress=progress)
+    if not found.statement.private:
+        click.echo("hush: NOT PRIVATE: the noise of this release came from a seed, for tests only", err=True)
+    spent = dict(found.statement.lines())["Spent"]
+    click.echo(f"wrote {output}; nothing was spent, the release had spent {spent}")

@@ -1,0 +1,136 @@
+"""`hush schema`: draft, check and convert schema files."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import hush
+from hush.cli.options import check_output
+from hush.errors import SchemaError, printable
+
+if TYPE_CHECKING:
+    from hush.constraints import Constraint
+    from hush.schema import Column
+
+PATH = click.Path(path_type=Path)
+NOT_PRIVATE = (
+    "NOT PRIVATE: this draft holds values and bounds taken from the rows. Do not publish it or use it for a release "
+    "before every entry is replaced by public knowledge."
+)
+
+
+@click.group()
+def schema() -> None:
+    """Say what the columns of a table may hold."""
+
+
+@schema.command()
+@click.argument("file", type=PATH)
+@click.option("--from-data", is_flag=True, help="Look at the rows and fill in what they hold. This is not private.")
+@click.option("-o", "--output", type=PATH, help="Write the draft to this file instead of the terminal.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None:
+    """Write a first schema for FILE (CSV or Parquet), to be edited.
+
+    By default only column names and declared types are read, and what the values may be is left open.
+    """
+    from rich.console import Console
+
+    from hush.schema.drafting import draft_schema
+
+    if output is not None:
+        check_output(output, force=force, inputs=[file])
+    with Console(stderr=True).status("reading the rows" if from_data else "reading the names"):
+        text = draft_schema(file, from_data=from_data)
+    if from_data:
+        click.echo(f"hush: {NOT_PRIVATE}", err=True)
+    _deliver(text, output)
+
+
+@schema.command()
+@click.argument("file", metavar="SCHEMA", type=PATH)
+def check(file: Path) -> None:
+    """Show the columns of SCHEMA, their sizes and rules.
+
+    SCHEMA is hush's .toml, mbi's .json or dpsynth's .yaml.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    found = hush.Schema.load(file)
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for title in ("column", "kind", "levels"):
+        table.add_column(title, overflow="fold")
+    table.add_column("size", justify="right", no_wrap=True)
+    for column in found:
+        table.add_row(
+            *(Text(printable(cell)) for cell in (column.name, column.kind, _levels(column), f"{column.size:,}"))
+        )
+    console.print(table)
+    console.print(Text(f"\ncells: {_cells(found.domain.size())}"))
+    console.print(Text(printable(f"unit: {_unit(found)}")))
+    for rule in found.constraints:
+        console.print(Text(printable(f"rule: {_rule(rule)}")))
+
+
+@schema.command()
+@click.argument("file", metavar="SCHEMA", type=PATH)
+@click.option("-o", "--output", type=PATH, help="Write to this file instead of the terminal.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+def convert(file: Path, output: Path | None, force: bool) -> None:
+    """Write SCHEMA as hush's TOML.
+
+    SCHEMA is mbi's .json, dpsynth's .yaml or a .toml.
+    """
+    if output is not None:
+        check_output(output, force=force, inputs=[file])
+    _deliver(hush.Schema.load(file).to_toml(), output)
+
+
+def _deliver(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_bytes(text.encode())
+    except OSError as error:
+        raise SchemaError(f"{output}: cannot be written: {error.strerror}") from None
+
+
+def _levels(column: Column) -> str:
+    """The ordinary levels in a few words, then `other` and missing where the column has them."""
+    from hush.schema import Date, Integer, Numeric
+
+    match column:
+        case Integer():
+            text = f"{column.low} .. {column.high}"
+        case Numeric():
+            text = f"{column.edges[0]:g} .. {column.edges[-1]:g} in {column.levels} bins"
+        case Date():
+            text = f"{column.start} .. {column.end} by {column.granularity}"
+        case _:
+            shown = [column.label(code) for code in range(min(column.levels, 4))]
+            text = ", ".join(shown) + (", ..." if column.levels > 4 else "")
+    text += " + other" if column.other_code is not None else ""
+    return text + (" + missing" if column.missing else "")
+
+
+def _cells(cells: int) -> str:
+    return f"{cells:,}" if cells < 10**15 else f"about 10^{math.log10(cells):.0f}"
+
+
+def _unit(found: hush.Schema) -> str:
+    if found.unit.column is None:
+        return "a row"
+    rows = found.unit.max_rows
+    return f"a value of {found.unit.column!r}, of which at most {rows:,} row{'s' if rows != 1 else ''} are used"
+
+
+def _rule(rule: Constraint) -> str:
+    return f"{' x '.join(rule.clique)}: {rule.forbidden:,} of {rule.cells:,} combinations forbidden"

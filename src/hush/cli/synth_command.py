@@ -1,0 +1,223 @@
+"""Row files: tables written piece by piece, whole or not at all.
+
+`hush synth`: made-up rows from a release or a model; costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import hush
+from hush.atomic_write import new_beside
+from hush.cli.model_command import APPROXIMATE, fitted, say, summary
+from hush.cli.options import PATH, Whole, check_output, progress_bar
+from hush.errors import HushError, SchemaError, printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SUFFIXES = (".csv", ".parquet")
+
+
+def check_suffix(output: Path) -> None:
+    """Refuse a name that does not say which kind of file is wanted."""
+    if output.suffix.lower() not in SUFFIXES:
+        found = f"ends in {output.suffix!r}" if output.suffix else "has no ending"
+        raise HushError(f"{output} {found}: expected a name that ends in {' or '.join(SUFFIXES)}")
+
+
+def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int], None]) -> int:
+    """Write tables one after the other to a temporary name beside the output, then rename it; the rows written.
+
+    `progress` is told the rows written so far.
+    """
+    check_suffix(output)
+    try:
+        handle, name = new_beside(output)
+    except OSError as error:
+        raise HushError(f"cannot write {output}: {error.strerror}; choose another place") from None
+    rows, writer = 0, None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for piece in pieces:
+                writer = writer or _writer(output, file, piece.schema)
+                writer.write_table(piece)
+                rows += piece.num_rows
+                progress(rows)
+            if writer is not None:
+                writer.close()
+        os.replace(name, output)
+    except OSError as error:
+        reason = error.strerror or "the disk refused it"
+        raise HushError(f"cannot write {output}: {reason}; free some space or choose another place") from None
+    finally:
+        name.unlink(missing_ok=True)
+    return rows
+
+
+def _writer(output: Path, file: Any, schema: pa.Schema) -> Any:
+    if output.suffix.lower() == ".csv":
+        from pyarrow.csv import CSVWriter
+
+        return CSVWriter(file, schema)
+    from pyarrow.parquet import ParquetWriter
+
+    return ParquetWriter(file, schema)
+
+
+WARNING = (
+    "Standard errors computed from synthetic rows as if they were real are too small: the noise that made the release "
+    "private is in the rows and not in such errors."
+)
+
+
+@click.command()
+@click.argument("file", type=PATH)
+@click.option("--rows", type=Whole(), help="How many.  [default: as many as there are records]")
+@click.option("-o", "--output", type=PATH, required=True, help="File to write, .csv or .parquet.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+@click.option(
+    "--method",
+    type=click.Choice(["rounding", "sampling"]),
+    default="rounding",
+    show_default=True,
+    help="rounding keeps the tables of the model, sampling draws rows independently of each other.",
+)
+@click.option("--seed", type=Whole(), help="Makes the same rows again; public.")
+@click.option(
+    "--given",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+    help="Only rows with this value: a level, or a condition as in a schema, such as 'age={from = 18, to = 30}'; "
+    "several values of one column mean any of them.",
+)
+@click.option(
+    "--copies",
+    type=Whole(),
+    help="Write so many files, each drawn anew: FILE-1.csv, FILE-2.csv and so on. They differ by drawing alone.",
+)
+@click.option(
+    "--max-size-mb",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Largest exact model; beyond it an approximate one is made.",
+)
+def synth(
+    file: Path,
+    rows: int | None,
+    output: Path,
+    force: bool,
+    method: Any,
+    seed: int | None,
+    given: tuple[str, ...],
+    copies: int | None,
+    max_size_mb: float | None,
+) -> None:
+    """Write made-up rows from a release or a model.
+
+    FILE is a model, or a release: its model is in the file, or is fitted first. Spends nothing.
+    """
+    from hush.loading import load_release_or_model
+    from hush.release.synthetic_rows import WARNING as COPIES_WARNING
+    from hush.release.synthetic_rows import copy_seeds
+
+    check_suffix(output)
+    seeds = [seed] if copies is None else copy_seeds(copies, seed)
+    outputs = [output] if copies is None else numbered(output, copies)
+    for one in outputs:
+        check_output(one, force=force, inputs=[file])
+    loaded = load_release_or_model(file)
+    wanted = stated_conditions(loaded.schema, given)
+    if isinstance(loaded, hush.Model) and max_size_mb is not None:
+        raise click.UsageError(f"{file} is a model, whose size is known; leave --max-size-mb out")
+    model = loaded if isinstance(loaded, hush.Model) else fitted(loaded, max_size_mb=max_size_mb)
+    count = round(model.total) if rows is None else rows
+    written = 0
+    with progress_bar("writing") as progress:
+        for place, (one, own) in enumerate(zip(outputs, seeds, strict=True)):
+            pieces = model.batches(count, method=method, given=wanted, seed=own)
+            written = write_rows(one, pieces, _part_of(progress, place, len(outputs), count))
+    for caveat in model.caveats:
+        say(f"hush: {printable(caveat)}", err=True)
+    where = output if copies is None else f"each of {outputs[0]} to {outputs[-1]}" if copies > 1 else outputs[0]
+    click.echo(f"Wrote {written:,} rows to {where}; nothing was spent.")
+    click.echo(summary(model))
+    if not written:
+        return
+    if not model.exact:
+        say(APPROXIMATE)
+    say(WARNING if copies is None else COPIES_WARNING)
+
+
+def numbered(output: Path, copies: int) -> list[Path]:
+    """The files of several copies, numbered in front of the ending.
+
+    >>> [path.name for path in numbered(Path("rows.csv"), 2)]
+    ['rows-1.csv', 'rows-2.csv']
+    """
+    width = len(str(copies))
+    return [output.with_name(f"{output.stem}-{place:0{width}}{output.suffix}") for place in range(1, copies + 1)]
+
+
+def _part_of(progress: Callable[[float], None], place: int, files: int, rows: int) -> Callable[[int], None]:
+    """Tells of the rows of one file as a share of all files."""
+    return lambda done: progress((place + done / max(rows, 1)) / files)
+
+
+def stated_conditions(schema: hush.Schema, given: Iterable[str]) -> dict[str, list[Any]]:
+    """Conditions by column from texts such as "sex=female": a level's label, or else what a schema's rules may hold.
+
+    >>> from hush.datasets import people_schema
+    >>> stated_conditions(people_schema(), ["region=North", "region=East", "age={to = 17}"])
+    {'region': ['North', 'East'], 'age': [{'to': 17}]}
+    """
+    found: dict[str, list[Any]] = {}
+    for text in given:
+        _check_sign(schema, text)
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--given {printable(text)}: expected COLUMN=VALUE, such as sex=female")
+        condition = _condition(schema, schema.domain.check([name.strip()])[0], value.strip())
+        found.setdefault(name.strip(), []).extend(condition if isinstance(condition, list) else [condition])
+    return found
+
+
+def _check_sign(schema: hush.Schema, text: str) -> None:
+    """Refuse a comparison, with the range that says the same."""
+    compared = re.fullmatch(r"\s*(.*?)\s*(>=|<=|!=|<>|>|<)\s*(.*)", text, flags=re.DOTALL)
+    if compared is None or compared[1] not in schema.domain or text.partition("=")[0].strip() in schema.domain:
+        return
+    name, sign, value = (printable(part) for part in compared.groups())
+    ways = {
+        ">=": f"write {name}={{from = {value}}}",
+        "<=": f"write {name}={{to = {value}}}",
+        ">": f"write a range such as {name}={{from = {value}}}, which includes its end",
+        "<": f"write a range such as {name}={{to = {value}}}, which includes its end",
+    }
+    way = ways.get(sign, f"name the values that are wanted, such as {name}=VALUE")
+    raise click.UsageError(f"--given {printable(text)}: {sign} is not understood; {way}")
+
+
+def _condition(schema: hush.Schema, name: str, text: str) -> Any:
+    import tomllib
+
+    from hush.schema.conditions import Conditions
+
+    column = Conditions(schema[name])
+    try:
+        column.codes(text)
+        return text
+    except SchemaError as error:
+        try:
+            parsed = tomllib.loads(f"value = {text}")
+        except tomllib.TOMLDecodeError:
+            raise error from None
+        if set(parsed) != {"value"} or isinstance(parsed["value"], str):
+            raise
+        column.codes(parsed["value"])
+        return parsed["value"]

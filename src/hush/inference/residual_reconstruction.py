@@ -1,0 +1,304 @@
+"""ResidualAnswers: the noisy integers of every residual set, in one array.
+
+Residual transforms along axes: from residual answers to counts, and back by the transpose.
+
+An extended tensor has one axis per attribute, with k + 1 levels: level 0 stands for "attribute absent", the others for
+the rows of the attribute's basis. The part with levels >= 1 on the axes of A' and 0 elsewhere belongs to residual set
+A'. With N = M / L the step for one axis and its transpose are
+
+    expand:    t -> N^+ t_{1..k} + m t_0                (l)
+    collapse:  x -> [ m^T x ;  (N^+)^T x ]              (k + 1)
+
+with m = 1 / l unless the basis is tilted,
+
+so that expanding every axis of the residual answers gives the best linear unbiased estimate of the marginal, and
+collapsing coefficients on counts gives coefficients on residual answers.
+
+Reference: [ResidualPlanner, Alg. 2 and Thm 4.7].
+Differs from [ResidualPlanner, Alg. 2]: one pass per axis, O(|A| cells), in place of 2^|A| Kronecker products.
+
+Reconstruction: marginals and query answers from residual answers, one pass per axis.
+
+Every marginal A of the closure is estimated from its subsets' answers alone,
+
+    v_A = sum_{A' subset A} kron_{i in A} ( (M_i / L_i)^+ if i in A' else 1 / l_i )  y_{A'} / L_{A'}.
+
+It is unbiased, is the generalised least squares estimate from everything that was measured, and agrees with every
+other marginal on what they share, up to rounding of floats.
+
+Reference: [ResidualPlanner, Alg. 2 and Thm 4.7].
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.domain import Clique
+from hush.errors import DataError, SizeError, WorkloadError
+from hush.inference._kernels import expand_plain
+from hush.linops import LinearOperator
+from hush.memory import available_memory, readable
+from hush.strategies.residual_basis import Basis, PlainBasis
+from hush.strategies.residual_strategy import ResidualStrategy
+
+
+class ResidualAnswers:
+    """Noisy residual answers y_A by set, filled one by one as they are measured.
+
+    Held as one int64 array in the order of the closure, so that reconstruction needs no copies. `combined` answers are
+    floats: averages of several measurements.
+
+    >>> from hush.domain import Domain
+    >>> from hush.strategies.select_residual import select_residual
+    >>> from hush.workloads import Workload
+    >>> plan = select_residual(Workload.kway(Domain({"a": 2}), 1), rho=0.5).value
+    >>> answers = ResidualAnswers(plan)
+    >>> answers[()] = np.array(10)
+    >>> answers.missing
+    [('a',)]
+    """
+
+    def __init__(self, strategy: ResidualStrategy, *, combined: bool = False) -> None:
+        needed, free = strategy.measurement_bytes, available_memory()
+        if needed > 0.8 * free:
+            raise SizeError(
+                f"the noisy answers of {len(strategy.closure)} sets take {readable(needed)}, more than the "
+                f"{readable(0.8 * free)} that can be had; drop an attribute, use wider bins or lower the order"
+            )
+        self.strategy = strategy
+        self.starts = np.concatenate([[0], np.cumsum(strategy.cells)]).astype(np.int64)
+        self.flat: np.ndarray[Any, Any] = np.zeros(int(self.starts[-1]), dtype=np.float64 if combined else np.int64)
+        self.filled = np.zeros(len(strategy.closure), dtype=bool)
+
+    @classmethod
+    def of(cls, strategy: ResidualStrategy, answers: Mapping[Clique, Any]) -> ResidualAnswers:
+        """Answers from a mapping of every set, or some, to its integers."""
+        made = cls(strategy)
+        for clique, values in answers.items():
+            made[clique] = values
+        return made
+
+    @property
+    def missing(self) -> list[Clique]:
+        """Sets whose answers are not there."""
+        cliques = self.strategy.closure.cliques
+        return [cliques[index] for index in np.flatnonzero(~self.filled)]
+
+    def shape(self, clique: Iterable[str]) -> tuple[int, ...]:
+        """The shape of a set's answers, in the order of its names."""
+        return tuple(basis.rows for basis in self.strategy.clique_bases(clique))
+
+    def __setitem__(self, clique: Iterable[str], values: Any) -> None:
+        clique = tuple(clique)
+        index = self.strategy.closure.index(clique)
+        array, shape = np.asarray(values), self.shape(clique)
+        kind = "numbers" if self.flat.dtype.kind == "f" else "integers"
+        if array.shape != shape or not np.can_cast(array.dtype, self.flat.dtype):
+            raise DataError(
+                f"residual answers of {clique!r}: expected {kind} of shape {shape}, "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        ordered = self.strategy.domain.clique(clique)
+        if ordered != clique:
+            array = np.transpose(array, [clique.index(name) for name in ordered])
+        self.flat[self.starts[index] : self.starts[index + 1]] = array.ravel()
+        self.filled[index] = True
+
+    def __getitem__(self, clique: Iterable[str]) -> np.ndarray[Any, Any]:
+        clique = tuple(clique)
+        index = self.strategy.closure.index(clique)
+        if not self.filled[index]:
+            raise DataError(f"the residual answers of {clique!r} are missing; measure them, or load the whole release")
+        ordered = self.strategy.domain.clique(clique)
+        array = self.flat[self.starts[index] : self.starts[index + 1]].reshape(self.shape(ordered))
+        return np.transpose(array, [ordered.index(name) for name in clique])
+
+    def __len__(self) -> int:
+        return int(self.filled.sum())
+
+    def __repr__(self) -> str:
+        return f"ResidualAnswers({len(self)} of {len(self.filled)} sets, {len(self.flat)} numbers)"
+
+
+Part = tuple[slice | int, ...]
+
+
+def expand(extended: Floats, bases: Sequence[Basis]) -> Floats:
+    """Counts from an extended tensor of residual answers over L: axes of k_i + 1 levels become axes of l_i."""
+    tensor = extended
+    for axis, basis in enumerate(bases):
+        absent, present = _take(tensor, axis, slice(0, 1)), _take(tensor, axis, slice(1, None))
+        tensor = basis.estimate(present, axis) + basis.spread(absent, axis)
+    return tensor
+
+
+def collapse(coefficients: Floats, bases: Sequence[Basis]) -> Floats:
+    """Coefficients on residual answers from coefficients on counts: the transpose of `expand`."""
+    tensor = coefficients
+    for axis, basis in enumerate(bases):
+        tensor = np.concatenate([basis.mean(tensor, axis), basis.adjoint(tensor, axis)], axis=axis)
+    return tensor
+
+
+def parts(attributes: int) -> Iterator[tuple[int, Part]]:
+    """Every subset of the axes as a mask, bit i for axis i, with its part of an extended tensor."""
+    for mask in range(1 << attributes):
+        yield mask, tuple(slice(1, None) if mask >> axis & 1 else 0 for axis in range(attributes))
+
+
+def _take(tensor: Floats, axis: int, levels: slice) -> Floats:
+    return tensor[(slice(None),) * axis + (levels,)]
+
+
+Batch = list[Clique]
+
+BATCH_CELLS = 1 << 18
+LARGE_CELLS = 1 << 24  # below this nobody asks how much memory is left
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reconstruction:
+    """Estimates from residual answers; every marginal on demand, or all of them in a stream."""
+
+    answers: ResidualAnswers
+
+    @classmethod
+    def of(cls, strategy: ResidualStrategy, answers: Mapping[Clique, Any]) -> Reconstruction:
+        """From a mapping of sets to their noisy integers."""
+        return cls(ResidualAnswers.of(strategy, answers))
+
+    @property
+    def strategy(self) -> ResidualStrategy:
+        """The strategy that was measured."""
+        return self.answers.strategy
+
+    def marginal(self, clique: Iterable[str]) -> Floats:
+        """The estimated counts over a clique of the closure: one axis per attribute, in the order given."""
+        names = self.strategy.domain.check(clique)
+        ordered = self.strategy.domain.clique(names)
+        found = self._compute([ordered])[0]
+        return np.transpose(found, [ordered.index(name) for name in names])
+
+    def query(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
+        """The estimated answers to a product of query blocks on a clique, one axis per block."""
+        values = self.marginal(clique)
+        if len(blocks) != values.ndim:
+            raise WorkloadError(f"{len(blocks)} query blocks for {values.ndim} attributes; give one each")
+        for axis, block in enumerate(blocks):
+            moved = np.moveaxis(values, axis, 0)
+            rest = moved.shape[1:]
+            answered = block.matmat(moved.reshape(moved.shape[0], -1))
+            values = np.moveaxis(answered.reshape((-1, *rest)), 0, axis)
+        return values
+
+    def estimate_of(self, combination: Sequence[tuple[Iterable[str], Any]]) -> float:
+        """The estimate of a linear combination of cells; see `covariance.variance_of` for its variance."""
+        return float(sum(np.sum(self.marginal(clique) * np.asarray(own)) for clique, own in combination))
+
+    def marginals(
+        self, cliques: Iterable[Iterable[str]] | None = None, *, threads: int | None = None
+    ) -> Iterator[tuple[Clique, Floats]]:
+        """Each clique, in domain order of its names, with its estimated counts; the whole closure by default.
+
+        A stream: about `threads` batches of `BATCH_CELLS` cells are in memory at a time. An array is a view into its
+        batch; copy the few that are to be kept.
+        """
+        domain = self.strategy.domain
+        wanted = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
+        workers = threads or _processors()
+        with ThreadPoolExecutor(workers) as pool:
+            pending: deque[tuple[Batch, Future[list[Floats]]]] = deque()
+            for batch in self._batches(wanted):
+                pending.append((batch, pool.submit(self._compute, batch)))
+                if len(pending) > 2 * workers:
+                    done, future = pending.popleft()
+                    yield from zip(done, future.result(), strict=True)
+            for done, future in pending:
+                yield from zip(done, future.result(), strict=True)
+
+    def tables(self, cliques: Iterable[Iterable[str]] | None = None) -> dict[Clique, Floats]:
+        """All marginals at once, in memory; SizeError where `marginals` should be used instead."""
+        domain = self.strategy.domain
+        wanted = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
+        needed = 8 * sum(domain.size(clique) for clique in wanted)
+        _require_memory(needed, f"{len(wanted)} tables", "ask for fewer, or take them one by one from marginals()")
+        return dict(self.marginals(wanted))
+
+    def _batches(self, cliques: Iterable[Clique]) -> Iterator[Batch]:
+        """Runs of cliques of one length, of about `BATCH_CELLS` cells each."""
+        domain = self.strategy.domain
+        for _, run in itertools.groupby(cliques, key=len):
+            batch: Batch = []
+            cells = 0
+            for clique in run:
+                own = domain.size(clique)
+                if batch and cells + own > BATCH_CELLS:
+                    yield batch
+                    batch, cells = [], 0
+                batch.append(clique)
+                cells += own
+            yield batch
+
+    def _compute(self, batch: Batch) -> list[Floats]:
+        """The marginals of cliques of one length, each in domain order."""
+        closure, flat = self.strategy.closure, self.answers.flat
+        k = len(batch[0])
+        rows = np.array([closure.places(clique) for clique in batch], dtype=np.int32).reshape(len(batch), k)
+        subsets = np.empty((len(batch), 1 << k), dtype=np.int64)
+        for mask in range(1 << k):
+            subsets[:, mask] = closure.lookup(rows[:, [bit for bit in range(k) if mask >> bit & 1]])
+        if subsets.min() < 0:
+            for clique in batch:
+                closure.index(clique)
+        self._require(subsets)
+        if not all(isinstance(self.strategy.bases[p], PlainBasis) for p in np.unique(rows).tolist()):
+            return [self._general(clique, subsets[i]) for i, clique in enumerate(batch)]
+        sizes = np.array(self.strategy.domain.shape, dtype=np.int64)[rows].reshape(len(batch), k)
+        cells = np.prod(sizes, axis=1)
+        ends = np.cumsum(cells)
+        if ends[-1] > LARGE_CELLS:
+            _require_memory(40 * int(ends[-1]), f"the table over {', '.join(batch[0])}", "ask for fewer attributes")
+        out = np.empty(int(ends[-1]))
+        expand_plain(flat, self.answers.starts[subsets], sizes, out, ends - cells)
+        spans = zip((ends - cells).tolist(), ends.tolist(), sizes.tolist(), strict=True)
+        return [out[start:end].reshape(shape) for start, end, shape in spans]
+
+    def _general(self, clique: Clique, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> Floats:
+        """One marginal on any bases: the extended tensor, then one step per axis."""
+        bases = self.strategy.clique_bases(clique)
+        extended = np.empty(tuple(basis.rows + 1 for basis in bases))
+        starts, flat = self.answers.starts, self.answers.flat
+        for mask, part in parts(len(bases)):
+            own = [basis for axis, basis in enumerate(bases) if mask >> axis & 1]
+            values = flat[starts[subsets[mask]] : starts[subsets[mask] + 1]].reshape([basis.rows for basis in own])
+            scale = 1.0
+            for basis in own:
+                scale *= basis.scale
+            extended[part] = values / scale
+        return expand(extended, bases)
+
+    def _require(self, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        found = self.answers.filled[subsets]
+        if not found.all():
+            clique = self.strategy.closure.cliques[int(subsets[~found][0])]
+            raise DataError(f"the residual answers of {clique!r} are missing; measure them, or load the whole release")
+
+
+def _require_memory(needed: int, what: str, advice: str) -> None:
+    free = available_memory()
+    if needed > 0.8 * free:
+        raise SizeError(f"{what} take {readable(needed)}, more than the {readable(0.8 * free)} at hand; {advice}")
+
+
+def _processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,280 @@
+"""Fit without a joint model: the locally consistent tables with the least loss, where a junction tree cannot fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hush.arrays import Booleans, Floats
+from hush.constraints import Constraint, checked
+from hush.domain import Clique, Domain
+from hush.errors import DomainError, SizeError, WorkloadError, shown
+from hush.graphical.factors import Factors
+from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
+from hush.graphical.measurement import Measurement
+from hush.graphical.problem import TOLERANCE, allowance
+from hush.graphical.residual_loss import largest_eigenvalue, placed
+from hush.graphical.total import checked_total, estimate_total
+from hush.linops import Kronecker, LinearOperator
+from hush.local.local_model import LocalModel
+from hush.local.polytope import MASS_MOVED, LocalPolytope, Nearest, check_attributes
+from hush.memory import available_memory, readable
+from hush.solution import SOLVED, Solution
+
+ITERATIONS = 2000
+MOST_DENSE = 1 << 10  # columns of a query that is inverted for a start
+NEARNESS = 1e-4  # of the gap: how near projections are taken at first, and nearer where the gap stays
+SHARPEST = 1e-8  # of the loss that may remain: how near they are taken at most
+STAYS = 0.9  # a gap above this share of the one before
+PATIENCE = 20  # projections in a row that end outside the polytope, before the descent stops
+LIGHTEST = 0.01  # weight of a table that nothing was measured of, beside the least weight of the others
+VECTORS = 10  # of the size of all tables, at most, at a time
+
+
+def fit_locally(
+    domain: Domain,
+    measurements: Iterable[Measurement],
+    *,
+    total: float | None = None,
+    loss: Loss = "auto",
+    constraints: Sequence[Constraint] = (),
+    tolerance: float = TOLERANCE,
+    iterations: int = ITERATIONS,
+    seed: int = 0,
+) -> Solution[LocalModel]:
+    """The tables with the least loss among all that are non-negative, agree on what they share and add up to N.
+
+        min L(mu)  over the local polytope of the measured cliques and of the constraints
+
+    For tables measured cell by cell with Gaussian noise that is one projection; otherwise accelerated projected descent
+    in a norm that bounds the curvature of L, clique by clique. Absolute losses are rounded off less and less. Stops
+    when the loss is certain to be within m t^2 / 2 of the least one for m numbers and `tolerance` t, so that tables
+    measured cell by cell are within t standard deviations of the optimum in the root mean square; `stats` has that
+    `gap`. Memory is some times that of the tables, whatever the cliques. `seed` is that of the model's rows, public.
+
+    Approximate: the optimum is taken over more than the marginals of distributions, so that its loss is at most that
+    of `fit_model`; where the cliques form no loops both are the same.
+
+    Privacy: post-processing of public noisy values.
+    Reference: [HDMM, sec. 4.2] for the loss; the relaxation from distributions to local consistency is ours.
+
+    >>> domain = Domain({"a": 2, "b": 2, "c": 2})
+    >>> pairs = [("a", "b"), ("b", "c"), ("a", "c")]
+    >>> fitted = fit_locally(domain, [Measurement(pair, [[9.0, 1.0], [-2.0, 8.0]], 1.0) for pair in pairs])
+    >>> fitted.value, fitted.solved
+    (LocalModel(approximate: 3 locally consistent tables over 3 attributes, 12 cells, total 16), True)
+    """
+    allowance(tolerance, 1, 1.0)
+    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
+        raise WorkloadError(f"iterations={shown(iterations)}: expected a whole number of at least 1")
+    listed = list(measurements) if not isinstance(measurements, Measurement) else measurements
+    found = placed(domain, listed)
+    forbidden = checked(domain, constraints)
+    known = checked_total(total) if total is not None else estimate_total(domain, found)[0]
+    measured = loss.factors if isinstance(loss, MarginalLoss) else Factors(domain, [one.clique for one in found])
+    inside = [any(set(one.clique) <= set(other) for other in measured.cliques) for one in forbidden]
+    extra = [one.clique for one, held in zip(forbidden, inside, strict=True) if not held]
+    factors = Factors(domain, [*measured.cliques, *extra])
+    check_attributes(factors)
+    _check_memory(factors)
+    sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
+    allowed = _allowed(factors, forbidden)
+    counts = _start(factors, found, known)
+    stats: dict[str, float] = {}
+    status = SOLVED
+    for width in (0.0,) if sharp.smooth else WIDTHS:
+        smooth = rounded_off(sharp, width)
+        if smooth is None:
+            raise WorkloadError(
+                f"the loss {type(sharp).__name__} is not smooth, or not known to be; give it as "
+                "CustomLoss(..., lipschitz=...)"
+            )
+        bends = _bends(measured, found, loss, width, smooth)
+        plain = len(factors) == len(measured) and loss in ("auto", "gaussian", "paper") and smooth.quadratic
+        plain = plain and all(one.query is None for one in found)
+        weights = np.full(len(factors), LIGHTEST * bends[bends > 0].min())
+        weights[: bends.size] = np.maximum(bends, weights[: bends.size])
+        polytope = LocalPolytope(factors, weights, known, allowed)
+        task = _Task(polytope, smooth, allowance(tolerance, max(sharp.numbers, 1), 1.0), iterations)
+        counts, stats, status = task.project(counts) if plain else task.descend(counts)
+    stats["value"] = sharp.value(counts[: measured.size])
+    model = LocalModel.of_tables(factors, counts, known, forbidden, seed=seed)
+    return Solution(value=model, status=status, stats=stats)
+
+
+@dataclass(slots=True)
+class _Task:
+    """A smooth loss over the first tables of a polytope, to be brought within `room` of its least value."""
+
+    polytope: LocalPolytope
+    loss: MarginalLoss
+    room: float
+    iterations: int
+
+    def project(self, start: Floats) -> tuple[Floats, dict[str, float], str]:
+        """The exact way where the loss is the squared distance from a target, in the norm of the polytope."""
+        gradient = np.empty(start.size)
+        self.loss.value_and_gradient(start, gradient)
+        target = np.subtract(start, self._scaled(gradient), out=gradient)
+        found = self.polytope.nearest(target, gap=self.room, iterations=self.iterations)
+        stats = {"iterations": float(found.iterations), "gap": found.gap, "uniform_share": found.share}
+        return found.counts, stats, self._status(found, found.gap)
+
+    def descend(self, start: Floats) -> tuple[Floats, dict[str, float], str]:
+        """x <- nearest(w - gradient / weights), with momentum: w = x + beta (x - x_before), and restarts.
+
+        With forbidden cells a projection can end outside the polytope, where a small gap says nothing: its point is
+        brought inside in the norm of equal weights. Multipliers are kept, so that the next projection ends nearer.
+        """
+        polytope, size = self.polytope, self.loss.factors.size
+        here = polytope.nearest(start, gap=self.room, iterations=self.iterations).counts
+        ahead, gradient = here.copy(), np.zeros(start.size)
+        multipliers = np.zeros(start.size)
+        lower, gap, pace, projections, near = -math.inf, math.inf, 1.0, 0, self.room
+        nearness, outside = NEARNESS, 0
+        evenly: LocalPolytope | None = None
+        for iteration in range(1, self.iterations + 1):
+            value = self.loss.value_and_gradient(ahead[:size], gradient[:size])
+            target = ahead - self._scaled(gradient)
+            found = polytope.nearest(target, gap=near, multipliers=multipliers, iterations=self.iterations)
+            projections += found.iterations
+            lower = max(lower, self._lower_bound(value, gradient, ahead, found.agreeing, multipliers))
+            outside = 0 if self._inside(found) else outside + 1
+            if outside:
+                evenly = polytope.evenly() if evenly is None else evenly
+                found = evenly.nearest(found.counts, gap=math.inf, iterations=self.iterations)
+                projections += found.iterations
+            before, gap = gap, self.loss.value(found.counts[:size]) - lower
+            done = gap <= self.room and self._inside(found)
+            if done or outside == PATIENCE or iteration == self.iterations:
+                break
+            if gap > STAYS * before:
+                nearness *= 0.5
+            near = max(nearness * gap, SHARPEST * self.room)
+            step = found.counts - here
+            if float(np.dot(self._weighted(ahead - found.counts), step)) > 0.0:
+                pace = 1.0
+            faster = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * pace * pace))
+            here = found.counts
+            np.multiply(step, (pace - 1.0) / faster, out=ahead)
+            ahead += here
+            pace = faster
+        stats = {"iterations": float(iteration), "projections": float(projections), "gap": gap}
+        return found.counts, stats | {"uniform_share": found.share}, self._status(found, gap)
+
+    def _lower_bound(
+        self, value: float, gradient: Floats, ahead: Floats, agreeing: Floats, multipliers: Floats
+    ) -> float:
+        """A loss that no point of the polytope is below.
+
+        L(nu) >= L(w) + <g, nu - w>. With h = W (lambda - x + w), where x is nearest to w - g / W + lambda among the
+        tables that agree, h - g is orthogonal to all differences of such tables: <g, nu> = <h, nu> - <h - g, x>, and
+        <h, nu> is at least N times the least allowed h of every table.
+        """
+        h = self._weighted(multipliers - agreeing + ahead)
+        constant = float(gradient @ (agreeing - ahead)) - float(h @ agreeing)
+        if self.polytope.blocked.size:
+            h[self.polytope.blocked] = math.inf
+        least = np.minimum.reduceat(h, self.polytope.factors.offsets[:-1])
+        return value + constant + self.polytope.total * float(least.sum())
+
+    def _weighted(self, flat: Floats) -> Floats:
+        return np.multiply(flat, np.repeat(self.polytope.weights, np.diff(self.polytope.factors.offsets)))
+
+    def _scaled(self, flat: Floats) -> Floats:
+        return np.divide(flat, np.repeat(self.polytope.weights, np.diff(self.polytope.factors.offsets)))
+
+    def _inside(self, found: Nearest) -> bool:
+        """Whether tables agree; without forbidden cells all that are found do."""
+        return not self.polytope.blocked.size or found.share <= MASS_MOVED
+
+    def _status(self, found: Nearest, gap: float) -> str:
+        if not self._inside(found):
+            return (
+                f"tables with forbidden cells disagree by up to {found.share:.3g} of the total after projections of "
+                f"{self.iterations} iterations; raise iterations, or look for constraints that exclude nearly all"
+            )
+        if gap <= self.room:
+            return SOLVED
+        return (
+            f"after {self.iterations} iterations the loss may be {gap:.3g} above the least one, where {self.room:.3g} "
+            "was asked for; raise iterations or tolerance"
+        )
+
+
+def _start(factors: Factors, measurements: Sequence[Measurement], total: float) -> Floats:
+    """What each table's measurements say of it by least squares, averaged by their noise; uniform where none does."""
+    flat = np.repeat(total / np.diff(factors.offsets), np.diff(factors.offsets))
+    precision = np.zeros(len(factors))
+    for one in measurements:
+        query = one.query
+        values = one.values.ravel()
+        if isinstance(query, LinearOperator):
+            if not isinstance(query, Kronecker) and query.shape[1] > MOST_DENSE:
+                continue
+            values = query.pinv() @ values
+        index = factors.index(one.clique)
+        precision[index] += 1 / one.variance
+        own = flat[factors.span(index)]
+        own += (values - own) / (one.variance * precision[index])
+    return flat
+
+
+def _bends(
+    factors: Factors, measurements: Sequence[Measurement], loss: Loss, width: float, smooth: MarginalLoss
+) -> Floats:
+    """For every clique an upper bound of the curvature of the loss."""
+    if loss not in ("auto", "gaussian", "laplace", "paper"):
+        return np.full(len(factors), smooth.lipschitz)
+    made = np.zeros(len(factors))
+    for one in measurements:
+        noise = one.noise if loss == "auto" else loss
+        bend = {"gaussian": 1 / one.variance, "paper": 2 / one.stddev}.get(str(noise), 0.0)
+        if noise == "laplace":
+            bend = math.sqrt(2) / (width * one.variance)
+        steepest = 1.0 if one.query is None else largest_eigenvalue(one.query)  # type: ignore[arg-type]
+        made[factors.index(one.clique)] += bend * steepest
+    return made
+
+
+def _allowed(factors: Factors, constraints: Sequence[Constraint]) -> dict[Clique, Booleans]:
+    """Which cells of every table the constraints leave possible, through the tables that they meet in too.
+
+    A level that one constraint excludes is excluded wherever its attribute is.
+    """
+    domain = factors.domain
+    masks = {one.clique: one.allowed for one in constraints}
+    meet = [(one, clique) for one in masks for clique in factors.cliques if set(one) & set(clique)]
+    tables = {clique: np.ones(domain.sizes(clique), dtype=np.bool_) for _, clique in meet}
+    left = -1
+    while left != (left := sum(int(np.count_nonzero(mask)) for mask in (*masks.values(), *tables.values()))):
+        for one, clique in meet:
+            tables[clique] = tables[clique] & _seen_from(domain, clique, one, masks[one])
+            masks[one] = masks[one] & _seen_from(domain, one, clique, tables[clique])
+    for clique, table in tables.items():
+        if not table.any():
+            raise DomainError(f"the constraints leave no combination of {clique!r} possible; relax one of them")
+    return {clique: table for clique, table in tables.items() if not table.all()}
+
+
+def _seen_from(domain: Domain, clique: Clique, other: Clique, mask: Booleans) -> Booleans:
+    """What a mask over another clique leaves possible of this one, with axes of length one for what they do not share.
+
+    >>> _seen_from(Domain({"a": 2, "b": 3}), ("b",), ("a", "b"), np.array([[True, False, False], [True, True, False]]))
+    array([ True,  True, False])
+    """
+    seen = mask.any(axis=tuple(axis for axis, name in enumerate(other) if name not in clique))
+    return np.asarray(seen).reshape([domain[name] if name in other else 1 for name in clique])
+
+
+def _check_memory(factors: Factors) -> None:
+    needed = 8 * VECTORS * factors.size
+    if needed > 2**26 and needed > (free := available_memory()):
+        largest = max(factors.cliques, key=factors.domain.size)
+        raise SizeError(
+            f"{len(factors)} tables of {factors.size} cells need {readable(needed)}, {readable(free)} are free; the "
+            f"largest is {largest!r}: leave out large cliques"
+        )

@@ -1,0 +1,134 @@
+"""OPT_HDMM: run every operator, and keep what promises the least error.
+
+Selection looks at the workload alone, never at data, so it costs no privacy. Next to the operators stand two baselines
+that nothing chosen may be worse than: every cell of the table over the asked attributes, and the terms as they are.
+
+Reference: [HDMM, sec. 3.6].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hush.errors import SizeError, WorkloadError
+from hush.linops import Identity, LinearOperator, Scaled
+from hush.optimizers.opt_kron import opt_kron
+from hush.optimizers.opt_marginals import opt_bases, opt_marginals
+from hush.optimizers.opt_plus import opt_plus
+from hush.optimizers.p_identity import SEED
+from hush.optimizers.strategy_pool import LARGEST_SIZE, LevelTotalShelf, refuse_large, shelves_of
+from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.product_strategy import Draft, PartDraft, Recovery
+from hush.strategies.term_grams import TermGrams
+
+OPERATORS = ("kron", "plus", "marginals", "bases")
+_LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
+
+
+def opt_hdmm(
+    grams: TermGrams,
+    noise: NoiseKind,
+    *,
+    operators: Sequence[str] = OPERATORS,
+    cells: float = math.inf,
+    restarts: int = 2,
+    seed: int = SEED,
+) -> list[Draft]:
+    """The strategy of each operator and of each baseline, the one of least error first.
+
+    `cells` bounds what a product over several terms, or a marginal, may measure; what would pass it is left out.
+    `restarts` and `seed` place the starts of the search; both are public.
+
+    >>> from hush.domain import Domain
+    >>> from hush.workloads import Workload
+    >>> grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
+    >>> [(draft.method, round(draft.error)) for draft in opt_hdmm(grams, NoiseKind.LAPLACE)][0]
+    ('marginals', 62886)
+    """
+    for name in operators:
+        if name not in OPERATORS:
+            raise WorkloadError(f"operator {name!r}: expected one of {', '.join(OPERATORS)}")
+    refuse_large(grams)
+    drafts = [identity_draft(grams, noise)]
+    starts: list[list[tuple[str, ...]]] = []
+    if {"kron", "plus", "bases"} & set(operators):
+        shelves = shelves_of(grams, noise, restarts=restarts, seed=seed)
+        if "kron" in operators:
+            drafts.append(opt_kron(grams, noise, shelves=shelves, restarts=restarts, seed=seed))
+        several = len(np.unique(grams.index, axis=0)) > 1  # one product needs no union
+        if "plus" in operators and (several or "kron" not in operators):
+            drafts.append(opt_plus(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
+            starts.append([part.clique for part in drafts[-1].parts])
+        designed = not all(isinstance(shelf, LevelTotalShelf) for shelf in shelves)  # otherwise they are marginals
+        if "bases" in operators and designed and (several or "kron" not in operators) and _few_marginals(grams):
+            drafts.append(opt_bases(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
+    if "marginals" in operators and _few_marginals(grams):
+        drafts.append(opt_marginals(grams, noise, cells=cells, starts=starts, restarts=restarts, seed=seed).value)
+    if _direct_fits(grams):
+        drafts.append(direct_draft(grams, noise))
+    fitting = [draft for draft in drafts if all(grams.domain.size(part.clique) <= cells for part in draft.parts)]
+    return sorted(fitting or drafts, key=lambda draft: draft.error)
+
+
+def identity_draft(grams: TermGrams, noise: NoiseKind) -> Draft:
+    """Every cell of the table over the asked attributes."""
+    logs = np.log(grams.weights)
+    for place in grams.asked:
+        logs = logs + np.log(grams.traces(place)[grams.index[:, place]])
+    names = [grams.domain.attributes[place] for place in grams.asked]
+    factors = tuple(Identity(grams.domain[name]) for name in names)
+    part = PartDraft(tuple((name,) for name in names), factors, 1.0, tuple(range(len(grams))))
+    return Draft(grams.domain, (part,), noise, Recovery.LOCAL, float(np.exp(logs).sum()), "identity")
+
+
+def direct_draft(grams: TermGrams, noise: NoiseKind) -> Draft:
+    """The terms themselves, each with the best share of the budget; equal terms are measured once.
+
+    A term of weight w whose blocks have sensitivities s_i and ranks r_i has error w prod s_i^2 r_i at unit noise.
+
+    Reference: [HDMM, sec. 3.1] for Q = W; the split by error makes it no worse than one scale of noise for all.
+    """
+    if not _direct_fits(grams):
+        raise SizeError("some queries are too many to be measured one by one; choose another mechanism, such as 'hdmm'")
+    index, atom = np.unique(grams.index, axis=0, return_inverse=True)
+    terms = [np.flatnonzero(atom.ravel() == a) for a in range(len(index))]
+    logs = np.log([float(grams.weights[own].sum()) for own in terms])
+    factors: list[list[LinearOperator]] = []
+    for place in grams.asked:
+        scales = [block.sensitivity(noise.norm) for block in grams.blocks[place]]
+        ranks = [_rank(grams, place, b) for b in range(len(scales))]
+        logs += np.log(np.array(scales) ** 2 * ranks)[index[:, place]]
+        own = zip(grams.blocks[place], scales, strict=True)
+        factors.append([block if scale == 1 else Scaled(block, 1 / scale) for block, scale in own])
+    shares = noise.shares(np.exp(logs - logs.max()))
+    parts = []
+    for row, own_terms, share in zip(index.tolist(), terms, shares.tolist(), strict=True):
+        used = [(place, own[row[place]]) for place, own in zip(grams.asked, factors, strict=True) if row[place]]
+        groups = tuple((grams.domain.attributes[place],) for place, _ in used)
+        parts.append(PartDraft(groups, tuple(factor for _, factor in used), share, tuple(own_terms.tolist())))
+    return Draft(grams.domain, tuple(parts), noise, Recovery.LOCAL, noise.total(np.exp(logs)), "direct")
+
+
+def _rank(grams: TermGrams, place: int, block: int) -> float:
+    rows, columns = grams.blocks[place][block].shape
+    if rows == 1 or isinstance(grams.blocks[place][block], Identity):
+        return float(min(rows, columns))
+    e = np.linalg.eigvalsh(grams.gram(place, block))
+    return float(np.sum(e > columns * 4 * np.finfo(np.float64).eps * e[-1]))
+
+
+def _direct_fits(grams: TermGrams) -> bool:
+    """Whether every block is small enough to be measured as it is."""
+    blocks = [block for place in grams.asked for block in grams.blocks[place] if not isinstance(block, Identity)]
+    return all(
+        block.shape[0] == 1 or (block.shape[1] <= LARGEST_SIZE and math.prod(block.shape) <= _LARGEST_DIRECT)
+        for block in blocks
+    )
+
+
+def _few_marginals(grams: TermGrams) -> bool:
+    """Whether the marginals within terms can be listed."""
+    return bool((2.0 ** (grams.index != 0).sum(axis=1)).sum() <= 1 << 22)

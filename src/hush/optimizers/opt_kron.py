@@ -1,0 +1,141 @@
+"""OPT_kron: one product of strategies for a union of products, attribute by attribute.
+
+With e_i(b) the error of block b of attribute i under its strategy, of sensitivity one, the whole error is
+
+    sum_j w_j prod_i e_i(b_ij),
+
+so the best strategy for attribute i given the others is that for the mixture sum_j c_j V_i^(j), where
+c_j = w_j prod_{i' != i} e_i'(b_i'j). No step raises the error. Attributes asked for totals alone are totalled out.
+
+Reference: [HDMM, sec. 3.3.2, Problem 3].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hush.arrays import Floats, Integers
+from hush.optimizers import p_identity
+from hush.optimizers.strategy_pool import LEVELS, TOTAL, Shelf, shelves_of
+from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.product_strategy import Draft, PartDraft, Recovery
+from hush.strategies.term_grams import TermGrams
+
+_SETTLED = 1e-5
+_STARTS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """One strategy from each shelf, which terms they answer, and the error over those terms."""
+
+    choices: Integers  # (shelves,)
+    terms: tuple[int, ...]
+    error: float
+
+
+def opt_kron(
+    grams: TermGrams,
+    noise: NoiseKind,
+    *,
+    shelves: Sequence[Shelf] | None = None,
+    restarts: int = 2,
+    sweeps: int = 10,
+    seed: int = p_identity.SEED,
+) -> Draft:
+    """The best single product found for all terms.
+
+    >>> from hush.domain import Domain
+    >>> from hush.workloads import Workload
+    >>> grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
+    >>> round(opt_kron(grams, NoiseKind.LAPLACE).error)
+    213270
+    """
+    shelves = shelves_of(grams, noise, restarts=restarts, seed=seed) if shelves is None else shelves
+    everything = range(len(grams))
+    product = fit_product(grams, shelves, everything, starts=_STARTS, restarts=restarts, sweeps=sweeps, seed=seed)
+    part = part_of(grams, shelves, product, share=1.0)
+    return Draft(grams.domain, (part,), noise, Recovery.LOCAL, product.error, "kron")
+
+
+def fit_product(
+    grams: TermGrams,
+    shelves: Sequence[Shelf],
+    terms: Sequence[int],
+    *,
+    starts: int = 0,
+    restarts: int = 0,
+    sweeps: int = 10,
+    seed: int = p_identity.SEED,
+) -> Product:
+    """The best product for some terms: from several starts among what the shelves hold, then with new designs.
+
+    The starts are every level of each attribute, each attribute's own best, and `starts` random choices.
+    """
+    index = grams.index[np.asarray(terms)][:, list(grams.asked)]
+    weights = grams.weights[np.asarray(terms)]
+    mixtures = [_tally(index[:, i], weights, shelf) for i, shelf in enumerate(shelves)]
+    levels = np.array([LEVELS if mixture[1:].any() else TOTAL for mixture in mixtures], dtype=np.int64)
+    own = np.array([shelf.choose(mixture) for shelf, mixture in zip(shelves, mixtures, strict=True)], dtype=np.int64)
+    random = np.random.Generator(np.random.PCG64(seed))
+    drawn = [_draw(shelves, mixtures, random) for _ in range(starts)]
+    settled = [descend(shelves, index, weights, start, sweeps=sweeps) for start in (levels, own, *drawn)]
+    settled.sort(key=lambda found: found[1])
+    finals = [descend(shelves, index, weights, found[0], sweeps=sweeps, design=0) for found in settled[: 1 + restarts]]
+    choices, error = min(finals, key=lambda found: found[1])
+    if restarts:
+        choices, error = descend(shelves, index, weights, choices, sweeps=sweeps, design=restarts)
+    return Product(choices, tuple(int(j) for j in terms), error)
+
+
+def _tally(blocks: Any, weights: Floats, shelf: Shelf) -> Floats:
+    """The sum of weights for each block of a shelf."""
+    return np.asarray(np.bincount(blocks, weights, len(shelf.blocks)), dtype=np.float64)
+
+
+def _draw(shelves: Sequence[Shelf], mixtures: Sequence[Floats], random: np.random.Generator) -> Integers:
+    """A random strategy from each shelf among those that support what is asked."""
+    able = [np.flatnonzero(np.isfinite(s.errors[:, m > 0]).all(axis=1)) for s, m in zip(shelves, mixtures, strict=True)]
+    return np.array([random.choice(choices) for choices in able], dtype=np.int64)
+
+
+def descend(
+    shelves: Sequence[Shelf], index: Any, weights: Floats, start: Integers, *, sweeps: int, design: int | None = None
+) -> tuple[Integers, float]:
+    """Block coordinate descent over the choices.
+
+    With `design`, the number of random restarts, shelves grow by what each mixture wants.
+    """
+    choices = start.copy()
+    logs = np.empty(index.shape)  # log e_i(b_ij)
+    for i, shelf in enumerate(shelves):
+        logs[:, i] = np.log(shelf.errors[choices[i], index[:, i]])
+    error = total_error(logs, weights)
+    for _ in range(sweeps):
+        before = error
+        for i, shelf in enumerate(shelves):
+            rest = np.log(weights) + logs.sum(axis=1) - logs[:, i]
+            mixture = _tally(index[:, i], np.exp(rest - rest.max()), shelf)
+            choices[i] = shelf.choose(mixture) if design is None else shelf.improve(mixture, restarts=design)
+            logs[:, i] = np.log(shelf.errors[choices[i], index[:, i]])
+        error = total_error(logs, weights)
+        if error >= before * (1 - _SETTLED):
+            break
+    return choices, error
+
+
+def total_error(logs: Floats, weights: Floats) -> float:
+    """sum_j w_j prod_i e_ij from the logarithms of the errors."""
+    return float(weights @ np.exp(logs.sum(axis=1)))
+
+
+def part_of(grams: TermGrams, shelves: Sequence[Shelf], product: Product, share: float) -> PartDraft:
+    """The product as a part; attributes of which the total alone is measured are left out."""
+    used = [(shelf, int(choice)) for shelf, choice in zip(shelves, product.choices, strict=True) if choice != TOTAL]
+    groups = tuple((grams.domain.attributes[shelf.place],) for shelf, _ in used)
+    factors = tuple(shelf.operator(choice) for shelf, choice in used)
+    return PartDraft(groups, factors, share, product.terms)

@@ -1,0 +1,398 @@
+"""Which marginals to measure under Laplace noise: a search over supports.
+
+A marginal with share zero stays at zero under any small step, since its own privacy cost is of first order and its use
+of second, so every support has a local optimum of its own. The search fits the shares of a support, then tries to add
+a marginal, drop one, give or take one attribute of one, or replace two by their union, and keeps what helps.
+
+Reference: [HDMM, sec. 3.5.5] for the problem and random starts; the search is ours.
+
+OPT_M: the marginals to measure, and with what share of the budget, for any union of products.
+
+Under Gaussian noise the error is convex in the shares, and the shares found carry a certificate. Under Laplace noise it
+is not, and the best of several searches is taken. Up to 15 attributes every marginal is a candidate; beyond, those
+within a term of the workload and the unions of a few terms are.
+
+Reference: [HDMM, sec. 3.5].
+
+Marginals of designed strategies: OPT_M with a strategy Q_i in place of every attribute's levels.
+
+Part b measures kron of Q_i over i in b and of totals over the others. With X = Q^T Q of full rank, the matrix
+X^{-1/2} 1 1^T X^{-1/2} has one eigenvalue besides zero, lambda = 1^T X^{-1} 1, so that all parts are diagonal in one
+basis, as plain marginals are, and everything of OPT_M holds for global least squares with lambda_i for n_i,
+
+    mean = 1^T X^{-1} V X^{-1} 1 / lambda   and   spread = tr X^{-1} V - mean.
+
+Plain marginals are Q = I: lambda = n, mean = 1^T V 1 / n.
+
+Differs from [HDMM, sec. 3.5], where Q_i is the identity: prefix sums and ranges keep strategies of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import scipy
+
+from hush.arrays import Floats
+from hush.errors import SizeError
+from hush.linops import Identity, LinearOperator
+from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, summed_acts
+from hush.optimizers.strategy_pool import LEVELS, LevelTotalShelf, Shelf, shelves_of
+from hush.solution import SOLVED, Solution
+from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.product_strategy import Draft, PartDraft, Recovery
+from hush.strategies.term_grams import TermGrams
+
+Support = dict[int, float]  # places of candidates and their shares
+Change = dict[int, float]  # places of candidates and their new shares, zero for those that go
+
+_DROPPED_SHARE = 1e-4  # shares that a fit drops if that does not hurt
+_STEPS = (0.01, 0.03, 0.1, 0.3)  # shares that a new marginal is tried with
+_TRIED = 12
+_TRIAL_ITERATIONS = 15
+_BETTER = 1e-6
+_LARGEST_SUPPORT = 1000
+_FEW_MARGINALS = 60  # marginals up to which any two are tried as one; beyond, those that differ by one attribute
+
+
+def fit_shares(system: MarginalSystem, start: Floats, *, iterations: int = 300) -> Floats:
+    """The shares with the smallest error found from a start; they add up to one."""
+    floor = np.maximum(start / start.sum(), 1e-12)
+    options = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-9, "maxcor": 20}
+    found = scipy.optimize.minimize(system.log_error, np.log(floor), jac=True, method="L-BFGS-B", options=options)
+    c = np.exp(found.x - found.x.max())
+    return np.asarray(c / c.sum())
+
+
+def search_support(system: SomeSets, start: Support, *, rounds: int) -> tuple[float, Support]:
+    """The best support reached from one by single changes."""
+    value, support = _fitted(system, start)
+    for _ in range(rounds):
+        if len(support) > _LARGEST_SUPPORT:
+            break
+        changes = sorted(_changes(system, support), key=lambda change: change[0])
+        trials = [_together(system, support, value, changes), *(change for _, change in changes[:_TRIED])]
+        for change in trials:
+            changed = {k: share for k, share in {**support, **change}.items() if share > 0}
+            if not change or not _supports(system, changed):
+                continue
+            trial, fitted = _fitted(system, changed, iterations=_TRIAL_ITERATIONS)
+            if trial < value * (1 - _BETTER):
+                value, support = trial, fitted
+                break
+        else:
+            break
+    return _fitted(system, support)
+
+
+def _together(system: SomeSets, support: Support, value: float, changes: Sequence[tuple[float, Change]]) -> Change:
+    """All changes that lower the error without a fit, one after the other, as long as each still does."""
+    made: Change = {}
+    now = dict(support)
+    for predicted, change in changes:
+        if not predicted < value:
+            break
+        if made.keys() & change.keys():
+            continue
+        u = np.zeros(len(system.sets))
+        trial = {**now, **change}
+        u[list(trial)] = np.array(list(trial.values()))
+        if (error := system.error(u)) < value:
+            value, now, made = error, trial, {**made, **change}
+    return made
+
+
+def _supports(system: SomeSets, support: Support) -> bool:
+    return system.only(list(support)).error(np.array(list(support.values()))) < np.inf
+
+
+def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tuple[float, Support]:
+    """Shares fitted on a support, without those that do not help."""
+    places = list(support)
+    own = system.only(places)
+    c = fit_shares(own, np.array([support[k] for k in places]), iterations=iterations)
+    value = own.error(c)
+    kept = c > _DROPPED_SHARE
+    if not kept.all() and own.error(np.where(kept, c, 0.0)) < np.inf:
+        smaller = own.only(np.flatnonzero(kept).tolist())
+        fewer = fit_shares(smaller, c[kept], iterations=iterations)
+        if smaller.error(fewer) <= value * (1 + 1e-9):
+            return smaller.error(fewer), {
+                k: float(v) for k, v in zip(np.array(places)[kept].tolist(), fewer, strict=True)
+            }
+    return value, {k: float(v) for k, v in zip(places, c.tolist(), strict=True)}
+
+
+def _changes(system: SomeSets, support: Support) -> Iterator[tuple[float, Change]]:
+    """Changes of a support, each with the error that it leads to before shares are fitted anew."""
+    place = {b: k for k, b in enumerate(system.sets)}
+    u = np.zeros(len(system.sets))
+    u[list(support)] = np.array(list(support.values())) ** 2
+    q = system.precision(u)
+    yield from _additions(system, support, q)
+    total = sum(support.values())
+    attributes = max(system.sets).bit_length()
+    listed = list(support.items())
+    for x, (k, share) in enumerate(listed):
+        changes: list[Change] = [{k: 0.0}]
+        for i in range(attributes):
+            other = place.get(system.sets[k] ^ 1 << i)
+            if other is not None:
+                changes.append({k: 0.0, other: support.get(other, 0.0) + share})
+        for j, other_share in listed[:x]:
+            both = system.sets[k] | system.sets[j]
+            grown = both.bit_count() - max(system.sets[k].bit_count(), system.sets[j].bit_count())
+            union = place.get(both) if grown <= 1 or len(support) <= _FEW_MARGINALS else None
+            if union is not None:
+                changes.append({k: 0.0, j: 0.0, union: max(share, other_share)})
+                changes.append({k: 0.0, j: 0.0, union: share + other_share})
+        for change in changes:
+            yield _changed_error(system, support, change, q, total), change
+
+
+def _changed_error(system: SomeSets, support: Support, change: Change, q: Floats, total: float) -> float:
+    """F after a change, from the precisions before it."""
+    now = q.copy()
+    for k, share in change.items():
+        old = support.get(k, 0.0)
+        total += share - old
+        rows, data = system.column(k)
+        now[rows] += data * (share**2 - old**2)
+    if now.min() <= 0 or (now <= 1e-12 * q).any():
+        return float("inf")
+    return float(total**2 * (system.act / now).sum())
+
+
+def _additions(system: SomeSets, support: Support, q: Floats) -> Iterator[tuple[float, Change]]:
+    """The few marginals whose addition lowers the error most, all candidates and several shares at a time."""
+    total = sum(support.values())
+    m = system.matrix
+    columns = np.repeat(np.arange(m.shape[1]), np.diff(m.indptr))
+    now = float(np.sum(system.act / q))
+    act, old = system.act[m.indices], q[m.indices]
+    found: list[tuple[float, int, float]] = []
+    for step in _STEPS:
+        t = step * total
+        saved = np.bincount(columns, act / old - act / (old + t**2 * m.data), m.shape[1])
+        values = (total + t) ** 2 * (now - saved)
+        found += [(float(values[k]), k, t) for k in np.argsort(values, kind="stable")[:_TRIED].tolist()]
+    for value, k, t in sorted(found)[: 2 * _TRIED]:
+        yield value, {k: support.get(k, 0.0) + t}
+
+
+MOST_ATTRIBUTES = 15  # with all their marginals as candidates
+SEED = 2018  # public: it places the starts of the search, and is no part of any noise
+_NEGLIGIBLE = 1e-9
+_LARGEST_ACT = 1 << 22
+_LARGEST_PAIRS = 1 << 22  # candidates and the sets within them, together
+_GAP = 1e-3
+_TRIAL = 20  # a start is followed for 1 / _TRIAL of the rounds; the best _FINALS of them go on
+_FINALS = 1
+_FEW = 64  # candidates up to which every start, and more of them, is followed to its end
+_RETURNS = 20  # times that marginals whose share fell to nothing too early are brought back
+
+
+def opt_marginals(
+    grams: TermGrams,
+    noise: NoiseKind,
+    *,
+    cells: float = math.inf,
+    starts: Sequence[Sequence[tuple[str, ...]]] = (),
+    restarts: int = 4,
+    rounds: int = 200,
+    seed: int = SEED,
+) -> Solution[Draft]:
+    """The best marginals found; none has more than `cells` cells unless a term asks about that many attributes.
+
+    Further `starts` for the search under Laplace noise are lists of marginals. `stats` has `value` and, under Gaussian
+    noise, `lower_bound` over the candidates and `gap`.
+
+    >>> from hush.domain import Domain
+    >>> from hush.workloads import Workload
+    >>> grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
+    >>> round(opt_marginals(grams, NoiseKind.LAPLACE).value.error)
+    62886
+    """
+    widest = (grams.index != 0).sum(axis=1)
+    if (2.0**widest).sum() > _LARGEST_ACT:
+        raise SizeError(
+            f"a term over {int(widest.max())} attributes has too many marginals within it; "
+            "leave 'marginals' out of the operators"
+        )
+    sizes = [float(grams.domain.shape[place]) for place in grams.asked]
+    act = acts(grams)
+    stats: dict[str, float] = {}
+    status = SOLVED
+    if noise is NoiseKind.GAUSSIAN:
+        system, shares = convex_shares(sizes, act, cells)
+        lower = system.lower_bound(shares)
+        gap = system.error(shares) / lower - 1
+        stats = {"lower_bound": lower, "gap": gap}
+        if gap > _GAP:
+            status = f"the marginals are within {gap:.2g} of the best; nothing needs to be done unless that matters"
+    else:
+        system = SomeSets(noise, sizes, act, candidates(sizes, act, cells))
+        bit = {grams.domain.attributes[place]: 1 << i for i, place in enumerate(grams.asked)}
+        given = [[sum(bit[name] for name in clique) for clique in start] for start in starts]
+        shares = searched_shares(system, [maximal(act), *given], restarts, rounds, seed)
+    kept = shares > _NEGLIGIBLE
+    if system.error(np.where(kept, shares, 0.0)) < np.inf:
+        shares = np.where(kept, shares, 0.0) / shares[kept].sum()
+    error = system.error(shares)
+    parts = [_part(grams, system.sets[k], float(shares[k])) for k in np.flatnonzero(shares).tolist()]
+    draft = Draft(grams.domain, tuple(parts), noise, Recovery.MARGINALS, error, "marginals")
+    return Solution(value=draft, status=status, stats={"value": error, **stats})
+
+
+def candidates(sizes: Sequence[float], act: dict[int, float], cells: float = math.inf) -> list[int]:
+    """All sets if they are few; else those asked about, then the unions of two of the largest, smallest first."""
+    d = len(sizes)
+    if d <= MOST_ATTRIBUTES and sum(2.0 ** (d - a.bit_count()) for a in act) <= _LARGEST_PAIRS:
+        found = list(range(1 << d))
+    else:
+        found = list(act)
+        room = _LARGEST_PAIRS - sum(2.0 ** a.bit_count() for a in found)
+        tops = maximal(act)
+        pairs = itertools.islice(itertools.combinations(tops, 2), _LARGEST_PAIRS // 4)
+        unions = sorted({a | b for a, b in pairs} - act.keys(), key=lambda b: (_cells(sizes, b), b))
+        for union in unions:
+            room -= min(2.0 ** union.bit_count(), len(act))
+            if room < 0:
+                break
+            found.append(union)
+    return [b for b in found if _cells(sizes, b) <= cells or b in act]
+
+
+def maximal(act: Iterable[int]) -> list[int]:
+    """Sets asked about that are within no other."""
+    inside: set[int] = set()
+    for a in act:
+        left = a
+        while left:
+            bit = left & -left
+            inside.add(a ^ bit)
+            left ^= bit
+    return [a for a in act if a not in inside]
+
+
+def convex_shares(sizes: Sequence[float], act: dict[int, float], cells: float) -> tuple[MarginalSystem, Floats]:
+    """The certified shares under Gaussian noise, from the closed form where there is one."""
+    system: MarginalSystem
+    if len(sizes) <= MOST_ATTRIBUTES and cells == math.inf:
+        dense = np.zeros(1 << len(sizes))
+        dense[list(act)] = list(act.values())
+        system = AllSets(NoiseKind.GAUSSIAN, sizes, dense)
+        start = 0.999 * system.closed_form() + 0.001 / len(dense)
+    else:
+        system = SomeSets(NoiseKind.GAUSSIAN, sizes, act, candidates(sizes, act, cells))
+        start = np.full(len(system.sets), 1 / len(system.sets))
+        for _ in range(10):
+            start = system.stepped(start)
+    shares = fit_shares(system, start, iterations=200)
+    for _ in range(_RETURNS):
+        excess = system.excess(shares)
+        if excess.max() <= _GAP / 10:
+            break
+        lacking = np.where(excess > _GAP / 10, excess, 0.0)
+        active = np.flatnonzero((shares > _NEGLIGIBLE) | (lacking > 0))
+        few = SomeSets(NoiseKind.GAUSSIAN, sizes, act, [system.sets[k] for k in active.tolist()])
+        again = np.zeros_like(shares)
+        again[active] = fit_shares(few, 0.99 * shares[active] + 0.01 * (lacking / lacking.sum())[active])
+        if not system.error(again) < system.error(shares):
+            break
+        shares = again
+    return system, shares
+
+
+def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: int, rounds: int, seed: int) -> Floats:
+    """The best support of several searches under Laplace noise; the first start given supports the workload."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    place = {b: k for k, b in enumerate(system.sets)}
+    n = len(system.sets)
+    starts: list[Support] = [{place[b]: 1.0 for b in own if b in place} for own in given]
+    for k in range(restarts if n > _FEW else 3 * restarts):
+        spread = np.full(n, 1.0) if k == 0 else np.exp(random.normal(0.0, 3.0, n))
+        shares = fit_shares(system, spread, iterations=200)
+        order = np.argsort(-shares, kind="stable")
+        starts.append({int(b): float(shares[b]) for b in order[:200].tolist() if shares[b] > 1e-6})
+    trials = []
+    for start in starts:
+        if system.only(list(start)).error(np.ones(len(start))) == np.inf:
+            start = {**start, **{place[b]: 1e-3 for b in given[0]}}
+        trials.append(search_support(system, start, rounds=-(-rounds // _TRIAL)))
+    finals = sorted(trials, key=lambda trial: trial[0])[: _FINALS if n > _FEW else len(trials)]
+    _, support = min((search_support(system, own, rounds=rounds) for _, own in finals), key=lambda found: found[0])
+    shares = np.zeros(n)
+    shares[list(support)] = list(support.values())
+    return shares
+
+
+def _part(grams: TermGrams, number: int, share: float) -> PartDraft:
+    places = [place for i, place in enumerate(grams.asked) if number >> i & 1]
+    names = [grams.domain.attributes[place] for place in places]
+    return PartDraft(tuple((name,) for name in names), tuple(Identity(grams.domain[name]) for name in names), share)
+
+
+def _cells(sizes: Sequence[float], number: int) -> float:
+    return math.prod(size for i, size in enumerate(sizes) if number >> i & 1)
+
+
+def opt_bases(
+    grams: TermGrams,
+    noise: NoiseKind,
+    *,
+    shelves: Sequence[Shelf] | None = None,
+    cells: float = math.inf,
+    restarts: int = 2,
+    rounds: int = 200,
+    seed: int = SEED,
+) -> Draft:
+    """The best marginals of designed strategies found; its error is that of global least squares over all parts."""
+    shelves = shelves_of(grams, noise, restarts=restarts, seed=seed) if shelves is None else shelves
+    chosen = [_base(shelf) for shelf in shelves]
+    numbers = [_numbers(shelf, base) for shelf, base in zip(shelves, chosen, strict=True)]
+    roots = [root for root, _, _ in numbers]
+    act = summed_acts(grams, [(mean, spread) for _, mean, spread in numbers])
+    if noise is NoiseKind.GAUSSIAN:
+        system, shares = convex_shares(roots, act, cells)
+    else:
+        few = SomeSets(noise, roots, act, candidates(roots, act, cells))
+        system, shares = few, searched_shares(few, [maximal(act)], restarts, rounds, seed)
+    kept = np.where(shares > 1e-9, shares, 0.0)
+    shares = shares if system.error(kept) == np.inf else kept / kept.sum()
+    parts = []
+    for k in np.flatnonzero(shares).tolist():
+        used = [i for i in range(len(shelves)) if system.sets[k] >> i & 1]
+        groups = tuple((grams.domain.attributes[shelves[i].place],) for i in used)
+        parts.append(PartDraft(groups, tuple(chosen[i] for i in used), float(shares[k])))
+    return Draft(grams.domain, tuple(parts), noise, Recovery.MARGINALS, system.error(shares), "bases")
+
+
+def _base(shelf: Shelf) -> LinearOperator:
+    """The strategy for an attribute's blocks without its total, each weighted to count alike."""
+    if isinstance(shelf, LevelTotalShelf):
+        return shelf.operator(LEVELS)
+    weights = np.append(0.0, 1 / shelf.errors[LEVELS, 1:])
+    able = np.flatnonzero(np.isfinite(shelf.errors).all(axis=1))
+    for choice in able[np.argsort(shelf.errors[able] @ weights, kind="stable")].tolist():
+        gram = shelf.operator(choice).gram_dense()
+        if np.linalg.matrix_rank(gram, hermitian=True) == len(gram):
+            return shelf.operator(choice)
+    return shelf.operator(LEVELS)
+
+
+def _numbers(shelf: Shelf, base: LinearOperator) -> tuple[float, Floats, Floats]:
+    """lambda, and mean and spread of every block, both over lambda."""
+    grams, place, n = shelf.grams, shelf.place, float(shelf.size)
+    if isinstance(shelf, LevelTotalShelf):
+        mean = grams.sums(place) / n**2
+        return n, mean, np.maximum(grams.traces(place) / n - mean, 0)
+    inverse = np.linalg.inv(base.gram_dense())
+    ones = inverse.sum(axis=0)
+    root = float(ones.sum())
+    own = [grams.gram(place, b) for b in range(len(shelf.blocks))]
+    mean = np.array([ones @ gram @ ones for gram in own]) / root**2
+    return root, mean, np.maximum(np.array([np.sum(inverse * gram) for gram in own]) / root - mean, 0)

@@ -1,0 +1,370 @@
+"""MergedLevels: levels of one attribute that no query tells apart, measured as one; levels nobody asks for, not at all.
+
+Levels with equal rows in V = W^T W have equal columns in W. With B the 0/1 matrix of classes, W = W' B, so a strategy
+A' for the smaller W' gives A = A' B with the same sensitivity and the same error.
+
+The best of [a I; b 1^T] for an attribute that is asked for single levels and totals alone, at any number of levels.
+
+Every block on such an attribute has a Gram matrix alpha I + beta 1 1^T, known by its two eigenvalues: alpha, n - 1
+times, and alpha + n beta. With t = a^2 + n b^2 its summed variance at unit noise is
+
+    (n - 1) alpha / a^2 + (alpha + n beta) / t.
+
+Under Gaussian noise, a^2 + b^2 = 1, the optimum is A^T A proportional to the root of the Gram matrix and attains the
+SVD bound; under Laplace noise, a + b = 1, it is a search over one number.
+
+Reference: [HDMM, sec. 3.3.2] for p = 1 on such attributes; the Gaussian closed form is that of [HDMM, sec. 3.4].
+
+Shelf: strategies for one attribute, each known by the summed variance of every block that is asked of it.
+
+A strategy A of sensitivity one enters the error of products only through e_b = tr (A^T A)^+ V_b, one number per block.
+So products are searched by choosing from shelves, which costs a few multiplications, and a shelf grows where a better
+strategy for some mixture of blocks, sum_b weights_b V_b, is worth designing.
+
+Reference: [HDMM, sec. 3.3.2] for the mixture, there called the surrogate workload.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+
+from hush.arrays import Floats, Integers
+from hush.errors import SizeError
+from hush.linops import Dense, Identity, LevelsAndTotal, LinearOperator, Total
+from hush.optimizers import p_identity
+from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.optimum import Optimum, gram_factor, optimal_gram
+from hush.strategies.term_grams import TermGrams
+
+_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergedLevels:
+    """The class of every level, -1 for those nobody asks for, and one level of each class.
+
+    >>> merged = MergedLevels.of(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
+    >>> merged.classes.tolist(), merged.members.tolist()
+    ([0, 0, -1], [0])
+    """
+
+    classes: Integers  # (n,)
+    members: Integers  # (classes,)
+
+    @classmethod
+    def of(cls, gram: Floats) -> MergedLevels:
+        """The classes of a Gram matrix; a level joins one only if its whole row agrees."""
+        n = len(gram)
+        limit = _TOLERANCE * np.sqrt(np.outer(gram.diagonal(), gram.diagonal())).max(initial=0.0)
+        weights = 1 + np.modf(np.arange(1, n + 1) * 0.6180339887498949)[0]  # tell rows apart by one number each
+        keys = gram @ weights
+        classes = np.full(n, -1, dtype=np.int64)
+        members: list[int] = []
+        order = np.argsort(keys, kind="stable")
+        for level in order.tolist():
+            if gram[level, level] <= limit:
+                continue
+            place = len(members) - 1
+            while place >= 0 and keys[level] - keys[members[place]] <= n * limit:
+                if np.abs(gram[level] - gram[members[place]]).max() <= limit:
+                    break
+                place -= 1
+            else:
+                members.append(level)
+                place = len(members) - 1
+            classes[level] = place
+        rank = np.argsort(members, kind="stable")
+        places = np.empty(len(members), dtype=np.int64)
+        places[rank] = np.arange(len(members))
+        kept = classes >= 0
+        classes[kept] = places[classes[kept]]
+        return cls(classes, np.array(members, dtype=np.int64)[rank])
+
+    def reduce(self, gram: Floats) -> Floats:
+        """V' with V = B^T V' B."""
+        return np.asarray(gram[np.ix_(self.members, self.members)])
+
+    def supports(self, gram: Floats) -> bool:
+        """Whether another block tells none of its classes apart."""
+        if len(self.members) == len(self.classes):
+            return True
+        kept = self.classes >= 0
+        expanded = np.zeros_like(gram)
+        expanded[np.ix_(kept, kept)] = self.reduce(gram)[np.ix_(self.classes[kept], self.classes[kept])]
+        return bool(np.abs(expanded - gram).max() <= 1e-9 * np.abs(gram).max())
+
+    def expand(self, matrix: Floats) -> Floats:
+        """A' B: a column for every level."""
+        wide = np.zeros((len(matrix), len(self.classes)))
+        kept = self.classes >= 0
+        wide[:, kept] = matrix[:, self.classes[kept]]
+        return wide
+
+
+_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 0.5, 60), 1 - np.geomspace(0.5, 1e-6, 60)[1:]])
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTotal:
+    """[a I; b 1^T] on n levels, of sensitivity one.
+
+    >>> LevelTotal.best(100, 1.0, 1.0, NoiseKind.LAPLACE).error(1.0, 1.0) < LevelTotal(100, 1.0, 0.0).error(1.0, 1.0)
+    True
+    """
+
+    size: int
+    level: float
+    total: float
+
+    @classmethod
+    def best(cls, size: int, alpha: float, beta: float, noise: NoiseKind) -> LevelTotal:
+        """The one with the least summed variance for the Gram matrix alpha I + beta 1 1^T."""
+        if alpha <= 0 and size > 1:
+            return cls(size, 0.0, 1.0)
+        if size == 1 or beta <= 0:
+            return cls(size, 1.0, 0.0)
+        if noise is NoiseKind.GAUSSIAN:
+            low, high = math.sqrt(alpha), math.sqrt(alpha + size * beta)
+            square = size * low / ((size - 1) * low + high)
+            return cls(size, math.sqrt(square), math.sqrt(max(0.0, 1 - square)))
+        b = _least(lambda b: _error(size, 1 - b, b, alpha, beta))
+        return cls(size, 1 - b, b)
+
+    def error(self, alpha: float, beta: float) -> float:
+        """tr (A^T A)^+ V for V = alpha I + beta 1 1^T; infinite where V is not supported."""
+        if self.level == 0 and self.size > 1:
+            return math.inf if alpha > 0 else beta / self.total**2
+        return float(_error(self.size, self.level, self.total, alpha, beta))
+
+    def operator(self) -> LinearOperator:
+        """As a matrix that is never built out."""
+        if self.total == 0:
+            return Identity(self.size)
+        return Total(self.size) if self.level == 0 else LevelsAndTotal(self.size, self.level, self.total)
+
+
+def _error(n: int, a: Any, b: Any, alpha: float, beta: float) -> Any:
+    return (n - 1) * alpha / a**2 + (alpha + n * beta) / (a**2 + n * b**2)
+
+
+def _least(error: Any) -> float:
+    """The argument in [0, 1) of the least value: the best of a grid, then its neighbourhood."""
+    values = error(_GRID)
+    k = int(np.argmin(values))
+    low, high = _GRID[max(k - 1, 0)], _GRID[min(k + 1, len(_GRID) - 1)]
+    found = scipy.optimize.minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+    return float(found.x) if found.fun < values[k] else float(_GRID[k])
+
+
+TOTAL, LEVELS = 0, 1  # the first two places of every shelf: the total alone, and every level
+LARGEST_SIZE = p_identity.LARGEST_SIZE
+_LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
+_WORTHWHILE = 1e-6
+_RATIOS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # weights of the total against another block
+
+
+class Shelf(ABC):
+    """The strategies of one attribute."""
+
+    def __init__(self, grams: TermGrams, place: int, noise: NoiseKind) -> None:
+        self.grams, self.place, self.noise = grams, place, noise
+        self.size = grams.domain.shape[place]
+        self.blocks = grams.blocks[place]
+        self._operators: list[Any] = []
+        self._tried: set[tuple[float, ...]] = set()  # mixtures already designed for, to about one per cent
+        self._errors: list[Floats] = []
+        self._table = np.zeros((0, len(self.blocks)))
+        alone = np.full(len(self.blocks), np.inf)
+        alone[0] = 1.0
+        self._add(Total(self.size), alone)
+        self._add(Identity(self.size), grams.traces(place))
+
+    @property
+    def errors(self) -> Floats:
+        """e_b of every strategy, (strategies, blocks); infinite for blocks it does not support."""
+        if len(self._table) != len(self._errors):
+            self._table = np.array(self._errors)
+        return self._table
+
+    def operator(self, choice: int) -> LinearOperator:
+        """A strategy as a matrix of sensitivity one."""
+        item = self._operators[choice]
+        return item if isinstance(item, LinearOperator) else self._built(item)
+
+    def choose(self, weights: Floats) -> int:
+        """The strategy on the shelf with the least sum_b weights_b e_b."""
+        asked = weights > 0
+        return int(np.argmin(self.errors[:, asked] @ weights[asked]))
+
+    def improve(self, weights: Floats, *, restarts: int = 0) -> int:
+        """The best strategy for these weights after designing one for them; a worse design is thrown away."""
+        known = self.choose(weights)
+        asked = weights > 0
+        if not asked[1:].any():
+            return known
+        key = (restarts, *np.round(np.log(np.maximum(weights / weights.sum(), 1e-12)), 2).tolist())
+        if key in self._tried:
+            return known
+        self._tried.add(key)
+        best = float(self.errors[known][asked] @ weights[asked])
+        for item, errors in self._designs(weights, self._operators[known], restarts):
+            value = float(errors[asked] @ weights[asked])
+            if value < best * (1 - _WORTHWHILE):
+                known, best = self._add(item, errors), value
+        return known
+
+    def fill(self, restarts: int) -> None:
+        """Put on the shelf what products are likely to want."""
+        for block in range(1, len(self.blocks)):
+            alone = np.zeros(len(self.blocks))
+            alone[block] = 1.0
+            self.improve(alone, restarts=restarts)
+            for ratio in _RATIOS:
+                alone[0] = ratio
+                self.improve(alone)
+        self.improve(np.ones(len(self.blocks)), restarts=restarts)
+
+    def _add(self, item: Any, errors: Floats) -> int:
+        self._operators.append(item)
+        self._errors.append(np.asarray(errors, dtype=np.float64))
+        return len(self._errors) - 1
+
+    @abstractmethod
+    def _designs(self, weights: Floats, start: Any, restarts: int) -> Iterable[tuple[Any, Floats]]:
+        """New strategies for a mixture of blocks, with their errors."""
+
+    @abstractmethod
+    def _built(self, item: Any) -> LinearOperator:
+        """What `_designs` gave, as a matrix."""
+
+
+class LevelTotalShelf(Shelf):
+    """For levels and totals alone: one number to choose, at any number of levels."""
+
+    def __init__(self, grams: TermGrams, place: int, noise: NoiseKind, parts: Floats) -> None:
+        super().__init__(grams, place, noise)
+        self._alpha, self._beta = parts.T
+
+    def fill(self, restarts: int) -> None:
+        for total in np.geomspace(1e-3, 0.9, 24).tolist():
+            level = 1 - total if self.noise is NoiseKind.LAPLACE else np.sqrt(1 - total**2)
+            item = LevelTotal(self.size, float(level), total)
+            self._add(item, self._errors_of(item))
+
+    def _designs(self, weights: Floats, start: Any, restarts: int) -> Iterable[tuple[Any, Floats]]:
+        best = LevelTotal.best(self.size, float(weights @ self._alpha), float(weights @ self._beta), self.noise)
+        yield best, self._errors_of(best)
+
+    def _errors_of(self, item: LevelTotal) -> Floats:
+        return np.array([item.error(a, b) for a, b in zip(self._alpha.tolist(), self._beta.tolist(), strict=True)])
+
+    def _built(self, item: LevelTotal) -> LinearOperator:
+        return item.operator()
+
+
+class DesignedShelf(Shelf):
+    """For any blocks: the certified optimum under Gaussian noise, p-Identity under Laplace noise."""
+
+    def __init__(self, grams: TermGrams, place: int, noise: NoiseKind, iterations: int, seed: int) -> None:
+        super().__init__(grams, place, noise)
+        self._iterations, self._seed = iterations, seed
+        for block in self.blocks[1:]:
+            if not isinstance(block, Identity) and block.shape[0] * block.shape[1] <= _LARGEST_DIRECT:
+                direct = Dense(block.dense() / block.column_norms(noise.norm).max())
+                self._add(direct, self._errors_direct(direct))
+
+    def _designs(self, weights: Floats, start: Any, restarts: int) -> Iterable[tuple[Any, Floats]]:
+        gram = self.grams.surrogate(self.place, weights)
+        merged = MergedLevels.of(gram)
+        reduced = merged.reduce(gram)
+        if self.noise is NoiseKind.GAUSSIAN:
+            found = optimal_gram(gram_factor(reduced), tolerance=1e-4)
+            yield (merged, found.value), self._errors_gaussian(merged, found.value)
+            return
+        begin = start[1] if isinstance(start, tuple) and np.array_equal(start[0].classes, merged.classes) else None
+        solved = p_identity.optimise_theta(
+            reduced, start=begin, restarts=restarts, iterations=self._iterations, seed=self._seed
+        )
+        yield (merged, solved.value), self._errors_laplace(merged, solved.value)
+
+    def _errors_laplace(self, merged: MergedLevels, theta: Floats) -> Floats:
+        return self._by_block(merged, lambda gram: p_identity.loss(theta, gram))
+
+    def _errors_gaussian(self, merged: MergedLevels, found: Optimum) -> Floats:
+        inverse = np.linalg.inv(found.gram)
+        return self._by_block(merged, lambda gram: float(np.sum(inverse * gram)))
+
+    def _errors_direct(self, direct: LinearOperator) -> Floats:
+        e, q = np.linalg.eigh(direct.gram_dense())
+        kept = e > 1e-10 * e[-1]
+        q, inverse = q[:, kept], 1 / e[kept]
+        errors = np.full(len(self.blocks), np.inf)
+        for b in range(len(self.blocks)):
+            half = q.T @ self.grams.gram(self.place, b)
+            diagonal = np.einsum("ki,ik->k", half, q)
+            if diagonal.sum() >= (1 - 1e-9) * self.grams.traces(self.place)[b]:
+                errors[b] = diagonal @ inverse
+        return errors
+
+    def _by_block(self, merged: MergedLevels, error: Any) -> Floats:
+        grams = [self.grams.gram(self.place, b) for b in range(len(self.blocks))]
+        return np.array([error(merged.reduce(g)) if merged.supports(g) else np.inf for g in grams])
+
+    def _built(self, item: tuple[MergedLevels, Any]) -> LinearOperator:
+        merged, found = item
+        inner = found.strategy if isinstance(found, Optimum) else p_identity.strategy(found)
+        return Dense(merged.expand(inner.dense()))
+
+
+def shelves_of(
+    grams: TermGrams, noise: NoiseKind, *, restarts: int = 2, iterations: int = 500, seed: int = p_identity.SEED
+) -> tuple[Shelf, ...]:
+    """A shelf for every asked attribute, filled; refuses attributes too large to design for before any work."""
+    refuse_large(grams)
+    parts = [level_total_parts(grams, place) for place in grams.asked]
+    shelves = []
+    for place, own in zip(grams.asked, parts, strict=True):
+        shelf: Shelf
+        if own is not None:
+            shelf = LevelTotalShelf(grams, place, noise, own)
+        else:
+            shelf = DesignedShelf(grams, place, noise, iterations, seed)
+        shelf.fill(restarts)
+        shelves.append(shelf)
+    return tuple(shelves)
+
+
+def refuse_large(grams: TermGrams) -> None:
+    """Refuse attributes of too many levels that are asked for more than levels and totals."""
+    for place in grams.asked:
+        if grams.domain.shape[place] > LARGEST_SIZE and not grams.plain(place):
+            raise SizeError(
+                f"attribute {grams.domain.attributes[place]!r} has {grams.domain.shape[place]} levels and is asked for "
+                f"more than levels and totals; coarsen it to at most {LARGEST_SIZE} bins"
+            )
+
+
+def level_total_parts(grams: TermGrams, place: int) -> Floats | None:
+    """alpha and beta of every block, V = alpha I + beta 1 1^T, (blocks, 2); None if some block is no such matrix."""
+    size = grams.domain.shape[place]
+    parts = []
+    for b, block in enumerate(grams.blocks[place]):
+        if isinstance(block, Identity | Total):
+            parts.append((1.0, 0.0) if isinstance(block, Identity) else (0.0, 1.0))
+            continue
+        if size > LARGEST_SIZE or size == 1:
+            return None
+        gram = grams.gram(place, b)
+        beta = float(gram[0, 1])
+        alpha = float(gram[0, 0]) - beta
+        if beta < 0 or np.abs(gram - alpha * np.eye(size) - beta).max() > 1e-12 * abs(alpha + beta):
+            return None
+        parts.append((alpha, beta))
+    return np.array(parts)

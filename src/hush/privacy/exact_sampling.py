@@ -1,0 +1,255 @@
+"""Exact comparisons of a uniform number with exp(-x), for where floating point cannot decide.
+
+Everything is integer arithmetic: a real number is held between two multiples of 2^-bits.
+
+Exact sampling of symmetric discrete laws by blocks: inversion between blocks, rejection within.
+
+The law is P(y) proportional to exp(-f(|y|)) with f increasing: f(y) = y^2/(2 sigma^2), or y/scale. The integers
+|y| = j w + r, 0 <= r < w = 2^b, form blocks; within block j the weight is at most c_j = exp(-f(j w)). One trial:
+
+1. draw block j with probability c_j / sum(c) by inversion of a uniform U against C_j = (c_0 + ... + c_j) / sum(c);
+2. draw r uniform below 2^b, and a sign;
+3. accept with probability exp(-(f(j w + r) - f(j w))), and refuse the negative zero.
+
+An accepted y has exactly the law. Step 2 is exact bits. Steps 1 and 3 compare a uniform number, of which the first
+words are drawn, with a real number held between bounds:
+
+- block bounds come from integer arithmetic (`_cumulative`): floor(2^t C_j) is known up to `gap`, for a table of t = 32
+  or 64 bits, so that only a U within `gap` 2^-t of a C_j, or beyond the last tabulated block, is undecided;
+- acceptance uses x computed in at most 4 roundings (relative error below 2^-50) and exp of a libm or numpy with error
+  below 16 ulp; for x <= 745 both stay below 2^-40 relative in exp(-x), and SLACK = 2^-38 bounds their sum.
+
+A trial takes one word where the scale allows (32 bits choose the block; a sign, an offset of b <= 8 bits, and at least
+23 bits decide acceptance), else two or three. An undecided comparison is finished exactly (`_finish_block`,
+`below_exp`) by drawing more bits of the same U. The result has the exact law whichever path was taken.
+
+Reference: the law is that of [CKS20, sec. 5]; the block scheme is our own, see docs/noise.md.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from hush.arrays import Integers
+from hush.privacy._kernels import DONE, UNDECIDED_BLOCK, run_trials
+from hush.privacy.entropy import Entropy, Words, one_word
+
+_WORD = 64
+
+
+def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
+    """Integers (low, high) with low <= 2^bits exp(-x) <= high, for x >= 0; high - low is at most 1 for bits <= 300.
+
+    exp(-x) = exp(-x / 2^k)^(2^k) with x / 2^k <= 1/2, by its alternating series; each step rounds outward.
+    """
+    if x == 0:
+        return 1 << bits, 1 << bits
+    if x > bits:  # exp(-x) < 2^-bits, and squaring would only lose bits
+        return 0, 1
+    halvings = max(0, math.ceil(x).bit_length() + 1)
+    work = bits + 2 * halvings + 24
+    low_t = (x.numerator << work) // (x.denominator << halvings)
+    low, high = _series(low_t + 1, work, 0), _series(low_t, work, 1)
+    for _ in range(halvings):
+        low = (low * low) >> work
+        high = -((-high * high) >> work)
+    extra = work - bits
+    return low >> extra, -((-high) >> extra)
+
+
+def _series(t: int, work: int, parity: int) -> int:
+    """A bound on 2^work exp(-t/2^work), 0 <= t/2^work <= 1/2+: below for parity 0, above for parity 1.
+
+    Terms of the alternating series fall, so stopping after a negative (positive) one bounds from below (above).
+    """
+    total = low_term = high_term = 1 << work
+    n = 0
+    while n % 2 == parity or high_term > 1:
+        n += 1
+        low_term = (low_term * t) // (n << work)
+        high_term = -((-high_term * t) // (n << work))
+        if parity == 0:
+            total += -high_term if n % 2 else low_term
+        else:
+            total += -low_term if n % 2 else high_term
+    return total
+
+
+def below_exp(prefix: int, bits: int, x: Fraction, entropy: Entropy) -> bool:
+    """Whether U < exp(-x), where the first `bits` bits of the uniform number U are `prefix`.
+
+    Draws further bits of U, a word at a time, until the bounds on exp(-x) decide; P(more than k words) <= 2^(1-64k).
+    """
+    while True:
+        low, high = exp_bounds(x, bits)
+        if prefix + 1 <= low:
+            return True
+        if prefix >= high:
+            return False
+        prefix = (prefix << _WORD) | one_word(entropy)
+        bits += _WORD
+
+
+SLACK = 2.0**-38
+_CHUNK = 1 << 15
+_HALF = 32
+_SHIFTS = (8, 20)  # the largest b for which one word, or two, leave enough bits to decide acceptance
+
+
+class Envelope:
+    """The block table of one law at one scale; immutable and free of data, so it may be cached.
+
+    `rate` is 1/(2 sigma^2) for the quadratic law and 1/scale for the linear one: f(y) = rate y^2 or rate y.
+    `table_bits` and `slack` differ from their defaults only in tests, to force undecided comparisons.
+    """
+
+    def __init__(self, rate: Fraction, *, quadratic: bool, table_bits: int | None = None, slack: float = SLACK) -> None:
+        self.rate = rate
+        self.quadratic = quadratic
+        self.slack = slack
+        self.shift = _block_shift(rate, quadratic)
+        self.per_trial = 1 + sum(self.shift > limit for limit in _SHIFTS)
+        self.block_bits = _HALF if self.per_trial == 1 else _WORD
+        self.drop, self.accept_bits = self._acceptance_bits()
+        table_bits = self.block_bits if table_bits is None else table_bits
+        low, high = self._cumulative(table_bits)
+        self.gap = max(above - below for below, above in zip(low, high, strict=True)) << (_WORD - table_bits)
+        self.table = np.array([entry << (_WORD - table_bits) for entry in low], dtype=np.uint64)
+        self.guide = np.searchsorted(self.table, np.arange(256, dtype=np.uint64) << np.uint64(56), side="right")
+        self.inverse = float(rate)
+
+    def exponent(self, block: int, offset: int) -> Fraction:
+        """f(j w + r) - f(j w), exactly."""
+        return self.rate * offset * ((2 * (block << self.shift) + offset) if self.quadratic else 1)
+
+    def sample(self, count: int, entropy: Entropy) -> Integers:
+        """`count` independent draws; about 1.1 trials each, of 8 bytes (16 for scales above 2^10, 24 above 2^22)."""
+        out = np.empty(count, dtype=np.int64)
+        filled = 0
+        while filled < count:
+            trials = min(_CHUNK, (count - filled) + (count - filled) // 8 + 8)
+            words = entropy.words(trials * self.per_trial)
+            filled = self._consume(words, out, filled, entropy)
+        return out
+
+    def _consume(self, words: Words, out: Integers, filled: int, entropy: Entropy) -> int:
+        trial = 0
+        while True:
+            filled, trial, status = run_trials(
+                words, self.per_trial, trial, self.table, self.guide, self.gap, self.shift,
+                self.drop, 2.0**-self.accept_bits, self.quadratic, self.inverse, self.slack, out, filled,
+            )  # fmt: skip
+            if status == DONE:
+                return int(filled)
+            own = [int(word) for word in words[trial * self.per_trial : (trial + 1) * self.per_trial]]
+            drawn = self._finish(own, status == UNDECIDED_BLOCK, entropy)
+            if drawn is not None:
+                out[filled] = drawn
+                filled += 1
+            trial += 1
+
+    def _finish(self, words: list[int], block_undecided: bool, entropy: Entropy) -> int | None:
+        """One trial from its words with exact comparisons; None where it is refused."""
+        u, v, w = (
+            (words[0] >> _HALF, *[words[0] & (2**_HALF - 1)] * 2) if self.per_trial == 1 else (*words[:2], words[-1])
+        )
+        block = self._finish_block(u, entropy) if block_undecided else self._block(u)
+        offset = (v >> 1) & ((1 << self.shift) - 1)
+        accepted = below_exp(w >> self.drop, self.accept_bits, self.exponent(block, offset), entropy)
+        y = (block << self.shift) + offset
+        negative = bool(v & 1)
+        if not accepted or (negative and y == 0):
+            return None
+        return -y if negative else y
+
+    def _acceptance_bits(self) -> tuple[int, int]:
+        """How far the last word is shifted for the acceptance test, and how many bits are left (at most 53)."""
+        if self.per_trial == 1:
+            return 1 + self.shift, _HALF - 1 - self.shift
+        drop = max(1 + self.shift, 11) if self.per_trial == 2 else 11
+        return drop, _WORD - drop
+
+    def _block(self, u: int) -> int:
+        return int(np.searchsorted(self.table, np.uint64(u << (_WORD - self.block_bits)), side="right"))
+
+    def _finish_block(self, u: int, entropy: Entropy) -> int:
+        """The block of a uniform number whose first `block_bits` bits are u, by more words and a finer table."""
+        bits = self.block_bits
+        while True:
+            u = (u << _WORD) | one_word(entropy)
+            bits += _WORD
+            low, high = self._cumulative(bits)
+            above = next((j for j, entry in enumerate(low) if u + 1 <= entry), None)
+            if above is not None and (above == 0 or u >= high[above - 1]):
+                return above
+
+    def _cumulative(self, bits: int) -> tuple[list[int], list[int]]:
+        """Integers low_j <= 2^bits C_j <= high_j, for blocks up to a tail below 2^-(bits+8).
+
+        c_j by recurrence with outward rounding: c_{j+1} = c_j g_j and g_{j+1} = g_j h, where g_0 = exp(-f(w)) and
+        h = exp(-2 rate w^2), or 1 for the linear law. Ratios g_j fall, so sum_{k>j} c_k <= c_j g_j / (1 - g_j).
+        """
+        work = bits + 64
+        one = 1 << work
+        w = 1 << self.shift
+        g_low, g_high = exp_bounds(self.rate * (w * w if self.quadratic else w), work)
+        h_low, h_high = exp_bounds(2 * self.rate * w * w, work) if self.quadratic else (one, one)
+        c_low = c_high = one
+        low_sums, high_sums = [one], [one]
+        while True:
+            tail = -((-c_high * g_high) // (one - g_high))
+            if tail < 1 << 48:
+                break
+            c_low, c_high = (c_low * g_low) >> work, -((-c_high * g_high) >> work)
+            g_low, g_high = (g_low * h_low) >> work, -((-g_high * h_high) >> work)
+            low_sums.append(low_sums[-1] + c_low)
+            high_sums.append(high_sums[-1] + c_high)
+        least, most = low_sums[-1], high_sums[-1] + tail
+        lows = [(entry << bits) // most for entry in low_sums]
+        highs = [min(1 << bits, -((-entry << bits) // least)) for entry in high_sums]
+        return lows, highs
+
+
+def _block_shift(rate: Fraction, quadratic: bool) -> int:
+    """b with 2^b at most a quarter of the scale: sigma = sqrt(1/(2 rate)), or 1/rate."""
+    quarter = (1 / (2 * rate) if quadratic else 1 / rate**2) / 16
+    return max(0, (quarter.numerator // quarter.denominator).bit_length() - 1) // 2
+
+
+@lru_cache(maxsize=4096)
+def envelope(rate: Fraction, quadratic: bool) -> Envelope:
+    """The table of a law, kept for repeated use; a table is public and holds no randomness."""
+    return Envelope(rate, quadratic=quadratic)
+
+
+def numpy_trials(table: Envelope, words: Words) -> tuple[Integers, Integers]:
+    """The compiled loop's twin: the value of every trial, and 1 where accepted, 0 refused, -1 undecided."""
+    parts = words.reshape(-1, table.per_trial)
+    if table.per_trial == 1:
+        u = parts[:, 0] & ~np.uint64(0xFFFFFFFF)
+        v = w = parts[:, 0] & np.uint64(0xFFFFFFFF)
+    else:
+        u, v, w = parts[:, 0], parts[:, 1], parts[:, -1]
+    block = np.searchsorted(table.table, u, side="right").astype(np.int64)
+    below = np.where(block > 0, u - table.table[np.maximum(block - 1, 0)], np.uint64(2**64 - 1))
+    lost = (block == len(table.table)) | ((block > 0) & (below < np.uint64(table.gap)))
+    offset = ((v >> np.uint64(1)) & np.uint64((1 << table.shift) - 1)).astype(np.int64)
+    a = (w >> np.uint64(table.drop)).astype(np.float64)
+    start = block << table.shift
+    x = offset.astype(np.float64) * table.inverse
+    if table.quadratic:
+        x = x * (2.0 * start.astype(np.float64) + offset.astype(np.float64))
+    p = np.exp(-x)
+    unit = 2.0**-table.accept_bits
+    take = (a + 1.0) * unit <= p * (1.0 - table.slack) if table.shift else np.ones(len(u), dtype=bool)
+    leave = ~take & (a * unit >= p * (1.0 + table.slack))
+    y = start + offset
+    negative = (v & np.uint64(1)) == 1
+    verdict = np.where(take & ~(negative & (y == 0)), 1, 0)
+    verdict[~take & ~leave] = -1
+    verdict[lost] = -1
+    return np.where(negative, -y, y), verdict.astype(np.int64)

@@ -1,0 +1,71 @@
+"""Merging: rare levels of columns that are counted together from some point on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hush.arrays import Integers
+from hush.domain import Clique
+from hush.linops import Dense, Identity, LinearOperator
+
+RARE = 3.0  # standard deviations of its noise that a count must reach to stand by itself
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merging:
+    """For some columns, which level each of their codes is counted under: 0 .. k-1, all of them in use.
+
+    Public: made of noisy counts.
+    """
+
+    codes: Mapping[str, Integers]
+
+    def touches(self, clique: Iterable[str]) -> bool:
+        """Whether a table over the clique has merged levels."""
+        return any(name in self.codes for name in clique)
+
+    def table(self, clique: Clique, counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The table with the counts of merged levels added up; whole numbers stay exact."""
+        for axis, name in enumerate(clique):
+            if name in self.codes:
+                order = np.argsort(self.codes[name], kind="stable")
+                starts = np.searchsorted(self.codes[name][order], np.arange(self.codes[name].max() + 1))
+                counts = np.add.reduceat(counts.take(order, axis=axis), starts, axis=axis)
+        return counts
+
+    def sizes(self, clique: Clique, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of a merged table, from that of the whole one."""
+        own = zip(clique, sizes, strict=True)
+        return tuple(int(self.codes[name].max()) + 1 if name in self.codes else size for name, size in own)
+
+    def blocks(self, clique: Clique, sizes: tuple[int, ...]) -> dict[str, LinearOperator]:
+        """What a merged table of this shape asks of each of its columns, as a product of query blocks."""
+        made: dict[str, LinearOperator] = {}
+        for name, size in zip(clique, sizes, strict=True):
+            own = self.codes.get(name)
+            made[name] = Identity(size) if own is None else Dense(np.equal.outer(np.arange(size), own))
+        return made
+
+
+def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]]) -> Merging | None:
+    """The merging of the levels whose noisy count is below three standard deviations; None where there is none.
+
+    `columns` are names, noisy counts and the standard deviation of their noise. Rare levels become one, the last; a
+    column with fewer than two of them keeps all its levels.
+
+    Privacy: post-processing of noisy counts.
+    Reference: [MST, sec. 4].
+
+    >>> merge_rare([("city", np.array([90, 2, 70, -1]), 5.0), ("sex", np.array([80, 3]), 5.0)]).codes
+    {'city': array([0, 2, 1, 2])}
+    """
+    made = {}
+    for name, counts, stddev in columns:
+        rare = counts < RARE * stddev
+        if rare.sum() >= 2:
+            made[name] = np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1).astype(np.int64)
+    return Merging(made) if made else None

@@ -1,0 +1,182 @@
+"""Restriction: what a model is fitted to where it is limited to some cliques.
+
+fit: one consistent model from noisy tables, wherever they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import Literal, TypeAlias
+
+from hush.constraints import Constraint
+from hush.domain import Clique, Domain, listed_cliques
+from hush.errors import DataError, SizeError, WorkloadError, shown
+from hush.graphical.fitting import Estimator, fit_model
+from hush.graphical.graphical_model import GraphicalModel
+from hush.graphical.likelihood import Loss
+from hush.graphical.measurement import Measurement
+from hush.graphical.problem import TOLERANCE, Callback
+from hush.graphical.total import SMALLEST_TOTAL
+from hush.local.local_fit import ITERATIONS, fit_locally
+from hush.release.model import Model
+from hush.release.model_estimates import NO_ROWS, Distribution, Misfit
+from hush.schema import Schema, domain_and_constraints
+from hush.solution import SOLVED, Solution
+
+
+class Restriction:
+    """The measurements inside some cliques, each of which must hold one beside the total.
+
+    >>> domain = Domain({"a": 2, "b": 2, "c": 2})
+    >>> known = [Measurement(("a",), [1.0, 2.0], 1.0), Measurement(("b",), [2.0, 1.0], 1.0)]
+    >>> inside = Restriction(domain, [("a", "c")], known)
+    >>> [one.clique for one in inside.measurements], inside.tables([("a", "b"), ("b", "c")])
+    ([('a',)], [('a',)])
+    """
+
+    def __init__(self, domain: Domain, cliques: Iterable[Iterable[str]], known: Iterable[Measurement]) -> None:
+        self._domain = domain
+        named = [domain.check(clique) for clique in listed_cliques(cliques)]
+        if not named:
+            raise WorkloadError("cliques is empty: nothing was measured inside; give cliques of the workload")
+        self._cliques = [frozenset(clique) for clique in named]
+        self.measurements = [one for one in known if any(own.issuperset(one.clique) for own in self._cliques)]
+        self._measured = {frozenset(one.clique) for one in self.measurements} - {frozenset()}
+        for clique in named:
+            if not any(own.issubset(clique) for own in self._measured):
+                raise WorkloadError(f"nothing was measured inside {clique!r}; give cliques of the workload")
+
+    def tables(self, largest: Iterable[Clique]) -> list[Clique]:
+        """The largest parts of some tables that lie inside the cliques and hold something measured there."""
+        shared = {own.intersection(clique) for clique in largest for own in self._cliques}
+        found = {names for names in shared if any(own <= names for own in self._measured)}
+        return sorted(self._domain.clique(names) for names in found if not any(names < other for other in found))
+
+
+Route: TypeAlias = Literal["auto", "exact", "approximate"]
+ROUTES = ("auto", "exact", "approximate")
+
+
+def fit(
+    domain: Domain | Schema,
+    measurements: Iterable[Measurement],
+    *,
+    total: float | None = None,
+    loss: Loss = "auto",
+    constraints: Sequence[Constraint] = (),
+    method: Route = "exact",
+    start: Model | None = None,
+    max_size_mb: float | None = None,
+    estimator: Estimator = "natural",
+    tolerance: float = TOLERANCE,
+    iterations: int | None = None,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Model:
+    """The distribution of largest entropy among those that fit noisy marginals best.
+
+    The loss is the likelihood of the noise, or any convex function of the marginals. The total is estimated from the
+    measurements unless it is given. A schema's constraints are kept exactly. The fit stops when its answers are
+    within `tolerance` standard deviations of the noise, in the root mean square, of the best there are.
+
+    `method="exact"` refuses a model whose tables would be larger than `max_size_mb` and names the cliques at fault;
+    "approximate" only makes tables agree with each other, and "auto" does that where the exact model is too large.
+    `start` is a model fitted before, to go on from when measurements are added; `callback(iteration, loss, tables)` is
+    called in every iteration and may return True to stop. These two and `estimator` are of exact fits only: an
+    approximate one refuses them, and "auto" uses them where the exact model fits.
+
+    Privacy: post-processing of noisy values; what made them private is not changed.
+    Reference: [HDMM, chapter 4].
+
+    >>> import hush
+    >>> domain = hush.Domain({"age": 3, "sex": 2, "smokes": 2})
+    >>> noisy = [
+    ...     hush.Measurement(("age", "sex"), [[10, 12], [30, 28], [9, 11]], stddev=3.0),
+    ...     hush.Measurement(("sex", "smokes"), [[40, 9], [44, 7]], stddev=3.0),
+    ... ]
+    >>> model = hush.fit(domain, noisy)
+    >>> model, model.counts(("age", "smokes")).shape
+    (Model(2 cliques over 3 attributes, exact, 8e-05 MB, total 100), (3, 2))
+    """
+    schema = domain if isinstance(domain, Schema) else Schema.from_domain(domain_and_constraints(domain)[0])
+    if method not in ROUTES:
+        raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
+    limited = isinstance(max_size_mb, int | float) and not isinstance(max_size_mb, bool) and max_size_mb > 0
+    if max_size_mb is not None and not limited:
+        raise SizeError(f"max_size_mb={shown(max_size_mb)}: expected megabytes, a number above 0, or None")
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+        raise WorkloadError(f"seed={shown(seed)}: expected a whole number of at least 0 and below 2^63")
+    if callback is not None and not callable(callback):
+        raise WorkloadError(f"callback={shown(callback)}: expected a function of iteration, loss and tables, or None")
+    if not isinstance(constraints, Iterable | Constraint):
+        raise WorkloadError(f"constraints={shown(constraints)}: expected a list of hush.Constraint, which may be empty")
+    before = _started(start)
+    if method == "approximate":
+        _refuse_unused(estimator=None if estimator == "natural" else estimator, start=start, callback=callback)
+    if not isinstance(measurements, Iterable | Measurement):
+        raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
+    given = [measurements] if isinstance(measurements, Measurement) else list(measurements)
+    rules = (*schema.constraints, *([constraints] if isinstance(constraints, Constraint) else constraints))
+    if method != "approximate":
+        try:
+            found: Solution[Distribution] = fit_model(
+                schema.domain,
+                given,
+                total=total,
+                loss=loss,
+                constraints=rules,
+                start=before,
+                max_size_mb=max_size_mb,
+                estimator=estimator,
+                tolerance=tolerance,
+                iterations=iterations,
+                seed=int(seed),
+                callback=callback,
+            )
+            return _judged(Model(schema, found, given), loss, total)
+        except SizeError:
+            if method == "exact":
+                raise
+    near: Solution[Distribution] = fit_locally(
+        schema.domain,
+        given,
+        total=total,
+        loss=loss,
+        constraints=rules,
+        tolerance=tolerance,
+        iterations=ITERATIONS if iterations is None else iterations,
+        seed=int(seed),
+    )
+    return _judged(Model(schema, near, given), loss, total)
+
+
+def _judged(model: Model, loss: Loss, total: float | None) -> Model:
+    """The model with caveats where its tables, or their total, cannot be what they are said to be."""
+    if total is None and model.total == SMALLEST_TOTAL:
+        model.caveats = (*model.caveats, NO_ROWS)
+    if isinstance(loss, str):
+        found = Misfit(model.distribution, model.measurements)
+        model.stats["misfit"] = found.overall
+        caveat = found.caveat() if model.status == SOLVED else None
+        if caveat is not None:
+            model.caveats = (*model.caveats, caveat)
+    return model
+
+
+def _refuse_unused(**options: object) -> None:
+    """Refuse options that an approximate fit would ignore."""
+    for name, value in options.items():
+        if value is not None:
+            raise WorkloadError(
+                f'{name}={shown(value)}: an approximate fit has none; leave it out, or use method="exact"'
+            )
+
+
+def _started(start: Model | None) -> GraphicalModel | None:
+    """The exact model to go on from; an approximate one has no potentials."""
+    if start is None:
+        return None
+    if not isinstance(start, Model):
+        raise WorkloadError(f"start={shown(start)}: expected a model that hush.fit gave, or None")
+    return start.distribution if isinstance(start.distribution, GraphicalModel) else None

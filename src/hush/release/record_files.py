@@ -1,0 +1,158 @@
+"""The record of a measured release in files: noisy integers, rounds and the model, checked as a stranger's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hush.archive import ArchiveReader
+from hush.domain import Domain
+from hush.errors import ArchiveError
+from hush.privacy.ledger_chain import NOTE_LENGTH, printable
+from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.rational import parse_rational, rational_text
+from hush.rare_levels import Merging
+from hush.release.model_files import pack_distribution, unpack_distribution
+from hush.release.rounds import Round, Scored, Taken
+from hush.schema import Schema
+from hush.solution import Solution
+from hush.strategies.strategy_files import narrow
+from hush.workloads.workload_files import pack_cliques, unpack_cliques
+
+if TYPE_CHECKING:
+    from hush.release.measured_release import MeasuredRelease
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+LONGEST_VARIANCE = 512  # characters
+COLUMNS = ("weights", "rounds", "penalties", "slacks", "slopes", "distances")
+
+
+def pack_record(release: MeasuredRelease) -> tuple[dict[str, Any], Arrays]:
+    """The manifest entry and the arrays of a measured release."""
+    domain = release.domain
+    arrays: Arrays = pack_cliques(domain, [one.clique for one in release.taken], "taken")
+    for index, one in enumerate(release.taken):
+        arrays[f"noisy_{index}"] = narrow(one.values)
+    entry: dict[str, Any] = {
+        "settings": release.settings,
+        "variances": [rational_text(one.variance) for one in release.taken],
+        "rounds": [asdict(one) for one in release.rounds],
+        "scored": release.scored is not None,
+        "model": None,
+    }
+    if release.dataset is not None:
+        entry["dataset"] = release.dataset
+    merged = {index: one.merging for index, one in enumerate(release.taken) if one.merging is not None}
+    if merged:
+        entry["merged"] = list(merged)
+        for name, codes in next(iter(merged.values())).codes.items():
+            arrays[f"merging_{domain.attributes.index(name)}"] = narrow(codes)
+    if release.scored is not None:
+        arrays |= pack_cliques(domain, release.scored.cliques, "scored")
+        arrays |= {f"scored_{name}": getattr(release.scored, name) for name in COLUMNS}
+    if release.fitted is not None:
+        model, tables = pack_distribution(release.fitted.value)
+        stats = {name: float(value) for name, value in release.fitted.stats.items()}
+        entry["model"] = model | {"status": release.fitted.status, "stats": list(stats)}
+        arrays |= tables | {"model_stats": np.array(list(stats.values()), dtype=np.float64)}
+    return entry, arrays
+
+
+def unpack_record(schema: Schema, entry: dict[str, Any], archive: ArchiveReader) -> dict[str, Any]:
+    """What `pack_record` stored, as the arguments of a release."""
+    domain, settings = schema.domain, entry["settings"]
+    if not isinstance(settings, dict):
+        raise ArchiveError("the file states no settings; get the release again")
+    rounds = [_round(domain, one) for one in entry["rounds"]]
+    return {
+        "taken": _taken(domain, entry["variances"], entry.get("merged", []), archive),
+        "rounds": rounds,
+        "scored": _scored(domain, archive, rounds) if entry["scored"] is True else None,
+        "settings": settings,
+        "fitted": None if entry["model"] is None else _fitted(schema, entry["model"], archive),
+        "dataset": _dataset(entry.get("dataset")),
+    }
+
+
+def _dataset(name: Any) -> str | None:
+    if name is not None and not (isinstance(name, str) and printable(name, NOTE_LENGTH) == name):
+        raise ArchiveError("the file's name of its dataset cannot be read; get the release again")
+    return name
+
+
+def _taken(domain: Domain, variances: Any, merged: Any, archive: ArchiveReader) -> list[Taken]:
+    cliques = unpack_cliques(domain, archive, "taken")
+    if not isinstance(merged, list):
+        raise ArchiveError("the file does not say which tables have merged levels; get the release again")
+    merging = _merging(domain, archive) if merged else None
+    if not isinstance(variances, list) or len(variances) != len(cliques):
+        raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
+    made = []
+    for index, (clique, text) in enumerate(zip(cliques, variances, strict=True)):
+        domain.check(clique)
+        if not isinstance(text, str) or len(text) > LONGEST_VARIANCE:
+            raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
+        law = DiscreteGaussian(parse_rational(text, "variance"))
+        values = archive.array(f"noisy_{index}")
+        own = merging if index in merged else None
+        sizes = domain.sizes(clique) if own is None else own.sizes(clique, domain.sizes(clique))
+        if values.dtype.kind != "i" or values.shape != sizes:
+            raise ArchiveError("the file's noisy tables do not fit its schema; get the release again")
+        made.append(Taken(clique, law.variance_parameter, values.astype(np.int64), own))
+    return made
+
+
+def _merging(domain: Domain, archive: ArchiveReader) -> Merging:
+    known, found = set(archive.names()), {}
+    for place, name in enumerate(domain):
+        if f"merging_{place}" in known:
+            codes = archive.array(f"merging_{place}")
+            plain = codes.dtype.kind == "i" and codes.shape == (domain[name],) and codes.max() < domain[name]
+            if not plain or not np.array_equal(np.unique(codes), np.arange(codes.max() + 1)):
+                raise ArchiveError("the file's merged levels do not fit its schema; get the release again")
+            found[name] = codes.astype(np.int64)
+    return Merging(found)
+
+
+def _round(domain: Domain, entry: Any) -> Round:
+    if not isinstance(entry, dict) or set(entry) != {one.name for one in fields(Round)}:
+        raise ArchiveError("a round of the file cannot be read; get the release again")
+    numbers = [entry[name] for name in ("epsilon", "stddev", "misfit", "penalty", "weight", "size_mb")]
+    plain = all(isinstance(value, int | float) and math.isfinite(value) for value in numbers)
+    plain = plain and min(entry["epsilon"], entry["stddev"]) >= 0 and type(entry["candidates"]) is int
+    if not plain or type(entry["annealed"]) is not bool:
+        raise ArchiveError("a round of the file cannot be read; get the release again")
+    return Round(**{**entry, "clique": domain.check(tuple(entry["clique"]))})
+
+
+def _scored(domain: Domain, archive: ArchiveReader, rounds: Sequence[Round]) -> Scored:
+    cliques = tuple(domain.check(clique) for clique in unpack_cliques(domain, archive, "scored"))
+    columns = {name: archive.array(f"scored_{name}") for name in COLUMNS}
+    kinds = {name: "i" if name == "rounds" else "f" for name in COLUMNS}
+    for name, values in columns.items():
+        if values.dtype.kind != kinds[name] or values.shape != (len(cliques),):
+            raise ArchiveError("the file's scores do not fit together; get the release again")
+    used = columns["rounds"] >= 0
+    sound = all(np.isfinite(values[used]).all() for values in columns.values()) and (columns["weights"] > 0).all()
+    if not sound or any((columns[name][used] < 0).any() for name in ("penalties", "slopes", "distances")):
+        raise ArchiveError("the file's scores are not the numbers that scores are; get the release again")
+    if len(cliques) and not -1 <= columns["rounds"].min() <= columns["rounds"].max() < len(rounds):
+        raise ArchiveError("the file's scores are of rounds that it does not have; get the release again")
+    chosen = [rounds[number] for number in set(columns["rounds"][used].tolist())]
+    if any(min(one.weight, one.stddev) <= 0 or min(one.misfit, one.penalty) < 0 for one in chosen):
+        raise ArchiveError("the file's rounds are not such as scores are made in; get the release again")
+    return Scored(cliques=cliques, **columns)
+
+
+def _fitted(schema: Schema, entry: dict[str, Any], archive: ArchiveReader) -> Solution[Any]:
+    names, values, status = entry["stats"], archive.array("model_stats"), entry["status"]
+    plain = isinstance(names, list) and values.dtype.kind == "f" and values.shape == (len(names),)
+    plain = plain and all(isinstance(name, str) and name.isidentifier() for name in names)
+    if not plain or not isinstance(status, str) or not status.isprintable():
+        raise ArchiveError("the file does not say how its model was fitted; get the release again")
+    stats = dict(zip(names, values.tolist(), strict=True))
+    return Solution(value=unpack_distribution(schema, entry, archive), status=status, stats=stats)

@@ -1,0 +1,394 @@
+"""Coverage: whether a release holds the table that a query needs, and what to say where it does not.
+
+Evaluation: a formula on the estimates of a table, with the variance of the result in every group.
+
+A formula f of counts has the variance of its linearisation, sum_x slope[x] count[x] with slope = df/dcount.
+For sums of counts the slope is the coefficient itself and the variance is exact. For a ratio r = a / b the slope is
+(slope_a - r slope_b) / b, which gives (Va - 2 r Cab + r^2 Vb) / b^2: the delta method.
+
+Where no variance is known, the error of a sum may still be bounded by that of the whole table.
+
+Ordering: ORDER BY, LIMIT and OFFSET on the rows of the answers.
+
+SQL: one SELECT over the table of a release, answered from its estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from sqlglot import exp
+
+from hush.arrays import Floats
+from hush.domain import Clique
+from hush.errors import DomainError, QueryError
+from hush.inference.estimates import Estimates
+from hush.release.answer_columns import Basis, Codes, Group, Quantity, check_basis, group_notes
+from hush.release.answers import Answers, check_level
+from hush.release.error_bounds import bound_note
+from hush.schema import Categorical, Schema
+from hush.schema.column import OTHER, canonical
+from hush.sql.aggregate import formula_of
+from hush.sql.cells import Cells, check_size, combine
+from hush.sql.formula import Formula
+from hush.sql.parsing import Query, parse
+from hush.sql.predicate import TRUE, always, only_true, truth
+from hush.sql.scope import Scope, quote, refusal
+from hush.sql.select_list import Item, Output, read_output, unknown_order
+
+NEAREST = 3
+
+
+def check_cover(clique: Clique, said: str, estimates: Estimates) -> None:
+    """Refuse what the estimates do not cover, naming the nearest tables and the workload that would have covered it."""
+    if estimates.covers(clique):
+        check_size(estimates.domain, clique)
+        return
+    needed = estimates.domain.clique(clique)
+    table = f"a table over {', '.join(needed)}" if needed else "the total"
+    raise QueryError(
+        f"{said} needs {table}, which this release does not hold; {_near(needed, estimates.cliques)}; "
+        f"add {_tuple(needed)} to the workload of the next release, or leave a column out of the query; "
+        "`hush model` or release.model() estimates it, without an error bar"
+    )
+
+
+def _near(needed: Clique, held: Iterable[Clique]) -> str:
+    """The tables with the fewest of the needed attributes absent, the smallest first."""
+    wanted = set(needed)
+    ranked = sorted(held, key=lambda clique: (len(wanted - set(clique)), len(clique), clique))[:NEAREST]
+    if not ranked:
+        return "it holds answers to the queries of its workload alone (`hush query FILE --term 0`, release.term(0))"
+    fewest = len(wanted - set(ranked[0]))
+    near = [
+        f"{_tuple(clique)} without {', '.join(name for name in needed if name not in clique)}"
+        for clique in ranked
+        if len(wanted - set(clique)) == fewest
+    ]
+    return f"the nearest it holds: {', '.join(near)}"
+
+
+def _tuple(names: Clique) -> str:
+    inside = ", ".join(f'"{name}"' for name in names)
+    return f"({inside},)" if len(names) == 1 else f"({inside})"
+
+
+CLEAR = 2.0  # standard errors that a denominator must be away from zero
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """Estimates some of whose tables have no covariances, but a bound on their error as a whole."""
+
+    def has_covariance(self, clique: Clique) -> bool:
+        """Whether the covariances of a table are known."""
+
+    def l1_bound(self, clique: Clique, level: float) -> float:
+        """A bound on sum_x |estimated count - true count|; NaN where there is none."""
+
+    def margin(self, clique: Clique, lowest: Floats, highest: Floats, level: float) -> Floats:
+        """How far sums over a table with coefficients between these can be off; NaN where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One number per group; NaN in all where a denominator is too near zero."""
+
+    estimate: Floats  # of the shape of the groups
+    std_error: Floats
+    margin: Floats | None = None  # half the width of an interval where there is no standard error
+
+
+@dataclass(frozen=True, slots=True)
+class _Jet:
+    value: Floats  # of the shape of the groups
+    slope: Floats  # of the shape of the table
+    clear: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+
+def evaluate(formula: Formula, groups: Clique, estimates: Estimates, level: float = 0.95) -> Result:
+    """The formula in every combination of levels of the groups; `level` is that of margins.
+
+    A sum has a margin where its table has a bound in place of covariances; a ratio of such sums has none.
+    """
+    table = _Table(formula.clique(groups), len(groups), estimates)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        jet = table.jet(formula)
+        std_error = table.std_error(jet.slope)
+    clear = jet.clear & np.isfinite(jet.value)
+    margin = None
+    if formula.linear and isinstance(estimates, Bounded) and not estimates.has_covariance(table.clique):
+        lowest, highest = table.extremes(formula.coefficients)
+        margin = np.where(clear, estimates.margin(table.clique, lowest, highest, level), np.nan)
+    return Result(np.where(clear, jet.value, np.nan), np.where(clear, std_error, np.nan), margin)
+
+
+class _Table:
+    """The estimated counts over a clique, whose first `groups` attributes are those of GROUP BY."""
+
+    def __init__(self, clique: Clique, groups: int, estimates: Estimates) -> None:
+        self.clique, self.groups, self.estimates = clique, groups, estimates
+        self.counts = np.asarray(estimates.counts(clique), dtype=np.float64)
+        self.inner = (1,) * (len(clique) - groups)
+
+    def jet(self, formula: Formula) -> _Jet:
+        value = formula.offset + self._sum(formula.coefficients)
+        slope = np.broadcast_to(formula.coefficients.along(self.clique), self.counts.shape)
+        clear = np.ones(value.shape, dtype=bool)
+        for part in formula.quotients:
+            above, below = self.jet(part.numerator), self.jet(part.denominator)
+            error = self.std_error(below.slope)
+            away = np.abs(below.value) if not part.denominator.never_negative else below.value
+            # a NaN error means that it is not known, which is no reason to withhold the estimate
+            fine = (away > 0) & ~(away < CLEAR * error)
+            divisor = np.where(fine, below.value, 1.0)
+            ratio = np.where(fine, above.value, 0.0) / divisor
+            value = value + part.weight * ratio
+            slope = slope + (part.weight * (above.slope - self._spread(ratio) * below.slope)) / self._spread(divisor)
+            clear &= fine & above.clear & below.clear
+        return _Jet(value, slope, clear)
+
+    def std_error(self, slope: Floats) -> Floats:
+        """The root of the variance of sum_x slope[x] count[x] in every group."""
+        variance = self.estimates.covariance(self.clique, slope, slope, self.groups)
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))  # rounding may leave a small negative variance
+
+    def extremes(self, coefficients: Cells) -> tuple[Floats, Floats]:
+        """The smallest and the largest coefficient that the cells of the table have in the sum of every group.
+
+        Cells of other groups have the coefficient 0.
+        """
+        values = coefficients.along(self.clique)
+        inner = tuple(range(self.groups, len(self.clique)))
+        shape = self.counts.shape[: self.groups]
+        lowest, highest = (np.broadcast_to(edge(values, axis=inner), shape) for edge in (np.min, np.max))
+        if math.prod(shape) == 1:
+            return lowest, highest
+        return np.minimum(lowest, 0.0), np.maximum(highest, 0.0)
+
+    def _sum(self, coefficients: Cells) -> Floats:
+        """sum_x coefficients[x] count[x] in every group, without an array of the products."""
+        axes = list(range(len(self.clique)))
+        shared = [axis for axis in axes if self.clique[axis] in coefficients.names]
+        values = coefficients.along(tuple(self.clique[axis] for axis in shared))
+        return np.asarray(np.einsum(values, shared, self.counts, axes, axes[: self.groups]))
+
+    def _spread(self, per_group: Floats) -> Floats:
+        return per_group.reshape(per_group.shape + self.inner)
+
+
+Key = np.ndarray[Any, Any]
+CHOSEN = "{}: rows were chosen by their estimates, which tend to be too extreme then; intervals do not allow for it."
+
+
+def ordered(answers: Answers, output: Output, query: Query, scope: Scope) -> Answers:
+    """The rows in the order asked for, cut to the limit; a copy only where something was asked."""
+    if not query.order and query.limit is None and not query.offset:
+        return answers
+    keys: list[Key] = []
+    chosen: list[str] = []
+    for node in query.order:
+        item = _item(node, output, scope)
+        chosen += [item.name] if item.column is None else []
+        values, absent = _key(item, answers)
+        sign = -1 if node.args.get("desc") else 1
+        nulls_first = bool(node.args.get("nulls_first"))
+        keys += [absent != nulls_first, np.where(absent, 0, sign * values)]
+    rows: Codes = np.lexsort(keys[::-1]) if keys else np.arange(len(answers))
+    end = None if query.limit is None else query.offset + query.limit
+    kept = answers.take(rows[query.offset : end])
+    if chosen and len(kept) < len(answers):
+        return replace(kept, notes=(*kept.notes, CHOSEN.format(chosen[0])))
+    return kept
+
+
+def _item(node: exp.Expr, output: Output, scope: Scope) -> Item:
+    if not isinstance(node, exp.Ordered) or isinstance(node.this, exp.Var) or node.args.get("with_fill"):
+        raise refusal(node, "order by columns of the answers")
+    inner = node.this.unnest()
+    if isinstance(inner, exp.Literal) and inner.is_string:
+        raise QueryError(f"ORDER BY {inner.sql()} is a constant; write column names without or in double quotes")
+    item = output.find(inner, scope)
+    if item is None:
+        raise unknown_order(inner, output)
+    return item
+
+
+def _key(item: Item, answers: Answers) -> tuple[Key, Key]:
+    """Numbers that sort like the item, and where it is null or has no answer."""
+    for group in answers.groups:
+        if isinstance(group, Group) and group.name == item.name:
+            return _ranks(group)[group.codes], group.codes == _missing(group)
+    values = answers[item.name].estimate
+    return values, np.isnan(values)
+
+
+def _ranks(group: Group) -> Key:
+    """The place of every code in the order of real values: that of codes, except where values are unordered."""
+    column = group.column
+    if not isinstance(column, Categorical):
+        return np.arange(column.size)
+    values: list[Any] = list(column.values)
+    if column.other or len({type(value) for value in values}) > 1:
+        values = [canonical(value) for value in values] + [OTHER] * column.other
+    order = sorted(range(len(values)), key=lambda code: values[code])
+    ranks = np.empty(column.size, dtype=np.int64)
+    ranks[order] = np.arange(len(order))
+    ranks[len(order) :] = len(order)
+    return ranks
+
+
+def _missing(group: Group) -> int:
+    return -1 if group.column.missing_code is None else group.column.missing_code
+
+
+SMALL = 2**22  # cells up to which it is worth looking whether a condition really depends on all it names
+
+
+def answer_sql(
+    text: str, schema: Schema, estimates: Estimates, *, level: float = 0.95, basis: str = Basis.EXACT
+) -> Answers:
+    """Answer a query from estimates of tables of counts; post-processing, which costs no privacy.
+
+    Supported: one SELECT from one table (any name) of columns and of COUNT, SUM and AVG, with FILTER, CASE, sums,
+    differences, multiples and ratios of them; WHERE with comparisons, BETWEEN, IN, IS NULL, IS TRUE, AND, OR, NOT over
+    the real values of the schema; GROUP BY columns; ORDER BY and LIMIT on the answers. Missing is SQL's null.
+
+    Every combination of levels of the grouped columns that WHERE leaves possible is answered, also where the estimate
+    is zero. An aggregate over a table is sum_x mask[x] value[x] count[x], with the exact variance of that sum; a ratio
+    has the variance of the delta method and is marked approximate. A sum over no rows is 0, an average has no answer.
+
+    `basis` says what the covariances of the estimates are: exact, approximate, a bound, or none. Where estimates have
+    no covariances but a bound on the error of a table, sums over it have an interval by that bound, and ratios none.
+
+    Raises:
+        QueryError: what is not supported, not in the schema, or not covered, and what to write instead.
+        SizeError: the query needs a table of more than 2^28 cells.
+    """
+    check_level(level)
+    kind = check_basis(basis)
+    if schema.domain != estimates.domain:
+        raise DomainError("the schema and the estimates have different domains; give the schema of the same release")
+    try:
+        return _answer(parse(text), schema, estimates, level, kind)
+    except RecursionError:
+        raise QueryError("the query is nested too deeply; write it with fewer parentheses") from None
+
+
+def _source(formula: Formula, groups: Clique, said: str, estimates: Estimates) -> Estimates:
+    """Where a formula is answered from: the estimates, or a part of them that knows these sums and not every cell."""
+    clique = formula.clique(groups)
+    if not estimates.covers(clique) and not formula.quotients:
+        check_size(estimates.domain, clique)
+        shape = estimates.domain.sizes(clique)
+        coefficients = np.broadcast_to(formula.coefficients.along(clique), shape)
+        found = estimates.for_sums(clique, coefficients, len(groups))
+        if found is not None:
+            return found
+    check_cover(clique, said, estimates)
+    return estimates
+
+
+def _answer(query: Query, schema: Schema, estimates: Estimates, level: float, basis: Basis) -> Answers:
+    scope = Scope(schema, query.tables)
+    output = read_output(query, scope)
+    groups = output.groups
+    where, formulas = _read(query, output, scope, estimates)
+    sources = [
+        _source(formula, groups, quote(item.node), estimates)
+        for item, formula in zip(output.values, formulas, strict=True)
+    ]
+    rows = np.flatnonzero(_possible(where, groups))
+    codes = np.unravel_index(rows, scope.domain.sizes(groups)) if groups else ()
+    for note in group_notes(output.columns):
+        scope.note(note)
+    answers = Answers(
+        groups=tuple(
+            Group(item.name, column, code)
+            for item, column, code in zip(output.labels, output.columns, codes, strict=True)
+        ),
+        quantities=tuple(
+            _quantity(item, formula, groups, rows, source, basis, scope, level)
+            for item, formula, source in zip(output.values, formulas, sources, strict=True)
+        ),
+        level=level,
+        notes=tuple(scope.notes),
+    )
+    return ordered(answers, output, query, scope)
+
+
+def _read(query: Query, output: Output, scope: Scope, estimates: Estimates) -> tuple[Cells, list[Formula]]:
+    """Where the condition is true, and the formula of every value."""
+    groups = frozenset(output.groups)
+    where = always(scope)
+    if query.where is not None:
+        _check_large(groups | _named(query.where, scope), "WHERE", scope, estimates)
+        where = combine(only_true, truth(query.where, scope))
+    if not (where.values == TRUE).any():
+        scope.note("The condition of WHERE is true for no level that the schema declares.")
+    formulas = []
+    for item in output.values:
+        _check_large(groups.union(where.names, _named(item.node, scope)), quote(item.node), scope, estimates)
+        formula = formula_of(item.node, where, scope)
+        if not item.node.find(exp.AggFunc):
+            raise QueryError(f"{quote(item.node)} has no aggregate in it; add one, such as COUNT(*)")
+        formulas.append(formula)
+    return where, formulas
+
+
+def _check_large(names: frozenset[str], said: str, scope: Scope, estimates: Estimates) -> None:
+    """Refuse what is not covered before a large array is made, without a look at what it really depends on."""
+    clique = scope.domain.clique(names)
+    if scope.domain.size(clique) > SMALL:
+        check_cover(clique, said, estimates)
+
+
+def _named(node: exp.Expr, scope: Scope) -> frozenset[str]:
+    """The columns of the schema that a piece of the query names."""
+    found = (scope.find(column.name) for column in node.find_all(exp.Column))
+    return frozenset(column.name for column in found if column is not None)
+
+
+def _possible(where: Cells, groups: Clique) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Which combinations of levels of the groups WHERE does not rule out; without groups there is always one row."""
+    check_size(where.domain, groups)
+    if not groups:
+        return np.ones(1, dtype=bool)
+    held = Cells(where.domain, where.names, where.values == TRUE).any_over(groups)
+    return np.broadcast_to(held.along(groups), where.domain.sizes(groups))
+
+
+def _quantity(
+    item: Item,
+    formula: Formula,
+    groups: Clique,
+    rows: np.ndarray[tuple[int], np.dtype[np.intp]],
+    estimates: Estimates,
+    basis: Basis,
+    scope: Scope,
+    level: float,
+) -> Quantity:
+    result = evaluate(formula, groups, estimates, level)
+    estimate, std_error = result.estimate.reshape(-1)[rows], result.std_error.reshape(-1)[rows]
+    margin = None if result.margin is None else result.margin.reshape(-1)[rows]
+    if isinstance(estimates, Bounded) and not estimates.has_covariance(clique := formula.clique(groups)):
+        found = margin is not None and not np.isnan(margin).all()
+        basis = Basis.BOUND if found else Basis.NONE
+        scope.note(bound_note(clique, estimates.l1_bound(clique, level), level))
+        if not formula.linear:
+            scope.note(f"{item.name}: a ratio of numbers from the fitted model; it has no interval.")
+    absent = int(np.isnan(estimate).sum())
+    if not formula.linear and basis is not Basis.NONE:
+        basis = Basis.APPROXIMATE
+        scope.note(f"{item.name}: a ratio; its standard error is by the delta method.")
+    if absent:
+        what = "The answer" if len(estimate) == 1 else f"{absent:,} of {len(estimate):,} answers"
+        reason = "the denominator is zero: the model has no such rows"
+        if basis is not Basis.NONE:
+            reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
+        scope.note(f"{item.name}: {what} cannot be given, because {reason}.")
+    return Quantity(item.name, estimate, std_error, basis, margin)

@@ -1,0 +1,142 @@
+"""Copies: several tables of made-up rows from one model, and how much a statistic differs between them.
+
+Rows of a model: what may be wished for, and made-up rows piece by piece in the real values of a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+
+from hush.errors import WorkloadError, shown
+from hush.graphical.synthesis import METHODS, Method, decoded
+from hush.release.model_estimates import Distribution
+from hush.schema import Schema
+
+MOST_COPIES = 10_000
+WARNING = (
+    "What differs between copies is the chance in drawing rows alone: not the noise that made the release private, nor "
+    "what the model left out, nor chance in who was in the real table. Standard errors from copies are too small; ask "
+    "the release, by `marginal` or `sql`, for a number with its error."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyEstimate:
+    """A statistic over copies: its mean, and its variance between copies, of the same shape.
+
+    The variance is that of drawing rows alone and no error of the mean; see `Copies`.
+    """
+
+    mean: Any
+    between_variance: Any
+    copies: int
+
+    def __str__(self) -> str:
+        return f"mean over {self.copies} copies {self.mean}, variance between copies {self.between_variance}\n{WARNING}"
+
+
+class Copies(Sequence[pa.Table]):
+    """Tables of made-up rows, drawn from the same model independently of each other.
+
+    What differs between copies is the chance in drawing rows alone. The noise of the release and what its model left
+    out are the same in every copy, so the variance between copies says nothing about them, and a standard error that
+    is computed from it, or from the rows of one copy, is too small. More copies make the mean that of the model, and
+    bring it no nearer to the truth. For a number with its error ask `release.marginal` or `release.sql`.
+
+    >>> import hush
+    >>> noisy = [hush.Measurement(("sex", "smokes"), [[40.2, 11.7], [35.9, 9.1]], stddev=2.0)]
+    >>> copies = hush.fit(hush.Domain({"sex": 2, "smokes": 2}), noisy).synthesize(rows=100, copies=5, seed=1)
+    >>> len(copies), copies[0].num_rows
+    (5, 100)
+    >>> found = copies.estimate(lambda table: table["smokes"].to_numpy().mean())
+    >>> abs(float(found.mean) - 20.8 / 96.9) < 0.02
+    True
+    """
+
+    def __init__(self, tables: Iterable[pa.Table]) -> None:
+        self._tables = tuple(tables)
+
+    @overload
+    def __getitem__(self, place: int) -> pa.Table: ...
+    @overload
+    def __getitem__(self, place: slice) -> Copies: ...
+    def __getitem__(self, place: int | slice) -> pa.Table | Copies:
+        return Copies(self._tables[place]) if isinstance(place, slice) else self._tables[place]
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def estimate(self, statistic: Callable[[pa.Table], Any]) -> CopyEstimate:
+        """The mean over copies of any statistic, a number or an array, and its variance between copies.
+
+        The variance is NaN for a single copy. It is that of drawing rows alone: no error of the mean.
+        """
+        if not self._tables:
+            raise WorkloadError("there are no copies to estimate from; draw some with copies=5")
+        values = [np.asarray(statistic(table), dtype=np.float64) for table in self._tables]
+        shapes = {value.shape for value in values}
+        if len(shapes) > 1:
+            raise WorkloadError(
+                f"the statistic has different shapes on different copies: {sorted(shapes)}; let it give one number for "
+                "every value that can occur, such as a count of 0 for those that do not"
+            )
+        stacked = np.stack(values)
+        between = stacked.var(axis=0, ddof=1) if len(values) > 1 else np.full(stacked.shape[1:], np.nan)
+        return CopyEstimate(mean=stacked.mean(axis=0)[()], between_variance=between[()], copies=len(values))
+
+    def __repr__(self) -> str:
+        rows = f" of {self._tables[0].num_rows:,} rows" if self._tables else ""
+        return f"Copies({len(self):,}{rows})\n{WARNING}"
+
+
+def copy_seeds(copies: object, seed: int | None) -> list[int]:
+    """A seed for each copy; the same ones for the same seed.
+
+    Privacy: seeds of made-up rows, never of noise.
+
+    >>> copy_seeds(2, 1) == copy_seeds(3, 1)[:2], copy_seeds(1, None) == copy_seeds(1, None)
+    (True, False)
+    """
+    if isinstance(copies, bool) or not isinstance(copies, int | np.integer) or not 1 <= copies <= MOST_COPIES:
+        raise WorkloadError(f"copies={shown(copies)}: expected a whole number from 1 to {MOST_COPIES:,}")
+    children = np.random.SeedSequence(seed).spawn(int(copies))
+    return [int(child.generate_state(1, np.uint64)[0]) for child in children]
+
+
+CHUNK_ROWS = 1_000_000
+
+
+def check_wishes(rows: object, method: object, seed: object, chunk_rows: object = CHUNK_ROWS) -> None:
+    """Refuse what no rows can be drawn by, before any work."""
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
+        raise WorkloadError(f"rows={shown(rows)}: expected a whole number of at least 0")
+    if method not in METHODS:
+        raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+        raise WorkloadError(f"seed={shown(seed)}: expected a whole number of at least 0, or None")
+    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, int | np.integer) or chunk_rows < 1:
+        raise WorkloadError(f"chunk_rows={shown(chunk_rows)}: expected a whole number of at least 1")
+
+
+def draw_batches(
+    schema: Schema,
+    distribution: Distribution,
+    rows: int,
+    *,
+    method: Method = "rounding",
+    seed: int | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> Iterator[pa.Table]:
+    """Tables of at most `chunk_rows` rows each, at least one; each is rounded by itself.
+
+    Privacy: the seed is that of made-up rows, never of noise.
+    """
+    generator = np.random.Generator(np.random.PCG64(seed))
+    for start in range(0, max(rows, 1), chunk_rows):
+        codes = distribution.synthesize_codes(min(chunk_rows, rows - start), generator, method=method)
+        yield decoded(schema, codes, generator)

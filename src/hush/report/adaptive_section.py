@@ -1,0 +1,165 @@
+"""Bounds: how far the model of an adaptive release can be off, table by table.
+
+Rounds: what an adaptive mechanism measured and in which order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from hush.memory import readable as size_text
+from hush.release.error_bounds import ErrorBound
+from hush.release.measured_release import MeasuredRelease
+from hush.report.labels import count, error_text, order_name, table_name
+from hush.report.level_groups import LEVEL
+from hush.report.markup import Markup, lines, tag
+from hush.report.number_table import table
+
+MOST_TABLES = 200
+INTRO = (
+    "What was measured was chosen while measuring, so the errors of this release were not known beforehand. Now they "
+    "can be bounded, at no cost to privacy. The error of a table is the sum, over its cells, of the distances between "
+    "the count in the model and the true count, here as a share of the rows. Each bound holds with 95 %; those in the "
+    "last column hold with 95 % all together. A bound of 200 % or more would say nothing, for so far apart are tables "
+    "without a common cell; it is shown as not known. The measured tables are taken as if they had been named "
+    "beforehand, and their noise as nearly Gaussian: that is not proven, but in simulations the bounds failed less "
+    "often than they say."
+)
+KINDS = {
+    "supported": "supported: measured, or part of a measured table",
+    "unsupported": "unsupported: could have been measured and was not chosen",
+    "none": "no bound below 200 % is known",
+}
+WHY = (
+    "A supported table was measured, by itself or inside a larger one, and its noisy values say how far the model can "
+    "be off. An unsupported one stood to be measured and was not chosen; had the model been far off there, it would "
+    "probably have been chosen. Such bounds are wide, and the truth is often much nearer."
+)
+
+
+def bounds_section(release: MeasuredRelease) -> Markup:
+    """Bounds by number of columns and by what they are known from; then table by table.
+
+    Of all tables that were measured, could have been chosen, or were asked for.
+    """
+    asked = (release.domain.clique(clique) for clique in release.workload.cliques if clique)
+    cliques = sorted(dict.fromkeys([*release.bounds.cliques, *asked]), key=len)
+    each, together = (release.bounds.all(cliques, level=LEVEL, simultaneous=both) for both in (False, True))
+    pairs = list(zip(each, together, strict=True))
+    heads = ("tables over", "known from", "tables", "middle error", "largest error", "largest, all together")
+    rows = []
+    for order, kind in sorted({(len(one.clique), one.kind) for one in each}, key=lambda own: (own[0], _place(own[1]))):
+        own = [pair for pair in pairs if (len(pair[0].clique), pair[0].kind) == (order, kind)]
+        shares = sorted(one.share for one, _ in own)
+        numbers = ("", "", "")
+        if kind != "none":
+            numbers = (share_text(shares[len(shares) // 2]), share_text(shares[-1]), share_text(_most(own)))
+        rows.append((order_name(order), KINDS[kind], f"{len(own):,}", *numbers))
+    return lines(
+        tag("h2", "How far off it can be", id="bounds"),
+        tag("p", INTRO),
+        table(heads, rows, numbers=(2, 3, 4, 5)),
+        tag("p", WHY),
+        _listed(pairs),
+    )
+
+
+def share_text(share: float) -> str:
+    """A bound as a percentage of the rows, rounded up.
+
+    >>> share_text(0.01234), share_text(0.5), share_text(float("nan"))
+    ('1.3 %', '50.0 %', 'not known')
+    """
+    return "not known" if math.isnan(share) else f"{math.ceil(1000 * share - 1e-9) / 10:.1f} %"
+
+
+def _listed(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> Markup:
+    heads = ("table", "known from", "error at most", "all together")
+    rows = [
+        (table_name(one.clique), KINDS[one.kind].partition(":")[0], share_text(one.share), share_text(other.share))
+        for one, other in pairs[:MOST_TABLES]
+    ]
+    caption = f"The first {MOST_TABLES} of {len(pairs):,} tables." if len(pairs) > MOST_TABLES else None
+    inner = table(heads, rows, numbers=(2, 3), caption=caption)
+    return tag("details", tag("summary", f"The bounds of {count(len(rows), 'table')}"), inner)
+
+
+def _most(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> float:
+    """NaN where one of them has no bound that holds with all others."""
+    shares = [other.share for _, other in pairs]
+    return math.nan if any(map(math.isnan, shares)) else max(shares)
+
+
+def _place(kind: str) -> int:
+    return list(KINDS).index(kind)
+
+
+MOST_ROUNDS = 400
+SHOWN = 24  # rounds that are shown without being asked for
+ADAPTIVE = (
+    "This release chose what to measure as it went along. It began with {first}. Then every round chose, at random but "
+    "in favour of tables that the model so far got wrong, one more table, measured it with noise, and fitted the model "
+    "to all noisy tables again. Choices and noise were paid for from one budget."
+)
+ANNEALED = "Where rounds taught less than their noise, the rounds that follow have less noise and cost more."
+CHOSEN = (
+    "This release measured {tables} with noise and fitted one model to all that it learned. What follows was chosen at "
+    "random in favour of what the data showed. Choices and noise were paid for from one budget."
+)
+PLAIN = "This release measured {tables} with noise and fitted one model to all of them."
+IN_ROUNDS = ("aim", "mwem")  # every round measures what it chose and fits again
+
+
+def rounds_section(release: MeasuredRelease) -> Markup:
+    """What was measured first and in rounds; of mechanisms that choose beforehand, or nothing, all tables."""
+    played = release.mechanism in IN_ROUNDS and bool(release.rounds)
+    first = release.taken[: max(len(release.taken) - len(release.rounds), 0)] if played else release.taken
+    if played:
+        intro = ADAPTIVE.format(first=count(len(first), "noisy table"))
+    else:
+        intro = (CHOSEN if release.rounds else PLAIN).format(tables=_all(release))
+    heads = ("table", "cells", "standard deviation of the noise")
+    rows = [(table_name(one.clique), f"{one.values.size:,}", error_text(one.stddev)) for one in first[:MOST_ROUNDS]]
+    began = table(heads, rows, numbers=(1, 2))
+    said = f"The {count(len(first), 'table')} measured{' first' if played else ''}"
+    return lines(
+        tag("h2", "How it was made", id="made"),
+        tag("p", intro),
+        tag("p", ANNEALED) if any(one.annealed for one in release.rounds) else None,
+        _folded(_rounds(release), len(release.rounds)) if release.rounds else None,
+        tag("details", tag("summary", said), began) if release.rounds or len(first) > SHOWN else began,
+    )
+
+
+def _rounds(release: MeasuredRelease) -> Markup:
+    annealed = any(one.annealed for one in release.rounds)
+    heads = ["round", "chosen", "candidates", "standard deviation of the noise", "model"]
+    heads += ["next rounds cost more"] if annealed else []
+    rows = [
+        (
+            f"{number:,}",
+            table_name(one.clique),
+            f"{one.candidates:,}",
+            error_text(one.stddev) if one.stddev else "not measured",
+            size_text(1e6 * one.size_mb) if one.size_mb else "",
+            *(["yes" if one.annealed else ""] if annealed else []),
+        )
+        for number, one in enumerate(release.rounds[:MOST_ROUNDS], start=1)
+    ]
+    left_out = len(release.rounds) > MOST_ROUNDS
+    caption = f"The first {MOST_ROUNDS} of {len(release.rounds):,} rounds." if left_out else None
+    return table(heads, rows, numbers=(2, 3, 4), caption=caption)
+
+
+def _folded(inner: Markup, length: int) -> Markup:
+    return inner if length <= SHOWN else tag("details", tag("summary", f"The {count(length, 'round')}"), inner)
+
+
+def _all(release: MeasuredRelease) -> str:
+    """How many tables there are of each number of columns."""
+    orders = Counter(len(one.clique) for one in release.taken)
+    (first, tables), *more = sorted(orders.items())
+    said = [f"{count(tables, 'table')} over {order_name(first)}"]
+    return " and ".join([*said, *(f"{tables:,} over {order_name(order)}" for order, tables in more)])

@@ -1,0 +1,302 @@
+"""Grouping: the levels of a column as they are drawn, some of them put together where they are many.
+
+Sums: a released table added up over groups of levels, each sum with its exact standard error.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby, pairwise
+from typing import Any
+
+import numpy as np
+
+from hush.arrays import Floats, Integers
+from hush.domain import Clique
+from hush.inference.estimates import Estimates
+from hush.release.answers import two_sided_quantile
+from hush.report.labels import compact, count
+from hush.schema import Column, Date, Granularity, Integer, Numeric
+
+UNITS: tuple[tuple[str, Callable[[dt.date], str]], ...] = (
+    ("month", lambda day: day.isoformat()[:7]),
+    ("quarter", lambda day: f"{day.year:04}-Q{(day.month + 2) // 3}"),
+    ("year", lambda day: f"{day.year:04}"),
+)
+COARSER = {Granularity.DAY: 0, Granularity.MONTH: 1, Granularity.QUARTER: 2}  # where to start in UNITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """Groups of codes that cover a column, in the order they are drawn.
+
+    `ordinary` groups come first, `other` and missing after them. `ticks` are short marks for an axis; with `edges`
+    they stand where a group begins. `note` says in words what was put together, where anything was.
+    """
+
+    column: Column
+    members: tuple[Integers, ...]
+    labels: tuple[str, ...]
+    ticks: tuple[str, ...]
+    ordinary: int
+    edges: bool = False
+    note: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether every level stands by itself, in the order of its code."""
+        return len(self.members) == self.column.size and all(
+            group.size == 1 and group[0] == code for code, group in enumerate(self.members)
+        )
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbours on the page are neighbours in value."""
+        return isinstance(self.column, Integer | Numeric | Date)
+
+    def indicator(self, group: int) -> Floats:
+        """Ones at the codes of a group, zeros elsewhere; (size,)."""
+        mask = np.zeros(self.column.size)
+        mask[self.members[group]] = 1.0
+        return mask
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+def group_levels(column: Column, counts: Floats, most: int) -> Grouping:
+    """The levels in at most about `most` groups; `counts` are the released estimates, (size,).
+
+    Neighbouring levels of ordered columns are put together in round steps. Of unordered columns the levels with the
+    largest estimates are kept and the rest is one group.
+    """
+    match column:
+        case Integer():
+            return _integers(column, most)
+        case Numeric():
+            return _bins(column, most)
+        case Date():
+            return _dates(column, most)
+        case _:
+            return _largest(column, counts, most)
+
+
+def _made(
+    column: Column,
+    groups: Sequence[Integers],
+    labels: Sequence[str],
+    ticks: Sequence[str],
+    *,
+    edges: bool = False,
+    note: str | None = None,
+) -> Grouping:
+    """The groups with `other` and missing behind them, each by itself."""
+    special = [code for code in (column.other_code, column.missing_code) if code is not None]
+    names = [column.label(code) for code in special]
+    return Grouping(
+        column=column,
+        members=(*groups, *(np.array([code]) for code in special)),
+        labels=(*labels, *names),
+        ticks=(*ticks, *(name.strip("()") for name in names)),
+        ordinary=len(groups),
+        edges=edges,
+        note=note,
+    )
+
+
+def _integers(column: Integer, most: int) -> Grouping:
+    step = _round_step(column.low, column.high, most)
+    if step == 1:
+        labels = [str(column.low + code) for code in range(column.levels)]
+        return _made(column, _single(column), labels, [compact_integer(int(label)) for label in labels])
+    starts = [max(start, column.low) for start in range(column.low // step * step, column.high + 1, step)]
+    ends = [*(start - 1 for start in starts[1:]), column.high]
+    groups = [np.arange(low - column.low, high - column.low + 1) for low, high in zip(starts, ends, strict=True)]
+    labels = [integer_span(low, high) for low, high in zip(starts, ends, strict=True)]
+    note = f"{count(column.levels, 'level')} drawn in steps of {step:,}"
+    return _made(column, groups, labels, [compact_integer(start) for start in starts], edges=True, note=note)
+
+
+def _bins(column: Numeric, most: int) -> Grouping:
+    step = _even_step(column.levels, most)
+    starts = range(0, column.levels, step)
+    groups = [np.arange(start, min(start + step, column.levels)) for start in starts]
+    labels = [bin_span(column, int(group[0]), int(group[-1])) for group in groups]
+    ticks = [compact(column.edges[start]) for start in starts]
+    if len(set(ticks)) < len(ticks):
+        ticks = [f"{column.edges[start]:.{column.digits}g}" for start in starts]
+    notes = [f"{count(column.levels, 'bin')} drawn {step} at a time"] if step > 1 else []
+    if not equal_steps([*(column.edges[start] for start in starts), column.edges[-1]]):
+        notes.append("bins differ in width, so a tall bar may be a wide bin")
+    return _made(column, groups, labels, ticks, edges=True, note="; ".join(notes) or None)
+
+
+def _dates(column: Date, most: int) -> Grouping:
+    if column.levels <= most:
+        labels = [column.label(code) for code in range(column.levels)]
+        return _made(column, _single(column), labels, labels)
+    days = [column.value(code) for code in range(column.levels)]
+    for unit, spelled in UNITS[COARSER.get(column.granularity, len(UNITS)) :]:
+        keys = [spelled(day) for day in days if isinstance(day, dt.date)]
+        runs = [(key, np.array([code for _, code in run])) for key, run in groupby(_coded(keys), lambda pair: pair[0])]
+        if len(runs) <= most:
+            labels = [key for key, _ in runs]
+            note = f"{count(column.levels, column.granularity)} drawn by {unit}"
+            return _made(column, [codes for _, codes in runs], labels, labels, note=note)
+    step = -(-column.levels // most)
+    groups = [np.arange(start, min(start + step, column.levels)) for start in range(0, column.levels, step)]
+    ticks = [column.label(int(group[0])) for group in groups]
+    labels = [span(column.label(int(group[0])), column.label(int(group[-1]))) for group in groups]
+    note = f"{count(column.levels, column.granularity)} drawn {step} at a time"
+    return _made(column, groups, labels, ticks, edges=True, note=note)
+
+
+def _largest(column: Column, counts: Floats, most: int) -> Grouping:
+    if column.levels <= most:
+        labels = [column.label(code) for code in range(column.levels)]
+        return _made(column, _single(column), labels, labels)
+    order = np.argsort(-counts[: column.levels], kind="stable")
+    kept, rest = order[: most - 1], np.sort(order[most - 1 :])
+    names = [column.label(int(code)) for code in kept]
+    names.append(f"{rest.size:,} more levels")
+    note = f"the {kept.size} levels with the largest estimates are shown and the other {rest.size:,} added up"
+    return _made(column, [*(np.array([code]) for code in kept), rest], names, names, note=note)
+
+
+def _single(column: Column) -> list[Integers]:
+    return [np.array([code]) for code in range(column.levels)]
+
+
+def _coded(keys: Sequence[str]) -> list[tuple[str, int]]:
+    return [(key, code) for code, key in enumerate(keys)]
+
+
+def _round_step(low: int, high: int, most: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50, ... whose multiples cut low .. high into at most `most` groups."""
+    power = 1
+    while True:
+        for step in (power, 2 * power, 5 * power):
+            if high // step - low // step + 1 <= most:
+                return step
+        power *= 10
+
+
+def _even_step(levels: int, most: int) -> int:
+    """How many bins to put together: the fewest that suffice, or up to twice that where it leaves none over."""
+    fewest = -(-levels // most)
+    return next((step for step in range(fewest, 2 * fewest) if levels % step == 0), fewest)
+
+
+def integer_span(low: int, high: int) -> str:
+    """A run of integers in words.
+
+    >>> integer_span(30, 34), integer_span(-5, -1), integer_span(7, 7)
+    ('30–34', '-5 to -1', '7')
+    """
+    return str(low) if low == high else f"{low} to {high}" if low < 0 else f"{low}–{high}"
+
+
+def compact_integer(number: int) -> str:
+    """An integer for an axis: as it stands where it may be a year or a code."""
+    return str(number) if abs(number) < 10_000 else compact(number)
+
+
+def bin_span(column: Numeric, first: int, last: int) -> str:
+    """The bins from one to another as one interval."""
+    closing = "]" if last == column.levels - 1 else ")"
+    low, high = (f"{column.edges[place]:.{column.digits}g}" for place in (first, last + 1))
+    return f"[{low}, {high}{closing}"
+
+
+def span(first: str, last: str) -> str:
+    """A run of levels by its ends."""
+    return first if first == last else f"{first} to {last}"
+
+
+def equal_steps(edges: Sequence[float]) -> bool:
+    """Whether edges are equally far apart, but for rounding."""
+    widths = [high - low for low, high in pairwise(edges)]
+    return max(widths) <= 1.001 * min(widths)
+
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """Estimates of groups of cells with their standard errors, one axis per grouping."""
+
+    groupings: tuple[Grouping, ...]
+    estimate: Floats
+    std_error: Floats
+    laplace: bool = False
+
+    @property
+    def names(self) -> Clique:
+        """The columns, in the order of the axes."""
+        return tuple(grouping.column.name for grouping in self.groupings)
+
+    @property
+    def lower(self) -> Floats:
+        """The lower ends of the 95 % intervals."""
+        return np.asarray(self.estimate - self._margin)
+
+    @property
+    def upper(self) -> Floats:
+        """The upper ends of the 95 % intervals."""
+        return np.asarray(self.estimate + self._margin)
+
+    @property
+    def _margin(self) -> Floats:
+        return two_sided_quantile(LEVEL, laplace=self.laplace) * self.std_error
+
+    @property
+    def doubtful(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Where the interval reaches zero, or the estimate does and no error is known."""
+        return np.asarray(np.where(np.isfinite(self.lower), self.lower, self.estimate) <= 0)
+
+
+def cell_errors(estimates: Estimates, clique: Clique) -> Floats:
+    """The standard error of every cell of a table."""
+    ones = np.ones(estimates.domain.sizes(clique))
+    return _root(estimates.covariance(clique, ones, ones, len(clique)))
+
+
+def grouped(estimates: Estimates, groupings: tuple[Grouping, ...], *, laplace: bool = False) -> Sums:
+    """The table over the groupings' columns, added up over their groups.
+
+    The error of a sum over several cells is that of the sum, not of the cells, which share noise: for each combination
+    of groups that are not single levels it takes one covariance, O(cells) each; axes of single levels are free.
+    """
+    names = tuple(grouping.column.name for grouping in groupings)
+    counts = estimates.counts(names)
+    for axis, grouping in enumerate(groupings):
+        if not grouping.whole:
+            parts = [counts.take(codes, axis=axis).sum(axis=axis) for codes in grouping.members]
+            counts = np.stack(parts, axis=axis)
+    return Sums(
+        groupings=groupings, estimate=counts, std_error=_root(_variances(estimates, groupings)), laplace=laplace
+    )
+
+
+def _variances(estimates: Estimates, groupings: tuple[Grouping, ...]) -> Floats:
+    order = sorted(range(len(groupings)), key=lambda axis: not groupings[axis].whole)  # single levels first
+    free = [groupings[axis] for axis in order if groupings[axis].whole]
+    added = [groupings[axis] for axis in order if not groupings[axis].whole]
+    clique = tuple(groupings[axis].column.name for axis in order)
+    variances = np.empty(tuple(len(groupings[axis]) for axis in order))
+    ones = [np.ones(len(grouping)) for grouping in free]
+    for groups in itertools.product(*(range(len(grouping)) for grouping in added)):
+        factors = [*ones, *(grouping.indicator(group) for grouping, group in zip(added, groups, strict=True))]
+        coefficients = reduce(np.multiply.outer, factors, np.ones(()))
+        at: tuple[Any, ...] = (..., *groups)
+        variances[at] = estimates.covariance(clique, coefficients, coefficients, len(free))
+    return np.transpose(variances, np.argsort(order))
+
+
+def _root(variances: Floats) -> Floats:
+    return np.asarray(np.sqrt(np.maximum(variances, 0.0)))

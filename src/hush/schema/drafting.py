@@ -1,0 +1,411 @@
+"""Profile: what the rows of a file show about its columns, for drafting a schema from data.
+
+Nothing here is private in the sense of differential privacy: these are exact minima, maxima and values. They go
+into a draft that says so, and nowhere else.
+
+Guesses for a draft: the kind of a column from its name, and a column from what the rows show.
+
+Draft: a first schema for a data file, to be edited by a person who knows what its columns may hold.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from hush.errors import DataError, SchemaError
+from hush.schema.column_kinds import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
+from hush.schema.header import UNKNOWN, UNSUPPORTED, Header, read_header
+from hush.schema.toml_writer import VERSION, entries_of, entry, header, table
+
+MOST_VALUES = 1000
+LONGEST_VALUE = 200
+SETTINGS = {
+    "memory_limit": "1GB",
+    "temp_directory": "",  # private rows are not spilled to disk
+    "autoinstall_known_extensions": "false",
+}
+_OUR_FAULT = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)  # these hold no cell
+_BATCH = 40  # columns per pass over the file
+_ALWAYS_MISSING = ("?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A", "<NA>")
+_MISSING_AMONG_NUMBERS = ("NA", "na", "None", "none", "-", ".")
+_MARKS = (*_ALWAYS_MISSING, *_MISSING_AMONG_NUMBERS)
+_WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
+_INTEGER = r"[+-]?(0|[1-9][0-9]{0,14})([.]0+)?"
+_NUMBER = r"[+-]?(0|[1-9][0-9]*|)([.][0-9]*)?([eE][+-]?[0-9]+)?"
+_INFINITE = r"[+-]?inf(inity)?"
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What the rows show about one column; `values` is None where they are too many or too long to list."""
+
+    kind: str
+    missing: bool
+    missing_values: tuple[str, ...]
+    low: float | None
+    high: float | None
+    infinite: bool
+    first: dt.date | None
+    last: dt.date | None
+    distinct: int
+    values: tuple[str, ...] | None
+
+
+def read_profiles(path: Path, header: Header) -> list[Profile | None]:
+    """The profile of every column, in two passes of small memory; None for types that hush cannot hold.
+
+    Privacy: exact facts about the rows. Errors hold no cell: those of DuckDB, which quote them, are replaced.
+    """
+    columns = [k for k, kind in enumerate(header.kinds) if kind != UNSUPPORTED]
+    facts: dict[int, dict[str, Any]] = {}
+    try:
+        with duckdb.connect(config=SETTINGS) as connection:
+            for start in range(0, len(columns), _BATCH):
+                facts |= _facts(connection, header, columns[start : start + _BATCH])
+            listed = [k for k in columns if _kind_of(facts[k]) == "categorical" and _listable(facts[k])]
+            values = _distinct(connection, header, listed)
+    except duckdb.OutOfMemoryException:
+        raise DataError(
+            f"{path}: too large to look at in {SETTINGS['memory_limit']} of memory; draft without the data"
+        ) from None
+    except _OUR_FAULT:
+        raise
+    except duckdb.Error:
+        raise DataError(
+            f"{path}: the rows cannot be read: they do not fit the header, or are not UTF-8 or not well-formed"
+        ) from None
+    if columns and not facts[columns[0]]["total"]:
+        raise DataError(f"{path}: there are no rows to look at; draft from the header alone")
+    return [_profile(facts[k], values.get(k)) if k in facts else None for k in range(len(header.names))]
+
+
+def _facts(connection: duckdb.DuckDBPyConnection, header: Header, columns: Sequence[int]) -> dict[int, dict[str, Any]]:
+    asked = [_questions(f"c{k}") for k in columns]
+    wanted = ", ".join(sql for questions in asked for sql in questions.values())
+    row = iter(connection.execute(f"SELECT {wanted} FROM ({_as_text(header, columns)})").fetchone() or ())
+    return {k: {fact: next(row) for fact in questions} for k, questions in zip(columns, asked, strict=True)}
+
+
+def _questions(x: str) -> dict[str, str]:
+    """What is asked of a column of texts, as SQL aggregates."""
+    always, among = _texts(_ALWAYS_MISSING), _texts(_MARKS)
+    marks = " ".join(f"WHEN {_texts([mark])} THEN {1 << bit}" for bit, mark in enumerate(_MARKS))
+    cast = f"TRY_CAST({x} AS DOUBLE)"
+    number = f"(CASE WHEN regexp_full_match({x}, '{_NUMBER}') AND isfinite({cast}) THEN {cast} END)"
+    day = f"(CASE WHEN regexp_full_match({x}, '{_DAY}') THEN CAST(TRY_CAST({x} AS TIMESTAMP) AS DATE) END)"
+    return {
+        "total": "count(*)",
+        "present": f"count({x})",
+        "texts": f"count(*) FILTER ({x} NOT IN ({always}))",
+        "solid": f"count(*) FILTER ({x} NOT IN ({among}))",
+        "marks": f"bit_or(CASE {x} {marks} END)",  # a set as bits, since DISTINCT would hold every text
+        "booleans": f"count(*) FILTER (lower({x}) IN ('true', 'false'))",
+        "integers": f"count(*) FILTER (regexp_full_match({x}, '{_INTEGER}'))",
+        "numbers": f"count({number})",
+        "infinite": f"count(*) FILTER (regexp_full_match(lower({x}), '{_INFINITE}'))",
+        "days": f"count({day})",
+        "low": f"min({number})",
+        "high": f"max({number})",
+        "first": f"min({day})",
+        "last": f"max({day})",
+        "distinct": f"approx_count_distinct({x})",
+        "longest": f"max(length({x}))",
+    }
+
+
+def _distinct(
+    connection: duckdb.DuckDBPyConnection, header: Header, columns: Sequence[int]
+) -> dict[int, tuple[str, ...]]:
+    if not columns:
+        return {}
+    always = _texts(_ALWAYS_MISSING)
+    wanted = ", ".join(f"list(DISTINCT c{k}) FILTER (c{k} NOT IN ({always}))" for k in columns)
+    row = connection.execute(f"SELECT {wanted} FROM ({_as_text(header, columns)})").fetchone() or ()
+    return {k: tuple(sorted(texts)) for k, texts in zip(columns, row, strict=True) if len(texts) <= MOST_VALUES}
+
+
+def _as_text(header: Header, columns: Sequence[int]) -> str:
+    """Every column as trimmed text, blank as null, so that one set of rules serves all types."""
+    texts = []
+    for k in columns:
+        # a float32 is compared as the double it becomes, not by its shorter text
+        stored = f"CAST(c{k} AS DOUBLE)" if header.kinds[k] == "numeric" else f"c{k}"
+        texts.append(f"nullif(trim(CAST({stored} AS VARCHAR), '{_WHITESPACE}'), '') AS c{k}")
+    return f"SELECT {', '.join(texts)} FROM {header.source}"
+
+
+def _texts(texts: Sequence[str]) -> str:
+    return ", ".join("'" + text.replace("'", "''") + "'" for text in texts)
+
+
+def _kind_of(facts: dict[str, Any]) -> str:
+    """The narrowest kind that holds every value; "" if there is none to judge by."""
+    solid = facts["solid"]
+    if solid and facts["booleans"] == solid:
+        return "boolean"
+    if solid and facts["integers"] == solid:
+        return "integer"
+    if facts["numbers"] and facts["numbers"] + facts["infinite"] == solid:
+        return "numeric"
+    if solid and facts["days"] == solid:
+        return "date"
+    return "categorical" if facts["texts"] else ""
+
+
+def _listable(facts: dict[str, Any]) -> bool:
+    # the estimate may be off by some percent; the exact list is counted again
+    return bool(facts["distinct"] <= 1.2 * MOST_VALUES and facts["longest"] <= LONGEST_VALUE)
+
+
+def _profile(facts: dict[str, Any], values: tuple[str, ...] | None) -> Profile:
+    kind = _kind_of(facts)
+    found = [mark for bit, mark in enumerate(_MARKS) if (facts["marks"] or 0) >> bit & 1]
+    marks = [mark for mark in found if kind != "categorical" or mark in _ALWAYS_MISSING]
+    return Profile(
+        kind=kind,
+        missing=facts["present"] < facts["total"] or bool(marks),
+        missing_values=tuple(sorted(marks)),
+        low=facts["low"],
+        high=facts["high"],
+        infinite=facts["infinite"] > 0,
+        first=facts["first"],
+        last=facts["last"],
+        distinct=facts["distinct"],
+        values=values,
+    )
+
+
+MOST_INTEGERS = 1000
+BINS = 32
+_UNIT_WORDS = frozenset({"id", "ids", "uuid", "guid", "ssn", "identifier"})
+_FLAG_WORDS = frozenset({"is", "has", "was", "had"})
+_KIND_WORDS = {
+    "date": frozenset({"date", "datetime", "timestamp", "dob", "birthdate", "birthday"}),
+    "integer": frozenset(
+        {"age", "year", "years", "month", "hours", "days", "count", "number", "num", "children", "rooms", "quantity"}
+    ),
+    "numeric": frozenset(
+        {"income", "salary", "wage", "price", "amount", "cost", "balance", "weight", "height", "bmi", "gain", "loss"}
+        | {"rate", "latitude", "longitude", "temperature", "percent", "fare"}
+    ),
+}
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def names_a_unit(name: str) -> bool:
+    """Whether a name is that of an id column, such as person_id.
+
+    >>> names_a_unit("personID"), names_a_unit("patient_id"), names_a_unit("idle")
+    (True, True, False)
+    """
+    return not _UNIT_WORDS.isdisjoint(_words(name))
+
+
+def kind_from_name(name: str) -> str:
+    """The kind that a name suggests; categorical where it suggests nothing.
+
+    >>> [kind_from_name(name) for name in ("hours-per-week", "admittedAt", "has_children", "sex")]
+    ['integer', 'date', 'boolean', 'categorical']
+    """
+    words = _words(name)
+    if len(words) > 1 and words[0] in _FLAG_WORDS:
+        return "boolean"
+    if len(words) > 1 and words[-1] == "at":
+        return "date"
+    return next((kind for kind, known in _KIND_WORDS.items() if not known.isdisjoint(words)), "categorical")
+
+
+def column_from_profile(name: str, profile: Profile) -> Column | None:
+    """A column that holds every value of the rows; None where no kind does.
+
+    Privacy: as exact as the profile; for drafts that say so.
+    """
+    shared: dict[str, Any] = {
+        "name": name,
+        "missing": profile.missing,
+        "missing_values": profile.missing_values,
+    }
+    try:
+        match profile.kind:
+            case "boolean":
+                return Boolean(**shared)
+            case "categorical":
+                return Categorical(values=profile.values or (), **shared)
+            case "date":
+                return _date(profile.first or dt.date.min, profile.last or dt.date.max, shared)
+            case _:
+                return _number(profile, shared)
+    except SchemaError:
+        return None
+
+
+def _number(profile: Profile, shared: dict[str, Any]) -> Column:
+    low, high = profile.low or 0.0, profile.high or 0.0
+    if profile.kind == "integer" and high - low < MOST_INTEGERS:
+        return Integer(low=int(low), high=int(high), **shared)
+    low, high = wider_bounds(low, high)
+    outside = Outside.CLAMP if profile.infinite else Outside.REFUSE
+    return Numeric.equal_width(low=low, high=high, bins=BINS, outside=outside, **shared)
+
+
+def wider_bounds(low: float, high: float) -> tuple[float, float]:
+    """Round bounds outward to two digits of their distance.
+
+    >>> wider_bounds(0.13, 97.2), wider_bounds(1234.0, 1234.0)
+    ((0.0, 98.0), (1234.0, 1235.0))
+    """
+    if low == high:
+        return low, math.nextafter(low, math.inf) if abs(low) > 2**52 else low + 1
+    span = high - low
+    if not math.isfinite(span) or span < 1e-300:
+        return low, high
+    with localcontext(prec=800):  # enough for any float to be exact
+        step = Decimal(10) ** (math.floor(math.log10(span)) - 1)
+        down = (Decimal(low) / step).to_integral_value(ROUND_FLOOR) * step
+        up = (Decimal(high) / step).to_integral_value(ROUND_CEILING) * step
+        return float(down), float(up)
+
+
+def _date(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Date:
+    """Levels of a width that gives a handful to some hundreds; months and wider in whole years."""
+    days = (last - first).days + 1
+    if days <= 100:
+        return Date(start=first, end=last, granularity=Granularity.DAY, **shared)
+    if days <= 2 * 365:
+        return Date(start=first, end=last, granularity=Granularity.WEEK, **shared)
+    granularity = (
+        Granularity.MONTH if days <= 25 * 365 else Granularity.QUARTER if days <= 75 * 365 else Granularity.YEAR
+    )
+    start, end = dt.date(first.year, 1, 1), dt.date(last.year, 12, 31)
+    return Date(start=start, end=end, granularity=granularity, **shared)
+
+
+NOT_PRIVATE = """\
+# ===================================================================================================
+#  NOT PRIVATE: this schema was derived from the data.
+#
+#  The values, bounds and missing marks below were read from the rows. Publishing this file, or using
+#  it for a release, reveals facts about single people: an extreme age, a rare diagnosis. A release made
+#  with it is not differentially private. Replace every entry by what is publicly known about the column
+#  (a code book, a questionnaire, the law), then delete this notice.
+# ===================================================================================================
+"""
+FROM_NAMES = """\
+# A first schema, drafted from column names and declared types; no row was read.
+# Fill in values and bounds from public knowledge (a code book, a questionnaire), not from the rows:
+# what is taken from the rows is not private. Remove the columns you do not need.
+"""
+_SKELETONS = {
+    "categorical": (
+        'kind = "categorical"      # {choice}',
+        "values = []               # fill in: every value that may occur, each in quotes",
+        "# other = true            # gives all values that are not listed a level of their own",
+    ),
+    "boolean": ('kind = "boolean"          # {choice}',),
+    "integer": (
+        'kind = "integer"          # {choice}',
+        "# low =                   # fill in: the smallest possible integer",
+        "# high =                  # fill in: the largest possible integer",
+        '# outside = "clamp"       # takes what lies outside for the nearer bound instead of refusing it',
+    ),
+    "numeric": (
+        'kind = "numeric"          # {choice}',
+        "# low =                   # fill in: the lower bound",
+        "# high =                  # fill in: the upper bound",
+        "bins = 32                 # of equal width; or remove it and write edges = [0, 10, 100]",
+        '# outside = "clamp"       # takes what lies outside for the nearer bound instead of refusing it',
+    ),
+    "date": (
+        'kind = "date"             # {choice}',
+        "# start =                 # fill in: the first possible day, such as 2020-01-01",
+        "# end =                   # fill in: the last possible day",
+        'granularity = "month"     # or "day", "week", "quarter", "year"',
+    ),
+}
+_MISSING = '# missing = true          # if a cell may be empty; missing_values = ["?"] names marks that mean so'
+
+
+def draft_schema(path: str | Path, *, from_data: bool = False) -> str:
+    """The text of a TOML schema to edit, for a CSV or Parquet file.
+
+    Without `from_data` the names and declared types decide the kinds, and what the user must know is left open;
+    a draft is refused when it is read before that is filled in.
+
+    Privacy: by default no row is read. With `from_data` the values and bounds are exact facts about the rows; the
+    text begins with a notice that it is not private.
+    """
+    file = Path(path)
+    found = read_header(file)
+    profiles = read_profiles(file, found) if from_data else None
+    tables = [
+        _skeleton(name, kind) if profiles is None else _from_rows(name, profiles[k])
+        for k, (name, kind) in enumerate(zip(found.names, found.kinds, strict=True))
+    ]
+    start = NOT_PRIVATE if from_data else FROM_NAMES + _header_notice(found)
+    return "\n".join([start, f"{entry('hush_schema', VERSION)}\n", _unit(found), *tables])
+
+
+def _unit(found: Header) -> str:
+    """A unit to switch on, with the first column that names one."""
+    column = next((name for name in found.names if names_a_unit(name)), "person_id")
+    return (
+        "# Whose presence is hidden: a row, unless a person may have several. Then name the id column:\n"
+        f"# {header(('unit',))}\n# {entry('column', column)}\n"
+        "# max_rows = 1            # rows of one person that are used at most; the rest are left out\n"
+    )
+
+
+def _header_notice(found: Header) -> str:
+    """A word of warning where the first line looks like values: it may be a row."""
+    if not any(name.strip().lstrip("+-").replace(".", "", 1).isdigit() for name in found.names):
+        return ""
+    return (
+        "# CHECK: some names are numbers. If the file has no line of names, its first row stands here; it is private:\n"
+        "# delete this draft and add the line of names.\n"
+    )
+
+
+def _skeleton(name: str, declared: str) -> str:
+    if declared == UNSUPPORTED:
+        return _left_out(name, "its type is not one that hush can count")
+    if names_a_unit(name):
+        return _left_out(name, "it looks like an id, which is a unit and not a column to count")
+    kind = kind_from_name(name) if declared == UNKNOWN else declared
+    rest = ", ".join(f'"{choice}"' for choice in _SKELETONS if choice != kind)
+    choice = f"a guess; or {rest}" if declared == UNKNOWN else "the declared type"
+    lines = [line.format(choice=choice) for line in _SKELETONS[kind]]
+    return "\n".join([header(("columns", name)), *lines, _MISSING]) + "\n"
+
+
+def _from_rows(name: str, profile: Profile | None) -> str:
+    if profile is None:
+        return _left_out(name, "its type is not one that hush can count")
+    if not profile.kind:
+        return _left_out(name, "no cell holds a value")
+    if names_a_unit(name) and profile.distinct > MOST_VALUES // 10:
+        return _left_out(name, "it looks like an id, which is a unit and not a column to count")
+    if profile.kind == "categorical" and profile.values is None:
+        return _left_out(
+            name, f"it has more than {MOST_VALUES} different texts, or some of more than {LONGEST_VALUE} characters"
+        )
+    column = column_from_profile(name, profile)
+    if column is None:
+        return _left_out(name, "no kind of column holds its values; declare it by hand")
+    return table(("columns", name), entries_of(column))
+
+
+def _left_out(name: str, reason: str) -> str:
+    return f"# {header(('columns', name))}\n# left out: {reason}\n"

@@ -1,0 +1,203 @@
+"""Literals: the constants of a query as Python values.
+
+Levels: where the constants of a query fall among the levels of a column.
+
+A comparison of an ordered column is a cut of the number line just before or just after a constant c: x >= c keeps what
+lies behind the cut before c, x > c what lies behind the cut after c. A level is an interval between two cuts, so a
+comparison is answerable exactly when its cut is not strictly inside a level.
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+import math
+import re
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from hush.errors import QueryError, shown
+from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric
+from hush.schema.column import OTHER, OTHER_LABEL, Value, canonical
+from hush.sql.scope import nearest, quote, refusal
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def is_literal(node: exp.Expr) -> bool:
+    """Whether a piece of the query is a constant."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Neg):
+        return is_literal(inner.this)
+    if isinstance(inner, exp.Cast):
+        return is_date_cast(inner)
+    return isinstance(inner, exp.Literal | exp.Boolean | exp.Null)
+
+
+def is_date_cast(node: exp.Cast) -> bool:
+    """Whether it is DATE '...' or a cast of a text to DATE."""
+    return bool(node.to.is_type(exp.DataType.Type.DATE)) and isinstance(node.this, exp.Literal)
+
+
+def literal_value(node: exp.Expr) -> Value:
+    """The value of a constant; null is None."""
+    inner = node.unnest()
+    match inner:
+        case exp.Null():
+            return None
+        case exp.Boolean():
+            return bool(inner.this)
+        case exp.Literal() if inner.is_string:
+            return str(inner.this)
+        case exp.Literal():
+            return number(inner.name)
+        case exp.Neg():
+            value = literal_value(inner.this)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return -value
+        case exp.Cast() if is_date_cast(inner):
+            return day(inner.this.name)
+    raise refusal(inner, "write a plain number, text, date, TRUE, FALSE or NULL in its place")
+
+
+def constant_number(node: exp.Expr) -> int | float:
+    """The value of a constant that must be a number."""
+    value = literal_value(node)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise QueryError(f"{quote(node)}: expected a number here")
+
+
+def number(text: str) -> int | float:
+    """A number as SQL spells it: an integer where there is neither point nor exponent."""
+    try:
+        value = int(text) if text.isdecimal() or (text[:1] in "+-" and text[1:].isdecimal()) else float(text)
+    except ValueError:
+        raise QueryError(f"{text[:40]!r} is not a number that hush can read; write it in plain digits") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise QueryError(f"{text[:40]!r} is not a finite number; write it in plain digits")
+    return value
+
+
+def day(text: str) -> dt.date:
+    """A date written as year-month-day."""
+    try:
+        if _DAY.fullmatch(text):
+            return dt.date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise QueryError(f"{text[:40]!r} is not a date; write it as '2020-01-31'")
+
+
+Ordered = Integer | Numeric | Date
+Point = int | float | dt.date
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The first level behind a cut; `inside` says that the level before it is cut in two."""
+
+    level: int
+    inside: bool = False
+
+
+def point(column: Ordered, value: Value) -> Point:
+    """A constant as a point on the line of an ordered column."""
+    plain = not isinstance(value, bool)
+    if isinstance(column, Date):
+        if isinstance(value, str):
+            return day(value)
+        if isinstance(value, dt.date):
+            return value
+        raise QueryError(f"column {column.name!r} holds dates: {shown(value)} is none; write one as '2020-01-31'")
+    if isinstance(value, str):
+        try:
+            return number(value.strip())
+        except QueryError:
+            pass
+    elif isinstance(value, int | float) and plain:
+        return value
+    raise QueryError(f"column {column.name!r} holds numbers: {shown(value)} is none; compare it with a number")
+
+
+def cut(column: Ordered, at: Point, *, after: bool) -> Cut:
+    """The cut just before or just after a point, by bisection of the level boundaries."""
+    if isinstance(column, Numeric) and not isinstance(at, dt.date):
+        return _cut_bins(column, at, after)
+    if isinstance(column, Date) and isinstance(at, dt.date):
+        return _cut_days(column, at.toordinal() + after)
+    if isinstance(column, Integer) and not isinstance(at, dt.date):
+        first = math.floor(at) + 1 if after else math.ceil(at)
+        return Cut(min(max(first - column.low, 0), column.levels))
+    raise TypeError(f"{at!r} is no point of the column {column.name!r}")
+
+
+def edge_by_label(column: Numeric, at: float) -> float:
+    """The bin edge that is shown as this number, or the number itself: an edge of 1/3 is shown as 0.333333."""
+    place = bisect.bisect_left(column.edges, at)
+    near = column.edges[max(place - 1, 0) : place + 1]
+    return next((edge for edge in near if float(f"{edge:.{column.digits}g}") == at), at)
+
+
+def first_day(column: Date, level: int) -> dt.date:
+    """The first day of a level."""
+    value = column.value(level)
+    if not isinstance(value, dt.date):
+        raise TypeError(f"level {level} of the column {column.name!r} has no day")
+    return value
+
+
+def last_day(column: Date, level: int) -> dt.date:
+    """The last day of a level."""
+    return column.end if level == column.levels - 1 else first_day(column, level + 1) - dt.timedelta(days=1)
+
+
+def code_of(column: Categorical | Boolean, value: Value) -> int:
+    """The code of a constant in a column of unordered levels."""
+    text = canonical(value)
+    if isinstance(column, Boolean):
+        texts = {"true": 1, "1": 1, "false": 0, "0": 0}
+        if text.casefold() in texts:
+            return texts[text.casefold()]
+        raise QueryError(f"column {column.name!r} is boolean: {shown(value)} is neither TRUE nor FALSE")
+    texts_of = column.texts
+    if text in texts_of:
+        return texts_of.index(text)
+    if column.other_code is not None:
+        if text in {OTHER, OTHER_LABEL}:
+            return column.other_code
+        raise QueryError(
+            f"{shown(value)} is not a declared value of column {column.name!r}: it is part of {OTHER_LABEL}, which "
+            f"{OTHER!r} stands for; {nearest(text, texts_of)}"
+        )
+    raise QueryError(f"{shown(value)} is not a declared value of column {column.name!r}; {nearest(text, texts_of)}")
+
+
+def check_not_missing(column: Column, value: Value) -> None:
+    """Refuse a constant that the column reads as missing."""
+    if canonical(value) in column.missing_values:
+        raise QueryError(f"{shown(value)} means missing in column {column.name!r}; write {column.name} IS NULL")
+
+
+def _cut_bins(column: Numeric, at: float, after: bool) -> Cut:
+    """Bin i lies between the cuts (e_i, before) and (e_{i+1}, before); the last bin ends at (e_k, after)."""
+    edges, last = column.edges, column.levels
+    place = bisect.bisect_left(range(last + 1), (at, after), key=lambda i: (edges[i], i == last))
+    if place > last:
+        return Cut(last)
+    return Cut(place, inside=place > 0 and (edges[place], place == last) != (at, after))
+
+
+def _cut_days(column: Date, ordinal: int) -> Cut:
+    if column.granularity is Granularity.DAY:
+        return Cut(min(max(ordinal - column.start.toordinal(), 0), column.levels))
+    levels = range(column.levels + 1)
+    place = bisect.bisect_left(levels, ordinal, key=lambda level: _ordinal(column, level))
+    if place > column.levels:
+        return Cut(column.levels)
+    return Cut(place, inside=place > 0 and _ordinal(column, place) != ordinal)
+
+
+def _ordinal(column: Date, level: int) -> int:
+    return first_day(column, level).toordinal() if level < column.levels else column.end.toordinal() + 1

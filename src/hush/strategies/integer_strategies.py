@@ -1,0 +1,132 @@
+"""From drafts to integers: strategies are rounded as matrices, before any data is read, and measured exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from hush.arrays import Floats, Integers
+from hush.errors import BudgetError, WorkloadError
+from hush.linops import Identity, LevelsAndTotal, LinearOperator
+from hush.privacy.gate import LARGEST_ANSWER
+from hush.privacy.sensitivity import Neighbours
+from hush.strategies.axis_strategy import Factor, IdentityFactor, LevelsFactor, MatrixFactor
+from hush.strategies.linear_strategy import LinearStrategy
+from hush.strategies.noise_kind import NoiseKind, split_exactly
+from hush.strategies.product_strategy import LARGEST_ROWS, Draft, Part, PartDraft, Recovery
+
+MOST_BITS = (14, 10, 6)  # of a rounded entry; fewer where the noise would be too large to sample
+LEVEL_BITS = 4
+_BITS = (LARGEST_ANSWER // LARGEST_ROWS).bit_length() - 1  # of the largest product of entries
+_SMALL = 1 << 10  # entries up to this are kept as they are where they are whole
+
+
+def round_draft(draft: Draft, *, budget: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> LinearStrategy:
+    """The strategy that is measured for a draft, its exact costs adding up to at most the budget.
+
+    Factors of whole numbers, up to one scale, are kept exactly. Others are scaled to as many bits as the exactness of
+    64-bit sums allows and rounded to the nearest integer; under Laplace noise, columns that rounding left short are
+    filled up, which can only lower the error.
+
+    Privacy: sensitivity is that of the rounded integers, so rounding cannot understate it.
+    """
+    for most in MOST_BITS[:-1]:
+        try:
+            return _rounded(draft, budget, neighbours, most)
+        except BudgetError:  # the noise on such large integers is beyond what can be sampled; shorter ones do
+            continue
+    return _rounded(draft, budget, neighbours, MOST_BITS[-1])
+
+
+def _rounded(draft: Draft, budget: Fraction, neighbours: Neighbours, most: int) -> LinearStrategy:
+    """The strategy with at most so many bits in each rounded entry, its noise known to exist."""
+    costs = split_exactly(np.array([part.share for part in draft.parts]) * float(budget), budget)
+    distinct = {id(factor): factor for part in draft.parts for factor in part.factors}
+    kept = {key: _kept(factor) for key, factor in distinct.items()}
+    bits = [_bits(part, kept, most) for part in draft.parts]
+    if draft.recovery is Recovery.MARGINALS:  # every part must measure an attribute with the same integers
+        bits = [min(bits)] * len(bits)
+    rounded: dict[tuple[int, int], Factor] = {}
+    parts = []
+    for part, cost, own in zip(draft.parts, costs, bits, strict=True):
+        factors = []
+        for factor in part.factors:
+            key = (id(factor), own)
+            if key not in rounded:
+                rounded[key] = kept[id(factor)] or MatrixFactor(_round(factor.dense(), own, draft.noise), 1)
+            factors.append(rounded[key])
+        sizes = tuple(draft.domain.sizes(group) for group in part.groups)
+        parts.append(Part(part.groups, sizes, tuple(factors), cost, draft.noise, neighbours))
+        parts[-1].law  # noqa: B018 - refuses noise out of range
+    return LinearStrategy(draft.domain, tuple(parts), draft.recovery, draft.method)
+
+
+def _bits(part: PartDraft, kept: Mapping[int, Factor | None], most: int) -> int:
+    """How many bits each factor of a part that must be rounded may have."""
+    known = [own for own in (kept[id(factor)] for factor in part.factors) if own is not None]
+    left = _BITS - sum(own.largest_entry.bit_length() - (own.largest_entry == 1) for own in known)
+    bits = min(most, left // max(len(part.factors) - len(known), 1))
+    if bits < 2:
+        raise WorkloadError(
+            f"a product over {', '.join(part.clique)} is too large to be measured exactly in 64-bit integers; "
+            "ask for fewer attributes at once"
+        )
+    return bits
+
+
+def _kept(factor: LinearOperator) -> Factor | None:
+    """The factor exactly, or as two short integers; None where it must be rounded."""
+    if isinstance(factor, Identity):
+        return IdentityFactor(factor.shape[1])
+    if isinstance(factor, LevelsAndTotal):
+        levels, total = _short_ratio(factor.levels, factor.total)
+        return LevelsFactor(factor.shape[1], levels=levels, total=total)
+    return _whole(factor.dense())
+
+
+def _short_ratio(levels: float, total: float) -> tuple[int, int]:
+    """Two integers of `LEVEL_BITS` bits in nearly the ratio of two weights; the first is not zero."""
+    if not levels > 0 or total < 0:
+        raise WorkloadError(f"weights {levels}, {total} of levels and total: expected positive numbers")
+    most = (1 << LEVEL_BITS) - 1
+    if total <= levels:
+        ratio = Fraction(total / levels).limit_denominator(most)
+        return ratio.denominator, ratio.numerator
+    ratio = Fraction(levels / total).limit_denominator(most)
+    return (ratio.numerator, ratio.denominator) if ratio else (1, most)
+
+
+def _whole(matrix: Floats) -> MatrixFactor | None:
+    """The matrix as small integers, where it is a multiple of some."""
+    least = np.abs(matrix[matrix != 0]).min()
+    scaled = matrix / least
+    integers = np.rint(scaled)
+    if np.abs(integers).max() > _SMALL or np.abs(scaled - integers).max() > 1e-9:
+        return None
+    return MatrixFactor(integers.astype(np.int64), 1)
+
+
+def _round(matrix: Floats, bits: int, noise: NoiseKind) -> Integers:
+    """The nearest integers of a multiple of the matrix whose largest entry is just below 2^bits."""
+    if not np.isfinite(matrix).all():
+        raise WorkloadError("a strategy with entries that are not finite; its optimiser failed, choose another one")
+    scaled = matrix * (((1 << bits) - 1) / np.abs(matrix).max())
+    integers: Integers = np.rint(scaled).astype(np.int64)
+    if noise is NoiseKind.LAPLACE:
+        _fill(integers, (1 << bits) - 1)
+    return integers
+
+
+def _fill(integers: Integers, most: int) -> None:
+    """Raise entries that stand alone in their rows until every column has the largest L1 norm, in place."""
+    alone = np.flatnonzero(np.count_nonzero(integers, axis=1) == 1)
+    columns = np.argmax(np.abs(integers[alone]), axis=1)
+    norms = np.abs(integers).sum(axis=0)
+    short = norms.max() - norms
+    for row, column in zip(alone.tolist(), columns.tolist(), strict=True):
+        if short[column] and integers[row, column] > 0:
+            raised = min(int(short[column]), most - int(integers[row, column]))
+            integers[row, column] += raised
+            short[column] -= raised

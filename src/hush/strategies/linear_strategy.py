@@ -1,0 +1,324 @@
+"""JointPrecision: what all parts of a strategy say together about the cells of all measured attributes.
+
+With s_j^2 the variance of the noise of part j the precision is N = sum_j Q_j^T Q_j / s_j^2; the least squares estimate
+from everything that was measured has covariance N^+.
+
+Reference: [HDMM, sec. 3.6]; the paper leaves the error of unions of products under global least squares open, since N^+
+is no union of products. Here it is exact: N^+ as a matrix on small domains, one linear solve per query on others.
+
+LinearStrategy: products of integer factors with exact noise, and the errors they promise for a workload.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.domain import Clique, Domain
+from hush.errors import ConvergenceError, SizeError, WorkloadError
+from hush.linops import Identity, LinearOperator
+from hush.memory import available_memory, readable
+from hush.privacy.budget import Cost
+from hush.privacy.gate import Request
+from hush.privacy.sensitivity import Neighbours
+from hush.strategies.axis_strategy import Factor
+from hush.strategies.noise_kind import NoiseKind, split_exactly
+from hush.strategies.product_strategy import Part, Recovery
+from hush.strategies.residual_basis import Basis, basis_of
+from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise
+from hush.strategies.term_table import TermTable
+from hush.strategies.variance_forms import mean_variances
+from hush.workloads import Term, Workload
+
+LARGEST_MATRIX = 4096  # cells up to which N^+ is made
+_TOLERANCE = 1e-10
+_LEAST_SHARE = 1e-7  # of the largest noise at sensitivity one; a part with less is taken to have this much
+_RANK = 1e-12
+
+
+class JointPrecision:
+    """N of some parts over the attributes that any of them measures."""
+
+    def __init__(self, domain: Domain, parts: Sequence[Part]) -> None:
+        self.domain = domain
+        self.parts = tuple(parts)
+        if not self.parts:
+            raise WorkloadError("nothing was measured, so nothing can be answered; the release was interrupted at once")
+        units = [math.prod(float(factor.max_diagonal) for factor in part.factors) for part in parts]
+        noise = [part.variance / unit for part, unit in zip(parts, units, strict=True)]
+        floor = _LEAST_SHARE * max(noise)
+        self.noise_variances = tuple(max(own, floor) * unit for own, unit in zip(noise, units, strict=True))
+        self.clique: Clique = domain.clique({name for part in parts for name in part.clique})
+        self.sizes = domain.sizes(self.clique)
+        self.cells = math.prod(self.sizes)
+        if not self.small and min(noise) < floor:
+            raise WorkloadError(
+                "the noise of the parts differs too much for least squares over all of them; use local least squares"
+            )
+        needed, free = 8 * 8 * self.cells, available_memory()
+        if needed > free:
+            raise SizeError(
+                f"least squares over {', '.join(self.clique)} needs {readable(needed)}, more than the "
+                f"{readable(free)} at hand; use local least squares, or a workload of fewer attributes"
+            )
+
+    @property
+    def small(self) -> bool:
+        """Whether N^+ is held as a matrix."""
+        return self.cells <= LARGEST_MATRIX
+
+    def measure(self, part: Part, counts: Floats) -> Floats:
+        """Q_j x for counts over all attributes, in the shape of the part's answers."""
+        gone = tuple(axis for axis, name in enumerate(self.clique) if name not in part.clique)
+        tensor = counts.reshape(self.sizes).sum(axis=gone).reshape([factor.size for factor in part.factors])
+        for axis, factor in enumerate(part.factors):
+            tensor = factor.forward(tensor, axis)
+        return np.asarray(tensor)
+
+    def spread(self, part: Part, answers: Floats) -> Floats:
+        """Q_j^T y over all attributes, in the shape of their sizes."""
+        tensor = answers
+        for axis, factor in enumerate(part.factors):
+            tensor = factor.backward(tensor, axis)
+        shape = [size if name in part.clique else 1 for name, size in zip(self.clique, self.sizes, strict=True)]
+        return np.asarray(np.broadcast_to(tensor.reshape(shape), self.sizes))
+
+    def apply(self, counts: Floats) -> Floats:
+        """N x."""
+        total = np.zeros(self.sizes)
+        for part, variance in zip(self.parts, self.noise_variances, strict=True):
+            total += self.spread(part, self.measure(part, counts)) / variance
+        return total
+
+    def solve(self, coefficients: Floats) -> Floats:
+        """N^+ f for coefficients in the row space of what was measured."""
+        if self.small:
+            return np.asarray((self.covariance @ coefficients.ravel()).reshape(self.sizes))
+        from scipy.sparse.linalg import LinearOperator as SparseOperator
+        from scipy.sparse.linalg import cg
+
+        operator = SparseOperator((self.cells, self.cells), matvec=lambda x: self.apply(x).ravel(), dtype=np.float64)
+        found, failed = cg(operator, coefficients.ravel(), rtol=_TOLERANCE, atol=0.0, maxiter=10_000)
+        if failed:
+            raise ConvergenceError(
+                f"the error of a query over {', '.join(self.clique)} did not converge; use local least squares"
+            )
+        return np.asarray(found.reshape(self.sizes))
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """N^+ over the cells in row-major order, on small domains."""
+        e, q = self._eigen
+        return np.asarray((q / e) @ q.T)
+
+    def marginal(self, names: Clique) -> Floats:
+        """The covariance of the counts over a clique, every axis twice, on small domains."""
+        tensor = self.covariance.reshape(self.sizes + self.sizes)
+        k = len(self.clique)
+        gone = [axis for axis, name in enumerate(self.clique) if name not in names]
+        tensor = tensor.sum(axis=tuple(gone + [axis + k for axis in gone]))
+        order = [name for name in self.clique if name in names]
+        axes = [order.index(name) for name in names]
+        return np.transpose(tensor, axes + [axis + len(names) for axis in axes])
+
+    def variances(self, names: Clique, blocks: Sequence[LinearOperator]) -> Floats:
+        """The variance of every query of a product of blocks, one axis per block, on small domains."""
+        k = len(blocks)
+        left, right, out = string.ascii_lowercase[:k], string.ascii_uppercase[:k], string.ascii_lowercase[k : 2 * k]
+        each = [f"{out[i]}{side[i]}" for side in (left, right) for i in range(k)]
+        rows = [block.dense() for block in blocks]
+        subscripts = f"{left}{right},{','.join(each)}->{out}" if k else "->"
+        return np.asarray(np.einsum(subscripts, self.marginal(names), *rows, *rows, optimize=True))
+
+    @cached_property
+    def _eigen(self) -> tuple[Floats, Floats]:
+        n = np.stack([self.apply(row).ravel() for row in np.eye(self.cells)])
+        e, q = np.linalg.eigh((n + n.T) / 2)
+        kept = e > _RANK * e[-1]
+        return e[kept], q[:, kept]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStrategy:
+    """What is measured, part by part, and how answers are recovered from it.
+
+    Every error is computed from the integers that are measured and the variance of the exact noise, so it is the error
+    of the release and not of an ideal strategy. `method` says which operator found it.
+
+    Privacy: a strategy holds no data; `requests` turns it into measurements whose exact costs add up to `cost`, for
+    privacy units of one row under `neighbours`.
+    """
+
+    domain: Domain
+    parts: tuple[Part, ...]
+    recovery: Recovery
+    method: str
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise WorkloadError("a strategy of no parts measures nothing; give at least one")
+        if len({(part.noise, part.neighbours) for part in self.parts}) > 1:
+            raise WorkloadError("the parts of a strategy must share their kind of noise and their neighbours")
+        for part in self.parts:
+            ordered = self.domain.clique(part.clique)
+            if ordered != part.clique or self.domain.sizes(ordered) != sum(part.sizes, ()):
+                raise WorkloadError(f"the part over {part.clique!r} does not fit the domain; its attributes in order")
+        if self.recovery is Recovery.MARGINALS:
+            _bases(self.parts)
+
+    @property
+    def noise(self) -> NoiseKind:
+        """Gaussian or Laplace."""
+        return self.parts[0].noise
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which tables are neighbours."""
+        return self.parts[0].neighbours
+
+    @property
+    def cost(self) -> Fraction:
+        """zCDP, or epsilon, that measuring everything once costs at most."""
+        return Cost.total(Cost(rho=part.cost) for part in self.parts).rho or Fraction(0)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are measured."""
+        return sum(math.prod(part.query.shape) for part in self.parts)
+
+    def costing(self, budget: Fraction) -> LinearStrategy:
+        """The same parts, in the same proportions, with noise that costs at most another budget."""
+        shares = np.array([float(part.cost / self.cost) for part in self.parts])
+        costs = split_exactly(shares * float(budget), budget)
+        parts = tuple(replace(part, cost=cost) for part, cost in zip(self.parts, costs, strict=True))
+        return replace(self, parts=parts)
+
+    def requests(self) -> list[Request]:
+        """One request per part, in order."""
+        return [Request(part.query, part.law) for part in self.parts]
+
+    @cached_property
+    def residual(self) -> ResidualStrategy:
+        """For marginal recovery: the residual strategy with the same information."""
+        return marginal_strategy(self.domain, self.parts)
+
+    @cached_property
+    def joint(self) -> JointPrecision:
+        """For global recovery: what all parts say together."""
+        return JointPrecision(self.domain, self.parts)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the errors are those of the release; if not, the release's are at most these.
+
+        Global least squares over a large domain is predicted by the part that answers best by itself.
+        """
+        return self.recovery is not Recovery.GLOBAL or self.joint.small
+
+    def part_for(self, term: Term) -> Part:
+        """The part that answers a product of blocks with the least error; WorkloadError where none can."""
+        able = [part for part in self.parts if part.supports(term.clique, term.blocks)]
+        if not able:
+            raise WorkloadError(
+                f"the strategy does not support the queries on {', '.join(term.clique) or 'the total'}: they are no "
+                "combination of what it measures; add them to the workload and plan again"
+            )
+        return able[0] if len(able) == 1 else min(able, key=lambda part: part.total(term.clique, term.blocks))
+
+    def supports(self, term: Term) -> bool:
+        """Whether a product of blocks can be answered without bias."""
+        if self.recovery is Recovery.MARGINALS:
+            return term.clique in self.residual.closure
+        return any(part.supports(term.clique, term.blocks) for part in self.parts)
+
+    def query_variances(self, term: Term) -> Floats:
+        """The variance of every query of a product of blocks, one axis per block; see `exact`."""
+        if self.recovery is Recovery.MARGINALS:
+            return self.residual.query_variances(term.clique, term.blocks)
+        if self.recovery is Recovery.GLOBAL and self.joint.small:
+            self.part_for(term)
+            return self.joint.variances(term.clique, term.blocks)
+        return self.part_for(term).variances(term.clique, term.blocks)
+
+    def total_variance(self, term: Term) -> float:
+        """The summed variance of the queries of a product of blocks; see `exact`."""
+        if self.recovery is Recovery.MARGINALS or (self.recovery is Recovery.GLOBAL and self.joint.small):
+            return float(self.query_variances(term).sum())
+        return self.part_for(term).total(term.clique, term.blocks)
+
+    def variance(self, clique: Clique) -> float:
+        """The mean variance over the cells of a marginal."""
+        term = Term(clique, tuple(Identity(size) for size in self.domain.sizes(clique)))
+        return self.total_variance(term) / term.queries
+
+    def errors(self, workload: Workload) -> LinearErrors:
+        """The errors of every term of a workload; refuses one that the strategy does not support."""
+        return LinearErrors(self, workload)
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self.parts)
+
+    def __repr__(self) -> str:
+        return f"LinearStrategy({self.method}, {len(self.parts)} parts, {self.noise} noise, {self.numbers} numbers)"
+
+
+@dataclass(frozen=True, eq=False)
+class LinearErrors:
+    """Errors that a strategy promises for a workload, before any data is read."""
+
+    strategy: LinearStrategy
+    workload: Workload
+
+    @cached_property
+    def totals(self) -> Floats:
+        """The summed variance over the queries of each term: (terms,)."""
+        if self.strategy.recovery is not Recovery.MARGINALS:
+            return np.array([self.strategy.total_variance(term) for term in self.workload])
+        own, table = self.strategy.residual, TermTable.of(self.workload)
+        return np.asarray(mean_variances(table, own.closure, own.bases) @ own.sigma_squared * table.queries)
+
+    @property
+    def means(self) -> Floats:
+        """The mean variance over the queries of each term: (terms,)."""
+        return np.asarray(self.totals / np.array([float(term.queries) for term in self.workload]))
+
+    @property
+    def rmse(self) -> float:
+        """sqrt(sum of weight * variance / sum of weight) over all queries."""
+        weights = np.array(self.workload.weights)
+        queries = np.array([float(term.queries) for term in self.workload])
+        return math.sqrt(float(weights @ self.totals) / float(weights @ queries))
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest variance of a query, weights left aside."""
+        if self.strategy.recovery is Recovery.MARGINALS:
+            return self.strategy.residual.max_variance(self.workload, weighted=False)
+        if self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small:
+            return max(float(self.strategy.query_variances(term).max()) for term in self.workload)
+        return max(self.strategy.part_for(term).largest(term.clique, term.blocks) for term in self.workload)
+
+
+def marginal_strategy(domain: Domain, parts: Sequence[Part]) -> ResidualStrategy:
+    """The residual strategy with the same information as parts that share one factor for each attribute."""
+    return marginal_noise(domain, [(part.clique, part.variance) for part in parts], _bases(parts))
+
+
+def _bases(parts: Sequence[Part]) -> dict[str, Basis]:
+    """The basis of every attribute; refuses parts that measure an attribute in two ways, or several as one."""
+    factors: dict[str, Factor] = {}
+    for part in parts:
+        for group, factor in zip(part.groups, part.factors, strict=True):
+            if len(group) != 1 or not factor.full or factors.setdefault(group[0], factor) != factor:
+                raise WorkloadError(
+                    f"marginal recovery needs one full-rank factor for each attribute, and {group!r} has another; "
+                    "use local recovery"
+                )
+    return {name: basis_of(factor) for name, factor in factors.items()}

@@ -1,0 +1,410 @@
+"""Basis: what is measured of one attribute beyond its total.
+
+A basis of an attribute of size l is an integer matrix M (k x l) with M 1 = 0 and rank l - 1, and an integer scale L. It
+stands for M / L = S P, where S is the attribute's base strategy and P = I - 1 1^T / l takes the mean off. The plain
+basis, for counts of single levels, is M = l I - 1 1^T with L = l, so that M / L = P.
+
+With G = M^T M / L^2, a query w on the attribute splits into its residual, answered with variance a[w] = w G^+ w^T per
+unit of noise, and its mean, b[w] = (w 1 / l)^2 per unit of variance of the total.
+
+Reference: [ResidualPlanner, sec. 4.2, Sub_m], in the integer form M = l I - 1 1^T, which has the same row space.
+Differs from [ResidualPlanner]: the base strategy S may be any, one per attribute; there it is the identity.
+
+TiltedBasis: what a full-rank factor says of one attribute beyond its total, where the total may be known better.
+
+With X = Q^T Q, lambda = 1^T X^{-1} 1 and m = X^{-1} 1 / lambda, counts split into their total and the rest,
+
+    x = m (1^T x) + (I - m 1^T) x,
+
+and the least squares estimates of the two from y = Q x + noise, 1^T Q^+ y and (I - m 1^T) Q^+ y, are uncorrelated: the
+first has variance lambda, the second covariance K K^T with K = (I - m 1^T) Q^+. For Q = I this is the plain basis, with
+m = 1 / l and lambda = l; a tilted basis spreads the total unevenly, as the strategy suggests.
+
+Design a basis for what is asked of one attribute: prefix sums, ranges, or any other queries.
+
+On the space orthogonal to 1, the best base strategy X = S^T S for queries with Gram matrix V solves
+
+    minimise  max diag(X) * tr(X^+ V),
+
+the product of privacy cost and summed variance. Its dual, over weights d >= 0 of sum 1 on the levels, is
+
+    maximise  (tr (V^{1/2} diag(d) V^{1/2})^{1/2})^2,
+
+and X = V^{1/2} (V^{1/2} diag(d) V^{1/2})^{-1/2} V^{1/2} is the primal point of d. This is the problem of
+`hush.strategies.optimum` on one subspace, without column completion, which would leave it.
+
+The result is rounded, as a matrix, to integers whose rows add up to zero exactly, so that sensitivity and variances
+are those of what is measured.
+
+Reference: [Li 2013, chapter 3] for the objective.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hush.arrays import Floats, Integers
+from hush.errors import SizeError, WorkloadError
+from hush.linops import Identity, LinearOperator
+from hush.solution import Solution
+from hush.strategies import optimum
+from hush.strategies.axis_strategy import Factor, IdentityFactor, MatrixFactor
+
+
+class Basis(Factor):
+    """The residual basis of one attribute: a factor whose rows add up to zero."""
+
+    @property
+    def full(self) -> bool:
+        """A basis never answers totals."""
+        return False
+
+    def supports(self, block: LinearOperator) -> bool:
+        """Whether every query of a block adds up to zero."""
+        self._require(block)
+        return bool(np.abs(block.matmat(np.ones((self.size, 1)))).max() <= 1e-9)
+
+    def mean(self, coefficients: Floats, axis: int) -> Floats:
+        """The part of coefficients that the total answers, 1^T c / l along one axis, which is kept with one level."""
+        return np.asarray(coefficients.sum(axis=axis, keepdims=True) / self.size)
+
+    def spread(self, totals: Floats, axis: int) -> Floats:
+        """Totals, along one axis of one level, spread over the levels: 1 t / l."""
+        return np.asarray(np.repeat(totals / self.size, self.size, axis=axis))
+
+    def query_mean(self, block: LinearOperator) -> Floats:
+        """b[w] = (w 1 / l)^2 for each row w of a query block."""
+        self._require(block)
+        return np.asarray((block.matmat(np.ones((self.size, 1)))[:, 0] / self.size) ** 2)
+
+
+class PlainBasis(Basis):
+    """M = l I - 1 1^T, never built: M v = l v - sum(v). Two are equal if their sizes are.
+
+    >>> PlainBasis(3).measure(np.array([5, 1, 0]), 0).tolist(), PlainBasis(3).max_diagonal
+    ([9, -3, -6], Fraction(2, 3))
+    """
+
+    def __init__(self, size: int) -> None:
+        if size < 2:
+            raise WorkloadError(f"an attribute of {size} levels has no residual; leave it out of the workload")
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def rows(self) -> int:
+        return self._size
+
+    @property
+    def scale(self) -> int:
+        return self._size
+
+    @property
+    def largest_entry(self) -> int:
+        return self._size - 1
+
+    @property
+    def largest_l1(self) -> int:
+        return 2 * (self._size - 1)
+
+    @property
+    def largest_l2_squared(self) -> int:
+        return self._size * (self._size - 1)
+
+    @property
+    def opposition(self) -> Fraction:
+        return Fraction(1, self._size - 1)
+
+    def measure(self, counts: Integers, axis: int) -> Integers:
+        return np.asarray(counts * np.int64(self._size) - counts.sum(axis=axis, keepdims=True, dtype=np.int64))
+
+    def forward(self, counts: Floats, axis: int) -> Floats:
+        return self.estimate(counts, axis)
+
+    def backward(self, answers: Floats, axis: int) -> Floats:
+        return self.estimate(answers, axis)
+
+    def estimate(self, answers: Floats, axis: int) -> Floats:
+        return np.asarray(answers - answers.mean(axis=axis, keepdims=True))
+
+    def adjoint(self, coefficients: Floats, axis: int) -> Floats:
+        return self.estimate(coefficients, axis)
+
+    def columns(self, start: int, stop: int) -> Floats:
+        part = np.full((self._size, stop - start), -1 / self._size)
+        part[np.arange(start, stop), np.arange(stop - start)] += 1
+        return part
+
+    @property
+    def inverse_gram(self) -> Floats:
+        return self.columns(0, self._size)
+
+    def query_variances(self, block: LinearOperator) -> Floats:
+        if isinstance(block, Identity):
+            self._require(block)
+            return np.full(self._size, (self._size - 1) / self._size)
+        return super().query_variances(block)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlainBasis) and self._size == other._size
+
+    def __hash__(self) -> int:
+        return hash((PlainBasis, self._size))
+
+    def __repr__(self) -> str:
+        return f"PlainBasis({self._size})"
+
+
+class MatrixBasis(MatrixFactor, Basis):
+    """An explicit integer M with its scale; two are equal if their entries and scales are.
+
+    >>> MatrixBasis([[1, -1, 0], [1, 1, -2]], scale=2).max_diagonal
+    Fraction(1, 1)
+    """
+
+    def __init__(self, matrix: Any, scale: int) -> None:
+        super().__init__(matrix, scale)
+        if self.size < 2:
+            raise WorkloadError("a basis matrix must be a two-dimensional array of integers with two or more columns")
+        if self.matrix.sum(axis=1).any():
+            raise WorkloadError("each row of a basis matrix must add up to zero")
+        if self._singular[1].size < self.size - 1:
+            raise WorkloadError(
+                f"a basis matrix of rank {self._singular[1].size} on an attribute of {self.size} levels cannot answer "
+                f"every query; it needs rank {self.size - 1}"
+            )
+
+    @property
+    def full(self) -> bool:
+        """A basis never answers totals."""
+        return False
+
+    supports = Basis.supports
+    _solved = None
+
+
+class TiltedBasis(Basis):
+    """The basis of a factor; answers are those of the factor itself, over its scale. Equal if their factors are."""
+
+    def __init__(self, factor: Factor) -> None:
+        if not factor.full:
+            raise WorkloadError(f"{factor!r} does not have full rank, so it is no basis; use local recovery")
+        self.factor = factor
+
+    @property
+    def size(self) -> int:
+        return self.factor.size
+
+    @property
+    def rows(self) -> int:
+        return self.factor.rows
+
+    @property
+    def scale(self) -> int:
+        return 1
+
+    @property
+    def largest_entry(self) -> int:
+        return self.factor.largest_entry
+
+    @property
+    def largest_l1(self) -> int:
+        return self.factor.largest_l1
+
+    @property
+    def largest_l2_squared(self) -> int:
+        return self.factor.largest_l2_squared
+
+    @property
+    def opposition(self) -> Fraction:
+        return self.factor.opposition
+
+    @cached_property
+    def total(self) -> Floats:
+        """1^T Q^+, (k,): the total from the answers."""
+        return self.factor.adjoint(np.ones(self.size), 0)
+
+    @cached_property
+    def total_variance_factor(self) -> float:
+        """lambda: the variance of the total per unit of noise."""
+        return float(self.total @ self.total)
+
+    @cached_property
+    def tilt(self) -> Floats:
+        """m, (l,): where a count of one goes when nothing but the total is known."""
+        return np.asarray(self.factor.estimate(self.total, 0) / self.total_variance_factor)
+
+    def measure(self, counts: Integers, axis: int) -> Integers:
+        return self.factor.measure(counts, axis)
+
+    def forward(self, counts: Floats, axis: int) -> Floats:
+        return self.factor.forward(counts, axis)
+
+    def backward(self, answers: Floats, axis: int) -> Floats:
+        return self.factor.backward(answers, axis)
+
+    def estimate(self, answers: Floats, axis: int) -> Floats:
+        counts = self.factor.estimate(answers, axis)
+        return np.asarray(counts - self.spread(counts.sum(axis=axis, keepdims=True), axis))
+
+    def adjoint(self, coefficients: Floats, axis: int) -> Floats:
+        return self.factor.adjoint(coefficients - self.mean(coefficients, axis), axis)
+
+    def mean(self, coefficients: Floats, axis: int) -> Floats:
+        """m^T c along one axis, which is kept with one level."""
+        return np.expand_dims(np.tensordot(coefficients, self.tilt, axes=(axis, 0)), axis)
+
+    def spread(self, totals: Floats, axis: int) -> Floats:
+        """m t along one axis of one level."""
+        shape = [1] * totals.ndim
+        shape[axis] = self.size
+        return np.asarray(totals * self.tilt.reshape(shape))
+
+    def columns(self, start: int, stop: int) -> Floats:
+        answers = np.zeros((self.rows, stop - start))
+        answers[np.arange(start, stop), np.arange(stop - start)] = 1.0
+        return self.estimate(answers, 0)
+
+    @cached_property
+    def inverse_gram(self) -> Floats:
+        return np.asarray(self.factor.inverse_gram - self.total_variance_factor * np.outer(self.tilt, self.tilt))
+
+    def query_mean(self, block: LinearOperator) -> Floats:
+        """b[w] = (w m)^2 for each row w of a query block."""
+        self._require(block)
+        return np.asarray(block.matmat(self.tilt[:, None])[:, 0] ** 2)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TiltedBasis) and self.factor == other.factor
+
+    def __hash__(self) -> int:
+        return hash((TiltedBasis, self.factor))
+
+    def __repr__(self) -> str:
+        return f"TiltedBasis({self.factor!r})"
+
+
+def basis_of(factor: Factor) -> Basis:
+    """The basis of a full-rank factor."""
+    return PlainBasis(factor.size) if isinstance(factor, IdentityFactor) else TiltedBasis(factor)
+
+
+LARGEST_SIZE = 4096
+LEAST_BITS = 7
+MOST_BITS = 16
+_RIDGE = 1e-6  # share of the Gram matrix given to directions nobody asks for, so that X has full rank
+
+
+def design_basis(
+    gram: Floats,  # (l, l)
+    *,
+    tolerance: float = 1e-3,
+    rounding_loss: float = 1e-3,
+) -> Solution[Basis]:
+    """The basis for queries of this Gram matrix W^T W, within `tolerance` of the best and rounded to short integers.
+
+    The bits of the entries are the fewest for which rounding costs at most `rounding_loss` of the variance. `stats`
+    has `efficiency` (a lower bound on max diag(X) tr(X^+ V) over the value reached, after rounding),
+    `svd_bound_ratio` (value over the SVD bound), `bits` and `iterations`. Gram matrices proportional to P, or with
+    nothing but totals, get the plain basis.
+
+    Complexity: O(l^3) an iteration, about five iterations.
+    """
+    n = len(gram)
+    if n > LARGEST_SIZE:
+        raise SizeError(
+            f"an attribute of {n} levels is too large to design a base strategy for (limit {LARGEST_SIZE}); "
+            "coarsen its bins, or ask for its levels by themselves"
+        )
+    if gram.shape != (n, n) or not np.isfinite(gram).all():
+        raise WorkloadError("the Gram matrix of the queries must be square and finite")
+    v = _centre(gram)
+    mean = np.trace(v) / (n - 1)
+    if mean <= 1e-12 * np.trace(gram) or np.abs(v - _centre(mean * np.eye(n))).max() <= 1e-9 * mean:
+        return Solution(value=PlainBasis(n))
+    found = optimal_gram(v + _centre(_RIDGE * mean * np.eye(n)), tolerance=tolerance)
+    x, d = found.value
+    basis, bits = _round(x, v, rounding_loss)
+    value = float(basis.max_diagonal) * float(np.sum(basis.inverse_gram * v))
+    stats = {
+        "iterations": found.stats["iterations"],
+        "efficiency": optimum.dual_value(v, d) / value,
+        "svd_bound_ratio": value / optimum.dual_value(v, np.full(n, 1 / n)),
+        "bits": float(bits),
+    }
+    return Solution(value=basis, status=found.status, stats=stats)
+
+
+def optimal_gram(
+    centred: Floats,  # (l, l), of rank l - 1, rows and columns adding up to zero
+    *,
+    tolerance: float = 1e-3,
+    iterations: int = 40,
+) -> Solution[tuple[Floats, Floats]]:
+    """X = S^T S of the best centred base strategy, with max diag(X) = 1, and its dual weights; see the module."""
+    u = _orthonormal(len(centred))
+    e, q = np.linalg.eigh(u.T @ centred @ u)
+    found = optimum.optimal_gram(
+        u @ (q * np.sqrt(np.maximum(e, 0))), tolerance=tolerance, iterations=iterations, completed=False
+    )
+    return Solution(value=(found.value.gram, found.value.weights), status=found.status, stats=found.stats)
+
+
+def _round(x: Floats, centred: Floats, rounding_loss: float) -> tuple[MatrixBasis, int]:
+    """The shortest integers that lose at most `rounding_loss` against the unrounded strategy."""
+    u = _orthonormal(len(x))
+    v = u.T @ centred @ u
+    e, q = np.linalg.eigh(x)
+    s = np.sqrt(np.maximum(e[1:], 0))[:, None] * q[:, 1:].T  # the first eigenvalue is that of 1, zero
+    aim = _value(s, u, v) * (1 + rounding_loss)
+    for bits in range(LEAST_BITS, MOST_BITS + 1):
+        matrix = _round_rows(s * 2.0**bits)
+        if _value(matrix / 2.0**bits, u, v) <= aim:
+            return MatrixBasis(matrix, 2**bits), bits
+    raise WorkloadError(
+        "the queries on one attribute differ too much in scale for one base strategy; bring their entries to one scale"
+    )
+
+
+def _value(s: Floats, u: Floats, v: Floats) -> float:
+    """max diag(X) tr(X^+ V) for X = S^T S; infinite where X is short of full rank."""
+    try:
+        root = np.linalg.cholesky((s @ u).T @ (s @ u))
+    except np.linalg.LinAlgError:
+        return np.inf
+    half = np.linalg.solve(root, np.linalg.solve(root, v).T)
+    return float(np.sum(s**2, axis=0).max() * np.trace(half))
+
+
+def _round_rows(values: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Integers within one of the values, each row adding up to zero like the row it rounds.
+
+    Rounding to nearest leaves a sum of at most l / 2; it is taken off the entries that were moved furthest that way.
+    """
+    rounded = np.floor(values + 0.5)
+    excess = rounded.sum(axis=1).astype(np.int64)
+    moved = rounded - values
+    for row in np.flatnonzero(excess):
+        sign = 1 if excess[row] > 0 else -1
+        order = np.argsort(-sign * moved[row], kind="stable")[: abs(excess[row])]
+        rounded[row, order] -= sign
+    return rounded.astype(np.int64)
+
+
+def _centre(gram: Floats) -> Floats:
+    """P V P."""
+    half = gram - gram.mean(axis=0, keepdims=True)
+    return np.asarray(half - half.mean(axis=1, keepdims=True))
+
+
+def _orthonormal(n: int) -> Floats:
+    """An orthonormal basis of the space orthogonal to 1: the cosines of the discrete cosine transform, (n, n - 1)."""
+    angles = np.pi * np.outer(2 * np.arange(n) + 1, np.arange(1, n)) / (2 * n)
+    return np.asarray(np.cos(angles) * np.sqrt(2 / n))

@@ -1,0 +1,283 @@
+r"""ResidualStrategy: which residual sets to measure, and with how much noise.
+
+The requests of a residual strategy: one exact integer query per set, each with its share of the budget.
+
+What noisy marginals say together: the residual strategy that carries exactly the same information.
+
+Parts measure some attributes each, every attribute with the same factor Q_i wherever it is measured. A part over b with
+noise of variance s_b^2, brought down to A by least squares totals, is the residual of A with noise of variance
+s_b^2 prod_{i in b \ A} lambda_i, where lambda_i = 1^T (Q_i^T Q_i)^{-1} 1 is n_i for plain levels; residuals of
+different sets from one part are uncorrelated. So the best linear unbiased estimate of every residual is the average
+over the parts b that contain A, with weights
+
+    1 / (s_b^2 prod_{b \ A} lambda_i),    and    1 / sigma_A^2 = sum_{b >= A} 1 / (s_b^2 prod_{b \ A} lambda_i),
+
+which is the pseudo-inverse of the whole strategy without any object of 2^d or of the size of the domain.
+
+Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: residuals in place of the printed generalised inverse, which
+is wrong for the Moore-Penrose inverse of X(u); and factors other than the identity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.domain import Clique, Domain
+from hush.errors import BudgetError, SizeError, WorkloadError
+from hush.linops import Identity, LinearOperator
+from hush.privacy.gate import LARGEST_ANSWER, Request
+from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.sensitivity import Neighbours, sensitivity
+from hush.strategies.closure import Closure
+from hush.strategies.noise_allocation import smallest_sum
+from hush.strategies.noise_kind import split_exactly
+from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_large
+from hush.strategies.residual_basis import Basis, PlainBasis, TiltedBasis
+from hush.strategies.term_table import TermTable
+from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
+from hush.workloads import Workload
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualStrategy:
+    """Residual sets with their noise: set A is measured as M_A v_A / L_A plus noise of variance sigma^2_A.
+
+    `bases[i]` belongs to the i-th attribute of the domain (None where no set has it); `sigma_squared[j]` to the j-th
+    set of the closure. `rho` is the zCDP that measuring everything once may cost, on rows as privacy units.
+
+    Optimal where every basis is plain: no unbiased linear mechanism with Gaussian noise has a smaller loss, for any
+    loss that is convex, rises with the variances and treats the cells of a marginal alike. With other bases the noise
+    is the best for those bases, which are themselves close to the best for one attribute alone; no more is claimed.
+
+    Privacy: a strategy holds no data; `requests` in `residual_query` turns it into measurements.
+    Reference: [ResidualPlanner, Thm 4.3] for optimality.
+    """
+
+    domain: Domain
+    bases: tuple[Basis | None, ...]
+    closure: Closure
+    sigma_squared: Floats  # (sets,)
+    rho: Fraction
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        sigma_squared = np.array(self.sigma_squared, dtype=np.float64)
+        sigma_squared.setflags(write=False)
+        object.__setattr__(self, "sigma_squared", sigma_squared)
+        object.__setattr__(self, "rho", Fraction(self.rho))
+        if sigma_squared.shape != (len(self.closure),) or not (np.isfinite(sigma_squared) & (sigma_squared > 0)).all():
+            raise WorkloadError(f"sigma_squared: expected {len(self.closure)} finite numbers > 0, one per set")
+        if len(self.bases) != len(self.domain) or self.closure.domain != self.domain:
+            raise WorkloadError("a strategy's bases and closure must belong to its domain")
+        for name, size, basis in zip(self.domain, self.domain.shape, self.bases, strict=True):
+            if basis is not None and basis.size != size:
+                raise WorkloadError(f"attribute {name!r} has {size} levels, its basis {basis.size}")
+        if any(self.bases[place] is None for level in self.closure.levels for place in np.unique(level).tolist()):
+            raise WorkloadError("every attribute of the closure needs a basis")
+        if self.pcost > 2 * float(self.rho) * (1 + 1e-9):
+            raise BudgetError(f"the noise costs rho={self.pcost / 2:g}, above the {float(self.rho):g} it may cost")
+
+    @property
+    def plain(self) -> bool:
+        """Whether every basis is plain, so that the strategy is optimal for what it was selected for."""
+        return all(basis is None or isinstance(basis, PlainBasis) for basis in self.bases)
+
+    @property
+    def privacy(self) -> Floats:
+        """p_A of every set: (sets,)."""
+        return privacy_coefficients(self.closure, self.bases, self.neighbours)
+
+    @property
+    def pcost(self) -> float:
+        """sum_A p_A / sigma^2_A, twice the zCDP cost."""
+        return float(np.sum(self.privacy / self.sigma_squared))
+
+    @property
+    def cells(self) -> Floats:
+        """How many numbers are measured for each set: (sets,)."""
+        return self.closure.products(np.array([0.0 if b is None else float(b.rows) for b in self.bases]))
+
+    @property
+    def measurement_bytes(self) -> int:
+        """Memory for all noisy answers as int64."""
+        return 8 * int(self.cells.sum())
+
+    @cached_property
+    def _by_name(self) -> dict[str, Basis]:
+        return {name: basis for name, basis in zip(self.domain, self.bases, strict=True) if basis is not None}
+
+    def basis(self, attribute: str) -> Basis:
+        """The basis of an attribute that some set has."""
+        found = self._by_name.get(attribute)
+        if found is None:
+            self.domain.check((attribute,))
+            raise WorkloadError(f"attribute {attribute!r} is in no set of the plan; add it to the workload")
+        return found
+
+    def clique_bases(self, clique: Iterable[str]) -> tuple[Basis, ...]:
+        """The bases of a clique's attributes, in its order."""
+        return tuple(self.basis(name) for name in clique)
+
+    def sigma_squared_of(self, clique: Iterable[str]) -> float:
+        """sigma^2 of one residual set."""
+        return float(self.sigma_squared[self.closure.index(clique)])
+
+    def variance(self, clique: Iterable[str]) -> float:
+        """The variance of every cell of a plain marginal: sum_{A' subset A} sigma^2_{A'} p_{A'} / prod_{A \\ A'} l^2.
+
+        Reference: [ResidualPlanner, Thm 4.7].
+        """
+        names = self.domain.clique(clique)
+        for name in names:
+            if not isinstance(self.basis(name), PlainBasis):
+                raise WorkloadError(
+                    f"the cells of {names!r} differ in variance, for {name!r} has a basis of its own; "
+                    "use query_variances"
+                )
+        pairs = [np.array([[1 / size**2, (size - 1) / size]]) for size in self.domain.sizes(names)]
+        return float(self._contract(names, pairs).item())
+
+    def query_variances(self, clique: Iterable[str], blocks: Sequence[LinearOperator] | None = None) -> Floats:
+        """The variance of every query of a product of blocks on a clique: one axis per block, in the clique's order.
+
+        Without blocks: of every cell of the marginal. O(2^k prod rows) for k attributes.
+        """
+        names = self.domain.check(clique)
+        if blocks is None:
+            blocks = [Identity(size) for size in self.domain.sizes(names)]
+        if len(blocks) != len(names):
+            raise WorkloadError(f"{len(blocks)} query blocks for {len(names)} attributes; give one each")
+        pairs = {}
+        for name, block in zip(names, blocks, strict=True):
+            basis = self.basis(name)
+            pairs[name] = np.column_stack([basis.query_mean(block), basis.query_variances(block)])
+        ordered = self.domain.clique(names)
+        found = self._contract(ordered, [pairs[name] for name in ordered])
+        return np.transpose(found, [ordered.index(name) for name in names])
+
+    def rmse(self, workload: Workload, *, weighted: bool = True) -> float:
+        """sqrt(sum of weight * variance / sum of weight) over all queries; with weights 1, the root mean square error.
+
+        `weighted=False` takes every weight as 1.
+        """
+        table = TermTable.of(workload)
+        weights = (table.weights if weighted else 1.0) * table.queries
+        variances = mean_variances(table, self.closure, self.bases) @ self.sigma_squared
+        return math.sqrt(float(weights @ variances) / float(weights.sum()))
+
+    def max_variance(self, workload: Workload, *, weighted: bool = True) -> float:
+        """The largest weight * variance of any query; `weighted=False` takes every weight as 1."""
+        table = TermTable.of(workload)
+        rows, terms = largest_variances(table, self.closure, self.bases)
+        variances = rows @ self.sigma_squared
+        return float(np.max(variances * table.weights[terms] if weighted else variances))
+
+    def lower_bound(self, workload: Workload) -> float | None:
+        """The SVD bound: no unbiased mechanism of this cost has a smaller weighted sum of variances.
+
+        For plain workloads it is T = (sum_A sqrt(v_A p_A))^2 / c without any matrix, so the plan for "rmse" attains
+        it. None for other workloads, and where rows are replaced.
+
+        Reference: [ResidualPlanner, sec. 7, SVDB], which needs the workload as a matrix.
+        """
+        if not workload.plain or self.neighbours is not Neighbours.ADD_REMOVE:
+            return None
+        table = TermTable.of(workload)
+        closure = table.closure()
+        bases = [PlainBasis(size) if size > 1 else None for size in self.domain.shape]
+        loss = mean_variances(table, closure, bases).T @ (table.weights * table.queries)
+        return smallest_sum(loss, privacy_coefficients(closure, bases), self.pcost)
+
+    def _contract(self, clique: Clique, pairs: list[Floats]) -> Floats:
+        """sum over subsets of sigma^2 times a product of entries, one axis per attribute of a clique in domain order.
+
+        Column 0 of a pair is for an absent attribute, column 1 for a present one.
+        """
+        k = len(pairs)
+        # bit i of a subset's number is attribute i, so the last axis of the reshaped array is the first attribute
+        found = self.sigma_squared[self.closure.subsets(clique)].reshape((2,) * k).T
+        for axis, pair in enumerate(pairs):
+            found = np.moveaxis(np.tensordot(pair, found, axes=(1, axis)), 0, axis)
+        return np.asarray(found)
+
+
+def residual_query(strategy: ResidualStrategy, clique: Clique) -> ProductQuery:
+    """The integers (kron_{i in A} M_i) v_A of one set; for the empty set the total count.
+
+    Reference: [ResidualPlanner, Alg. 1], in integers and with noise on M v in place of correlated noise.
+    """
+    return ProductQuery(tuple((name,) for name in clique), strategy.clique_bases(clique))
+
+
+def requests(strategy: ResidualStrategy) -> list[Request]:
+    """One request per set of the closure, in its order, whose exact costs add up to at most `strategy.rho`.
+
+    Set A gets the share rho_A = p_A / (2 sigma^2_A), rounded down to a short binary fraction, and discrete Gaussian
+    noise of variance Delta^2_A / (2 rho_A) on its integers, where Delta^2_A is the query's squared sensitivity; the
+    variance in units of counts is sigma^2_A up to about 2^-47. All shares have a power of two below, so that sums over
+    a hundred thousand sets stay short.
+
+    Privacy: for units of one row under `strategy.neighbours`; for units of m rows plan with rho / m^2.
+    """
+    check_measurable(strategy)
+    made = []
+    laws: dict[tuple[Fraction, Fraction], DiscreteGaussian] = {}
+    for clique, share in zip(strategy.closure, exact_shares(strategy), strict=True):
+        query = residual_query(strategy, clique)
+        norm = sensitivity(query.row_norms, max_rows=1, neighbours=strategy.neighbours).l2_squared
+        law = laws.get((norm, share)) or DiscreteGaussian(norm / (2 * share))
+        laws[norm, share] = law
+        made.append(Request(query, law))
+    return made
+
+
+def check_measurable(strategy: ResidualStrategy) -> None:
+    """Refuse, before anything is charged, a strategy with a set whose exact answers could overflow 64-bit integers."""
+    entries = np.array([1.0 if basis is None else float(basis.largest_entry) for basis in strategy.bases])
+    factors = strategy.closure.products(entries)
+    worst = int(np.argmax(factors))
+    if factors[worst] * LARGEST_ROWS > LARGEST_ANSWER:
+        raise SizeError(too_large(strategy.closure.cliques[worst], factors[worst]))
+
+
+def exact_shares(strategy: ResidualStrategy) -> list[Fraction]:
+    """The zCDP cost of each set, as binary fractions that add up to at most `strategy.rho`."""
+    return split_exactly(strategy.privacy / (2 * strategy.sigma_squared), strategy.rho)
+
+
+def marginal_noise(
+    domain: Domain, marginals: Iterable[tuple[Clique, float]], bases: Mapping[str, Basis] | None = None
+) -> ResidualStrategy:
+    """The residual strategy equivalent to noisy marginals, each with the variance of its noise.
+
+    `bases` are those of attributes that are not measured level by level.
+
+    >>> together = marginal_noise(Domain({"a": 2, "b": 3}), [(("a", "b"), 1.0), (("a",), 2.0)])
+    >>> round(together.sigma_squared_of(("a",)), 3)  # 1 / (1/3 + 1/2)
+    1.2
+    """
+    listed = list(marginals)
+    inside = {name for clique, _ in listed for name in clique}
+    own = {name: PlainBasis(domain[name]) for name in inside} | dict(bases or {})
+    closure = Closure.of(domain, [clique for clique, _ in listed])
+    precision = np.zeros(len(closure))
+    for clique, variance in listed:
+        cells = np.array([1 / variance])
+        for name in domain.clique(clique):  # bit i of a subset's number is attribute i
+            cells = np.concatenate([cells / total_variance(own[name]), cells])
+        precision[closure.subsets(clique)] += cells
+    used = tuple(own[name] if name in inside else None for name in domain)
+    cost = float(np.sum(privacy_coefficients(closure, used) * precision))
+    return ResidualStrategy(domain, used, closure, 1 / precision, Fraction(cost) * Fraction(1, 2))
+
+
+def total_variance(basis: Basis) -> float:
+    """lambda: the variance of the total from an attribute's answers, per unit of noise."""
+    return basis.total_variance_factor if isinstance(basis, TiltedBasis) else float(basis.size)

@@ -1,0 +1,212 @@
+"""Select: the noise for a workload, within a privacy budget or for a target error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import scipy
+
+from hush.arrays import Floats
+from hush.errors import BudgetError, WorkloadError
+from hush.privacy.sensitivity import Neighbours
+from hush.solution import Solution
+from hush.strategies.closure import Closure
+from hush.strategies.losses import Loss, MaxOfSums, MaxVariance, SumOfVariances, loss_of
+from hush.strategies.noise_allocation import minimise_largest, minimise_loss, minimise_sum, smallest_sum
+from hush.strategies.residual_basis import Basis
+from hush.strategies.residual_strategy import ResidualStrategy
+from hush.strategies.term_table import TermTable
+from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
+from hush.workloads import Workload
+
+
+def select_residual(
+    workload: Workload,
+    *,
+    rho: Fraction | float,
+    loss: str | Loss = "rmse",
+    bases: Mapping[str, Basis] | None = None,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    tolerance: float = 1e-4,
+    iterations: int = 2000,
+) -> Solution[ResidualStrategy]:
+    """The residual strategy with the smallest loss on a workload among those that cost at most rho-zCDP.
+
+    `loss` is "rmse" (closed form), "maxvar", `MaxOfSums` or any `ConvexLoss`, the last three up to a proven relative
+    gap of `tolerance`. `bases` replaces the bases that are otherwise chosen for each attribute. `stats` has `value`
+    (the loss: total weighted variance, largest weighted variance, ...), `lower_bound`, `gap` and `iterations`.
+
+    Nothing of the size of the domain is made; time and memory grow with the subsets of the workload's sets.
+
+    >>> from hush.domain import Domain
+    >>> workload = Workload.upto(Domain({f"a{i}": 10 for i in range(6)}), 3)
+    >>> plan = select_residual(workload, rho=0.5).checked()
+    >>> round(plan.rmse(workload), 6), len(plan.closure)
+    (4.275167, 42)
+
+    Reference: [ResidualPlanner, sec. 4.1-4.3].
+    """
+    if not (rho > 0 and math.isfinite(rho)):
+        raise BudgetError(f"rho={rho!r}: expected a finite number > 0")
+    problem = Problem.of(workload, loss_of(loss), bases, neighbours)
+    found = problem.solve(float(2 * rho), tolerance, iterations)
+    return problem.strategy(found, Fraction(rho))
+
+
+def select_for_target(
+    workload: Workload,
+    *,
+    target: float,
+    loss: str | Loss = "rmse",
+    bases: Mapping[str, Basis] | None = None,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    tolerance: float = 1e-4,
+    iterations: int = 2000,
+) -> Solution[ResidualStrategy]:
+    """The cheapest residual strategy that reaches a target; its `rho` is the budget to ask for.
+
+    `target` is the RMSE for "rmse" (as `ResidualStrategy.rmse`), the largest standard deviation for "maxvar" (the root
+    of `max_variance`), and the value of the loss for `MaxOfSums` and any other. `stats["rho_lower_bound"]` is a budget
+    below which no strategy of this form reaches the target.
+
+    Reference: [ResidualPlanner, eq. (2), utility-constrained].
+    """
+    if not (target > 0 and math.isfinite(target)):
+        raise WorkloadError(f"target={target!r}: expected a finite number > 0")
+    chosen = loss_of(loss)
+    problem = Problem.of(workload, chosen, bases, neighbours)
+    if isinstance(chosen, SumOfVariances | MaxVariance | MaxOfSums):
+        # variances go as 1 / budget, so the plan for budget 1 is scaled
+        found = problem.solve(1.0, tolerance, iterations)
+        aim = problem.aim(target)
+        pcost, least = found.stats["value"] / aim, found.stats["lower_bound"] / aim
+    else:
+        pcost, least = _bisect(problem, target, tolerance, iterations)
+    # the noise is that of a budget a trifle larger, so that rounding does not miss the target
+    rho = Fraction(math.nextafter(pcost * (1 + 1e-12) / 2, math.inf))
+    found = problem.solve(float(2 * rho), tolerance, iterations)
+    made = problem.strategy(found, rho)
+    return Solution(value=made.value, status=made.status, stats={**made.stats, "rho_lower_bound": least / 2})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A workload and a loss as coefficients; the budget is left open."""
+
+    table: TermTable
+    closure: Closure
+    bases: tuple[Basis | None, ...]
+    neighbours: Neighbours
+    privacy: Floats  # (sets,)
+    loss: Loss
+    rows: scipy.sparse.csr_array  # (rows, sets): what the loss is a function of
+
+    @classmethod
+    def of(cls, workload: Workload, loss: Loss, bases: Mapping[str, Basis] | None, neighbours: Neighbours) -> Problem:
+        """The coefficients of a workload."""
+        table = TermTable.of(workload)
+        closure = table.closure()
+        own = table.bases(dict(bases or {}))
+        privacy = privacy_coefficients(closure, own, neighbours)
+        return cls(table, closure, own, neighbours, privacy, loss, _loss_rows(table, closure, own, loss))
+
+    def solve(self, pcost: float, tolerance: float, iterations: int) -> Solution[Floats]:
+        """sigma^2 for this budget."""
+        if isinstance(self.loss, SumOfVariances):
+            v = np.asarray(self.rows.sum(axis=0)).ravel()
+            s = minimise_sum(v, self.privacy, pcost)
+            total = float(v @ s)
+            lower = smallest_sum(v, self.privacy, pcost)
+            stats = {"value": total, "lower_bound": lower, "gap": total / lower - 1, "iterations": 0.0}
+            return Solution(value=s, stats=stats)
+        if isinstance(self.loss, MaxVariance | MaxOfSums):
+            return minimise_largest(self.rows, self.privacy, pcost, tolerance=tolerance, iterations=iterations)
+        return minimise_loss(self.loss, self.rows, self.privacy, pcost, tolerance=tolerance, iterations=iterations)
+
+    def strategy(self, found: Solution[Floats], rho: Fraction) -> Solution[ResidualStrategy]:
+        """The strategy of a solution."""
+        made = ResidualStrategy(self.table.domain, self.bases, self.closure, found.value, rho, self.neighbours)
+        return Solution(value=made, status=found.status, stats=found.stats)
+
+    def aim(self, target: float) -> float:
+        """The value of the loss at which a stated target is met."""
+        if isinstance(self.loss, SumOfVariances):
+            return target**2 * float(np.sum(self.table.weights * self.table.queries))
+        return target**2 if isinstance(self.loss, MaxVariance) else target
+
+
+def _loss_rows(
+    table: TermTable, closure: Closure, bases: tuple[Basis | None, ...], loss: Loss
+) -> scipy.sparse.csr_array:
+    if isinstance(loss, MaxVariance):
+        rows, terms = largest_variances(table, closure, bases)
+        return _scaled(rows, table.weights[terms])
+    means = mean_variances(table, closure, bases)
+    if isinstance(loss, MaxOfSums):
+        return scipy.sparse.csr_array(
+            np.array([_own_sum(own, table, means, closure, bases) for own in loss.stakeholders])
+        )
+    if isinstance(loss, SumOfVariances):
+        return _scaled(means, table.weights * table.queries)
+    return means
+
+
+def _own_sum(
+    own: Workload | tuple[float, ...],
+    table: TermTable,
+    means: scipy.sparse.csr_array,
+    closure: Closure,
+    bases: tuple[Basis | None, ...],
+) -> Floats:
+    """The coefficients of one stakeholder's weighted sum of variances: (sets,)."""
+    if isinstance(own, Workload):
+        if own.domain != table.domain:
+            raise WorkloadError("a stakeholder's workload is over another domain; build all over one domain")
+        theirs = TermTable.of(own)
+        return np.asarray(mean_variances(theirs, closure, bases).T @ (theirs.weights * theirs.queries))
+    if len(own) != len(table.weights):
+        raise WorkloadError(f"a stakeholder gives {len(own)} weights for {len(table.weights)} terms; give one each")
+    return np.asarray(means.T @ (np.array(own) * table.queries))
+
+
+def _scaled(rows: scipy.sparse.csr_array, factors: Floats) -> scipy.sparse.csr_array:
+    """Row i times factor i, in place."""
+    rows.data *= np.repeat(factors, np.diff(rows.indptr))
+    return rows
+
+
+def _bisect(problem: Problem, target: float, tolerance: float, iterations: int) -> tuple[float, float]:
+    """A budget, least up to the tolerance, whose best loss is at most the target, and one that is provably too small.
+
+    The best loss falls as the budget grows, so the two are bracketed by factors of 4 and then by bisection of the log.
+    """
+    too_small = 0.0
+
+    def reaches(pcost: float) -> bool:
+        nonlocal too_small
+        stats = problem.solve(pcost, tolerance, iterations).stats
+        if stats["lower_bound"] > target:
+            too_small = max(too_small, pcost)
+        return stats["value"] <= target
+
+    high = 1.0
+    while not reaches(high):
+        high *= 4
+        if high > 1e18:
+            raise WorkloadError(f"target={target!r}: no budget reaches this value of the loss; raise the target")
+    low = high / 4
+    while reaches(low):
+        high, low = low, low / 4
+        if low < 1e-18:
+            raise WorkloadError(f"target={target!r}: every budget reaches this value of the loss; lower the target")
+    while high > low * (1 + tolerance):
+        middle = math.sqrt(low * high)
+        if reaches(middle):
+            high = middle
+        else:
+            low = middle
+    return high, too_small

@@ -1,0 +1,203 @@
+r"""Profile: how the queries of one block split into residual and mean on one basis.
+
+Coefficients: privacy cost and variances of a plan as linear forms in the noise of its residual sets.
+
+With sigma^2_A the noise of residual set A, p_A = prod_{i in A} p_i and c the budget,
+
+    privacy:   sum_A p_A / sigma^2_A <= c,      where c = 2 rho;
+    variance:  Var(w) = sum_{A' subset A} sigma^2_{A'} prod_{i in A'} a_i(w_i) prod_{i in A \ A'} b_i(w_i)
+
+for a query w = (w_i) of a term on attributes A. On plain attributes p_i = a_i = (l_i - 1) / l_i and b_i = 1 / l_i^2.
+
+The cost of set A is that of the record with the largest column norm, prod_i diag_i[r_i] / gamma^2_A. Every factor is
+non-negative and the record may be any combination of levels, so the record made of each attribute's largest level
+attains the maximum in all sets at once, and the maximum of the sum over sets is the sum of the maxima.
+
+Reference: [ResidualPlanner, Thm 4.4 and 4.7].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from hush.arrays import Floats, Integers
+from hush.errors import SizeError, WorkloadError
+from hush.linops import Identity, LinearOperator
+from hush.privacy.sensitivity import Neighbours
+from hush.strategies.closure import Closure, Places
+from hush.strategies.residual_basis import Basis, PlainBasis
+from hush.strategies.term_table import Group, TermTable
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The pairs (a[w], b[w]) of a query block: their means, and those among them that can have the largest variance.
+
+    The variance of a product query is linear and increasing in each attribute's pair while the others are held, so
+    its largest value is at a vertex of the upper right convex hull of the pairs, whatever the noise.
+    """
+
+    mean_residual: float
+    mean_mean: float
+    frontier: Floats  # (h, 2): columns a and b
+
+    @classmethod
+    def of(cls, basis: Basis, block: LinearOperator) -> Profile:
+        """The profile of a block on an attribute's basis."""
+        if isinstance(basis, PlainBasis) and isinstance(block, Identity):
+            n = basis.size  # every level alike, so that no array of levels is needed
+            a, b = np.array([(n - 1) / n]), np.array([1 / n**2])
+        else:
+            a, b = basis.query_variances(block), basis.query_mean(block)
+        share = block.shape[0] / block.queries  # one, except where queries are known by their Gram matrix alone
+        return cls(float(a.mean()) * share, float(b.mean()) * share, upper_right_hull(np.column_stack([a, b])))
+
+
+def upper_right_hull(points: Floats) -> Floats:  # points: (n, 2)
+    """The points that are best for some non-negative weights of the two coordinates, by falling first coordinate.
+
+    Points inside the hull by less than 1e-12 of its extent are left out too.
+
+    >>> upper_right_hull(np.array([[0.0, 1.0], [1.0, 0.0], [0.4, 0.4], [0.9, 0.9]])).tolist()
+    [[1.0, 0.0], [0.9, 0.9], [0.0, 1.0]]
+    """
+    extent = np.maximum(np.abs(points).max(axis=0), 1e-300)
+    ordered = points[np.lexsort((-points[:, 1], -points[:, 0]))]
+    highest = np.maximum.accumulate(ordered[:, 1] / extent[1])
+    ordered = ordered[np.concatenate([[True], np.diff(highest) > 1e-12])]
+    scaled = ordered / extent
+    hull: list[int] = []
+    for i in range(len(scaled)):
+        while len(hull) >= 2 and _turn(scaled[hull[-2]], scaled[hull[-1]], scaled[i]) <= 1e-12:
+            hull.pop()
+        hull.append(i)
+    return np.asarray(ordered[hull])
+
+
+def _turn(a: Floats, b: Floats, c: Floats) -> float:
+    """Positive where b lies outside the line from a to c, seen from the origin."""
+    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+
+
+LARGEST_COEFFICIENTS = 100_000_000
+
+
+def privacy_coefficients(
+    closure: Closure, bases: Sequence[Basis | None], neighbours: Neighbours = Neighbours.ADD_REMOVE
+) -> Floats:
+    """p_A for every set: the largest squared distance between neighbours' exact answers, over L_A^2: (sets,).
+
+    Where rows are replaced, two columns c_r, c_s differ by at most |c_r|^2 + |c_s|^2 - 2 <c_r, c_s>, and a negative
+    inner product has at least one negative factor, so that p_A grows by at most 2 (1 + max_{i in A} opposition_i);
+    this is attained on plain attributes, by two records that differ in the smallest one. The total stays at 1.
+    """
+    own = closure.products(np.array([1.0 if basis is None else float(basis.max_diagonal) for basis in bases]))
+    if neighbours is Neighbours.REPLACE:
+        apart = np.array([0.0 if basis is None else float(basis.opposition) for basis in bases])
+        own[1:] *= 2 * (1 + closure.largest(apart)[1:])
+    return own
+
+
+def mean_variances(
+    table: TermTable, closure: Closure, bases: Sequence[Basis | None]
+) -> scipy.sparse.csr_array:  # (terms, sets)
+    """One row per term: the mean variance of its queries; on plain terms the variance of every cell."""
+    pairs = [np.array([[profile.mean_residual, profile.mean_mean]]) for profile in _profiles(table, bases)]
+    matrix, _ = _rows(table, closure, pairs)
+    return matrix
+
+
+def largest_variances(
+    table: TermTable, closure: Closure, bases: Sequence[Basis | None]
+) -> tuple[scipy.sparse.csr_array, Integers]:  # (rows, sets), (rows,)
+    """Rows whose largest entry of `rows @ sigma_squared` is the largest variance of any query, and each row's term.
+
+    One row per plain term; for other terms one for every combination of hull points of its blocks.
+    """
+    return _rows(table, closure, [profile.frontier for profile in _profiles(table, bases)])
+
+
+def _profiles(table: TermTable, bases: Sequence[Basis | None]) -> list[Profile]:
+    made = []
+    for place, block in table.blocks:
+        basis = bases[place]
+        if basis is None:
+            raise WorkloadError(f"attribute {table.domain.attributes[place]!r} was not planned for; plan with it")
+        made.append(Profile.of(basis, block))
+    return made
+
+
+def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scipy.sparse.csr_array, Integers]:
+    heights = np.array([len(points) for points in pairs], dtype=np.int64)
+    batches = [batch for group in table.groups for batch in _alike(group, heights)]
+    entries = sum(len(group.terms) * math.prod(sizes) << len(sizes) for group, sizes in batches)
+    if entries > LARGEST_COEFFICIENTS:
+        raise SizeError(
+            f"the variances of this workload take {entries} coefficients, above the limit of {LARGEST_COEFFICIENTS}; "
+            "lower its order, use fewer attributes, or, for a largest variance, fewer kinds of queries per attribute"
+        )
+    tallest = int(heights.max(initial=1))
+    padded = np.zeros((len(pairs), tallest, 2))
+    for number, points in enumerate(pairs):
+        padded[number, : len(points)] = points
+    data, columns, lengths, terms = [], [], [], []
+    for group, sizes in batches:
+        values = _batch_values(padded, group.blocks, sizes)  # (n, r, 2^k)
+        n, r, width = values.shape
+        data.append(values.ravel())
+        columns.append(np.repeat(_batch_columns(closure, group.places), r, axis=0).ravel())
+        lengths.append(np.full(n * r, width, dtype=np.int64))
+        terms.append(np.repeat(group.terms, r))
+    row_terms = np.concatenate(terms)
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    matrix = scipy.sparse.csr_array(
+        (np.concatenate(data), np.concatenate(columns), starts), shape=(len(row_terms), len(closure))
+    )
+    if np.any(np.diff(row_terms) < 0):
+        order = np.argsort(row_terms, kind="stable")
+        matrix, row_terms = matrix[order], row_terms[order]
+    return matrix, row_terms
+
+
+def _alike(group: Group, heights: Integers) -> list[tuple[Group, tuple[int, ...]]]:
+    """A group in parts whose terms have the same number of points on each axis."""
+    if not group.places.shape[1]:
+        return [(group, ())]
+    own = heights[group.blocks]
+    if own.max() == 1:
+        return [(group, (1,) * own.shape[1])]
+    kinds, inverse = np.unique(own, axis=0, return_inverse=True)
+    parts = []
+    for number, kind in enumerate(kinds.tolist()):
+        at = np.flatnonzero(inverse.ravel() == number)
+        parts.append((Group(group.terms[at], group.places[at], group.blocks[at]), tuple(kind)))
+    return parts
+
+
+def _batch_values(padded: Floats, blocks: Places, sizes: tuple[int, ...]) -> Floats:
+    """prod_{i in A'} a_i prod_{i not in A'} b_i for each term, combination of points and subset: (n, r, 2^k)."""
+    n, k = blocks.shape
+    values = np.ones((n, 1, 1))
+    for axis in range(k):
+        points = padded[blocks[:, axis], : sizes[axis]]  # (n, h, 2): a, b
+        factor = points[:, None, :, ::-1, None]  # bit clear takes b, bit set takes a; the new bit is the highest
+        values = (values[:, :, None, None, :] * factor).reshape(n, values.shape[1] * sizes[axis], -1)
+    return values
+
+
+def _batch_columns(closure: Closure, places: Places) -> Places:
+    """The position of every subset of every row: (n, 2^k)."""
+    n, k = places.shape
+    found = np.empty((n, 2**k), dtype=np.int32)
+    for mask in range(2**k):
+        found[:, mask] = closure.lookup(places[:, [bit for bit in range(k) if mask >> bit & 1]])
+    if found.size and found.min() < 0:
+        row = places[int(np.argmin(found.min(axis=1)))]
+        names = tuple(closure.domain.attributes[place] for place in row)
+        raise WorkloadError(f"{names!r} is not within the plan, so nothing about it is measured; plan with it")
+    return found

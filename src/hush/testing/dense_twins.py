@@ -1,0 +1,262 @@
+"""DenseEstimates: estimates over a whole small domain with any covariance, computed the plain way.
+
+DenseModel: a graphical model over every cell of a small domain, the plain twin of passes over a junction tree.
+
+DenseResidual: a residual strategy as matrices over a whole small domain, the plain twin of the implicit one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from scipy.optimize import linprog, nnls
+from scipy.special import logsumexp
+
+from hush.arrays import Floats
+from hush.domain import Clique, Domain
+from hush.errors import SizeError, WorkloadError
+from hush.graphical.factors import Factors
+from hush.graphical.measurement import Measurement
+from hush.linops import LinearOperator
+from hush.strategies.residual_basis import Basis, MatrixBasis
+from hush.strategies.residual_strategy import ResidualStrategy
+
+
+class DenseEstimates:
+    """The plain twin of real estimates: a table of counts over the whole domain and the covariance of its cells.
+
+    `cliques` are the largest tables that it admits to hold, the whole domain by default. It keeps what it was asked for
+    in `asked`, so that a test can see that a query read no larger table than it needs.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        table: Floats,  # of shape domain.shape
+        cell_covariance: Floats | None = None,  # (cells, cells); zero by default
+        cliques: tuple[Clique, ...] | None = None,
+    ) -> None:
+        self.domain = domain
+        self.table = np.asarray(table, dtype=np.float64).reshape(domain.shape)
+        self.cell_covariance = cell_covariance
+        self.cliques = (domain.attributes,) if cliques is None else cliques
+        self.asked: list[Clique] = []
+
+    def covers(self, clique: Clique) -> bool:
+        """Whether some held table has all the attributes."""
+        return any(set(clique) <= set(held) for held in self.cliques)
+
+    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
+        """It holds whole tables alone."""
+
+    def counts(self, clique: Clique) -> Floats:
+        """Sums over the other attributes."""
+        if not self.covers(clique):
+            raise WorkloadError(f"no table over {clique!r}")
+        self.asked.append(clique)
+        sums = np.bincount(self._places(clique), self.table.ravel(), self.domain.size(clique))
+        return np.asarray(sums.reshape(self.domain.sizes(clique)))
+
+    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
+        """f_g' S s_g for every group g, with f_g and s_g the coefficients of the cells of the domain that lie in g."""
+        shape = self.domain.sizes(clique)
+        if first.shape != shape or second.shape != shape:
+            raise WorkloadError(f"coefficients of shape {first.shape} and {second.shape}: expected {shape}")
+        if self.cell_covariance is None:
+            return np.zeros(shape[:groups])
+        places = self._places(clique)
+        inside = np.eye(self.domain.size(clique[:groups]))[self._places(clique[:groups])]  # (cells, groups)
+        left, right = (inside * side.ravel()[places, None] for side in (first, second))
+        return np.asarray((left * (self.cell_covariance @ right)).sum(axis=0)).reshape(shape[:groups])
+
+    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
+        """W x and the diagonal of W S W^T, with W written out over the cells of the domain."""
+        if len(blocks) != len(clique):
+            raise WorkloadError(f"{len(blocks)} query blocks for {len(clique)} attributes; give one each")
+        rows: Floats = np.ones((1, 1))
+        for block in blocks:
+            rows = np.asarray(np.kron(rows, block.dense()), dtype=np.float64)
+        rows = rows[:, self._places(clique)]
+        shape = tuple(block.shape[0] for block in blocks)
+        spread = (
+            np.zeros(len(rows)) if self.cell_covariance is None else np.sum(rows * (rows @ self.cell_covariance), 1)
+        )
+        return (rows @ self.table.ravel()).reshape(shape), spread.reshape(shape)
+
+    def _places(self, clique: Clique) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The cell of the clique, counted in its own order, that each cell of the domain belongs to."""
+        codes = np.unravel_index(np.arange(self.table.size), self.domain.shape)
+        places = np.zeros(self.table.size, dtype=np.int64)
+        for name in clique:
+            places = places * self.domain[name] + codes[self.domain.attributes.index(name)]
+        return places
+
+
+LARGEST_DOMAIN = 1 << 21
+
+
+class DenseModel:
+    """p(x) = exp(sum_r theta_r(x_r)) / Z cell by cell, and exact optima over all tables of a total.
+
+    `fixed` are tables of logarithms that are added to the potentials: 0, or -inf where a combination is impossible.
+    """
+
+    def __init__(self, factors: Factors, fixed: Iterable[tuple[Clique, Floats]] = ()) -> None:
+        if factors.domain.size() > LARGEST_DOMAIN:
+            raise SizeError(f"a dense twin of {factors.domain.size()} cells; use a domain of {LARGEST_DOMAIN} or fewer")
+        self.factors = factors
+        self.domain = factors.domain
+        self.fixed = np.zeros(self.domain.shape)
+        for clique, table in fixed:
+            self.fixed = self.fixed + self._widened(clique, table)
+
+    def sums(self, potentials: Floats) -> Floats:
+        """sum_r theta_r(x_r) of every record, without the fixed tables."""
+        found = np.zeros(self.domain.shape)
+        for clique, table in zip(self.factors.cliques, self.factors.tables(potentials), strict=True):
+            found = found + self._widened(clique, table)
+        return found
+
+    def log_partition(self, potentials: Floats) -> float:
+        """log Z."""
+        return float(logsumexp(self.sums(potentials) + self.fixed))
+
+    def probabilities(self, potentials: Floats) -> Floats:
+        """p(x) of every record."""
+        logs = self.sums(potentials) + self.fixed
+        weights = np.exp(logs - logs.max())
+        return np.asarray(weights / weights.sum())
+
+    def marginals(self, table: Floats) -> Floats:
+        """The sums of a table over the domain onto every factor, flat."""
+        found = np.empty(self.factors.size)
+        for index, clique in enumerate(self.factors.cliques):
+            others = tuple(axis for axis, name in enumerate(self.domain) if name not in clique)
+            self.factors.table(found, index)[...] = table.sum(axis=others)
+        return found
+
+    def tangent(self, potentials: Floats, direction: Floats, total: float) -> Floats:
+        """The derivative of the counts: N p (G - E[G]), G the sum of the direction's tables."""
+        p, g = self.probabilities(potentials), self.sums(direction)
+        return self.marginals(total * p * (g - float(np.sum(p * g))))
+
+    def largest(self, potentials: Floats) -> float:
+        """The largest sum of potentials over possible records."""
+        return float((self.sums(potentials) + self.fixed).max())
+
+    def least_squares(self, measurements: Sequence[Measurement], total: float) -> Floats:
+        """Counts x >= 0 over the domain with sum N and the least sum_j |Q_j M_j x - y_j|^2 / stddev_j^2.
+
+        With x = N u and 1^T u = 1 the residual is C u, C = B N - y 1^T. Non-negative u with the least
+        |C u|^2 + k (1^T u - 1)^2 is, up to its sum, the u with the least |C u| for any k > 0.
+        """
+        b, y = self.answers(measurements)
+        c = b * total - y[:, None]
+        possible = np.isfinite(self.fixed).ravel()
+        k = float(np.median(np.linalg.norm(c[:, possible], axis=0))) / 10
+        stacked = np.vstack([c[:, possible], np.full((1, int(possible.sum())), k)])
+        u, _ = nnls(stacked, np.append(np.zeros(len(y)), k), maxiter=50 * stacked.shape[1])
+        found = np.zeros(self.domain.size())
+        found[possible] = total * u / u.sum()
+        return found.reshape(self.domain.shape)
+
+    def least_absolute(self, measurements: Sequence[Measurement], total: float) -> float:
+        """The least sqrt(2) sum_j |Q_j M_j x - y_j|_1 / stddev_j over counts x >= 0 with sum N: a linear program."""
+        b, y = self.answers(measurements)
+        possible = np.isfinite(self.fixed).ravel()
+        b = b[:, possible]
+        m, n = b.shape
+        found = linprog(
+            np.append(np.zeros(n), np.full(m, np.sqrt(2.0))),
+            A_ub=np.block([[b, -np.eye(m)], [-b, -np.eye(m)]]),
+            b_ub=np.append(y, -y),
+            A_eq=np.append(np.ones(n), np.zeros(m))[None, :],
+            b_eq=[total],
+            method="highs",
+        )
+        return float(found.fun)
+
+    def answers(self, measurements: Sequence[Measurement]) -> tuple[Floats, Floats]:
+        """Queries on the whole domain and their noisy answers, both in standard deviations."""
+        rows, values = [], []
+        for one in measurements:
+            placed = one.on(self.domain)
+            query = self.incidence(placed.clique)
+            if placed.query is not None:
+                query = placed.query.dense() @ query  # type: ignore[union-attr]
+            rows.append(query / one.stddev)
+            values.append(placed.values.ravel() / one.stddev)
+        return np.concatenate(rows), np.concatenate(values)
+
+    def incidence(self, clique: Clique) -> Floats:
+        """The marginal over a clique in domain order as a matrix of zeros and ones."""
+        product: Floats = np.ones((1, 1))
+        for name, size in zip(self.domain, self.domain.shape, strict=True):
+            product = np.asarray(np.kron(product, np.eye(size) if name in clique else np.ones((1, size))))
+        return product
+
+    def _widened(self, clique: Clique, table: Floats) -> Floats:
+        return table.reshape([self.domain[name] if name in clique else 1 for name in self.domain])
+
+
+LARGEST_DENSE_STRATEGY = 4096
+
+
+class DenseResidual:
+    """The mechanism B x + N(0, Sigma) of a strategy, with B and Sigma written out, and its generalised least squares.
+
+    `signal` is B (measurements, cells of the domain), `noise` the diagonal of Sigma, `gamma` = B^T Sigma^-1 B.
+    """
+
+    def __init__(self, strategy: ResidualStrategy) -> None:
+        if strategy.domain.size() > LARGEST_DENSE_STRATEGY:
+            raise SizeError(
+                f"a dense twin of {strategy.domain.size()} cells; use a domain of {LARGEST_DENSE_STRATEGY} or fewer"
+            )
+        self.strategy = strategy
+        blocks = [self.residual(clique) for clique in strategy.closure]
+        self.signal = np.concatenate(blocks)
+        self.noise = np.repeat(strategy.sigma_squared, [len(block) for block in blocks])
+        self.gamma = self.signal.T @ (self.signal / self.noise[:, None])
+        self._inverse = np.linalg.pinv(self.gamma, rcond=1e-11, hermitian=True)
+
+    def residual(self, clique: Iterable[str]) -> Floats:
+        """kron over all attributes of M_i / L_i within the clique and 1^T outside it."""
+        chosen = set(clique)
+        product: Floats = np.ones((1, 1))
+        for name, size in zip(self.strategy.domain, self.strategy.domain.shape, strict=True):
+            inside = basis_matrix(self.strategy.basis(name)) if name in chosen else np.ones((1, size))
+            product = np.asarray(np.kron(product, inside), dtype=np.float64)
+        return product
+
+    def marginal(self, clique: Clique, blocks: Iterable[LinearOperator] | None = None) -> Floats:
+        """The marginal on a clique in domain order, or the product of query blocks on it, as a matrix."""
+        own = dict(zip(clique, (block.dense() for block in blocks), strict=True)) if blocks is not None else {}
+        product: Floats = np.ones((1, 1))
+        for name, size in zip(self.strategy.domain, self.strategy.domain.shape, strict=True):
+            identity = np.eye(size) if name in clique else np.ones((1, size))
+            product = np.asarray(np.kron(product, own.get(name, identity)), dtype=np.float64)
+        return product
+
+    def estimate(self, queries: Floats, answers: Floats) -> Floats:
+        """The best linear unbiased estimate W Gamma^+ B^T Sigma^-1 omega."""
+        return np.asarray(queries @ self._inverse @ (self.signal.T @ (answers / self.noise)))
+
+    def covariance(self, queries: Floats, others: Floats) -> Floats:
+        """W Gamma^+ U^T."""
+        return np.asarray(queries @ self._inverse @ others.T)
+
+
+def basis_matrix(basis: Basis) -> Floats:
+    """M / L written out."""
+    if isinstance(basis, MatrixBasis):
+        return np.asarray(basis.matrix / basis.scale)
+    return np.eye(basis.size) - 1 / basis.size
+
+
+def powerset(names: Iterable[str]) -> list[Clique]:
+    """Every subset, by size."""
+    every = tuple(names)
+    return [subset for k in range(len(every) + 1) for subset in itertools.combinations(every, k)]

@@ -1,0 +1,33 @@
+"""Unit: whose presence in the table is hidden."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hush.errors import SchemaError, check_text, shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Whose presence is hidden: a row (no column), or every row with one value of an id column.
+
+    `max_rows` rows of a unit are used at most; the rest are left out before anything is counted.
+    """
+
+    column: str | None = None
+    max_rows: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
+            raise SchemaError(f"unit: max_rows = {shown(self.max_rows)}: expected an integer >= 1")
+        if self.column is None and self.max_rows != 1:
+            raise SchemaError(
+                f"unit: max_rows = {shown(self.max_rows)} cannot be enforced without an id column; name the column"
+            )
+        if self.column is not None:
+            if not isinstance(self.column, str) or not self.column.strip():
+                raise SchemaError(f"unit: column = {shown(self.column)}: expected the name of the id column")
+            check_text(f"unit: column = {shown(self.column)}", self.column)
+
+
+ROW = Unit()

@@ -1,0 +1,224 @@
+"""Boxes: a set of cells as a union of disjoint products of levels, each a product of query blocks.
+
+Workloads from SQL: counting queries as products of query blocks, read just as queries on a release are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from hush.arrays import Booleans
+from hush.domain import Clique, Domain
+from hush.errors import QueryError, SizeError, WorkloadError
+from hush.linops import Dense, Identity, LinearOperator
+from hush.schema import Schema
+from hush.sql.aggregate import formula_of
+from hush.sql.cells import Cells, combine
+from hush.sql.parsing import Query, parse, statements
+from hush.sql.predicate import TRUE, always, truth
+from hush.sql.scope import Scope, quote
+from hush.sql.select_list import read_output
+from hush.workloads.term import Term, merged
+from hush.workloads.workload import Workload
+
+Box = tuple[Booleans, ...]  # one mask of levels for each axis
+
+
+def boxes(inside: Booleans, groups: int) -> list[Box] | None:
+    """Disjoint boxes that hold the cells `inside`, such that no query is cut in two; None where there are none such.
+
+    The first `groups` axes are grouped: every combination of their levels is a query of its own, the sum over the cells
+    inside along the other axes. Levels of the first axis with the same cells behind them go together and the cells
+    behind them are cut in turn; along an axis that is not grouped all levels must have the same cells behind them.
+
+    >>> corner = np.array([[True, True], [True, False]])
+    >>> [tuple(mask.tolist() for mask in box) for box in boxes(corner, 1)]
+    [([True, False], [True, True]), ([False, True], [True, False])]
+    >>> boxes(corner, 0) is None
+    True
+    """
+    if inside.ndim == 0:
+        return [()]
+    behind = inside.reshape(len(inside), -1)
+    kept = np.flatnonzero(behind.any(axis=1))
+    packed = np.packbits(behind[kept], axis=1)
+    together: dict[bytes, list[int]] = {}
+    for level, key in zip(kept.tolist(), packed, strict=True):
+        together.setdefault(key.tobytes(), []).append(level)
+    if groups == 0 and len(together) > 1:
+        return None
+    found: list[Box] = []
+    for levels in together.values():
+        inner = boxes(inside[levels[0]], max(groups - 1, 0))
+        if inner is None:
+            return None
+        mask = np.zeros(len(inside), dtype=bool)
+        mask[levels] = True
+        found.extend((mask, *box) for box in inner)
+    return found
+
+
+LARGEST_COUPLED = 1 << 24  # cells over which columns may be coupled
+LARGEST_BLOCK = 1 << 26  # entries of a block that is written out
+LARGEST_PRODUCTS = 4096  # into which one query may be cut
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A factor of what a row adds to a count, 0 or 1 by the levels of some columns, and how the query says it."""
+
+    cells: Cells
+    said: tuple[str, ...]
+
+
+def workload_of_sql(
+    schema: Schema, queries: str | Sequence[str], *, weights: Sequence[float] | None = None
+) -> Workload:
+    """The workload that asks for every number of some queries; `weights` has one for each query, 1 by default.
+
+    A query is one SELECT of counts: COUNT(*), COUNT(column), with FILTER or CASE, and any WHERE and GROUP BY that a
+    release answers; a text may hold several, divided by semicolons. A grouped column is asked for each level that the
+    condition allows, another column of the condition for the levels that it allows, together. Conditions joined by AND
+    may name any number of columns. Where a condition couples columns otherwise, the query is cut into several products
+    if that leaves every number whole, as it does if all but one of these columns are grouped; else it is refused.
+    Groups in which no row can count are left out, and ORDER BY is not read.
+
+    Privacy: reads the schema alone.
+
+    >>> from hush.datasets import people_schema
+    >>> workload_of_sql(people_schema(), "SELECT region, COUNT(*) FROM t WHERE employed AND age >= 40 GROUP BY region")
+    Workload(1 products, 5 queries over 7 attributes)
+    """
+    if not isinstance(schema, Schema):
+        raise WorkloadError(f"schema: expected a Schema, which says what values mean, got {type(schema).__name__}")
+    texts = [text for given in ([queries] if isinstance(queries, str) else queries) for text in statements(given)]
+    if not texts:
+        raise WorkloadError("the workload is empty; give at least one query, such as SELECT sex, COUNT(*) FROM t ...")
+    if weights is not None and len(weights) != len(texts):
+        raise WorkloadError(f"{len(weights)} weights for {len(texts)} queries; give one each")
+    terms: list[Term] = []
+    for number, text in enumerate(texts):
+        weight = 1.0 if weights is None else float(weights[number])
+        try:
+            terms.extend(_terms(parse(text), schema, weight))
+        except RecursionError:
+            raise QueryError(f"query {number + 1} is nested too deeply; write it with fewer parentheses") from None
+        except (QueryError, WorkloadError) as error:
+            raise type(error)(str(error) if len(texts) == 1 else f"query {number + 1}: {error}") from None
+    return Workload(schema.domain, merged(terms))
+
+
+def _terms(query: Query, schema: Schema, weight: float) -> Iterator[Term]:
+    """The products of one query, those of each of its values in turn."""
+    if query.limit is not None or query.offset:
+        raise QueryError("LIMIT and OFFSET choose among answers, which a workload does not have; leave them out")
+    scope = Scope(schema, query.tables)
+    output = read_output(query, scope)
+    for item in output.values:
+        where = [] if query.where is None else list(_conditions(query.where, scope))
+        for clique, blocks in _products([*where, *_value(item.node, scope)], output.groups, scope.domain):
+            yield Term(clique, blocks, weight)
+
+
+def _value(node: exp.Expr, scope: Scope) -> Iterator[_Part]:
+    """The factors of a count: its own, and those of its FILTER."""
+    inner = node
+    while isinstance(inner, exp.Filter):
+        yield from _conditions(inner.expression.this, scope)
+        inner = inner.this
+    formula = formula_of(inner, always(scope), scope)
+    if not inner.find(exp.AggFunc):
+        raise QueryError(f"{quote(node)} has no aggregate in it; add one, such as COUNT(*)")
+    coefficients = formula.coefficients
+    if not formula.linear or formula.offset or not np.isin(coefficients.values, (0.0, 1.0)).all():
+        raise WorkloadError(
+            f"{quote(node)} is not a count of rows; ask for the counts it is made of, or give its coefficients by "
+            "Workload.product and queries.matrix"
+        )
+    yield _Part(Cells(coefficients.domain, coefficients.names, coefficients.values == 1), (quote(node),))
+
+
+def _conditions(node: exp.Expr, scope: Scope) -> Iterator[_Part]:
+    """The conditions that AND joins, each by itself: all must be true, and unknown is like false."""
+    inner = node.unnest()
+    if isinstance(inner, exp.And):
+        for part in inner.flatten():
+            yield from _conditions(part, scope)
+    else:
+        yield _Part(combine(lambda values: values == TRUE, truth(inner, scope)), (quote(inner),))
+
+
+def _products(
+    parts: Sequence[_Part], groups: Clique, domain: Domain
+) -> Iterator[tuple[Clique, tuple[LinearOperator, ...]]]:
+    """The products of blocks that ask for the product of all parts in every group."""
+    pieces: list[tuple[Clique, list[Box]]] = []
+    for part in _apart(parts):
+        if not part.cells.values.any():
+            raise WorkloadError(f"{' AND '.join(part.said)} is true for no level of the schema; leave the query out")
+        pieces.append(_cut(part, groups))
+    if math.prod(len(found) for _, found in pieces) > LARGEST_PRODUCTS:
+        raise WorkloadError(f"the query is a union of more than {LARGEST_PRODUCTS} products; cut it into simpler ones")
+    for chosen in itertools.product(*(found for _, found in pieces)):
+        masks: dict[str, Booleans] = {name: np.ones(domain[name], dtype=bool) for name in groups}
+        for (names, _), box in zip(pieces, chosen, strict=True):
+            masks.update(zip(names, box, strict=True))
+        asked = {name: mask for name, mask in masks.items() if len(mask) > 1 and (name in groups or not mask.all())}
+        clique = domain.clique(asked)
+        yield clique, tuple(_block(asked[name], name in groups) for name in clique)
+
+
+def _apart(parts: Sequence[_Part]) -> list[_Part]:
+    """The parts, those that share columns multiplied, so that no two depend on the same column."""
+    found: list[_Part] = []
+    for part in parts:
+        shared = [other for other in found if set(other.cells.names) & set(part.cells.names)]
+        together = [*shared, part]
+        cells = combine(
+            lambda *values: np.logical_and.reduce(np.broadcast_arrays(*values)), *(p.cells for p in together)
+        )
+        found = [other for other in found if other not in shared]
+        found.append(_Part(cells, tuple(dict.fromkeys(said for one in together for said in one.said))))
+    return found
+
+
+def _cut(part: _Part, groups: Clique) -> tuple[Clique, list[Box]]:
+    """The columns of a part, those of the groups first, and the boxes that it is made of."""
+    names = part.cells.names
+    ordered = (*(name for name in names if name in groups), *(name for name in names if name not in groups))
+    if len(names) > 1 and part.cells.values.size > LARGEST_COUPLED:
+        raise SizeError(
+            f"{' AND '.join(part.said)} couples {', '.join(names)} over {part.cells.values.size:,} cells: at most "
+            f"{LARGEST_COUPLED:,} are possible; join conditions on single columns by AND"
+        )
+    grouped = sum(name in groups for name in names)
+    found = boxes(part.cells.along(ordered), grouped)
+    if found is None:
+        raise WorkloadError(
+            f"{' AND '.join(part.said)} couples the columns {', '.join(ordered[grouped:])}, so that a count is a sum "
+            "of products and not one; ask for disjoint cases in queries of their own, or group by all but one of them"
+        )
+    return ordered, found
+
+
+def _block(mask: Booleans, grouped: bool) -> LinearOperator:
+    """Each level of the mask by itself if it is grouped, else all of them together."""
+    if not grouped:
+        return Dense(mask[None])
+    if mask.all():
+        return Identity(len(mask))
+    if int(mask.sum()) * len(mask) > LARGEST_BLOCK:
+        raise SizeError(
+            f"{int(mask.sum()):,} of {len(mask):,} levels as a matrix are too large; group by the column without a "
+            "condition on it"
+        )
+    rows: np.ndarray[Any, np.dtype[np.float64]] = np.zeros((int(mask.sum()), len(mask)))
+    rows[np.arange(len(rows)), np.flatnonzero(mask)] = 1.0
+    return Dense(rows)
