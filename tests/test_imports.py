@@ -1,8 +1,11 @@
 """What importing loads: `import hush` nothing heavy, a room no more than it needs, and a name when it is used."""
 
+import ast
 import importlib
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +83,72 @@ def test_a_module_that_lacks_a_dependency_says_which(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(importlib, "import_module", broken)
     with pytest.raises(ModuleNotFoundError, match="duckdb"):
         hush.no_such_room  # noqa: B018
+
+
+SOURCE = Path(hush.__file__).parent
+MODULES = {
+    ".".join(["hush", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__"): path
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+LAYERS = (
+    {"_version", "errors", "arrays", "memory", "domain", "solution", "unit", "atomic_write"},
+    {"constraints", "cell_table", "codec", "archive"},
+    {"linops"},
+    {"queries", "rare_levels"},
+    {"privacy"},
+    {"schema", "datasets"},
+    {"tables"},
+    {"sql"},
+    {"workloads"},
+    {"strategies"},
+    {"optimizers"},
+    {"inference"},
+    {"graphical"},
+    {"local"},
+    {"release"},
+    {"mechanisms"},
+    {"planning", "loading"},
+    {"evaluation"},
+    {"report"},
+    {"cli", "testing", "__main__"},
+)
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+SAME_PART = {"__init__.py", "__main__.py", "_kernels.py"}  # play one part in every room
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of hush that a file imports, wherever in it; not those for type checkers alone."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in names if name.startswith("hush.")}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1]
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - {"hush"}))
+def test_imports_point_to_earlier_rooms_only(module: str) -> None:
+    room = room_of(module)
+    later = {name for name in imported(MODULES[module]) if room_of(name) != room and LEVEL[room_of(name)] > LEVEL[room]}
+    assert later == set()
+
+
+def test_the_layer_check_sees_an_import_of_a_later_room(tmp_path: Path) -> None:
+    path = tmp_path / "early.py"
+    path.write_text("def late():\n    from hush.cli import main\n    return main\n")
+    assert imported(path) == {"hush.cli.main"}
+    assert LEVEL["cli"] > LEVEL["privacy"]
+
+
+def test_no_two_modules_share_a_name() -> None:
+    names = Counter(path.name for path in MODULES.values() if path.name not in SAME_PART)
+    assert {name for name, times in names.items() if times > 1} == set()
