@@ -26,9 +26,9 @@ from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswe
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate
-from hush.unit import ROW
 from hush.strategies.residual_strategy import requests
 from hush.strategies.select_residual import select_residual
+from hush.unit import ROW
 from hush.workloads import Workload
 
 COLUMNS = ("d", "sets", "build workload", "select RMSE", "select MaxVar", "gap", "measure", "reconstruct", "peak MB")
