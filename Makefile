@@ -1,6 +1,6 @@
-# Two commands set everything up on a machine that has Python >= 3.11 and make:
+# Two commands set up everything. You need Python >= 3.11 and make:
 #   make demo    install into .venv and run the main job on a generated table
-#   make test    install the development tools too and run the whole test suite
+#   make test    also install the development tools and run the whole test suite
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -10,7 +10,7 @@ WORKERS ?= auto
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '2,3p' Makefile | cut -c3-; echo "  make check   formatter, linter, strict type checker"; echo "  make bench   the benchmarks (long)"
+	@sed -n '2,3p' Makefile | cut -c3-; echo "  make check   check formatting, lint and types"; echo "  make bench   run the benchmarks (takes long)"
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("hush needs Python >= 3.11, found " + sys.version.split()[0] + "; set PYTHON=...") if sys.version_info < (3, 11) else None'
