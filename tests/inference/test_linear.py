@@ -71,7 +71,7 @@ def test_local_estimates_are_least_squares_with_exact_covariances(own: Part) -> 
             for found, wanted in zip(estimates.product(clique, blocks), twin.product(clique, blocks), strict=True):
                 np.testing.assert_allclose(found, wanted, atol=1e-8)
             term = Term(clique, tuple(blocks))
-            np.testing.assert_allclose(strategy.query_variances(term), twin.product(clique, blocks)[1], atol=1e-8)
+            np.testing.assert_allclose(strategy.term_variances(term), twin.product(clique, blocks)[1], atol=1e-8)
             assert strategy.total_variance(term) == pytest.approx(twin.product(clique, blocks)[1].sum())
 
 
@@ -152,7 +152,7 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
             )
         blocks = tuple(Prefix(n) for n in DOMAIN.sizes(clique))
         np.testing.assert_allclose(
-            strategy.query_variances(Term(clique, blocks)), twin.product(clique, blocks)[1], atol=1e-8
+            strategy.term_variances(Term(clique, blocks)), twin.product(clique, blocks)[1], atol=1e-8
         )
     asked = Workload.marginals(DOMAIN, [("a", "b"), ("c",)]) + Workload.product(DOMAIN, {"b": Prefix, "c": Prefix})
     sums = [twin.product(term.clique, term.blocks)[1] for term in asked]
@@ -240,7 +240,7 @@ def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool,
     if small:
         term = Term(("b", "c"), (Identity(2), Prefix(4)))
         _, variances = twin.product(term.clique, term.blocks)
-        np.testing.assert_allclose(strategy.query_variances(term), variances, atol=1e-8)
+        np.testing.assert_allclose(strategy.term_variances(term), variances, atol=1e-8)
         assert strategy.total_variance(term) == pytest.approx(variances.sum())
         local = LinearStrategy(DOMAIN, strategy.parts, Recovery.LOCAL, "test")
         assert strategy.total_variance(term) < local.total_variance(term)

@@ -172,7 +172,7 @@ def test_releases_are_unbiased_with_the_promised_variance_and_coverage(mechanism
             deviations[index].append(np.asarray(answers.estimate) - truth)
             covered.append((np.asarray(answers.lower) <= truth) & (truth <= np.asarray(answers.upper)))
     for index, term in enumerate(MIXED):
-        promised = plan.strategy.query_variances(term).ravel()
+        promised = plan.strategy.term_variances(term).ravel()
         errors = np.stack(deviations[index])
         assert (np.abs(errors.mean(axis=0)) < 5 * np.sqrt(promised / len(errors))).all()
         assert np.mean(errors**2) == pytest.approx(np.mean(promised), rel=0.12)

@@ -133,7 +133,7 @@ class LinearPlan(FixedPlan):
 
     def query_variances(self, which: int = 0) -> Floats:
         """The variance of every query of a term of the workload, one axis per attribute of the term."""
-        return self.strategy.query_variances(self._listed(which))
+        return self.strategy.term_variances(self._listed(which))
 
     def with_budget(self, budget: Budget) -> Self:
         """The same strategy with the noise of another budget."""

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,12 +33,18 @@ from hush.strategies.axis_strategy import Factor
 from hush.strategies.noise_kind import NoiseKind, split_exactly
 from hush.strategies.product_strategy import Part, Recovery
 from hush.strategies.residual_basis import Basis, basis_of
-from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise
+from hush.strategies.residual_strategy import ResidualStrategy, beyond_extremes, marginal_noise
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
 from hush.workloads import Term, Workload
 
 LARGEST_MATRIX = 4096  # cells up to which N^+ is made
+METHODS = {
+    "kron": "one product of strategies",
+    "plus": "a union of products",
+    "marginals": "weighted marginals",
+    "bases": "marginals of designed strategies",
+}
 _TOLERANCE = 1e-10
 _LEAST_SHARE = 1e-7  # of the largest noise at sensitivity one; a part with less is taken to have this much
 _RANK = 1e-12
@@ -156,6 +163,8 @@ class LinearStrategy:
     privacy units of one row under `neighbours`.
     """
 
+    kind: ClassVar[str] = "linear"
+
     domain: Domain
     parts: tuple[Part, ...]
     recovery: Recovery
@@ -192,6 +201,17 @@ class LinearStrategy:
     def numbers(self) -> int:
         """How many numbers are measured."""
         return sum(math.prod(part.query.shape) for part in self.parts)
+
+    @property
+    def tables(self) -> int:
+        """How many requests there are: one for each part."""
+        return len(self.parts)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that measuring takes at its peak, roughly: all answers, and the largest part three times over."""
+        largest = max(max(math.prod(part.query.shape), self.domain.size(part.clique)) for part in self.parts)
+        return 8 * self.numbers + 24 * largest
 
     def costing(self, budget: Fraction) -> LinearStrategy:
         """The same parts, in the same proportions, with noise that costs at most another budget."""
@@ -238,7 +258,7 @@ class LinearStrategy:
             return term.clique in self.residual.closure
         return any(part.supports(term.clique, term.blocks) for part in self.parts)
 
-    def query_variances(self, term: Term) -> Floats:
+    def term_variances(self, term: Term) -> Floats:
         """The variance of every query of a product of blocks, one axis per block; see `exact`."""
         if self.recovery is Recovery.MARGINALS:
             return self.residual.query_variances(term.clique, term.blocks)
@@ -250,17 +270,40 @@ class LinearStrategy:
     def total_variance(self, term: Term) -> float:
         """The summed variance of the queries of a product of blocks; see `exact`."""
         if self.recovery is Recovery.MARGINALS or (self.recovery is Recovery.GLOBAL and self.joint.small):
-            return float(self.query_variances(term).sum())
+            return float(self.term_variances(term).sum())
         return self.part_for(term).total(term.clique, term.blocks)
 
-    def variance(self, clique: Clique) -> float:
+    def variance(self, clique: Iterable[str]) -> float:
         """The mean variance over the cells of a marginal."""
+        clique = self.domain.clique(clique)
         term = Term(clique, tuple(Identity(size) for size in self.domain.sizes(clique)))
         return self.total_variance(term) / term.queries
 
     def errors(self, workload: Workload) -> LinearErrors:
         """The errors of every term of a workload; refuses one that the strategy does not support."""
         return LinearErrors(self, workload)
+
+    def claim(self, loss: str, comparison: Callable[[], str]) -> str:
+        """What is claimed of the error, in words."""
+        method = f"{self.noise.value.capitalize()} noise, {METHODS.get(self.method, self.method)}"
+        if not self.exact:
+            method += ", its errors at most these under least squares over all of them"
+        return method + comparison()
+
+    def check(self, workload: Workload) -> None:
+        """Refuse a workload that the strategy does not support."""
+        for index, term in enumerate(workload):
+            if not self.supports(term):
+                raise WorkloadError(
+                    f"the strategy does not support term {index} of the workload: rounded to integers it measures "
+                    "other queries; use mechanism='hdmm', or queries of whole numbers"
+                )
+
+    def inconsistency(self, workload: Workload) -> str | None:
+        """Explain why a strategy from a file does not belong to a workload."""
+        if not all(self.supports(term) for term in workload):
+            return "it measures other tables than its workload asks for"
+        return beyond_extremes(np.array([*workload.weights, *(part.variance for part in self.parts)]))
 
     def __iter__(self) -> Iterator[Part]:
         return iter(self.parts)
@@ -302,7 +345,7 @@ class LinearErrors:
         if self.strategy.recovery is Recovery.MARGINALS:
             return self.strategy.residual.max_variance(self.workload, weighted=False)
         if self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small:
-            return max(float(self.strategy.query_variances(term).max()) for term in self.workload)
+            return max(float(self.strategy.term_variances(term).max()) for term in self.workload)
         return max(self.strategy.part_for(term).largest(term.clique, term.blocks) for term in self.workload)
 
 

@@ -21,10 +21,11 @@ is wrong for the Moore-Penrose inverse of X(u); and factors other than the ident
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,17 +33,18 @@ from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
-from hush.privacy.gate import LARGEST_ANSWER, Request
+from hush.privacy.gate import BATCH_CELLS, LARGEST_ANSWER, Request
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.strategies.closure import Closure
 from hush.strategies.noise_allocation import smallest_sum
-from hush.strategies.noise_kind import split_exactly
+from hush.strategies.noise_kind import NoiseKind, split_exactly
 from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_large
 from hush.strategies.residual_basis import Basis, PlainBasis, TiltedBasis
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
-from hush.workloads import Workload
+from hush.workloads import Term, Workload
+from hush.workloads.term import EXTREME
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,8 @@ class ResidualStrategy:
     Privacy: a strategy holds no data; `requests` in `residual_query` turns it into measurements.
     Reference: [ResidualPlanner, Thm 4.3] for optimality.
     """
+
+    kind: ClassVar[str] = "residual"
 
     domain: Domain
     bases: tuple[Basis | None, ...]
@@ -103,6 +107,63 @@ class ResidualStrategy:
     def cells(self) -> Floats:
         """How many numbers are measured for each set: (sets,)."""
         return self.closure.products(np.array([0.0 if b is None else float(b.rows) for b in self.bases]))
+
+    @property
+    def noise(self) -> NoiseKind:
+        """Gaussian."""
+        return NoiseKind.GAUSSIAN
+
+    @property
+    def cost(self) -> Fraction:
+        """The zCDP that measuring everything once may cost."""
+        return self.rho
+
+    @property
+    def tables(self) -> int:
+        """How many requests there are: one for each set."""
+        return len(self.closure)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are measured in all."""
+        return int(self.cells.sum())
+
+    @property
+    def memory(self) -> int:
+        """Bytes that measuring takes at its peak, roughly: all noisy numbers, and one table six times over."""
+        return self.measurement_bytes + int(48 * max(float(self.cells.max()), BATCH_CELLS))
+
+    def requests(self) -> list[Request]:
+        """One noisy residual table per set of the closure."""
+        return requests(self)
+
+    def costing(self, cost: Fraction) -> ResidualStrategy:
+        """The same sets with the noise of another rho, in the same proportions."""
+        return replace(self, sigma_squared=self.sigma_squared * float(self.rho / cost), rho=cost)
+
+    def errors(self, workload: Workload) -> ResidualErrors:
+        """The errors of every term of a workload."""
+        return ResidualErrors(self, workload)
+
+    def term_variances(self, term: Term) -> Floats:
+        """The variance of every query of a term, one axis per attribute."""
+        return self.query_variances(term.clique, term.blocks)
+
+    def claim(self, loss: str, comparison: Callable[[], str]) -> str:
+        """What is claimed of the error, in words."""
+        if self.plain:
+            return f"no unbiased linear mechanism with Gaussian noise has a smaller loss ({loss})"
+        return "the best noise for the bases chosen for prefix sums and ranges; not proven optimal beyond that"
+
+    def check(self, workload: Workload) -> None:
+        """Refuse a strategy with a set whose exact answers could overflow."""
+        check_measurable(self)
+
+    def inconsistency(self, workload: Workload) -> str | None:
+        """Explain why a strategy from a file does not belong to a workload."""
+        if TermTable.of(workload).closure() != self.closure:
+            return "it measures other tables than its workload asks for"
+        return beyond_extremes(np.concatenate([self.sigma_squared, workload.weights]))
 
     @property
     def measurement_bytes(self) -> int:
@@ -206,6 +267,36 @@ class ResidualStrategy:
         for axis, pair in enumerate(pairs):
             found = np.moveaxis(np.tensordot(pair, found, axes=(1, axis)), 0, axis)
         return np.asarray(found)
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualErrors:
+    """Errors that a residual strategy promises for a workload, before any data is read."""
+
+    strategy: ResidualStrategy
+    workload: Workload
+
+    @cached_property
+    def rmse(self) -> float:
+        """Root mean squared error over all queries, each counted as often as its weight."""
+        return self.strategy.rmse(self.workload)
+
+    @cached_property
+    def means(self) -> Floats:
+        """The mean variance over the queries of each term: (terms,)."""
+        rows = mean_variances(TermTable.of(self.workload), self.strategy.closure, self.strategy.bases)
+        return np.asarray(rows @ self.strategy.sigma_squared)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest variance of a query, weights left aside."""
+        return self.strategy.max_variance(self.workload, weighted=False)
+
+
+def beyond_extremes(numbers: Floats) -> str | None:
+    """Explain that the noise or the weights in a file are too extreme for sums of them; None where they are not."""
+    plain = ((numbers > 1 / EXTREME) & (numbers < EXTREME)).all()
+    return None if plain else f"its noise or its weights are beyond {EXTREME:g}"
 
 
 def residual_query(strategy: ResidualStrategy, clique: Clique) -> ProductQuery:
