@@ -1,4 +1,4 @@
-"""The bug zoo: historical faults of differential privacy code, planted one at a time; the suite must catch each.
+"""Planted faults: historical bugs of differential privacy code, planted one at a time; the suite must catch each.
 
 A bug is a monkeypatch; a guard is a test of the suite, run in place. Every guard must pass without the bug and fail
 with it, so that a guard which cannot fail, or a bug which does nothing, fails here.
@@ -35,7 +35,7 @@ CAUGHT = (Exception, pytest.fail.Exception)
 
 def suite(path: str) -> ModuleType:
     """A module of the test suite, loaded by itself."""
-    name = "zoo_" + path.replace("/", "_").removesuffix(".py")
+    name = "planted_" + path.replace("/", "_").removesuffix(".py")
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, HERE / path)
         assert spec is not None
