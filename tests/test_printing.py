@@ -15,7 +15,7 @@ import hush
 from hush.cli.main import main
 from hush.cli.query_command import _shown
 from hush.errors import printable
-from hush.mechanisms.plan_table import print_plan
+from hush.mechanisms.plan_table import plan_tables
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent, NonPrivateEvent
 from hush.privacy.sensitivity import Neighbours
@@ -57,7 +57,7 @@ def test_names_in_a_plan_are_shown_and_not_obeyed(name: str, attributes: int, tm
     assert safe(str(made))
     assert printable(name) in re.sub(r"\s*\n\s*", "", str(made)) or printable(name) in str(made)
     console = Console(force_terminal=True, color_system=None, width=100, record=True, file=io.StringIO())
-    print_plan(console, made)  # type: ignore[arg-type]
+    console.print(*plan_tables(made))  # type: ignore[arg-type]
     assert safe(console.export_text())
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from hush.markup import Markup, join, tag
 from hush.release.release import Release
 from hush.report import report_html
 from hush.report.labels import LONGEST, named, readable
-from hush.report.markup import Markup, join, tag
 from hush.schema import Categorical, Integer, Schema, Unit
 
 NAMES = (

@@ -56,7 +56,7 @@ def _run(folder: Path) -> None:
     from rich.text import Text
 
     from hush.loading import load_release
-    from hush.mechanisms.plan_table import print_plan
+    from hush.mechanisms.plan_table import plan_tables
     from hush.report import write_report
     from hush.workloads.text import parse_workload
 
@@ -73,7 +73,7 @@ def _run(folder: Path) -> None:
     _head(console, "2. A plan: how accurate will it be? Nothing is spent yet")
     budget = hush.Budget(epsilon=1.0, delta=1e-9)
     made = hush.plan(parse_workload(schema.domain, WORKLOAD), budget)
-    print_plan(console, made, rows=ROWS)
+    console.print(*plan_tables(made, rows=ROWS))
 
     _head(console, "3. The release: charge the ledger, count, add exact noise")
     with progress_bar("measuring") as progress:

@@ -98,9 +98,9 @@ def named(cliques: Iterable[Clique]) -> str:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print a text in lines that the terminal has room for."""
-    from hush.release.answer_table import wrapped
+    from hush.cell_table import wrapped
 
-    for line in wrapped(text, max(shutil.get_terminal_size().columns, 20)):
+    for line in wrapped(text, max(shutil.get_terminal_size().columns, 20), indent="  "):
         click.echo(line, err=err)
 
 

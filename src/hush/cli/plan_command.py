@@ -64,7 +64,7 @@ def plan(
     from rich.console import Console
     from rich.text import Text
 
-    from hush.mechanisms.plan_table import print_plan
+    from hush.mechanisms.plan_table import plan_tables
     from hush.mechanisms.usefulness import check_rows
     from hush.privacy.budget import number_text
     from hush.privacy.rational import shown_up
@@ -91,7 +91,7 @@ def plan(
     if useless is not None:
         click.echo(f"hush: {useless}", err=True)
     console = Console()
-    print_plan(console, made, rows=rows)
+    console.print(*plan_tables(made, rows=rows))
     if target_error is not None:
         at = 1e-9 if delta is None else delta
         worth = hush.Budget(rho=float(made.budget.rho)).epsilon_at(at)

@@ -1,21 +1,17 @@
-"""An adaptive plan as a person reads it: its errors are not known beforehand, but what it starts from is.
+"""The plan as a person reads it: what it measures, how accurate it is, what it costs.
 
-The plan as a person reads it: what will be measured, how accurate it will be, what it costs.
+An adaptive plan does not know its errors beforehand; it shows what it starts from instead.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from io import StringIO
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from hush.errors import printable
+from hush.cell_table import CellColumn, CellTable, counted, number_columns
 from hush.linops import AllRange, Identity, LevelsAndTotal, LinearOperator, Prefix, WidthRange
 from hush.mechanisms.adaptive import AdaptivePlan
 from hush.mechanisms.usefulness import OneWay, noise_text
@@ -24,33 +20,60 @@ from hush.privacy.rational import float_up, shown_up
 from hush.workloads import Term
 
 if TYPE_CHECKING:
-    from hush.mechanisms.adaptive import AdaptivePlan
     from hush.mechanisms.plan import Plan
 
 SHARE = 0.1  # of an average cell
+MOST_ROWS = 24
+KINDS = {Identity: "", Prefix: ":prefix", AllRange: ":range", LevelsAndTotal: ":levels"}  # as in workload texts
+LARGEST_DELTA = 1e-3  # above it the plan warns
+DELTA_WARNING = "delta is the chance of an arbitrary leak; use far less than one over the number of people"
 
 
-def asked_tables(plan: AdaptivePlan, title: str) -> Table:
+def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
+    """The whole description as plain text."""
+    return "\n".join(table.text(width) for table in plan_tables(plan, rows=rows))
+
+
+def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[CellTable, CellTable]:
+    """What a plan asks with its errors; then its totals, its privacy and its resources.
+
+    With `rows`, the expected number of rows, errors are shown relative to the cells of a uniform table of that many
+    rows; without it, the table says how many rows make the error a tenth of such a cell.
+    """
+    lines = [
+        *(_adaptive_facts(plan, rows) if isinstance(plan, AdaptivePlan) else _errors(plan)),
+        ("Privacy", _privacy(plan)),
+        ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
+        ("Work", plan.work),
+    ]
+    if (plan.budget.delta or 0.0) > LARGEST_DELTA:
+        lines.append(("Warning", f"delta={number_text(plan.budget.delta or 0.0)}: {DELTA_WARNING}"))
+    tables = _asked(plan) if isinstance(plan, AdaptivePlan) else _expected(plan, rows)
+    return tables, CellTable.facts(lines)
+
+
+def _asked(plan: AdaptivePlan) -> CellTable:
     """How many tables of each number of columns are asked, and how large they are."""
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
-    table.add_column("tables asked", no_wrap=True)
-    for name in ("tables", "cells of the least", "cells of the largest"):
-        table.add_column(name, justify="right", no_wrap=True)
+    columns = (
+        CellColumn(heading="tables asked"),
+        *number_columns("tables", "cells of the least", "cells of the largest"),
+    )
     orders: dict[int, list[int]] = {}
     for term in plan.workload:
         orders.setdefault(len(term.clique), []).append(term.queries)
-    for order, cells in sorted(orders.items()):
-        name = f"{order}-way" if order else "(total)"
-        table.add_row(name, f"{len(cells):,}", f"{min(cells):,}", f"{max(cells):,}")
-    return table
+    rows = [
+        (f"{order}-way" if order else "(total)", f"{len(cells):,}", f"{min(cells):,}", f"{max(cells):,}")
+        for order, cells in sorted(orders.items())
+    ]
+    return CellTable(columns=columns, rows=rows, title=_title(plan))
 
 
-def adaptive_facts(plan: AdaptivePlan, rows: int | None) -> list[tuple[str, str]]:
+def _adaptive_facts(plan: AdaptivePlan, rows: int | None) -> list[tuple[str, str]]:
     """What stands in the place of errors: how accurate one-way tables can be at best, and the mechanism's own facts."""
     columns = plan.strategy.columns(plan.workload)
     best = OneWay.of(plan, columns, plan.rho / len(columns))
-    error = f"standard error {noise_text(best.stddev)} if all of the budget goes to them"
-    noise = f"a count in {_all(len(columns))} has {error}"
+    tables = "the one-way table" if len(columns) == 1 else f"the {len(columns):,} one-way tables"
+    noise = f"a count in {tables} has standard error {noise_text(best.stddev)} if all of the budget goes to them"
     return [
         ("Error", "not known beforehand: what is measured depends on the data"),
         ("At best", f"{noise}, {_beside_cell(best, rows)}"),
@@ -67,75 +90,30 @@ def _beside_cell(best: OneWay, rows: int | None) -> str:
     return f"that is {SHARE:.0%} of the average cell at {needed:,} rows"
 
 
-def _all(columns: int) -> str:
-    return "the one-way table" if columns == 1 else f"the {columns:,} one-way tables"
-
-
-KINDS = {Identity: "", Prefix: ":prefix", AllRange: ":range", LevelsAndTotal: ":levels"}  # as in workload texts
-MOST_ROWS = 24
-LARGEST_DELTA = 1e-3  # above it the plan warns
-DELTA_WARNING = "delta is the chance of an arbitrary leak; use far less than one over the number of people"
-
-
-def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
-    """The whole description as plain text."""
-    buffer = StringIO()
-    console = Console(file=buffer, width=width, color_system=None, legacy_windows=False)
-    print_plan(console, plan, rows=rows)
-    return buffer.getvalue().rstrip()
-
-
-def print_plan(console: Console, plan: Plan, *, rows: int | None = None) -> None:
-    """Print the tables, the totals, the privacy and the resources of a plan; of an adaptive one, what it starts from.
-
-    With `rows`, the expected number of rows, errors are shown relative to the cells of a uniform table of that many
-    rows; without it, the table says how many rows make the error a tenth of such a cell.
-    """
-    console.print(asked_tables(plan, _title(plan)) if isinstance(plan, AdaptivePlan) else _tables(plan, rows))
-    console.print(_facts(plan, rows))
-
-
-def _tables(plan: Plan, rows: int | None) -> Table:
-    table = Table(box=None, pad_edge=False, title=_title(plan), title_justify="left", title_style="bold")
-    table.add_column("table", overflow="fold")
-    for name in ("tables", "cells", "std error", "error / uniform cell" if rows else "rows for 10% error"):
-        table.add_column(name, justify="right", no_wrap=True)
-    errors = np.sqrt(plan.term_variances)
-    terms = plan.workload.terms
+def _expected(plan: Plan, rows: int | None) -> CellTable:
+    """The standard error of each table; of many tables, the least and the most for each number of columns."""
+    columns = (
+        CellColumn(heading="table", fit="fold"),
+        *number_columns("tables", "cells", "std error", "error / uniform cell" if rows else "rows for 10% error"),
+    )
+    errors, terms = np.sqrt(plan.term_variances), plan.workload.terms
+    entries: list[tuple[str, str, int]] = []  # the name, how many tables, and the place of the term that is shown
     if len(terms) <= MOST_ROWS:
-        for term, error in zip(terms, errors, strict=True):
-            relative = _relative(error, term, rows)
-            table.add_row(Text(_name(term)), "1", f"{term.queries:,}", _short(error), relative)
-        return table
-    orders = np.array([len(term.clique) for term in terms])
-    cells = np.array([float(term.queries) for term in terms])
-    for order in np.unique(orders):
-        own = orders == order
-        places = np.flatnonzero(own)
-        extremes = {"least error": places[np.argmin(errors[own])], "most error": places[np.argmax(errors[own])]}
-        for label, place in extremes.items() if own.sum() > 1 else [("only", places[0])]:
-            name = f"{order}-way, {label}: {_name(terms[place])}"
-            count = "" if label == "most error" else f"{own.sum():,}"
-            relative = _relative(errors[place], terms[place], rows)
-            table.add_row(Text(name), count, f"{cells[place]:,.0f}", _short(errors[place]), relative)
-    return table
-
-
-def _facts(plan: Plan, rows: int | None) -> Table:
-    facts = Table(box=None, pad_edge=False, show_header=False)
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column(overflow="fold")
-    lines = [
-        *(adaptive_facts(plan, rows) if isinstance(plan, AdaptivePlan) else _errors(plan)),
-        ("Privacy", _privacy(plan)),
-        ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
-        ("Work", plan.work),
+        entries = [(_name(term), "1", place) for place, term in enumerate(terms)]
+    else:
+        orders = np.array([len(term.clique) for term in terms])
+        for order in np.unique(orders):
+            places = np.flatnonzero(orders == order)
+            least, most = places[np.argmin(errors[places])], places[np.argmax(errors[places])]
+            label = "least error" if len(places) > 1 else "only"
+            entries.append((f"{order}-way, {label}: {_name(terms[least])}", f"{len(places):,}", least))
+            if len(places) > 1:
+                entries.append((f"{order}-way, most error: {_name(terms[most])}", "", most))
+    shown = [
+        (name, tables, f"{terms[i].queries:,}", _short(errors[i]), _relative(errors[i], terms[i], rows))
+        for name, tables, i in entries
     ]
-    if (plan.budget.delta or 0.0) > LARGEST_DELTA:
-        lines.append(("Warning", f"delta={number_text(plan.budget.delta or 0.0)}: {DELTA_WARNING}"))
-    for name, value in lines:
-        facts.add_row(name, Text(printable(value)))
-    return facts
+    return CellTable(columns=columns, rows=shown, title=_title(plan))
 
 
 def _errors(plan: Plan) -> list[tuple[str, str]]:
@@ -150,19 +128,17 @@ def _comparison(plan: Plan) -> list[tuple[str, str]]:
     """The mechanisms that were compared, best first, with the bound that none can beat; and those left out."""
     if not plan.ranking:
         return []
-    tried = [f"{own.name} {_short(own.rmse)}" for own in plan.ranking if own.rmse is not None and not own.reason]
+    tried = [
+        f"{entry.name} {_short(entry.rmse)}" for entry in plan.ranking if entry.rmse is not None and not entry.reason
+    ]
     if plan.lower_bound is not None:
         tried.append(f"lower bound {_short(plan.lower_bound[0])}")
     lines = [("Compared", f"RMSE by mechanism: {', '.join(tried)}; {plan.mechanism} is taken")]
-    lines.extend(("Left out", f"{own.name}: {own.reason}") for own in plan.ranking if own.rmse is None)
-    lines.extend(
-        (
-            "Also",
-            f"{own.name}, with Laplace noise, would give RMSE {_short(own.rmse)}: a stronger promise; leave delta out",
-        )
-        for own in plan.ranking
-        if own.rmse is not None and own.reason
-    )
+    lines.extend(("Left out", f"{entry.name}: {entry.reason}") for entry in plan.ranking if entry.rmse is None)
+    for entry in plan.ranking:
+        if entry.rmse is not None and entry.reason:
+            gain = f"would give RMSE {_short(entry.rmse)}: a stronger promise; leave delta out"
+            lines.append(("Also", f"{entry.name}, with Laplace noise, {gain}"))
     return lines
 
 
@@ -188,15 +164,14 @@ def _unit(rows: int) -> str:
 
 
 def _title(plan: Plan) -> str:
-    count = len(plan.workload)
-    return f"{plan.mechanism}: {count:,} table{'s' if count > 1 else ''}, {plan.workload.queries:,} numbers"
+    return f"{plan.mechanism}: {counted(len(plan.workload), 'table')}, {plan.workload.queries:,} numbers"
 
 
 def _name(term: Term) -> str:
     """The attributes of a term, with what is asked of each where that is not its levels."""
     if not term.clique:
         return "(total)"
-    return " x ".join(printable(name) + _kind(block) for name, block in zip(term.clique, term.blocks, strict=True))
+    return " x ".join(name + _kind(block) for name, block in zip(term.clique, term.blocks, strict=True))
 
 
 def _kind(block: LinearOperator) -> str:

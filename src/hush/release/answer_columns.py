@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -127,6 +128,28 @@ class Quantity:
         """The basis in every row: `bound` where the interval is by a margin, `none` where there is no error at all."""
         without = np.where(self.bounded, Basis.BOUND.value, Basis.NONE.value)
         return np.where(np.isnan(self.std_error), without, self.basis.value)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether its errors are known at all; without them only estimates are shown."""
+        return self.basis is not Basis.NONE or bool(self.bounded.any())
+
+    @property
+    def has_std_errors(self) -> bool:
+        """Whether its standard errors are shown: not where all that is known are intervals by a bound."""
+        only_bounds = bool(self.bounded.any()) and bool(np.isnan(self.std_error).all())
+        return self.basis is not Basis.NONE and not only_bounds
+
+    def decimals(self, rows: int) -> int:
+        """Decimals that show three digits of the typical error in the first rows; of the estimates where it is zero."""
+        errors = (self.std_error if self.margin is None else np.fmax(self.std_error, self.margin))[:rows]
+        known = errors[np.isfinite(errors) & (errors > 0)]
+        if not len(known):
+            finite = np.abs(self.estimate[:rows][np.isfinite(self.estimate[:rows])])
+            if not len(finite) or np.all(finite == np.round(finite)):
+                return 0
+            known = finite[finite > 0]
+        return min(max(2 - math.floor(math.log10(float(np.median(known)))), 0), 12)
 
     def take(self, rows: Codes) -> Quantity:
         """Some of the rows, in the order given."""

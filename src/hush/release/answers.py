@@ -15,14 +15,20 @@ import scipy
 from numpy.typing import ArrayLike
 
 from hush.arrays import Floats
+from hush.cell_table import CellColumn, CellTable, fixed_text
 from hush.domain import Clique
 from hush.errors import DomainError, HushError, QueryError, shown
 from hush.release.answer_columns import Basis, Codes, Group, Quantity, TextGroup, check_basis, group_notes
-from hush.release.answer_table import html_table, text_table
 from hush.schema import Schema
 from hush.schema.column import Value
 
 PARTS = ("estimate", "std_error", "lower", "upper", "basis")
+TEXT_ROWS, HTML_ROWS = 20, 50  # that are shown
+ERROR_KINDS = {
+    Basis.EXACT: "exact",
+    Basis.APPROXIMATE: "approximate (delta method)",
+    Basis.BOUND: "an upper bound",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -217,16 +223,61 @@ class Answers:
             yield from batch.to_pylist()
 
     def __repr__(self) -> str:
-        return text_table(self)
+        return self.cells(TEXT_ROWS).text()
 
     def _repr_html_(self) -> str:
-        return html_table(self)
+        return self.cells(HTML_ROWS).html()
+
+    def cells(self, rows: int) -> CellTable:
+        """The first rows as a person reads them, what the errors are, and the notes."""
+        shown = min(len(self), rows)
+        columns = [CellColumn(heading=group.name, fit="clip") for group in self.groups]
+        cells = [[group.label(row) for row in range(shown)] for group in self.groups]
+        for quantity in self.quantities:
+            digits = quantity.decimals(shown)
+            columns.append(CellColumn(heading=quantity.name, align="right"))
+            cells.append(_value_cells(quantity, shown, digits))
+            if quantity.has_errors:
+                columns.append(CellColumn(heading=f"{self._percent} interval", align="right", optional=True))
+                cells.append(_aligned_pairs(*self.interval(quantity), "to", shown, digits, right=False))
+        more = f"... {len(self) - shown:,} more rows" if len(self) > shown else "" if len(self) else "(no rows)"
+        notes = [self._error_line(), *(f"note: {note}" for note in self.notes)]
+        return CellTable(columns=columns, rows=list(zip(*cells, strict=True)), more=more, notes=notes)
+
+    @property
+    def _percent(self) -> str:
+        return f"{100 * self.level:.6g} %"
+
+    def _error_line(self) -> str:
+        """What stands behind the ± sign, and behind intervals without one."""
+        kinds = dict.fromkeys(ERROR_KINDS[quantity.basis] for quantity in self.quantities if quantity.has_std_errors)
+        bounded = [quantity.name for quantity in self.quantities if quantity.bounded.any()]
+        clauses = [f"± one standard error, {' or '.join(kinds)}"] if kinds else []
+        if bounded:
+            whose = f" of {', '.join(bounded)}" if len(self.quantities) > 1 else ""
+            clauses.append(f"intervals{whose} hold with {self._percent}, by a bound on the error of the whole table")
+        return "; ".join(clauses) or "standard errors are not known"
 
     def _single(self) -> Quantity:
         if len(self.quantities) > 1:
             names = ", ".join(self.names)
             raise QueryError(f"the answers have several values ({names}); take one, such as answers[{self.names[0]!r}]")
         return self.quantities[0]
+
+
+def _value_cells(quantity: Quantity, shown: int, digits: int) -> list[str]:
+    """`estimate ± std_error`, aligned at the sign; estimates alone where no standard error is known."""
+    if not quantity.has_std_errors:
+        return [fixed_text(number, digits) for number in quantity.estimate[:shown]]
+    return _aligned_pairs(quantity.estimate, quantity.std_error, "±", shown, digits, right=True)
+
+
+def _aligned_pairs(first: Floats, second: Floats, sign: str, shown: int, digits: int, *, right: bool) -> list[str]:
+    """Pairs of numbers, aligned at the sign between them."""
+    befores, afters = ([fixed_text(number, digits) for number in numbers[:shown]] for numbers in (first, second))
+    before, after = (max(map(len, texts), default=0) for texts in (befores, afters))
+    side = ">" if right else "<"
+    return [f"{a:>{before}} {sign} {b:{side}{after}}" for a, b in zip(befores, afters, strict=True)]
 
 
 def two_sided_quantile(level: float, *, laplace: bool = False) -> float:

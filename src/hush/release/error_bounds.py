@@ -32,14 +32,13 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from rich.cells import cell_len, set_cell_size
 
 from hush.arrays import Floats
+from hush.cell_table import NO_NUMBER, CellColumn, CellTable, fixed_text, number_columns
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import DataError, printable
+from hush.errors import DataError
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference import l1_bounds
-from hush.release.answer_table import NO_NUMBER, WIDTH, number_text, wrapped
 from hush.release.answers import check_level
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, Taken, measured_in
 
@@ -60,7 +59,6 @@ def bound_note(clique: Clique, bound: float, level: float) -> str:
 
 
 ROWS = 20
-GAP = 2
 NO_INFORMATION = 2.0  # the share at which tables of as many records have no cell in common
 KINDS = {
     "supported": "its noisy values",
@@ -111,31 +109,29 @@ class BoundTable(list[ErrorBound]):
         )
 
     def __repr__(self) -> str:
-        shown = self[:ROWS]
-        columns = [
-            ["table", *(printable(", ".join(row.clique)) or "(total)" for row in shown)],
-            ["error at most", *(_up(row.bound, 0) for row in shown)],
-            ["of the records", *(_percent(row.share) for row in shown)],
-            ["known from", *(KINDS[row.kind] for row in shown)],
-        ]
-        widths = [max(map(cell_len, column)) for column in columns]
-        widths[0] = min(widths[0], WIDTH - sum(widths[1:]) - GAP * (len(widths) - 1))
-        lines = [
-            (" " * GAP).join([_left(name, widths[0]), bound.rjust(widths[1]), share.rjust(widths[2]), kind]).rstrip()
-            for name, bound, share, kind in zip(*columns, strict=True)
-        ]
-        if len(self) > len(shown):
-            lines.append(f"... {len(self) - len(shown):,} more tables")
-        said = "all together" if self.simultaneous else "each by itself"
-        footer = (
-            f"the sum over the cells of a table of |true count - model count| is at most this, with "
-            f"{100 * self.level:.6g} % {said}"
+        return self.cells(ROWS).text()
+
+    def cells(self, rows: int) -> CellTable:
+        """The first bounds as a person reads them."""
+        columns = (
+            CellColumn(heading="table", fit="clip"),
+            *number_columns("error at most", "of the records"),
+            CellColumn(heading="known from"),
         )
-        without = sum(row.kind == "none" for row in self)
-        if without:
+        shown = [
+            (", ".join(row.clique) or "(total)", _up(row.bound, 0), _percent(row.share), KINDS[row.kind])
+            for row in self[:rows]
+        ]
+        joint = "all together" if self.simultaneous else "each by itself"
+        note = (
+            f"the sum over the cells of a table of |true count - model count| is at most this, with "
+            f"{100 * self.level:.6g} % {joint}"
+        )
+        if without := sum(row.kind == "none" for row in self):
             tables = "1 table has" if without == 1 else f"{without:,} tables have"
-            footer += f"; {tables} no bound below 200 %, which is as far apart as two tables can be"
-        return "\n".join([*lines, *wrapped(footer, WIDTH)])
+            note += f"; {tables} no bound below 200 %, which is as far apart as two tables can be"
+        more = f"... {len(self) - rows:,} more tables" if len(self) > rows else ""
+        return CellTable(columns=columns, rows=shown, more=more, notes=[note])
 
 
 def _percent(share: float) -> str:
@@ -144,11 +140,7 @@ def _percent(share: float) -> str:
 
 def _up(number: float, digits: int) -> str:
     """The number rounded up: a bound must not be shown as less than it is."""
-    return number_text(math.ceil(number * 10**digits) / 10**digits if math.isfinite(number) else number, digits)
-
-
-def _left(text: str, width: int) -> str:
-    return set_cell_size(text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…", width)
+    return fixed_text(math.ceil(number * 10**digits) / 10**digits if math.isfinite(number) else number, digits)
 
 
 __all__ = ["BoundTable", "ErrorBound", "ErrorBounds"]

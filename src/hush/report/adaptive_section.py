@@ -9,12 +9,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from hush.markup import Markup, lines, tag
 from hush.memory import readable as size_text
 from hush.release.error_bounds import ErrorBound
 from hush.release.measured_release import MeasuredRelease
 from hush.report.labels import count, error_text, order_name, table_name
 from hush.report.level_groups import LEVEL
-from hush.report.markup import Markup, lines, tag
 from hush.report.number_table import table
 
 MOST_TABLES = 200

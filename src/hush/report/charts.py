@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hush.markup import Markup, coordinate, join, shape, tag
 from hush.report.labels import compact, readable, rounded, width
 from hush.report.level_groups import Sums
-from hush.report.markup import Markup, coordinate, join, shape, tag
 
 ROOM = 0.02
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)

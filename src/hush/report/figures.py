@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hush.markup import Markup, join, lines, tag
 from hush.report.charts import bar_chart, chart_height
 from hush.report.heatmap import heat_map
 from hush.report.labels import count, named, readable
 from hush.report.level_groups import Grouping, Sums, group_levels, grouped
-from hush.report.markup import Markup, join, lines, tag
 from hush.report.number_table import errors_of, numbers_of
 from hush.report.ranking import Ranked
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from hush.markup import Markup, join, shape, tag
 from hush.report.charts import SMALL, WIDE, picture, tip
 from hush.report.labels import compact, readable, rounded, width
 from hush.report.level_groups import Grouping, Sums
-from hush.report.markup import Markup, join, shape, tag
 
 ROW_LABEL = 16
 COLUMN_LABEL = 12

@@ -7,7 +7,7 @@ import unicodedata
 
 from rich.cells import cell_len, set_cell_size
 
-from hush.report.markup import Markup, tag
+from hush.markup import Markup, tag
 
 LONGEST = 120
 _JOINERS = "\u200c\u200d"  # invisible, but words of several scripts and emoji are spelled with them

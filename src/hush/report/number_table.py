@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from hush.markup import Markup, join, tag
 from hush.report.labels import error_text, named, rounded
 from hush.report.level_groups import Sums
-from hush.report.markup import Markup, join, tag
 
 SHORT = 16  # rows, at most, of a table that is kept on one page
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from hush.errors import HushError
+from hush.markup import Markup, lines, tag
 from hush.release.measured_release import MeasuredRelease
 from hush.report.adaptive_section import bounds_section, rounds_section
 from hush.report.figures import bar_figures, bars_section, map_figures, maps_section
-from hush.report.markup import Markup, lines, tag
 from hush.report.precision import Precision, by_order, by_table, comparison_section
 from hush.report.quality import quality
 from hush.report.questions import examples, questions_section

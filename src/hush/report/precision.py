@@ -15,12 +15,12 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.inference.estimates import Estimates
+from hush.markup import Markup, join, lines, shape, tag
 from hush.privacy.events import price
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.report.charts import FONT, SMALL, Axis, picture
 from hush.report.labels import compact, count, error_text, order_name, readable, table_name, width
 from hush.report.level_groups import cell_errors
-from hush.report.markup import Markup, join, lines, shape, tag
 from hush.report.number_table import table
 from hush.workloads.workload import Term
 

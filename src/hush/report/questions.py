@@ -20,9 +20,9 @@ from sqlglot.tokens import Tokenizer
 
 from hush.domain import Clique
 from hush.errors import HushError
+from hush.markup import Markup, join, lines, tag
 from hush.release.measured_release import MeasuredRelease
 from hush.report.labels import compact, count, error_text, named, order_name, readable, rounded, table_name
-from hush.report.markup import Markup, join, lines, tag
 from hush.report.number_table import bound_text, interval_text, table
 from hush.report.ranking import Ranked
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema

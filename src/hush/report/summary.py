@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hush.markup import Markup, join, lines, tag
 from hush.release.measured_release import MeasuredRelease
 from hush.report.labels import compact, count, error_text, order_name, readable, rounded
-from hush.report.markup import Markup, join, lines, tag
 from hush.report.number_table import interval_text, table
 from hush.report.precision import Precision
 from hush.schema import Date, Integer, Numeric, Outside

@@ -1,0 +1,244 @@
+"""A table of text cells, with one text renderer for terminals and one HTML renderer for notebooks and pages.
+
+Text keeps to a width. A table that is too wide first loses its optional columns; then columns that may be clipped or
+folded get narrower; then whole columns are left out from the right, numbers first, and named below the table.
+
+Privacy: every cell is made printable, so that no name or label from a file can steer a terminal or a page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+from hush.errors import printable
+from hush.markup import Markup, join, tag
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
+WIDTH = 80
+GAP = 2  # between columns
+NARROWEST = 8  # to which a column is clipped or folded
+WIDEST = 60  # to which a fixed column is clipped in a table that is too wide
+SHORT = 16  # rows, at most, of a table that a printed page keeps together
+NO_NUMBER = "n/a"
+Span: TypeAlias = tuple[str, str]  # a text and its style
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellColumn:
+    """The heading of a column, the side its cells stand on, and what happens where there is too little room."""
+
+    heading: str = ""
+    align: Literal["left", "right", "center"] = "left"
+    fit: Literal["fixed", "clip", "fold"] = "fixed"
+    optional: bool = False  # left out before anything is shortened
+    widest: int | None = None
+    style: str = ""  # of rich, such as "bold"
+
+
+def number_columns(*headings: str) -> tuple[CellColumn, ...]:
+    """Columns of numbers."""
+    return tuple(CellColumn(heading=heading, align="right") for heading in headings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellTable:
+    """Rows of text cells under their columns, with an optional title above and notes below.
+
+    A cell that is `Markup` goes into HTML as it is; any other is escaped. `more` says how many rows are not shown.
+
+    >>> columns = (CellColumn(heading="table", fit="clip"), *number_columns("cells"))
+    >>> CellTable(columns=columns, rows=[("age", "100"), ("sex", "2")], more="... 1 more table", notes=["A note."])
+    table  cells
+    age      100
+    sex        2
+    ... 1 more table
+    A note.
+    """
+
+    columns: Sequence[CellColumn]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    more: str = ""
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def facts(cls, lines: Iterable[tuple[str, str]], style: str = "") -> CellTable:
+        """Names beside what is said of each."""
+        columns = (CellColumn(style=style or "bold"), CellColumn(fit="fold", style=style))
+        return cls(columns=columns, rows=list(lines))
+
+    def text(self, width: int = WIDTH) -> str:
+        """The table as plain text, in lines of at most `width` cells."""
+        return "\n".join("".join(text for text, _ in line).rstrip() for line in self._lines(width))
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """The table in the styles and the width of a terminal."""
+        from rich.text import Text
+
+        for line in self._lines(options.max_width):
+            text = Text.assemble(*line, no_wrap=True, overflow="ignore")
+            text.rstrip()
+            yield text
+
+    def html(self, *, page: bool = False) -> Markup:
+        """The table as HTML: with the classes of a report's `page`, else with styles of its own for a notebook."""
+        sides = [_side(column, page=page) for column in self.columns]
+        heads = [
+            tag("th", _shown(column.heading), scope="col" if page else None, **side)
+            for column, side in zip(self.columns, sides, strict=True)
+        ]
+        body = [
+            tag(
+                "tr",
+                *(
+                    tag("th", _shown(cell), scope="row", **side) if page and not i else tag("td", _shown(cell), **side)
+                    for i, (cell, side) in enumerate(zip(row, sides, strict=True))
+                ),
+            )
+            for row in self.rows
+        ]
+        table = tag(
+            "table",
+            tag("caption", _shown(self.title)) if self.title else None,
+            tag("thead", tag("tr", *heads)) if any(column.heading for column in self.columns) else None,
+            tag("tbody", *body),
+            class_="short" if page and len(body) <= SHORT else None,
+        )
+        notes = [join(_shown(note)) for note in (self.more, *self.notes) if note]
+        return join(table, tag("p", Markup("<br>".join(notes))) if notes else None)
+
+    def _lines(self, width: int) -> Iterator[list[Span]]:
+        """Each line as texts with their styles."""
+        if self.title:
+            yield from ([(line, "bold")] for line in wrapped(printable(self.title), width))
+        columns, widths, left_out = self._fitted(width)
+        styles = [self.columns[place].style for place in columns]
+        if any(column.heading for column in self.columns):
+            headings = [self.columns[place].heading for place in columns]
+            yield from self._row(columns, headings, widths, ["bold"] * len(columns))
+        for row in self.rows:
+            yield from self._row(columns, [row[place] for place in columns], widths, styles)
+        if self.more:
+            yield [(self.more, "")]
+        named = [f"not shown: {', '.join(left_out)}"] if left_out else []
+        for note in (*named, *self.notes):
+            yield from ([(line, "")] for line in wrapped(printable(note), width, indent="  "))
+
+    def _row(
+        self, columns: Sequence[int], cells: Sequence[str], widths: Sequence[int], styles: Sequence[str]
+    ) -> Iterator[list[Span]]:
+        """The lines of one row: as many as its longest folded cell has."""
+        lines = [
+            _cell_lines(printable(cell), width, fold=self.columns[place].fit == "fold")
+            for place, cell, width in zip(columns, cells, widths, strict=True)
+        ]
+        for number in range(max(map(len, lines))):
+            spans: list[Span] = []
+            for i, (place, width, style) in enumerate(zip(columns, widths, styles, strict=True)):
+                text = lines[i][number] if number < len(lines[i]) else ""
+                spans += [(" " * GAP, "")] if i else []
+                spans.append((_aligned(text, width, self.columns[place].align), style))
+            yield spans
+
+    def _fitted(self, width: int) -> tuple[list[int], list[int], list[str]]:
+        """The places of the columns that fit, their widths, and the names of those that are left out."""
+        natural = [self._natural(place) for place in range(len(self.columns))]
+        places = list(range(len(self.columns)))
+        if _total(natural) <= width:
+            return places, natural, []
+        places = [place for place in places if not self.columns[place].optional]
+        least = [
+            min(wide, WIDEST if column.fit == "fixed" else NARROWEST)
+            for column, wide in zip(self.columns, natural, strict=True)
+        ]
+        kept = list(places)
+        while len(kept) > 1 and _total([least[place] for place in kept]) > width:
+            numbers = [place for place in kept if self.columns[place].align == "right"]
+            kept.remove(numbers[-1] if len(numbers) > 1 else max(set(kept) - set(numbers[:1])))
+        widths = [least[place] if self.columns[place].fit == "fixed" else natural[place] for place in kept]
+        flexible = [i for i, place in enumerate(kept) if self.columns[place].fit != "fixed"]
+        while _total(widths) > width and flexible:
+            widths[max(flexible, key=widths.__getitem__)] -= 1
+        if not flexible:
+            widths = [min(wide, width) for wide in widths]
+        return kept, widths, [printable(self.columns[place].heading) for place in places if place not in kept]
+
+    def _natural(self, place: int) -> int:
+        column = self.columns[place]
+        texts = (column.heading, *(row[place] for row in self.rows))
+        width = max(cell_len(printable(text)) for text in texts)
+        return width if column.widest is None else min(width, column.widest)
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """The text in lines of at most `width` cells, the later ones indented."""
+    lines = [""]
+    for piece in (piece for word in text.split() for piece in chop_cells(word, width - 2 * len(indent))):
+        if lines[-1].strip() and cell_len(lines[-1]) + 1 + cell_len(piece) > width:
+            lines.append(indent)
+        lines[-1] += f" {piece}" if lines[-1].strip() else piece
+    return lines
+
+
+def clipped(text: str, width: int) -> str:
+    """The text, cut to a width with a mark of that."""
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def fixed_text(number: float, digits: int) -> str:
+    """A number with thousands separators; with an exponent where it would be too long.
+
+    >>> fixed_text(1234.56, 1), fixed_text(-0.001, 1), fixed_text(3.2e17, 0), fixed_text(float("nan"), 1)
+    ('1,234.6', '0.0', '3.2e+17', 'n/a')
+    """
+    if not math.isfinite(number):
+        return NO_NUMBER if math.isnan(number) else f"{number}"
+    if abs(number) >= 1e15 or digits > 9:
+        return f"{number:.4g}"
+    return f"{round(float(number), digits) + 0.0:,.{digits}f}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "table"), counted(1200, "table"), counted(2, "query", "queries")
+    ('1 table', '1,200 tables', '2 queries')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _cell_lines(text: str, width: int, *, fold: bool) -> list[str]:
+    if cell_len(text) <= width:
+        return [text]
+    return wrapped(text, width) if fold else [clipped(text, width)]
+
+
+def _aligned(text: str, width: int, align: str) -> str:
+    room = width - cell_len(text)
+    left = {"left": 0, "right": room, "center": room // 2}[align]
+    return " " * left + text + " " * (room - left)
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _side(column: CellColumn, *, page: bool) -> dict[str, str | None]:
+    if page:
+        return {"class_": "number" if column.align == "right" else None}
+    return {"style": f"text-align: {column.align}"}
+
+
+def _shown(cell: str) -> str:
+    return cell if isinstance(cell, Markup) else printable(cell).strip()
