@@ -1,11 +1,156 @@
-"""Arrays: the types of numpy arrays that signatures name, and tables of numbers over named attributes."""
+"""Arrays: the numpy types that signatures name, and tables of numbers over named attributes.
+
+`NamedTable` is a table with a name for each axis. The functions before it do the same work on plain arrays whose names
+are known anyway: reorder the axes, sum to fewer attributes, line axes up for broadcasting, apply operators along them.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
+Numbers = np.ndarray[Any, Any]
+Names = tuple[str, ...]
+
+BLOCK_CELLS = 1 << 18  # of a table that an operator is applied to at a time
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+Values: TypeAlias = np.ndarray[Any, np.dtype[Scalar]]
+
+
+class Operator(Protocol):
+    """What can be applied along an axis: a linear operator on columns."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+
+    def matmat(self, x: Floats, /) -> Floats:
+        """(n, k) -> (m, k)."""
+
+
+def reordered(values: Values[Scalar], names: Sequence[Hashable], order: Sequence[Hashable]) -> Values[Scalar]:
+    """A view with the axes of `names` in another order.
+
+    >>> reordered(np.arange(6).reshape(2, 3), ("a", "b"), ("b", "a")).tolist()
+    [[0, 3], [1, 4], [2, 5]]
+    """
+    return values.transpose([names.index(name) for name in order])
+
+
+def axes_outside(names: Sequence[Hashable], kept: Sequence[Hashable]) -> tuple[int, ...]:
+    """The axes of `names` that are none of `kept`."""
+    return tuple(axis for axis, name in enumerate(names) if name not in kept)
+
+
+def summed(values: Values[Scalar], names: Sequence[Hashable], onto: Sequence[Hashable]) -> Values[Scalar]:
+    """The sum over every attribute that is not in `onto`, with axes in the order of `onto`.
+
+    >>> summed(np.arange(6).reshape(2, 3), ("a", "b"), ("b",)).tolist()
+    [3, 5, 7]
+    """
+    margin = np.asarray(values.sum(axis=axes_outside(names, onto)))
+    return reordered(margin, [name for name in names if name in onto], onto)
+
+
+def spread(values: Values[Scalar], names: Sequence[Hashable], over: Sequence[Hashable]) -> Values[Scalar]:
+    """The numbers with one axis for each of `over`, in that order; of length one for those that are not in `names`.
+
+    >>> spread(np.arange(6).reshape(2, 3), ("a", "b"), ("b", "c", "a")).shape
+    (3, 1, 2)
+    """
+    moved = reordered(values, names, [name for name in over if name in names])
+    sizes = iter(moved.shape)
+    return moved.reshape([next(sizes) if name in names else 1 for name in over])
+
+
+def apply_along(operator: Operator, values: Floats, axis: int) -> Floats:
+    """The table with an operator applied along one axis, by blocks: beyond input and output, memory of one block."""
+    shape, (m, n) = values.shape, operator.shape
+    left, right = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    tables = np.ascontiguousarray(values).reshape(left, n, right)
+    if left == 1:
+        return operator.matmat(tables[0]).reshape(*shape[:axis], m, *shape[axis + 1 :])
+    applied = np.empty((left, m, right))
+    step = max(1, BLOCK_CELLS // (max(m, n) * right))
+    for start in range(0, left, step):
+        block = tables[start : start + step]
+        columns = block[0] if len(block) == 1 else block.transpose(1, 0, 2).reshape(n, -1)
+        applied[start : start + step] = operator.matmat(columns).reshape(m, -1, right).transpose(1, 0, 2)
+    return applied.reshape(*shape[:axis], m, *shape[axis + 1 :])
+
+
+def apply_each(operators: Sequence[Operator | None], values: Floats) -> Floats:
+    """The table with an operator along each axis, None for none; those that shrink it most first.
+
+    >>> from hush.linops import Prefix
+    >>> apply_each([None, Prefix(3)], np.ones((2, 3))).tolist()
+    [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]
+    """
+    present = [
+        (operator.shape[0] / operator.shape[1], axis, operator) for axis, operator in enumerate(operators) if operator
+    ]
+    for _, axis, operator in sorted(present, key=lambda entry: entry[:2]):
+        values = apply_along(operator, values, axis)
+    return values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedTable:
+    """A table of numbers with a named attribute for each axis.
+
+    Attributes of a single level may be left out: numpy has 64 axes at most, and models have more attributes.
+    """
+
+    names: Names
+    values: Numbers
+
+    @classmethod
+    def of(cls, names: Names, sizes: Sequence[int], values: Numbers) -> NamedTable:
+        """A table of some sizes, whatever its shape, without the axes of a single level.
+
+        >>> NamedTable.of(("a", "b"), (1, 2), np.array([3.0, 4.0])).names
+        ('b',)
+        """
+        long = [(name, size) for name, size in zip(names, sizes, strict=True) if size > 1]
+        return cls(tuple(name for name, _ in long), values.reshape([size for _, size in long]))
+
+    @property
+    def size(self) -> int:
+        """Cells."""
+        return self.values.size
+
+    def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The lengths of some axes; one where there is none."""
+        shape = dict(zip(self.names, self.values.shape, strict=True))
+        return tuple(shape.get(name, 1) for name in names)
+
+    def ordered(self, names: Sequence[str]) -> Numbers:
+        """A copy with one axis for each of `names`, in that order; of length one for those that have none here."""
+        return np.array(spread(self.values, self.names, names), order="C")
+
+    def grouped(self, groups: Sequence[Names]) -> tuple[Numbers, list[int]]:
+        """A view with axes in the order of the groups, and how many cells each group has."""
+        moved = reordered(self.values, self.names, [name for group in groups for name in group if name in self.names])
+        return moved, [math.prod(self.sizes(group)) for group in groups]
+
+    def sum_to(self, names: Sequence[str]) -> NamedTable:
+        """The sum over every other attribute, in the order given.
+
+        >>> NamedTable(("a", "b"), np.ones((2, 3))).sum_to(("b",)).values.tolist()
+        [2.0, 2.0, 2.0]
+        """
+        kept = tuple(name for name in names if name in self.names)
+        return NamedTable(kept, summed(self.values, self.names, kept))
+
+    def apply(self, operators: Mapping[str, Operator]) -> NamedTable:
+        """The table with operators applied along the axes of some attributes."""
+        values = apply_each([operators.get(name) for name in self.names], self.values)
+        return NamedTable.of(self.names, values.shape, values)

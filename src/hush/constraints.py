@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.arrays import Booleans, Integers
+from hush.arrays import Booleans, Integers, axes_outside, reordered
 from hush.domain import Clique, Domain, domain_of
 from hush.errors import DomainError, SizeError, shown
 from hush.memory import readable
@@ -69,7 +69,7 @@ class Constraint:
                 f"constraint over {names!r}: table of shape {table.shape}, expected {domain.sizes(names)}"
             )
         ordered = domain.clique(names)
-        return cls(ordered, np.transpose(table, [names.index(name) for name in ordered]))
+        return cls(ordered, reordered(table, names, ordered))
 
     @classmethod
     def forbid(
@@ -284,7 +284,7 @@ def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | No
             near = sorted({place for names in shared[k] for place in holders[names]})
             return _message(cliques[k], list(dict.fromkeys(cliques[place] for place in near)))
         for names in shared[k]:
-            found = left[k].any(axis=tuple(axis for axis, name in enumerate(cliques[k]) if name not in names))
+            found = left[k].any(axis=axes_outside(cliques[k], names))
             if (agreed[names] & ~found).any():
                 agreed[names] &= found
                 changed = [place for place in holders[names] if place != k and place not in waiting]

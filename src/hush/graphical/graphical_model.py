@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, reordered
 from hush.constraints import Constraint, merge
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, shown
@@ -272,6 +272,5 @@ def fixed_tables(domain: Domain, constraints: Iterable[Constraint]) -> list[tupl
     made = []
     for constraint in constraints:
         own = domain.clique(constraint.clique)
-        axes = [constraint.clique.index(name) for name in own]
-        made.append((own, np.ascontiguousarray(constraint.potentials().transpose(axes))))
+        made.append((own, np.ascontiguousarray(reordered(constraint.potentials(), constraint.clique, own))))
     return made

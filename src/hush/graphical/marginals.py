@@ -12,12 +12,12 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.arrays import Floats, Integers, NamedTable
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical._kernels import sum_middle
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.variable_elimination import Buffers, Message, NamedTable, Routes, Step, apply_blocks, joined
+from hush.graphical.variable_elimination import Buffers, Message, Routes, Step, joined
 from hush.linops import Dense, Identity, Kronecker, LinearOperator
 from hush.memory import available_memory, readable
 
@@ -291,7 +291,7 @@ class _Elimination:
         return live
 
     def _shrunk(self, live: NamedTable, names: Clique) -> NamedTable:
-        return apply_blocks(live, {name: self._blocks[name] for name in names}) if names else live
+        return live.apply({name: self._blocks[name] for name in names}) if names else live
 
 
 def _of(*cliques: Clique) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, spread, summed
 from hush.domain import Clique
 from hush.graphical._kernels import add, dot, step_direction
 from hush.graphical.factors import Factors
@@ -40,21 +40,18 @@ def independent_start(factors: Factors, measurements: Iterable[Measurement], tot
     for measurement in measurements:
         if measurement.query is not None:
             continue
-        for axis, name in enumerate(measurement.clique):
-            others = tuple(k for k in range(len(measurement.clique)) if k != axis)
-            table = measurement.values.sum(axis=others)
+        for name in measurement.clique:
+            table = summed(measurement.values, measurement.clique, (name,))
             precision = table.size / (measurement.values.size * measurement.variance)
             before, weight = sums.get(name, (np.zeros(table.size), 0.0))
             sums[name] = (before + precision * table, weight + precision)
     potentials = np.zeros(factors.size)
     for index, clique in enumerate(factors.cliques):
-        for axis, name in enumerate(clique):
+        for name in clique:
             if name in sums:
                 weighted, weight = sums.pop(name)
                 level = np.maximum(weighted / weight, LEAST / np.sqrt(weight))
-                shape = [1] * len(clique)
-                shape[axis] = level.size
-                factors.table(potentials, index)[...] += np.log(level / total).reshape(shape)
+                factors.table(potentials, index)[...] += spread(np.log(level / total), (name,), clique)
     return potentials
 
 
@@ -76,15 +73,10 @@ def warm_start(factors: Factors, known: Mapping[Clique, Floats]) -> Floats:
     potentials = np.zeros(factors.size)
     for clique, table in known.items():
         own = factors.domain.clique(clique)
-        moved = np.transpose(table, [clique.index(name) for name in own])
-        if own in factors:
-            factors.table(potentials, factors.index(own))[...] += moved
-            continue
-        wider = next((i for i, other in enumerate(factors.cliques) if set(own) <= set(other)), None)
-        if wider is not None:
-            other = factors.cliques[wider]
-            shape = [factors.domain[name] if name in own else 1 for name in other]
-            factors.table(potentials, wider)[...] += moved.reshape(shape)
+        wider = (i for i, other in enumerate(factors.cliques) if set(own) <= set(other))
+        home = factors.index(own) if own in factors else next(wider, None)
+        if home is not None:
+            factors.table(potentials, home)[...] += spread(table, clique, factors.cliques[home])
     return damped(factors, potentials)
 
 

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, apply_along, apply_each, axes_outside, spread, summed
 from hush.domain import Clique
 from hush.errors import SizeError, WorkloadError, shown
 from hush.inference.estimates import Estimates
@@ -274,12 +274,7 @@ def nonnegative_cells(
 
 def block_answers(clique: Clique, counts: Floats, term: Term) -> Floats:
     """The answers to a term from counts over a clique that holds its attributes, one axis per block."""
-    gone = tuple(axis for axis, name in enumerate(clique) if name not in term.clique)
-    order = [name for name in clique if name in term.clique]
-    values = np.transpose(counts.sum(axis=gone), [order.index(name) for name in term.clique])
-    for axis, block in enumerate(term.blocks):
-        values = _applied(block, values, axis)
-    return values
+    return np.asarray(apply_each(term.blocks, summed(counts, clique, term.clique)))
 
 
 class _TermSquares:
@@ -295,8 +290,8 @@ class _TermSquares:
         """H x."""
         total = np.zeros(self.sizes)
         for term in self.terms:
-            gone = tuple(axis for axis, name in enumerate(self.clique) if name not in term.clique)
-            total += self._squared(term, counts.sum(axis=gone, keepdims=True))
+            outside = axes_outside(self.clique, term.clique)
+            total += self._squared(term, counts.sum(axis=outside, keepdims=True))
         return total
 
     def target(self, answers: LinearAnswers, estimates: Estimates) -> tuple[Floats, float]:
@@ -314,10 +309,10 @@ class _TermSquares:
                 own = alone[id(part)]
             noise += term.weight * (answers.strategy if marginals else parts).total_variance(term)
             if own.covers(term.clique):
-                total += self._squared(term, self._placed(term, own.counts(term.clique)))
+                total += self._squared(term, spread(own.counts(term.clique), term.clique, self.clique))
             else:
                 values, _ = own.product(term.clique, [block.gram() for block in term.blocks])
-                total += term.weight * self._placed(term, values)
+                total += term.weight * spread(values, term.clique, self.clique)
         return total, noise
 
     def _squared(self, term: Term, values: Floats) -> Floats:
@@ -327,18 +322,12 @@ class _TermSquares:
             if isinstance(block, Total):
                 values = np.broadcast_to(values.sum(axis=axis, keepdims=True), values.shape)
             elif block.shape[1] > LARGEST_GRAM:
-                values = _applied(block.gram(), values, axis)
+                values = apply_along(block.gram(), values, axis)
             elif not isinstance(block, Identity):
                 if block not in self._grams:
                     self._grams[block] = block.gram_dense()
                 values = along(self._grams[block], values, axis)
         return term.weight * values
-
-    def _placed(self, term: Term, values: Floats) -> Floats:
-        """An array over a term's attributes, in its order, with an axis of length one for every other attribute."""
-        order = [name for name in self.clique if name in term.clique]
-        shape = [size if name in term.clique else 1 for name, size in zip(self.clique, self.sizes, strict=True)]
-        return np.transpose(values, [term.clique.index(name) for name in order]).reshape(shape)
 
 
 def _alone(answers: LinearAnswers, part: Part) -> LocalEstimates:
@@ -347,12 +336,6 @@ def _alone(answers: LinearAnswers, part: Part) -> LocalEstimates:
     own = LinearAnswers(LinearStrategy(strategy.domain, (part,), Recovery.LOCAL, strategy.method))
     own[0] = answers.values[strategy.parts.index(part)]
     return LocalEstimates(own)
-
-
-def _applied(block: LinearOperator, values: Floats, axis: int) -> Floats:
-    moved = np.moveaxis(values, axis, 0)
-    made = block.matmat(np.ascontiguousarray(moved).reshape(moved.shape[0], -1))
-    return np.moveaxis(made.reshape((-1, *moved.shape[1:])), 0, axis)
 
 
 def _check_memory(answers: LinearAnswers, workload: Workload) -> None:

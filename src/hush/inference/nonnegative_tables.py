@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.arrays import Floats, Integers, reordered
 from hush.domain import Clique, Domain
 from hush.errors import DataError, WorkloadError
 from hush.inference.residual_reconstruction import expand, parts
@@ -180,7 +180,7 @@ def checked_tables(domain: Domain, tables: Mapping[Clique, Any]) -> Tables:
             raise DataError(f"table over {tuple(clique)!r}: expected finite numbers of shape {domain.sizes(clique)}")
         if ordered in made:
             raise WorkloadError(f"the table over {ordered!r} is given twice; give it once")
-        made[ordered] = np.transpose(array, [tuple(clique).index(name) for name in ordered])
+        made[ordered] = reordered(array, tuple(clique), ordered)
     return made
 
 

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
 from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers, collapse, expand, parts
@@ -110,7 +110,7 @@ class MarginalCovariance(LinearOperator):
         self.bases = strategy.clique_bases(self.clique)
         ordered = strategy.domain.clique(self.clique)
         sigma_squared = strategy.sigma_squared[strategy.closure.subsets(ordered)].reshape((2,) * len(ordered)).T
-        self._noise = np.transpose(sigma_squared, [ordered.index(name) for name in self.clique])
+        self._noise = reordered(sigma_squared, ordered, self.clique)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -137,7 +137,7 @@ def _collapsed(strategy: ResidualStrategy, combination: Combination) -> dict[int
         names = strategy.domain.check(clique)
         ordered = strategy.domain.clique(names)
         own = _coefficients(coefficients, strategy.domain.sizes(names), names)
-        own = np.transpose(own, [names.index(name) for name in ordered])
+        own = reordered(own, names, ordered)
         extended = collapse(own, strategy.clique_bases(ordered))
         subsets = strategy.closure.subsets(ordered)
         for mask, part in parts(len(ordered)):
@@ -251,7 +251,7 @@ class ResidualEstimates:
         k = len(names)
         # bit i of a subset's number is attribute i of the ordered clique, so the axes come out in reverse
         tensor = self.strategy.sigma_squared[self.strategy.closure.subsets(ordered)].reshape((2,) * k).T
-        return np.transpose(tensor, [ordered.index(name) for name in names])
+        return reordered(tensor, ordered, names)
 
 
 def _split(coefficients: Floats, bases: tuple[Basis, ...], groups: int) -> Floats:

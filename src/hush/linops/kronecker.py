@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, apply_along
 from hush.errors import WorkloadError
 from hush.linops.blocks import Identity
 from hush.linops.operator import LinearOperator, check_fits, check_norm
-
-_CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Kronecker(LinearOperator):
         for i in sorted(range(len(sizes)), key=lambda i: self.factors[i].shape[0] / self.factors[i].shape[1]):
             if not isinstance(self.factors[i], Identity):
                 left, right = math.prod(sizes[:i]), math.prod(sizes[i + 1 :]) * k
-                x = _along(self.factors[i], x.reshape(left, sizes[i], right))
+                x = apply_along(self.factors[i], x.reshape(left, sizes[i], right), 1)
                 sizes[i] = self.factors[i].shape[0]
         return x.reshape(math.prod(sizes), k)
 
@@ -101,19 +99,4 @@ def _product(arrays: list[Floats]) -> Floats:
     made = arrays[0]
     for array in arrays[1:]:
         made = np.asarray(np.kron(made, array), dtype=np.float64)
-    return made
-
-
-def _along(factor: LinearOperator, x: Floats) -> Floats:
-    """The factor along the middle axis of (left, n, right), by blocks: beyond input and output, memory of one block."""
-    left, n, right = x.shape
-    m = factor.shape[0]
-    if left == 1:
-        return factor.matmat(x[0])
-    made = np.empty((left, m, right))
-    step = max(1, _CHUNK // (max(m, n) * right))
-    for start in range(0, left, step):
-        own = x[start : start + step]
-        moved = own[0] if len(own) == 1 else own.transpose(1, 0, 2).reshape(n, -1)
-        made[start : start + step] = factor.matmat(moved).reshape(m, -1, right).transpose(1, 0, 2)
     return made

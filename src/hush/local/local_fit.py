@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats
+from hush.arrays import Booleans, Floats, axes_outside
 from hush.constraints import Constraint, checked
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError, WorkloadError, shown
@@ -266,7 +266,7 @@ def _seen_from(domain: Domain, clique: Clique, other: Clique, mask: Booleans) ->
     >>> _seen_from(Domain({"a": 2, "b": 3}), ("b",), ("a", "b"), np.array([[True, False, False], [True, True, False]]))
     array([ True,  True, False])
     """
-    seen = mask.any(axis=tuple(axis for axis, name in enumerate(other) if name not in clique))
+    seen = mask.any(axis=axes_outside(other, clique))
     return np.asarray(seen).reshape([domain[name] if name in other else 1 for name in clique])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, reordered, summed
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
@@ -96,7 +96,7 @@ class LocalModel:
         ordered = self.domain.clique(names)
         home = self._home(ordered)
         table = self._margin(home, ordered) if home >= 0 else self._estimate(ordered)
-        return np.transpose(table, [ordered.index(name) for name in names])
+        return reordered(table, ordered, names)
 
     def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
         """The tables of several cliques, each by `counts`."""
@@ -162,8 +162,7 @@ class LocalModel:
         return next((i for i in candidates if set(clique) <= set(self.cliques[i])), -1)
 
     def _margin(self, index: int, clique: Clique) -> Floats:
-        outside = tuple(axis for axis, name in enumerate(self.cliques[index]) if name not in clique)
-        return np.asarray(self.table(index).sum(axis=outside))
+        return np.asarray(summed(self.table(index), self.cliques[index], clique))
 
     def _estimate(self, clique: Clique) -> Floats:
         needed = 24 * self.domain.size(clique)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.arrays import Floats, Integers, summed
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import DataError
@@ -143,10 +143,7 @@ class Chooser:
         total = float(table.sum())
         if total <= 0:
             return 0.0
-        margins = []
-        for own in inside:
-            outside = tuple(axis for axis, name in enumerate(clique) if name not in own)
-            margins.append((own, np.asarray(table.sum(axis=outside))))
+        margins = [(own, summed(table, clique, own)) for own in inside]
         implied = proportional_fit(clique, margins, table.shape, total, sweeps=SWEEPS)
         p, q = table[table > 0], implied[table > 0]
         return float(p @ np.log(p / np.maximum(q, 1e-300 * total))) / total

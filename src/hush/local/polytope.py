@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats
+from hush.arrays import Booleans, Floats, axes_outside
 from hush.domain import Clique
 from hush.errors import SizeError, shown
 from hush.graphical.factors import Factors
@@ -55,8 +55,7 @@ def proportional_fit(
     for _ in range(sweeps):
         missed = 0.0
         for kept, margin in margins:
-            outside = tuple(axis for axis, name in enumerate(clique) if name not in kept)
-            own = table.sum(axis=outside, keepdims=True)
+            own = table.sum(axis=axes_outside(clique, kept), keepdims=True)
             wanted = margin.reshape(own.shape)
             missed = max(missed, float(np.abs(own - wanted).sum()))
             table *= np.divide(wanted, own, out=np.zeros_like(own), where=own > 0)

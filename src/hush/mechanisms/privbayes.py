@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.arrays import Floats, Integers, axes_outside
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, DataError, WorkloadError, is_number, shown
 from hush.graphical.graphical_model import GraphicalModel
@@ -362,8 +362,7 @@ class PrivBayesRun:
         for number, played in enumerate(session.rounds):
             held = next(one for one in taken if set(played.clique) <= set(one.clique))
             names = self.domain.clique(played.clique)
-            summed = tuple(axis for axis, name in enumerate(held.clique) if name not in names)
-            noisy = held.values.sum(axis=summed)
+            noisy = held.values.sum(axis=axes_outside(held.clique, names))
             session.rounds[number] = replace(
                 played,
                 stddev=held.stddev * (held.values.size / noisy.size) ** 0.5,

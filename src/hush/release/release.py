@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from hush.archive import write_archive
-from hush.arrays import Floats
+from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError, SizeError, WorkloadError, printable, shown
 from hush.graphical.measurement import Measurement
@@ -166,9 +166,7 @@ class Release(ABC):
             whole = whole_tables(self.domain, settled, total=round(max(total, 0.0)))
             settled = {clique: table.astype(np.float64) for clique, table in whole.items()}
         ordered = {clique: self.domain.clique(clique) for clique in names}
-        return {
-            clique: np.transpose(settled[own], [own.index(name) for name in clique]) for clique, own in ordered.items()
-        }
+        return {clique: reordered(settled[own], own, clique) for clique, own in ordered.items()}
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL; see docs/sql.md for what can be asked."""

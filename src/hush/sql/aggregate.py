@@ -10,9 +10,10 @@ from collections.abc import Callable
 import numpy as np
 from sqlglot import exp
 
+from hush.arrays import Numbers
 from hush.errors import QueryError
 from hush.schema import Boolean, Column, Integer, Numeric
-from hush.sql.cells import Cells, Numbers, combine
+from hush.sql.cells import Cells, combine
 from hush.sql.constants import constant_number, is_literal, literal_value
 from hush.sql.formula import Formula
 from hush.sql.predicate import TRUE, UNKNOWN, conjunction, truth

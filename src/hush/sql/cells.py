@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from hush.arrays import Numbers, axes_outside, spread
 from hush.domain import Clique, Domain
 from hush.errors import SizeError
 
 LARGEST_TABLE = 2**28
-Numbers = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,14 +47,12 @@ class Cells:
 
     def along(self, names: Clique) -> Numbers:
         """The numbers with one axis for each of `names`, in that order; of length 1 where they do not change."""
-        order = [self.names.index(name) for name in names if name in self.names]
-        shape = [self.domain[name] if name in self.names else 1 for name in names]
-        return self.values.transpose(order).reshape(shape)
+        return np.asarray(spread(self.values, self.names, names))
 
     def any_over(self, names: Iterable[str]) -> Cells:
         """Whether anything is true, for every combination of levels of those of `names` that matter."""
         kept = set(names)
-        axes = tuple(axis for axis, name in enumerate(self.names) if name not in kept)
+        axes = axes_outside(self.names, tuple(kept))
         found = np.asarray(self.values.any(axis=axes))
         return Cells(self.domain, tuple(name for name in self.names if name in kept), found)
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from hush.arrays import Numbers
 from hush.errors import QueryError, shown
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.column import Value
-from hush.sql.cells import Cells, Numbers, combine
+from hush.sql.cells import Cells, combine
 from hush.sql.constants import (
     Cut,
     Ordered,

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, axes_outside, summed
 from hush.domain import Clique, Domain
 from hush.errors import ConvergenceError, SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
@@ -83,8 +84,8 @@ class JointPrecision:
 
     def measure(self, part: Part, counts: Floats) -> Floats:
         """Q_j x for counts over all attributes, in the shape of the part's answers."""
-        gone = tuple(axis for axis, name in enumerate(self.clique) if name not in part.clique)
-        tensor = counts.reshape(self.sizes).sum(axis=gone).reshape([factor.size for factor in part.factors])
+        tensor = counts.reshape(self.sizes).sum(axis=axes_outside(self.clique, part.clique))
+        tensor = tensor.reshape([factor.size for factor in part.factors])
         for axis, factor in enumerate(part.factors):
             tensor = factor.forward(tensor, axis)
         return np.asarray(tensor)
@@ -128,12 +129,8 @@ class JointPrecision:
     def marginal(self, names: Clique) -> Floats:
         """The covariance of the counts over a clique, every axis twice, on small domains."""
         tensor = self.covariance.reshape(self.sizes + self.sizes)
-        k = len(self.clique)
-        gone = [axis for axis, name in enumerate(self.clique) if name not in names]
-        tensor = tensor.sum(axis=tuple(gone + [axis + k for axis in gone]))
-        order = [name for name in self.clique if name in names]
-        axes = [order.index(name) for name in names]
-        return np.transpose(tensor, axes + [axis + len(names) for axis in axes])
+        sides = (0, 1)
+        return np.asarray(summed(tensor, list(product(sides, self.clique)), list(product(sides, names))))
 
     def variances(self, names: Clique, blocks: Sequence[LinearOperator]) -> Floats:
         """The variance of every query of a product of blocks, one axis per block, on small domains."""

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.arrays import Floats, Integers, reordered
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError, WorkloadError
 from hush.linops import Kronecker, LinearOperator, Total
@@ -274,4 +274,4 @@ class Part:
             own = factor.query_variances(block).reshape([rows[name] for name in inside])
             tensor = np.multiply.outer(tensor, own)
             axes.extend(inside)
-        return np.transpose(tensor, [axes.index(name) for name in clique])
+        return reordered(tensor, axes, clique)

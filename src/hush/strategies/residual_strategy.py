@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
@@ -221,7 +221,7 @@ class ResidualStrategy:
             pairs[name] = np.column_stack([basis.query_mean(block), basis.query_variances(block)])
         ordered = self.domain.clique(names)
         found = self._contract(ordered, [pairs[name] for name in ordered])
-        return np.transpose(found, [ordered.index(name) for name in names])
+        return reordered(found, ordered, names)
 
     def rmse(self, workload: Workload, *, weighted: bool = True) -> float:
         """sqrt(sum of weight * variance / sum of weight) over all queries; with weights 1, the root mean square error.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from hush.arrays import reordered
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError
 from hush.memory import available_memory, readable
@@ -162,4 +163,4 @@ class Table(ABC):
 def _ordered(counts: Counts, ordered: Clique, clique: Clique) -> Counts:
     if clique == ordered:
         return counts
-    return counts.transpose([ordered.index(name) for name in clique]).copy(order="C")
+    return reordered(counts, ordered, clique).copy(order="C")

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 from scipy.special import logsumexp
 
-from hush.arrays import Floats
+from hush.arrays import Floats, summed
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
 from hush.graphical.factors import Factors
@@ -133,8 +133,7 @@ class DenseModel:
         """The sums of a table over the domain onto every factor, flat."""
         found = np.empty(self.factors.size)
         for index, clique in enumerate(self.factors.cliques):
-            others = tuple(axis for axis, name in enumerate(self.domain) if name not in clique)
-            self.factors.table(found, index)[...] = table.sum(axis=others)
+            self.factors.table(found, index)[...] = summed(table, self.domain.attributes, clique)
         return found
 
     def tangent(self, potentials: Floats, direction: Floats, total: float) -> Floats:
