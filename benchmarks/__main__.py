@@ -1,6 +1,6 @@
-"""Run every benchmark that needs no file: python -m benchmarks [--full]
+"""Run every benchmark that needs no input file: python -m benchmarks [--full]
 
-The papers' tables take half an hour at their full size; without --full each is run at its smallest.
+The tables from the papers take half an hour at full size. Without --full each runs at its smallest size.
 """
 
 from __future__ import annotations

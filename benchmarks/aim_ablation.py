@@ -1,15 +1,23 @@
-"""What each choice in AIM is worth: its error with one thing changed at a time, on real tables.
+"""Measure what each design choice in AIM is worth: its error on real tables, with one choice changed at a time.
 
-`default` is what the library does, `paper` the document's own form; others differ from `default` in one thing: a fit
-to its end instead of short of the noise, that with weights 1/sigma instead of likelihood, budgets that grow by four
-after one dull round instead of by two after two, columns measured once however noisy, scores that do not count what is
-known of a table already, the generalised exponential mechanism, the share of a round that measures, T in rounds a
-column, and levels that seem rare counted as one. `x default` beside the standard error of a mean: less than two of
-those is no difference.
+`default` is what the library does, `paper` is the form stated in the paper. Every other variant changes one thing:
+
+- unrestrained: fit to the end instead of stopping short of the noise
+- unrestrained-1/sigma: the same, with weights 1/sigma instead of the likelihood
+- anneals-x4: multiply the budget by four after one dull round, instead of by two after two
+- columns-once: measure each column once, however noisy it is
+- plain-scores: ignore what is already known about a table when scoring it
+- generalized: select by the generalised exponential mechanism
+- share-*: the fraction of a round's budget that measures
+- rounds-*: T, in rounds per column
+- merge-rare: count levels that seem rare as one
+
+`x default` is printed beside the standard error of the mean. A difference below two standard errors means nothing.
 
 Run: python -m benchmarks.aim_ablation --data FOLDER [--tables nltcs,titanic] [--epsilons 0.1,1,10] [--trials 5]
          [--variants default,paper] [--workload all|target|skewed] [--max-size-mb 16] [--seconds 1800] [--keep FILE]
-As benchmarks.synthetic: a folder of codes, one process a trial, results appended to a file and not made again.
+As in benchmarks.synthetic, the folder holds tables of codes and each trial runs in its own process. Results are
+appended to a file, and trials found there are not run again.
 """
 
 from __future__ import annotations
@@ -112,7 +120,9 @@ def main() -> None:
     jobs = Jobs("benchmarks.aim_ablation", options.data, options.seconds, options.keep)
     console = Console(width=120)
     for name in options.tables:
-        shown = Table(title=f"{name}, {options.workload} 3-way, delta = {DELTA:g}, at most {options.max_size_mb:g} MB")
+        shown = Table(
+            title=f"{name}: AIM, {options.workload} 3-way, delta = {DELTA:g}, at most {options.max_size_mb:g} MB"
+        )
         heads = ("epsilon", "variant", "trials", "error", "+-", "x default", "+-", "rounds", "CPU s", "model MB")
         for place, head in enumerate(heads):
             shown.add_column(head, justify="left" if place == 1 else "right")

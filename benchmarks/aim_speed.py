@@ -1,15 +1,16 @@
-"""The speed of AIM on two problems of real size, each run a process of its own, on one core.
+"""Measure the speed of AIM on two problems of realistic size, each run in its own process, on one core.
 
-raw: all 2-way marginals of at most 10,000 cells of ADULT in its raw codes, epsilon = 1, a model of at most 8 MB. CPU
-seconds are those of the process since its start, imports and reading included: until the model is there, and until as
-many rows as there are records are made from it. The error is the mean over tables of 1/2 ||p - p'||_1. The reference
-figures are constants, one run of another implementation that is not repeated here: its machine, and whether its seconds
-include rows and compiling, are not on record, so that errors and rounds compare and ratios of seconds are rough.
-wide: all 3-way marginals of ADULT in 32 bins, a model of at most 80 MB; the limit is 900 seconds.
+raw: all 2-way marginals of ADULT in its raw codes that have at most 10,000 cells, epsilon = 1, a model of at most 8 MB.
+CPU seconds count from the start of the process and include imports and reading. One figure ends when the model is
+fitted, the other when it has drawn as many rows as there are records. The error is the mean over tables of
+1/2 ||p - p'||_1. The reference figures are constants from one run of another implementation, which is not repeated
+here. Its machine is not on record, nor whether its seconds include rows and compiling. So errors and rounds are
+comparable, but ratios of seconds are rough.
+wide: all 3-way marginals of ADULT in 32 bins, a model of at most 80 MB. The limit is 900 seconds.
 
 Run: python -m benchmarks.aim_speed --data FOLDER [--problems raw,wide] [--trials 3] [--epsilon 1] [--seconds 1800]
-The folder holds adult-raw-codes.csv and adult.csv, codes, and NAME-domain.json, name -> size. Compiled code is cached:
-run once before what is noted down.
+The folder holds adult-raw-codes.csv and adult.csv (codes) and NAME-domain.json (name -> size). Compiled code is cached,
+so run once before you record any figures.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def main() -> None:
 
 def _shown(name: str, epsilon: float, done: list[dict[str, float]]) -> Table:
     limit = "reference" if name == "raw" else "limit"
-    shown = Table(title=f"{name}: {PROBLEMS[name]['table']}, epsilon = {epsilon:g}, {len(done)} runs")
+    shown = Table(title=f"{name}: AIM on {PROBLEMS[name]['table']}, epsilon = {epsilon:g}, {len(done)} runs")
     for head in ("", "mean", "min", "max", limit, f"{limit} / mean"):
         shown.add_column(head, justify="right" if head else "left")
     for figure, (title, digits) in FIGURES.items():

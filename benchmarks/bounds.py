@@ -1,14 +1,15 @@
-"""Error bounds of AIM against true errors: how often they fail, and how much larger than the error they are.
+"""Compare AIM's error bounds with true errors: how often they fail, and how much larger than the error they are.
 
-Runs of AIM on small tables that are drawn anew each time, of three structures: binary columns, columns of mixed sizes,
-and a chain in which each column depends on the one before it. For supported and unsupported tables: the share of bounds
-at `--level` that are below the true L1 error, the share of runs in which one of the simultaneous bounds is, and the
-median of bound / error. Last, how often exact intervals hold the true count, over cells of supported tables; and, as
-controls, bounds cut to a half and to a quarter. Published, for bounds of 95 % on one larger table at epsilon = 10: no
-failures, and medians of 4.4 for supported and 8.3 for unsupported tables.
+AIM runs on small tables that are drawn anew each time, with three structures: binary columns, columns of mixed sizes,
+and a chain in which each column depends on the one before it. For supported and unsupported tables, it prints the share
+of bounds at `--level` that are below the true L1 error, the share of runs in which any simultaneous bound is, and the
+median of bound / error. As controls, it also checks bounds cut to a half and to a quarter. Last, it prints how often
+exact intervals contain the true count, over the cells of supported tables. Published, for 95 % bounds on one larger
+table at epsilon = 10: no failures, and medians of 4.4 for supported and 8.3 for unsupported tables.
 
 Run: python -m benchmarks.bounds [--runs 100] [--level 0.95] [--data FOLDER] [--tables nltcs] [--table-runs 3]
-With --data, also all 3-way marginals of tables in a folder of NAME.csv, codes, and NAME-domain.json, name -> size.
+With --data it also runs on all 3-way marginals of the tables in a folder of NAME.csv (codes) and NAME-domain.json
+(name -> size).
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ def main() -> None:
         "kind",
         "bounds",
         "fail",
-        "of 1/2",
-        "of 1/4",
-        "one in a run fails",
+        "fail at 1/2",
+        "fail at 1/4",
+        "runs that fail",
         "median",
         "published",
     )
-    shown = Table(title=f"bounds of {options.level:.0%} on the L1 error of tables of AIM's model")
+    shown = Table(title=f"{options.level:.0%} bounds on the L1 error of AIM's tables")
     for place, head in enumerate(heads):
         shown.add_column(head, justify="left" if place in (0, 2) else "right")
-    cells = Table("tables", "cells", f"in intervals of {options.level:.0%}", "in intervals of 50%")
+    cells = Table("tables", "cells", f"inside {options.level:.0%} interval", "inside 50% interval")
     for structure in STRUCTURES:
         for rho in RHOS:
             _tell(
@@ -73,7 +74,7 @@ def main() -> None:
         _tell(shown, cells, f"{name}, epsilon {options.epsilon:g}", Watched(options.level), watched)
     console = Console(width=120)
     console.print(shown)
-    console.print("of 1/2, of 1/4: bounds cut to so much; one in a run fails: of all simultaneous bounds")
+    console.print("fail at 1/2, 1/4: bounds cut to that fraction; runs that fail: any simultaneous bound fails")
     console.print(cells)
 
 

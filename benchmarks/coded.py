@@ -1,6 +1,6 @@
-"""Tables of codes, the workloads of [AIM, sec. 6.2] over them, and the error of whatever answers those.
+"""Tables of codes, the workloads of [AIM, sec. 6.2] over them, and the error of any answers to those workloads.
 
-A folder holds NAME.csv, codes with a header, and NAME-domain.json, name -> size.
+A folder holds NAME.csv (codes, with a header) and NAME-domain.json (name -> size).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Exact counts: many marginals of a small table against numpy, and pairs of a large Parquet file against DuckDB.
+"""Time exact counts: many marginals of a small table against numpy, and pairs of a large Parquet file against DuckDB.
 
 Run: python -m benchmarks.counting [--table adult.csv --domain adult-domain.json] [--rows 100000000]
 
-Without --table the first part uses a generated table of the same shape. The second part writes its file into a
-temporary folder and measures each route in a process of its own, with its peak resident memory.
+Without --table, the first benchmark uses a generated table of the same shape. The second writes its file to a temporary
+folder. It measures each route in its own process, with its peak resident memory.
 """
 
 from __future__ import annotations
@@ -224,9 +224,11 @@ def large(console: Console, rows: int, names: list[str]) -> None:
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             results[name] = json.loads(done.stdout)
     if len({result["found"] for result in results.values()}) != 1:
-        raise SystemExit("the routes found different counts")
+        raise SystemExit("the routes returned different counts")
     peer = results.get("DuckDB, one GROUP BY at a time", {}).get("seconds")
-    shown = Table(title=f"45 two-way marginals of ten attributes, {rows:,} rows of Parquet ({size / 1e9:.2f} GB)")
+    shown = Table(
+        title=f"45 two-way marginals of ten attributes, a Parquet file of {rows:,} rows ({size / 1e9:.2f} GB)"
+    )
     for name in ("", "s", "million rows/s", "peak resident GB", "times as fast as one GROUP BY at a time"):
         shown.add_column(name, justify="left" if not name else "right")
     for name, result in results.items():
@@ -240,8 +242,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", help="a CSV file of codes")
     parser.add_argument("--domain", help="its domain.json: name -> size")
-    parser.add_argument("--rows", type=int, default=100_000_000, help="of the generated Parquet file; 0 leaves it out")
-    parser.add_argument("--only", action="append", choices=list(ROUTES), help="a route of the large table; may repeat")
+    parser.add_argument("--rows", type=int, default=100_000_000, help="rows of the generated Parquet file; 0 skips it")
+    parser.add_argument(
+        "--only", action="append", choices=list(ROUTES), help="run only this route on the large table; may be repeated"
+    )
     parser.add_argument("--route", choices=list(ROUTES), help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -249,7 +253,7 @@ def main() -> None:
         run_route(options.route, options.path)
         return
     if bool(options.table) != bool(options.domain):
-        parser.error("--table and --domain go together")
+        parser.error("give both --table and --domain, or neither")
     console = Console(width=140)
     small(console, options.table, options.domain)
     if options.rows:

@@ -1,11 +1,12 @@
-"""Eigen-Design beside fixed strategies, the SVD bound and the certified optimum, under Gaussian noise.
+"""Compare Eigen-Design with fixed strategies, the SVD bound and the certified optimum, under Gaussian noise.
 
 Run: python -m benchmarks.eigen_design [--quick]
 
-The first table is of squared errors over the SVD bound, the second of root errors over that of Eigen-Design, as in the
-reference. Cells are printed / recomputed for the specification / ours; "recomputed" is left out where it is as printed.
-Columns for Fourier bases and data cubes chosen by BMAX are left out: neither their domain nor their pruning is printed.
-The predicates are a sample of a fixed seed, of a size that is not printed.
+As in the reference, the first table shows squared errors divided by the SVD bound, and the second shows root errors
+divided by that of Eigen-Design. Cells are printed / recomputed for the specification / ours. "Recomputed" is left out
+if it equals the printed value. Columns for Fourier bases and for data cubes chosen by BMAX are left out, because the
+reference prints neither their domain nor their pruning. The predicates are a sample with a fixed seed; the reference
+does not print the sample's size.
 
 Reference: [Li 2013, Tables 4.1 and 5.2].
 Differs from [Li 2013]: Table 4.1's last row has its exponent wrong, and Hierarchical and Wavelet exchanged.
@@ -151,20 +152,20 @@ def root_row(name: str, gram: Floats, sizes: Sequence[int], cubes: LinearOperato
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="at most 256 cells: nothing printed to compare with")
+    parser.add_argument("--quick", action="store_true", help="at most 256 cells, for which no printed values exist")
     options = parser.parse_args()
     size, wide, bits = (256, (16, 16), 8) if options.quick else (2048, (64, 32), 10)
     sizes = (4, 8, 8) if options.quick else MARGINAL_SIZES
     columns = ("workload", "SVDB", "Identity", "Hierarchical", "Wavelet", "Eigen before", "Eigen", "optimum")
     more = ("its lower bound", "seconds Eigen", "seconds optimum")
-    head("Squared error over the SVD bound: printed / recomputed / ours", *columns, *more)
+    head("Squared error divided by the SVD bound: printed / recomputed / ours", *columns, *more)
     squared_row(f"ranges ({size})", range_gram((size,)), (size,))
     squared_row(f"ranges ({wide[0]}, {wide[1]})", range_gram(wide), wide)
     squared_row(f"ranges (2^{bits})", range_gram((2,) * bits), (2,) * bits)
     cells = 1 << bits
     squared_row(f"predicates ({cells}), / 2^{cells - 2}", np.ones((cells, cells)) + np.eye(cells), (cells,))
     columns = ("workload", "bound", "Wavelet", "Hierarchical", "Identity", "cubes", "optimum", "seconds Eigen")
-    head("Root error over that of Eigen-Design: printed / recomputed / ours", *columns)
+    head("Root error divided by that of Eigen-Design: printed / recomputed / ours", *columns)
     order = np.random.Generator(np.random.PCG64(SEED)).permutation(size).tolist()
     root_row(f"1-D ranges, permuted ({size})", Permuted(AllRange(size), order).gram_dense(), (size,))
     for count in (1, 2):

@@ -1,7 +1,7 @@
-"""A whole release, timed phase by phase: read, plan, measure, reconstruct every table, save, load, ask.
+"""Time a whole release, phase by phase: read, plan, measure, reconstruct every table, save, load, query.
 
 Run: python -m benchmarks.end_to_end TABLE.csv DOMAIN.json [--order 3] [--epsilon 1]
-The table holds codes; the domain is name -> size.
+The table holds codes. The domain maps name -> size.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
     for _ in range(100):
         loaded.sql(f'SELECT "{first}", COUNT(*) FROM t WHERE "{second}" >= 1 GROUP BY "{first}"')
     lap("100 SQL queries")
-    shown = Table(title=f"{options.table.name}, <= {options.order}-way, epsilon = {options.epsilon:g}")
+    shown = Table(title=f"{options.table.name}: all <= {options.order}-way marginals, epsilon = {options.epsilon:g}")
     shown.add_column("phase")
     shown.add_column("seconds", justify="right")
     shown.add_column("")

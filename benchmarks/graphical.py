@@ -1,11 +1,11 @@
-"""Private-PGM against mbi: seconds, start-up included, to a loss within 0.1 % of the best that anyone found.
+"""Compare Private-PGM with mbi: seconds, including start-up, to reach a loss within 0.1 % of the best loss of any run.
 
-Every run has a process of its own, one at a time. mbi is run with several of its estimators and the one that gets
-there first is compared; how it is used is written in benchmarks/graphical_mbi.py. `stream` is the time to copy an array
-of the model's size once, the floor of an iteration. `--scale` fits chains and triples of growing size instead.
+Every run has its own process, and runs go one at a time. mbi runs with several of its estimators, and the fastest one
+is compared; benchmarks/graphical_mbi.py says how mbi is used. `stream` is the time to copy an array of the model's size
+once, which is the least an iteration can take. `--scale` fits chains and triples of growing size instead.
 
 Run: python -m benchmarks.graphical --data FOLDER --peer PYTHON [--problems a b c d e] [--scale]
-     FOLDER has adult.csv and adult-domain.json; PYTHON is that of an environment with mbi==2.0.0.
+     FOLDER has adult.csv and adult-domain.json; PYTHON is the interpreter of an environment with mbi==2.0.0.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def compare(problem: Problem, runs: list[Run], limit: float) -> tuple[Table, str
     ours, theirs = min(times["hush"]), min(times["mbi"])
     if theirs < math.inf:
         return table, f"mbi takes {theirs / ours:.1f} times as long"
-    return table, f"mbi takes more than {late / ours:.1f} times as long; it did not get there"
+    return table, f"mbi takes more than {late / ours:.1f} times as long; it did not reach the target"
 
 
 def grow(problem: Problem, runner: Runner, peers: int) -> Table:
@@ -166,8 +166,8 @@ def grow(problem: Problem, runner: Runner, peers: int) -> Table:
 
 def scale(runner: Runner, folder: Path) -> Iterator[Table]:
     """Chains of d attributes, and k triples of 100 attributes by two ways of choosing them, by hush alone."""
-    table = Table(title="chains and triples, 10 levels, 100 attributes unless said")
-    for column in ("model", "marginals", "model MB", "stream ms", "ms/iteration", "seconds in all", "peak MB"):
+    table = Table(title="Chains and triples: 10 levels, 100 attributes unless stated")
+    for column in ("model", "marginals", "model MB", "stream ms", "ms/iteration", "total seconds", "peak MB"):
         table.add_column(column, justify="right" if column != "model" else "left")
     greedy = list(greedy_triples(100, max(GREEDY)))
     chance = random_triples(100, max(RANDOM), seed=1)
@@ -218,17 +218,19 @@ def tables(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="the folder with adult.csv and adult-domain.json")
-    parser.add_argument("--peer", help="the Python of an environment with mbi")
+    parser.add_argument("--data", type=Path, help="folder with adult.csv and adult-domain.json")
+    parser.add_argument("--peer", help="Python interpreter of an environment with mbi")
     parser.add_argument("--problems", nargs="*", default=list("abcde"), choices=list("abcde"))
-    parser.add_argument("--scale", action="store_true", help="chains and triples of growing size, by hush alone")
-    parser.add_argument("--seconds", type=float, default=900, help="the longest that a run may take")
-    parser.add_argument("--peers", type=int, default=len(PEER), help="how many ways to run mbi, likely ones first")
-    parser.add_argument("--rows", action="store_true", help="also a million synthetic rows of problem b")
+    parser.add_argument("--scale", action="store_true", help="fit chains and triples of growing size, with hush only")
+    parser.add_argument("--seconds", type=float, default=900, help="time limit of a run")
+    parser.add_argument(
+        "--peers", type=int, default=len(PEER), help="how many ways to run mbi, the fastest in earlier runs first"
+    )
+    parser.add_argument("--rows", action="store_true", help="also draw a million synthetic rows from problem b")
     parser.add_argument("--keep", type=Path, help="keep the problem files in this folder")
     options = parser.parse_args()
     if not options.scale and (options.data is None or options.peer is None):
-        parser.error("--data and --peer are needed, or --scale")
+        parser.error("give --data and --peer, or --scale")
     console = Console(width=132)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)

@@ -1,4 +1,4 @@
-"""Which marginals of a table a benchmark model has: a spanning tree, or a choice like AIM's, on exact counts."""
+"""Choose the marginals of a benchmark model, on exact counts: a spanning tree, or a greedy selection like AIM's."""
 
 from __future__ import annotations
 

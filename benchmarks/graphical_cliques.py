@@ -1,11 +1,11 @@
-"""Triples of attributes for the scale test: chosen so that the model grows least, or at random.
+"""Choose triples of attributes for the scale test: either the ones that make the model grow least, or random ones.
+
+The greedy choice keeps a chordal graph around the triples. In a chordal graph, two vertices u and v that are not
+neighbours can be joined without further edges exactly if their common neighbours S separate them. The model then gains
+the clique S + {u, v}. Joining them costs 10^(|S|+2) cells, less what the new clique absorbs, and gives a triple
+{u, v, w} for each w in S. So a greedy step joins the cheapest pair, and the triples it brings cost nothing more.
 
 Reference: [HDMM, sec. 4.6, fig. 4.2c], d = 100 attributes of 10 levels and up to 1,000 triples.
-
-The greedy choice keeps a chordal graph around the triples. In a chordal graph, u and v that are not neighbours can be
-joined without further edges exactly when their common neighbours S separate them, and the model then gains the clique
-S + {u, v}. Joining costs 10^(|S|+2) cells less what the new clique absorbs, and gives a triple {u, v, w} for each w in
-S. So a greedy step is the cheapest pair to join; the triples that it brings cost nothing more.
 """
 
 from __future__ import annotations

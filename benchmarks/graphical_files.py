@@ -1,8 +1,8 @@
-"""Fitting problems as files that any program can read, and the loss by which every program is judged.
+"""Store fitting problems as files that any program can read, and compute the loss by which all programs are judged.
 
-A problem is `<name>.npz` (y0, y1, ...: noisy values, C order over the clique as written) and `<name>.json` (domain,
-cliques, stddev, first: how many measurements the first model of a growing sequence has). The total is unknown.
-This module needs numpy alone, because the peer's Python reads it too.
+A problem has two files: `<name>.npz` (y0, y1, ...: noisy values, C order over the clique as written) and `<name>.json`
+(domain, cliques, stddev, and `first`: how many measurements the first model of a growing sequence has). The total is
+unknown. This module needs only numpy, because the peer's Python imports it too.
 """
 
 from __future__ import annotations

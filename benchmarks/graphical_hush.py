@@ -1,4 +1,4 @@
-"""One run of hush on one problem, in a process of its own: python -m benchmarks.graphical_hush --help"""
+"""Run hush on one problem, in its own process: python -m benchmarks.graphical_hush --help"""
 
 from __future__ import annotations
 
@@ -53,13 +53,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("problem")
     parser.add_argument("output", type=Path)
-    parser.add_argument("--started", type=float, required=True, help="time.time() when this process was asked for")
+    parser.add_argument("--started", type=float, required=True, help="time.time() when this process was requested")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument(
-        "--targets", type=float, nargs="*", default=[], help="of each model; without, hush stops by itself"
+        "--targets",
+        type=float,
+        nargs="*",
+        default=[],
+        help="stop each model at this loss; without it hush uses its own stopping rule",
     )
     parser.add_argument("--estimator", default="natural")
-    parser.add_argument("--cold", action="store_true", help="a growing sequence without warm starts")
+    parser.add_argument("--cold", action="store_true", help="fit a growing sequence without warm starts")
     parser.add_argument("--rows", type=int, default=0, help="synthetic rows to draw from the fitted model")
     options = parser.parse_args()
     clock = Clock(options.started)

@@ -1,18 +1,18 @@
-"""One run of mbi on one problem, by the peer's own Python: python -m benchmarks.graphical_mbi --help
+"""Run mbi on one problem, with the peer's own Python: python -m benchmarks.graphical_mbi --help
 
-How mbi is used, so that it has every advantage:
-- Any of its five estimators, in float32 (its default) or float64, with its own choice of oracle for the CPU and all
-  cores. The caller runs them all and takes whichever first reaches the loss target on the problem at hand.
+mbi gets every advantage:
+- It may use any of its five estimators, in float32 (its default) or float64, with its own choice of oracle for the CPU
+  and with all cores. The caller runs them all and takes the one that first reaches the loss target on the problem.
 - The loop is that of `Estimator.estimate`: `_init`, then `_multi_step` (a compiled scan of CALLBACK_EVERY steps), then
-  `_finalize`. What is added is a stop at the target, which a user of mbi could not know.
-- The loop is compiled by `Estimator.precompile` in a second thread while `_init` compiles and computes, which takes
-  less time on two free cores and more memory; `--plain` does without.
-- CALLBACK_EVERY is 50 in mbi; a smaller value lets it stop earlier, and is set where an iteration is long.
-- Of estimators that average (DualAveraging, InteriorGradient, UniversalAcceleratedMethod) the averaged marginals are
-  judged, and the time in which mbi then looks for their potentials (another thousand iterations) is not counted.
-- The total is given. The loss of its marginals is computed here in float64, off the clock.
-- Growing sequences keep one process, so that the import is paid once; warm starts pass the previous model, and of the
-  universal accelerated method the potentials of its last step, which its own users do not get to see.
+  `_finalize`. We add a stop at the target, which a user of mbi could not know.
+- `Estimator.precompile` compiles the loop in a second thread while `_init` compiles and computes. This takes less time
+  on two free cores, and more memory. `--plain` turns it off.
+- CALLBACK_EVERY is 50 in mbi. If an iteration is long, a smaller value is set, which lets mbi stop earlier.
+- If an estimator averages (DualAveraging, InteriorGradient, UniversalAcceleratedMethod), its averaged marginals are
+  judged. mbi then searches for their potentials (another thousand iterations); that time does not count.
+- The total is given. The loss of mbi's marginals is computed here in float64, off the clock.
+- A growing sequence keeps one process, so mbi pays for its import once. Warm starts pass the previous model. For the
+  universal accelerated method they pass the potentials of its last step, which mbi's own users do not get to see.
 """
 
 from __future__ import annotations
@@ -100,15 +100,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("problem")
     parser.add_argument("output", type=Path)
-    parser.add_argument("--started", type=float, required=True, help="time.time() when this process was asked for")
+    parser.add_argument("--started", type=float, required=True, help="time.time() when this process was requested")
     parser.add_argument("--estimator", default="MirrorDescent")
     parser.add_argument("--float64", action="store_true")
-    parser.add_argument("--plain", action="store_true", help="compile when needed, in the one thread")
+    parser.add_argument("--plain", action="store_true", help="compile when needed, in a single thread")
     parser.add_argument("--every", type=int, default=50)
     parser.add_argument("--iterations", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--targets", type=float, nargs="*", default=[], help="stop each model at this loss")
-    parser.add_argument("--cold", action="store_true", help="a growing sequence without warm starts")
+    parser.add_argument("--cold", action="store_true", help="fit a growing sequence without warm starts")
     parser.add_argument("--rows", type=int, default=0, help="synthetic rows to draw from the fitted model")
     options = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
 """The fitting problems of the comparison: Adult with a spanning tree, AIM-like models on Adult, chains, growing models.
 
-Noise is Gaussian from a fixed seed: these are speed tests on public tables, nothing here is private. Which cliques a
-model has is chosen on the exact counts, for the same reason.
+The noise is Gaussian with a fixed seed. These are speed tests on public tables, and nothing here is private. For the
+same reason the cliques of a model are chosen on exact counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a run leaves behind: (seconds since its process was started, iterations, loss, peak MB, CPU seconds), and again.
+"""Record a run as points: (seconds since its process started, iterations, loss, peak MB, CPU seconds).
 
-Start-up, imports, compilation and fitting count. The time in which the loss is computed for the record does not.
-This module needs numpy alone, because the peer's Python reads it too.
+Start-up, imports, compilation and fitting count. Computing the loss for the record does not count.
+This module needs only numpy, because the peer's Python imports it too.
 """
 
 from __future__ import annotations

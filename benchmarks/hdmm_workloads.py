@@ -1,6 +1,6 @@
-"""The workloads of several attributes that HDMM's tables are about.
+"""The workloads over several attributes in HDMM's tables.
 
-Reference: [HDMM, Tables 3.4 and 3.5]; the domains are those that give the printed Identity and direct columns.
+Reference: [HDMM, Tables 3.4 and 3.5]; the domains are those that reproduce the printed Identity and direct columns.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Measure and reconstruct a Kronecker strategy on a large data vector: time, and memory beside the data.
+"""Measure and reconstruct a Kronecker strategy on a large data vector: time, and memory on top of the data.
 
     python -m benchmarks.kronecker [cells per attribute] [attributes]
 
-The strategy is HDMM's product of optimal factors for prefix sums under Gaussian noise, in integers; "measure" is the
-exact integer answers, "reconstruct" the least squares estimate of every cell. Each runs in a process of its own; its
+The strategy is HDMM's product of optimal strategies for prefix sums under Gaussian noise, in integers. "measure" is the
+exact integer answers, "reconstruct" the least squares estimate of every cell. Each job runs in its own process. Its
 peak memory above the interpreter is printed as a multiple of the data vector.
 """
 

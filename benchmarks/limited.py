@@ -1,4 +1,4 @@
-"""Jobs in processes of their own, each with a limit on its seconds, and a file from which a run can be continued."""
+"""Run jobs in their own processes, each with a time limit, and keep results in a file so that a run can continue."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""Several attributes: expected RMSE of every operator of HDMM beside those printed, and what is left after rounding.
+"""Compare HDMM's operators on several attributes with the published RMSE, and show what rounding to integers costs.
 
 Run: python -m benchmarks.many_dimensions [--quick] [--workload "SF1" ...] [--noise laplace gaussian]
 
-Cells are printed / ours (ours : printed). "direct" is one scale of noise on all queries, as the reference defines it.
-"bases" and "residual" are marginals of designed strategies and ResidualPlanner, which the reference does not have.
-"best" is the least of all, beside the printed HDMM. "measured" is the least error of a strategy rounded to integers,
-"rounding" what that adds to the error of each draft: less than nothing where a union's terms find better parts than
-those they were designed for. "bound" is the SVD bound, or one below it.
+Cells are printed / ours (ours : printed).
+- "direct" adds noise of one scale to all queries, as the reference defines it.
+- "bases" is marginals of designed strategies and "residual" is ResidualPlanner; the reference has neither.
+- "best" is the smallest error of all, beside the printed HDMM.
+- "measured" is the smallest error of a strategy rounded to integers. "rounding" is what rounding adds to the error of
+  each strategy. It can be negative: the terms of a union may find better products than those designed for them.
+- "bound" is the SVD bound, or one below it.
 
 Reference: [HDMM, Tables 3.4 and 3.5, Examples 2 and 4].
 """
@@ -112,7 +114,7 @@ def run(name: str, noise: NoiseKind, bound: tuple[float, str]) -> tuple[tuple[st
 def examples() -> None:
     """Total squared errors without the variance of the noise, under Laplace noise."""
     head(
-        "Examples, total squared error / 2b^2: printed / ours (ours : printed)", "example", "kron", "plus", "marginals"
+        "Examples: total squared error / 2b^2, printed / ours (ours : printed)", "example", "kron", "plus", "marginals"
     )
     for title, workload, printed in (("2", two_prefixes(), EXAMPLE_2), ("4", two_way(), EXAMPLE_4)):
         found = {draft.method: draft.error for draft in opt_hdmm(TermGrams.of(workload), NoiseKind.LAPLACE)}
@@ -122,13 +124,13 @@ def examples() -> None:
 def main() -> None:
     """Print one table for each kind of noise, and the examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="the two CPS workloads alone")
+    parser.add_argument("--quick", action="store_true", help="only the two CPS workloads")
     parser.add_argument("--workload", nargs="*", choices=list(WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--noise", nargs="*", default=["laplace", "gaussian"], choices=list(NoiseKind))
     options = parser.parse_args()
     names = QUICK if options.quick else options.workload
     bounds = {}
-    head("lower bounds, total squared error per unit of noise", "workload", "bound", "kind", "seconds")
+    head("Lower bounds: total squared error per unit of noise", "workload", "bound", "kind", "seconds")
     for name in names:
         start = time.perf_counter()
         bounds[name] = lower_bound(TermGrams.of(WORKLOADS[name][0]()))
@@ -136,7 +138,7 @@ def main() -> None:
     columns = ("workload", "Identity", "direct", "OPT_kron", "OPT_+", "OPT_M", "bases", "residual", "best : HDMM")
     more = ("SVDB : bound", "best : bound", "measured", "rounding", "seconds")
     for noise in (NoiseKind(word) for word in options.noise):
-        head(f"{noise} noise, RMSE: printed / ours (ours : printed)", *columns, *more)
+        head(f"RMSE under {noise} noise: printed / ours (ours : printed)", *columns, *more)
         notes: list[str] = []
         for name in names:
             row, refused = run(name, noise, bounds[name])

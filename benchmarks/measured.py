@@ -1,4 +1,4 @@
-"""The error of a strategy as it is really measured: rounded to integers, with exact discrete noise."""
+"""The error of a strategy as it is actually measured: rounded to integers, with exact discrete noise."""
 
 from __future__ import annotations
 

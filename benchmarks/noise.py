@@ -1,4 +1,4 @@
-"""Exact discrete Gaussian noise: ns per sample against numpy's normal draws (the floor) and opendp's vector noise.
+"""Time exact discrete Gaussian noise, in ns per sample, against numpy's normal draws (the floor) and opendp's noise.
 
 Run: python -m benchmarks.noise [--cells 1000000] [--peer-cells 20000]
 """
@@ -51,13 +51,13 @@ def main() -> None:
     generator = np.random.default_rng(1)
     rows = [
         ("numpy normal (floating point, not exact)", best_of(lambda: generator.normal(0, sigma, cells), 5) / cells),
-        ("os.urandom, 16 bytes a sample", best_of(lambda: entropy.words(2 * cells), 5) / cells),
+        ("os.urandom, 16 bytes per sample", best_of(lambda: entropy.words(2 * cells), 5) / cells),
         ("hush discrete Gaussian", best_of(lambda: DiscreteGaussian.of_scale(sigma).sample(cells, entropy), 5) / cells),
         ("hush discrete Laplace", best_of(lambda: DiscreteLaplace.of_scale(sigma).sample(cells, entropy), 5) / cells),
         ("opendp vector Gaussian", peer(options.peer_cells, sigma) / options.peer_cells),
     ]
     ours = rows[2][1]
-    table = Table(title=f"{cells:,} cells at sigma = {sigma:g}, one process")
+    table = Table(title=f"Noise for {cells:,} cells at sigma = {sigma:g}, one process")
     for name in ("", "ns per sample", "time relative to hush"):
         table.add_column(name, justify="left" if not name else "right")
     for name, seconds in rows:

@@ -1,10 +1,10 @@
-"""One attribute: expected RMSE of fixed and of optimised strategies beside those printed for HDMM.
+"""Compare fixed and optimised strategies on one attribute with the RMSE published for HDMM.
 
 Run: python -m benchmarks.one_dimension [--quick] [--large] [--noise laplace gaussian]
 
-Cells are printed / ours (ours : printed). "bound" is the certified dual bound of the Gaussian problem, which holds
-under Laplace noise too and is above the SVD bound. "measured" is the error of OPT_0 after rounding to integers. H2,
-Privelet and HB on permuted ranges depend on the permutation, which is not printed: ours is the one of a fixed seed.
+Cells are printed / ours (ours : printed). "bound" is the certified dual bound of the Gaussian problem. It also holds
+under Laplace noise, and it is above the SVD bound. "measured" is the error of OPT_0 after rounding to integers. H2,
+Privelet and HB on permuted ranges depend on the permutation. The reference does not print it; ours has a fixed seed.
 
 Reference: [HDMM, Tables 3.2 and 3.3].
 """
@@ -103,15 +103,15 @@ def run(name: str, size: int, noises: Sequence[NoiseKind]) -> dict[NoiseKind, tu
 def main() -> None:
     """Print one table, each row as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="64 levels alone")
-    parser.add_argument("--large", action="store_true", help="4096 levels too; takes half an hour and 2 GB")
+    parser.add_argument("--quick", action="store_true", help="only 64 levels")
+    parser.add_argument("--large", action="store_true", help="also 4096 levels; takes half an hour and 2 GB")
     parser.add_argument("--noise", nargs="*", default=["laplace", "gaussian"], choices=list(NoiseKind))
     parser.add_argument("--workload", nargs="*", default=list(WORKLOADS), choices=list(WORKLOADS))
     options = parser.parse_args()
     sizes = (64,) if options.quick else (64, 256, 1024, 4096) if options.large else (64, 256, 1024)
     noises = [NoiseKind(name) for name in options.noise]
     columns = ("noise", "workload", "n", *ONE_DIMENSION_COLUMNS, "OPT_0 : bound", "measured", "seconds")
-    head("RMSE: printed / ours (ours : printed)", *columns)
+    head("RMSE on one attribute: printed / ours (ours : printed)", *columns)
     for size in sizes:
         for name in options.workload:
             for noise, row in run(name, size, noises).items():

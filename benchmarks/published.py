@@ -1,4 +1,4 @@
-"""Numbers printed in the references, and how ours are shown beside them.
+"""Numbers printed in the references, and how to show ours beside them.
 
 Reference: [HDMM, Tables 3.2 to 3.5], expected RMSE at epsilon = 1, and delta = 10^-6 under Gaussian noise.
 """

@@ -1,7 +1,7 @@
-"""ResidualPlanner at scale: seconds to select, measure and reconstruct all marginals of at most 3 of d attributes.
+"""Time ResidualPlanner at scale: select, measure and reconstruct all marginals of at most 3 of d attributes.
 
-Every d runs in a process of its own, so that its peak memory is its own. The table is uniform: its counts come at no
-cost, and what is timed is noise, arithmetic and bookkeeping. Selection includes everything from the workload on.
+Every d runs in its own process, so that its peak memory is separate. The table is uniform, so its counts cost nothing;
+the times are those of noise, arithmetic and bookkeeping. Selection includes everything from the workload on.
 
 Run: python -m benchmarks.residual [--attributes 20 50 100] [--select-only 200] [--levels 10]
 """
@@ -102,7 +102,7 @@ def run_one(attributes: int, levels: int, select_only: bool) -> dict[str, float 
 
 
 def show(rows: list[dict[str, float | str]], levels: int) -> None:
-    table = Table(title=f"all marginals of at most 3 of d attributes of {levels} levels, pcost 1; times in seconds")
+    table = Table(title=f"All marginals of at most 3 of d attributes with {levels} levels, pcost 1; times in seconds")
     for name in COLUMNS:
         table.add_column(name, justify="right")
     for row in rows:

@@ -1,11 +1,14 @@
-"""How long selecting a strategy takes, beside published seconds.
+"""Time the selection of a strategy, beside published seconds.
 
 Run: python -m benchmarks.selection_speed [--quick]
 
-Each figure is the median of three runs after a short one that is not counted, all of them shown; the load of the
-machine before and after says how far to trust them. Published seconds are of other machines. OPT_M: 100 evaluations of
-the error and its gradient over all marginals. OPT_0 on all ranges: 100 iterations of one descent under Laplace noise;
-under Gaussian noise the whole optimum to a gap of 1e-4, where 100 iterations are published, of no stated gap.
+Each figure is the median of three runs, and all three are shown. A short run before them does not count. The load of
+the machine before and after says how far to trust the figures. Published seconds come from other machines.
+
+- OPT_M: 100 evaluations of the error and its gradient over all marginals.
+- OPT_0 on all ranges, Laplace noise: 100 iterations of one descent.
+- OPT_0 on all ranges, Gaussian noise: the whole optimum, to a gap of 1e-4. The published figure is for 100 iterations,
+  with no stated gap.
 
 Reference: [HDMM, Fig. 3.3] for what is timed.
 """
@@ -76,7 +79,7 @@ def main() -> None:
     laplace_descent(32, iterations=2)
     gaussian_optimum(32)
     print(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores", flush=True)
-    head("Selection, seconds", "what", "published", "median", "runs", "did", "load after")
+    head("Seconds to select a strategy", "job", "published", "median", "runs", "work done", "load after")
     jobs: tuple[tuple[str, Callable[[], str]], ...] = (
         (f"OPT_M, d = {attributes}", lambda: marginal_evaluations(attributes)),
         (f"OPT_0 Laplace, n = {size}", lambda: laplace_descent(size)),

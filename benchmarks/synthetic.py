@@ -1,14 +1,14 @@
-"""Workload errors of mechanisms on real tables, beside what [AIM, sec. 6] prints of them.
+"""Compare the workload errors of mechanisms on real tables with those printed in [AIM, sec. 6].
 
-The error is that of [AIM, Def. 2], over 3-way workloads: of the tables of the model for mechanisms that have one, of
-the noisy answers for `gaussian` and `residual`; `hdmm` and `residual-model` are those with a model fitted to what they
-measured, an approximate one where an exact one is too large. `sample` is the share of the records whose plain sample
-is as far off. Published averages are over six tables and nine epsilons from 0.01 to 100, with 80 MB for AIM.
+The error is that of [AIM, Def. 2], over 3-way workloads. It is the error of the model's tables if a mechanism has a
+model, and of the noisy answers for `gaussian` and `residual`. `hdmm` and `residual-model` fit a model to what they
+measured, an approximate one if an exact one is too large. `sample` is the share of the records whose plain random
+sample is as far off. Published averages are over six tables and nine epsilons from 0.01 to 100, with 80 MB for AIM.
 
 Run: python -m benchmarks.synthetic --data FOLDER [--tables adult,nltcs,titanic] [--epsilons 0.1,1,10] [--trials 3]
          [--mechanisms aim,mst,mwem] [--workload all|target|skewed] [--max-size-mb 16] [--seconds 1800] [--keep FILE]
-The folder holds NAME.csv, codes, and NAME-domain.json, name -> size. Each trial is a process; one that takes more than
---seconds is left out. With --keep, results are appended to a file, and those in it are not made again.
+The folder holds NAME.csv (codes) and NAME-domain.json (name -> size). Each trial is a process; a trial that takes more
+than --seconds is left out. With --keep, results are appended to a file, and trials found there are not run again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     samples: dict[float, list[float]] = {}
     for name in options.tables:
-        title = f"{name}, {options.workload} 3-way, delta = {DELTA:g}, {options.trials} trials"
+        title = f"{name}: {options.workload} 3-way marginals, delta = {DELTA:g}, {options.trials} trials"
         heads = ("epsilon", "mechanism", "error", "min", "max", "x AIM", "sample", "CPU s", "rounds", "model MB")
         shown = Table(title=title)
         for place, head in enumerate(heads):
@@ -114,7 +114,7 @@ def _cells(done: Sequence[dict[str, float]], ratio: float) -> list[str]:
 
 def _summarise(console: Console, ratios: dict[str, list[float]], samples: dict[float, list[float]], kind: str) -> None:
     heads = ("mechanism", "settings", "average", "largest", "published average", "published largest")
-    shown = Table(*heads, title="error over AIM's, where both are there")
+    shown = Table(*heads, title="Error divided by AIM's, where both are known")
     for mechanism, given in ratios.items():
         own = [ratio for ratio in given if not np.isnan(ratio)]
         if mechanism != "aim" and own:
@@ -122,7 +122,7 @@ def _summarise(console: Console, ratios: dict[str, list[float]], samples: dict[f
             published = [f"{told.average:g}", f"{told.largest:g}"] if told.average and kind == "all" else ["", ""]
             shown.add_row(mechanism, str(len(own)), f"{np.mean(own):.2f}", f"{max(own):.2f}", *published)
     console.print(shown)
-    shown = Table("epsilon", "sample as good as AIM, median over tables", "published median")
+    shown = Table("epsilon", "equivalent sample for AIM, median over tables", "published median")
     for epsilon, own in samples.items():
         published = f"{SAMPLES[epsilon][kind]:g}" if epsilon in SAMPLES else ""
         shown.add_row(f"{epsilon:g}", f"{np.median(own):.3g}", published)
