@@ -1,7 +1,7 @@
 """A table of text cells, with one text renderer for terminals and one HTML renderer for notebooks and pages.
 
-Text keeps to a width. A table that is too wide first loses its optional columns; then columns that may be clipped or
-folded get narrower; then whole columns are left out from the right, numbers first, and named below the table.
+Text keeps to a width. A table that is too wide first loses its optional columns; then cells that may be folded are, and
+then those that may be clipped; at last whole columns are left out from the right, numbers first, and named below.
 
 Privacy: every cell is made printable, so that no name or label from a file can steer a terminal or a page.
 """
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 GAP = 2  # between columns
-NARROWEST = 8  # to which a column is clipped or folded
-WIDEST = 60  # to which a fixed column is clipped in a table that is too wide
+NARROWEST = {"clip": 8, "fold": 6, "fixed": 60}  # the widths that columns keep in a table that is too wide
 SHORT = 16  # rows, at most, of a table that a printed page keeps together
 NO_NUMBER = "n/a"
 Span: TypeAlias = tuple[str, str]  # a text and its style
@@ -158,20 +157,17 @@ class CellTable:
         if _total(natural) <= width:
             return places, natural, []
         places = [place for place in places if not self.columns[place].optional]
-        least = [
-            min(wide, WIDEST if column.fit == "fixed" else NARROWEST)
-            for column, wide in zip(self.columns, natural, strict=True)
-        ]
+        least = [min(wide, NARROWEST[column.fit]) for column, wide in zip(self.columns, natural, strict=True)]
         kept = list(places)
         while len(kept) > 1 and _total([least[place] for place in kept]) > width:
             numbers = [place for place in kept if self.columns[place].align == "right"]
             kept.remove(numbers[-1] if len(numbers) > 1 else max(set(kept) - set(numbers[:1])))
         widths = [least[place] if self.columns[place].fit == "fixed" else natural[place] for place in kept]
-        flexible = [i for i, place in enumerate(kept) if self.columns[place].fit != "fixed"]
-        while _total(widths) > width and flexible:
-            widths[max(flexible, key=widths.__getitem__)] -= 1
-        if not flexible:
-            widths = [min(wide, width) for wide in widths]
+        for fit in ("fold", "clip"):
+            flexible = [i for i, place in enumerate(kept) if self.columns[place].fit == fit]
+            while _total(widths) > width and any(widths[i] > NARROWEST[fit] for i in flexible):
+                widths[max(flexible, key=widths.__getitem__)] -= 1
+        widths = [min(wide, width) for wide in widths]
         return kept, widths, [printable(self.columns[place].heading) for place in places if place not in kept]
 
     def _natural(self, place: int) -> int:
@@ -184,7 +180,7 @@ class CellTable:
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     """The text in lines of at most `width` cells, the later ones indented."""
     lines = [""]
-    for piece in (piece for word in text.split() for piece in chop_cells(word, width - 2 * len(indent))):
+    for piece in (piece for word in text.split() for piece in chop_cells(word, width - len(indent))):
         if lines[-1].strip() and cell_len(lines[-1]) + 1 + cell_len(piece) > width:
             lines.append(indent)
         lines[-1] += f" {piece}" if lines[-1].strip() else piece

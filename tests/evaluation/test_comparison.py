@@ -14,7 +14,7 @@ from hush.datasets import people, people_schema
 from hush.errors import DataError, DomainError, WorkloadError
 from hush.evaluation import STAMP, Comparison, compare, equivalent_fraction
 from hush.evaluation.comparison import cramers_v
-from hush.evaluation.comparison_table import comparison_text
+from hush.evaluation.comparison_table import comparison_tables
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.schema import Categorical, Schema, Unit
 from hush.testing import TinyTable
@@ -112,7 +112,7 @@ def test_to_dict_is_json_with_every_figure(found: Comparison) -> None:
 
 @pytest.mark.parametrize("width", [60, 100])
 def test_the_text_fits_its_width_and_lists_the_worst(found: Comparison, width: int) -> None:
-    lines = comparison_text(found, width=width).splitlines()
+    lines = [line for table in comparison_tables(found) for line in table.text(width).splitlines()]
     assert max(map(cell_len, lines)) <= width
     text = " ".join(" ".join(lines).split())
     assert "800 real, 600 synthetic" in text

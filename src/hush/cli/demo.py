@@ -16,7 +16,8 @@ from hush.errors import HushError
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
-    from rich.table import Table
+
+    from hush.cell_table import CellTable
 
 FILES = ("people.csv", "people.toml", "budget.db", "people.hush", "people-synthetic.csv", "report.html")
 ROWS = 50_000
@@ -102,16 +103,15 @@ def _run(folder: Path) -> None:
     console.print(Text(f"All files of the demo are in {folder}", overflow="fold"), soft_wrap=True)
 
 
-def _first(rows: pa.Table) -> Table:
+def _first(rows: pa.Table) -> CellTable:
     """The first synthetic rows, as they are in the file."""
-    from rich.table import Table
+    from hush.cell_table import CellColumn, CellTable
 
-    table = Table(box=None, pad_edge=False)
-    for name in rows.column_names:
-        table.add_column(name, no_wrap=True)
-    for row in rows.slice(0, SHOWN).to_pylist():
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
-    return table
+    values = [row.values() for row in rows.slice(0, SHOWN).to_pylist()]
+    return CellTable(
+        columns=[CellColumn(heading=name) for name in rows.column_names],
+        rows=[["" if value is None else str(value) for value in row] for row in values],
+    )
 
 
 def _exact(data: Path, question: str) -> str:

@@ -47,7 +47,7 @@ def evaluate(
     from rich.text import Text
 
     from hush.evaluation.comparison import STAMP, check_schemas, compare
-    from hush.evaluation.comparison_table import print_comparison
+    from hush.evaluation.comparison_table import comparison_tables
     from hush.schema import ROW
 
     if output is not None:
@@ -71,7 +71,10 @@ def evaluate(
     with progress_bar("comparing") as progress:
         found = compare(table, made, asked, progress=progress)
     console = Console()
-    print_comparison(console, found)
+    console.print(Text(STAMP, style="bold red"))
+    for cells in comparison_tables(found):
+        console.print()
+        console.print(cells)
     console.print()
     if output is not None:
         try:

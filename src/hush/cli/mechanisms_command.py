@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from hush.mechanisms.registry import Taxonomy
 
 WIDEST = 100
@@ -35,55 +34,31 @@ def mechanisms(as_json: bool) -> None:
     """
     from rich.console import Console
 
+    from hush.cell_table import CellColumn, CellTable
     from hush.mechanisms.registry import MECHANISMS, TAXONOMY
 
     known = [TAXONOMY[name] for name in MECHANISMS]
     if as_json:
-        click.echo(json.dumps([one.to_dict() for one in known], indent=2))
+        click.echo(json.dumps([entry.to_dict() for entry in known], indent=2))
         return
-    console = Console()
-    console = Console(width=min(console.width, WIDEST))
-    console.print(_flags(known))
-    console.print()
-    console.print(_words(known))
-    console.print()
-    console.print(_legend())
+    console = Console(width=min(Console().width, WIDEST))
+    flags = CellTable(
+        columns=(
+            CellColumn(heading="mechanism", style="bold"),
+            *(CellColumn(heading=heading, align="center") for heading, _ in FLAGS),
+            CellColumn(heading="noise", fit="fold"),
+            CellColumn(heading="errors", fit="fold"),
+        ),
+        rows=[(entry.name, *_marks(entry), entry.noise, entry.errors) for entry in known],
+    )
+    words = CellTable.facts(
+        (entry.name, f"{entry.description} [{entry.reference}]" if entry.reference else entry.description)
+        for entry in known
+    )
+    legend = CellTable.facts((*FLAGS, ERRORS), style="dim")
+    console.print(flags, "", words, "", legend)
 
 
-def _flags(known: list[Taxonomy]) -> Table:
-    table = _table()
-    table.add_column("mechanism", no_wrap=True, style="bold")
-    for heading, _ in FLAGS:
-        table.add_column(heading, justify="center", no_wrap=True)
-    table.add_column("noise")
-    table.add_column("errors")
-    for one in known:
-        flags = (one.workload_aware, one.data_aware, one.budget_aware, one.efficiency_aware, one.synthetic)
-        table.add_row(one.name, *("✓" if flag else "·" for flag in flags), one.noise, one.errors)
-    return table
-
-
-def _words(known: list[Taxonomy]) -> Table:
-    from rich.text import Text
-
-    table = _table(show_header=False)
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column()
-    for one in known:
-        table.add_row(one.name, Text(f"{one.description} [{one.reference}]" if one.reference else one.description))
-    return table
-
-
-def _legend() -> Table:
-    table = _table(show_header=False)
-    table.add_column(no_wrap=True, style="dim")
-    table.add_column(style="dim")
-    for heading, meaning in (*FLAGS, ERRORS):
-        table.add_row(heading, meaning)
-    return table
-
-
-def _table(*, show_header: bool = True) -> Table:
-    from rich.table import Table
-
-    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=show_header)
+def _marks(entry: Taxonomy) -> Iterator[str]:
+    flags = (entry.workload_aware, entry.data_aware, entry.budget_aware, entry.efficiency_aware, entry.synthetic)
+    return ("✓" if flag else "·" for flag in flags)

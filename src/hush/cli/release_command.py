@@ -384,19 +384,11 @@ def _warn_of(resumed: Path | None, ledger: Path | None) -> None:
 
 def _say(done: hush.Release, output: Path) -> None:
     from rich.console import Console
-    from rich.table import Table as Grid
-    from rich.text import Text
 
-    console = Console()
-    grid = Grid(box=None, pad_edge=False, show_header=False)
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in done.statement.lines():
-        grid.add_row(name, Text(value))
-    for name, value in _measured(done):
-        grid.add_row(name, Text(value))
-    grid.add_row("Written", Text(f'{output}: ask it with `hush query {output} "SELECT ..."`'))
-    console.print(grid)
+    from hush.cell_table import CellTable
+
+    written = f'{output}: ask it with `hush query {output} "SELECT ..."`'
+    Console().print(CellTable.facts([*done.statement.lines(), *_measured(done), ("Written", written)]))
 
 
 def _measured(done: hush.Release) -> list[tuple[str, str]]:

@@ -59,23 +59,21 @@ def check(file: Path) -> None:
     SCHEMA is hush's .toml, mbi's .json or dpsynth's .yaml.
     """
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    found = hush.Schema.load(file)
+    from hush.cell_table import CellColumn, CellTable, number_columns
+
+    declared = hush.Schema.load(file)
     console = Console()
-    table = Table(box=None, pad_edge=False)
-    for title in ("column", "kind", "levels"):
-        table.add_column(title, overflow="fold")
-    table.add_column("size", justify="right", no_wrap=True)
-    for column in found:
-        table.add_row(
-            *(Text(printable(cell)) for cell in (column.name, column.kind, _levels(column), f"{column.size:,}"))
-        )
-    console.print(table)
-    console.print(Text(f"\ncells: {_cells(found.domain.size())}"))
-    console.print(Text(printable(f"unit: {_unit(found)}")))
-    for rule in found.constraints:
+    columns = (
+        *(CellColumn(heading=heading, fit="fold") for heading in ("column", "kind", "levels")),
+        *number_columns("size"),
+    )
+    rows = [(column.name, column.kind, _levels(column), f"{column.size:,}") for column in declared]
+    console.print(CellTable(columns=columns, rows=rows))
+    console.print(Text(f"\ncells: {_cells(declared.domain.size())}"))
+    console.print(Text(printable(f"unit: {_unit(declared)}")))
+    for rule in declared.constraints:
         console.print(Text(printable(f"rule: {_rule(rule)}")))
 
 

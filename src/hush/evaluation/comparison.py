@@ -143,9 +143,9 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        from hush.evaluation.comparison_table import comparison_text
+        from hush.evaluation.comparison_table import comparison_tables
 
-        return comparison_text(self)
+        return "\n\n".join([STAMP, *(table.text(100) for table in comparison_tables(self))])
 
 
 def compare(

@@ -1,0 +1,147 @@
+"""The ledger as a person reads it: the cap, the charges and what is left of a dataset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from fractions import Fraction
+from typing import Any
+
+from hush.cell_table import CellColumn, CellTable, number_columns
+from hush.privacy.account import used_up
+from hush.privacy.accounting import total_epsilon
+from hush.privacy.budget import Budget
+from hush.privacy.conversions import zcdp_epsilon
+from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
+from hush.privacy.ledger import Ledger
+from hush.privacy.ledger_chain import CAP, Entry, printable
+from hush.privacy.rational import float_up, root_down, shown_down, shown_up
+
+USUAL_DELTA = 1e-6
+SHORTENED = "Charges in a row to one release are one line; --entries shows each."
+
+
+def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False) -> tuple[CellTable, CellTable]:
+    """What a ledger allows, what is spent and what is left; then what each release was charged.
+
+    Entries of one release that follow each other are one line, unless every one of the `entries` is wanted.
+    """
+    cap, spent, left = ledger.budget, Fraction(ledger.budget.spent(ledger.total)), ledger.remaining
+    limit, unit = spent + left, "epsilon" if cap.pure else "rho"
+    at = delta if delta is not None else USUAL_DELTA if cap.delta is None else cap.delta
+    nothing = used_up(left, limit)
+    worth = "" if cap.pure or nothing else f"by itself worth {_worth(left, at)}"
+    summary = [
+        ("cap", f"{unit} {shown_down(limit)}", _stated(cap, limit, delta, at)),
+        ("spent", f"{unit} {_spent(spent, limit)}", str(total_epsilon(ledger.events(), at)) if spent else ""),
+        ("left", "nothing" if nothing else f"{unit} {shown_down(left)}", worth),
+    ]
+    groups = [[entry] for entry in ledger.entries()] if entries else _by_release(ledger.entries())
+    return (
+        CellTable(
+            columns=(CellColumn(), CellColumn(), CellColumn(fit="fold")),
+            rows=summary,
+            title=f"dataset {printable(ledger.dataset, 200)}",
+        ),
+        _listing(groups, cap, limit, unit),
+    )
+
+
+def ledger_dict(ledger: Ledger) -> dict[str, Any]:
+    """The dataset, its cap, what is spent and left in the cap's own unit, and every entry as it is stored; for JSON.
+
+    Amounts are exact rationals, as texts.
+    """
+    spent = Fraction(ledger.budget.spent(ledger.total))
+    return {
+        "dataset": ledger.dataset,
+        "cap": ledger.budget.to_json(),
+        "unit": "epsilon" if ledger.budget.pure else "rho",
+        "limit": str(spent + ledger.remaining),
+        "spent": str(spent),
+        "left": str(ledger.remaining),
+        "head": ledger.head,
+        "entries": [asdict(entry) for entry in ledger.entries()],
+    }
+
+
+def _by_release(entries: list[Entry]) -> list[list[Entry]]:
+    """Charges to one release that follow each other, together; caps, and charges to no release, by themselves."""
+    groups: list[list[Entry]] = []
+    for entry in entries:
+        last = groups[-1][-1] if groups else None
+        same = last is not None and entry.release and (last.release, last.action) == (entry.release, entry.action)
+        if same and entry.action != CAP:
+            groups[-1].append(entry)
+        else:
+            groups.append([entry])
+    return groups
+
+
+def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str) -> CellTable:
+    columns = (
+        CellColumn(heading="#", align="right"),
+        CellColumn(heading="time (UTC)"),
+        CellColumn(heading="release", fit="fold", widest=14),
+        CellColumn(heading="what and why", fit="fold"),
+        *number_columns(unit, "total"),
+    )
+    rows, running = [], Fraction(0)
+    for group in groups:
+        first, costs = group[0], ("", "")
+        if first.action != CAP:
+            cost = sum((Fraction(cap.spent(entry.cost)) for entry in group), Fraction(0))
+            running += cost
+            costs = (_spent(cost, limit), _spent(running, limit))
+        number = str(first.sequence) if len(group) == 1 else f"{first.sequence}-{group[-1].sequence}"
+        what = _what(first) if len(group) == 1 else f"{len(group):,} entries"
+        rows.append((number, first.time[:16].replace("T", " "), printable(first.release, 200), what, *costs))
+        if len(group) == 1 and first.note:
+            rows.append(("", "", "", first.note, "", ""))
+    shortened = any(len(group) > 1 for group in groups)
+    return CellTable(columns=columns, rows=rows, notes=[SHORTENED] if shortened else [])
+
+
+def _spent(amount: Fraction, limit: Fraction) -> str:
+    """An amount rounded up, but not beyond what is shown of the limit that it is within, which is rounded down."""
+    up, most = shown_up(amount), shown_down(limit)
+    return most if amount <= limit and Fraction(up) > Fraction(most) else up
+
+
+def _stated(cap: Budget, limit: Fraction, delta: float | None, at: float) -> str:
+    if cap.pure or (cap.epsilon is not None and delta is None):
+        return str(cap)
+    return f"{cap}: {_worth(limit, at)}"
+
+
+def _worth(rho: Fraction, delta: float) -> str:
+    """An amount of zCDP as (epsilon, delta)."""
+    epsilon = zcdp_epsilon(float_up(rho), delta)
+    return f"epsilon={shown_up(epsilon)} at delta={delta:g}"
+
+
+def _what(entry: Entry) -> str:
+    if entry.action == CAP:
+        return f"cap: {entry.cap}"
+    event = entry.event
+    if not isinstance(event, ComposedEvent):
+        return _described(event)
+    if len(event.parts) == 1:
+        (part, count) = event.parts[0]
+        return f"{count:,} x {_described(part)}"
+    counts: Counter[str] = Counter()
+    for part, count in event.parts:
+        counts[part.kind] += count
+    return ", ".join(f"{count:,} x {kind}" for kind, count in counts.items())
+
+
+def _described(event: Event) -> str:
+    match event:
+        case GaussianEvent():
+            return f"{event.kind}, sigma {shown_down(root_down(event.variance))}"
+        case LaplaceEvent():
+            return f"{event.kind}, scale {shown_down(event.scale)}"
+        case SelectionEvent():
+            return f"{event.kind}, epsilon {shown_up(event.epsilon)}"
+        case _:
+            return event.kind
