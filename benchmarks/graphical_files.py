@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
+Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Problem:
     name: str
     sizes: Mapping[str, int]
     cliques: Sequence[tuple[str, ...]]
-    values: Sequence[Floats]
+    values: Sequence[Array]
     stddev: Sequence[float]
     first: int = 0  # a growing sequence: the first model has so many measurements, each next one has one more
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Problem:
         weights = [1 / (s**2 * y.size) for s, y in zip(self.stddev, self.values, strict=True)]
         return max(1.0, float(np.average([y.sum() for y in self.values], weights=weights)))
 
-    def loss(self, marginal: Callable[[tuple[str, ...]], Floats]) -> float:
+    def loss(self, marginal: Callable[[tuple[str, ...]], Array]) -> float:
         """sum_i ||mu_i - y_i||^2 / (2 stddev_i^2) in float64; `marginal` gives mu of a measured clique."""
         terms = []
         for clique, y, s in zip(self.cliques, self.values, self.stddev, strict=True):
@@ -89,7 +89,7 @@ class Problem:
         )
 
 
-def summed(table: Floats, axes: Sequence[str], clique: Sequence[str]) -> Floats:
+def summed(table: Array, axes: Sequence[str], clique: Sequence[str]) -> Array:
     """The marginal over `clique` of a table over `axes`."""
     kept = [name for name in axes if name in clique]
     table = table.sum(axis=tuple(i for i, name in enumerate(axes) if name not in clique))
