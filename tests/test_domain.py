@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush import Domain
+from hush.domain import maximal_cliques
 from hush.errors import DomainError
 
 sizes = st.dictionaries(st.text(min_size=1, max_size=5), st.integers(1, 10**30), max_size=6)
@@ -91,3 +92,9 @@ def test_membership() -> None:
     domain = Domain({"age": 3})
     assert "age" in domain
     assert "sex" not in domain
+
+
+def test_maximal_keeps_the_empty_clique_only_alone() -> None:
+    assert maximal_cliques([()]) == [()]
+    assert maximal_cliques([(), ("a",)]) == [("a",)]
+    assert maximal_cliques([]) == []

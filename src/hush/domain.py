@@ -143,3 +143,18 @@ def listed_cliques(cliques: object) -> list[Iterable[str]]:
             '[("age", "sex")], or [("age",)] for one column'
         )
     return found
+
+
+def maximal_cliques(cliques: Iterable[Clique]) -> list[Clique]:
+    """The cliques that are inside no other, once each, in the order given.
+
+    >>> maximal_cliques([("a",), ("a", "b"), ("b", "c"), ("a", "b")])
+    [('a', 'b'), ('b', 'c')]
+    """
+    listed = list(dict.fromkeys(cliques))
+    holders: dict[str, set[int]] = {}
+    for index, clique in enumerate(listed):
+        for name in clique:
+            holders.setdefault(name, set()).add(index)
+    kept = [clique for clique in listed if clique and len(set.intersection(*(holders[n] for n in clique))) == 1]
+    return kept or listed[:1]

@@ -14,8 +14,8 @@ from hush.errors import DomainError
 from hush.graphical import _kernels as kernels
 from hush.graphical import belief_propagation as program
 from hush.graphical.belief_propagation import Belief, in_tree_order
-from hush.graphical.factors import Factors
 from hush.graphical.junction_tree import JunctionTree
+from hush.inference.factors import Factors
 from hush.testing.dense_twins import DenseModel
 
 DOMAIN = Domain({"a": 3, "b": 4, "one": 1, "c": 2, "d": 5, "e": 3})

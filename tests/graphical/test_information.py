@@ -7,9 +7,9 @@ from hush.domain import Domain
 from hush.errors import DataError
 from hush.graphical import graphical_model as information
 from hush.graphical.belief_propagation import in_tree_order
-from hush.graphical.factors import Factors
 from hush.graphical.graphical_model import GraphicalModel, entropy, log_probability
 from hush.graphical.junction_tree import JunctionTree
+from hush.inference.factors import Factors
 
 DOMAIN = Domain({"a": 3, "b": 4, "one": 1, "c": 2, "d": 5})
 CLIQUES = {

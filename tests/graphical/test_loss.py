@@ -13,9 +13,9 @@ from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
 from hush.graphical import residual_loss
-from hush.graphical.factors import Factors
 from hush.graphical.likelihood import AbsoluteLoss, CustomLoss, HuberLoss, MarginalLoss, SquaredLoss, SumLoss, loss_of
 from hush.graphical.measurement import Measurement
+from hush.inference.factors import Factors
 from hush.linops import Dense, LinearOperator, Prefix
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})

@@ -12,9 +12,9 @@ from hush.errors import DomainError, SizeError, WorkloadError
 from hush.graphical import marginals
 from hush.graphical import marginals as node_tables
 from hush.graphical.belief_propagation import in_tree_order
-from hush.graphical.factors import Factors
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree
+from hush.inference.factors import Factors
 from hush.linops import AllRange, Dense, Differences, Identity, Kronecker, Prefix, Total
 
 DOMAIN = Domain({"a": 3, "b": 4, "one": 1, "c": 2, "d": 5, "e": 3, "alone": 6})

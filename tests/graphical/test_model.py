@@ -16,10 +16,10 @@ from hush.domain import Domain
 from hush.errors import DomainError
 from hush.graphical import graphical_model as module
 from hush.graphical.belief_propagation import Belief, in_tree_order
-from hush.graphical.factors import Factors
 from hush.graphical.fitting import fit_model
 from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
+from hush.inference.factors import Factors
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 

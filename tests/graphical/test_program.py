@@ -10,8 +10,8 @@ from hush.domain import Clique, Domain
 from hush.errors import DomainError
 from hush.graphical import _kernels as kernels
 from hush.graphical.belief_propagation import Program, compile_program, in_tree_order, with_domain
-from hush.graphical.factors import Factors
 from hush.graphical.junction_tree import JunctionTree
+from hush.inference.factors import Factors
 
 DOMAIN = Domain({"a": 5, "b": 4, "one": 1, "c": 3, "d": 2})
 

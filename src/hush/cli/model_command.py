@@ -88,9 +88,9 @@ def named(cliques: Iterable[Clique]) -> str:
     >>> named([("sex",), ("age", "sex"), ("region",)])
     '2: (age, sex), (region)'
     """
-    from hush.local.polytope import maximal
+    from hush.domain import maximal_cliques
 
-    largest = maximal(list(cliques))
+    largest = maximal_cliques(list(cliques))
     texts = [f"({', '.join(map(printable, clique))})" for clique in largest[:MOST_NAMED]]
     more = [f"and {len(largest) - MOST_NAMED:,} more"] if len(largest) > MOST_NAMED else []
     return f"{len(largest):,}: {', '.join([*texts, *more])}"

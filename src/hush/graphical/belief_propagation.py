@@ -43,8 +43,8 @@ from hush.arrays import Floats, Integers
 from hush.domain import Clique, Domain
 from hush.errors import DomainError
 from hush.graphical import _kernels as kernels
-from hush.graphical.factors import Factors
 from hush.graphical.junction_tree import JunctionTree, Node
+from hush.inference.factors import Factors
 
 LEAST_RUN = 48
 FEWEST_CELLS = 512

@@ -13,7 +13,6 @@ from hush.errors import DataError, DomainError, WorkloadError, shown
 from hush.graphical.belief_propagation import Belief, in_tree_order, with_domain
 from hush.graphical.dual_averaging import dual_averaging
 from hush.graphical.elimination import RESTARTS
-from hush.graphical.factors import Factors, check_axes
 from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
@@ -24,6 +23,7 @@ from hush.graphical.model_size import check_fits
 from hush.graphical.natural_descent import independent_start, natural_descent, warm_start
 from hush.graphical.problem import TOLERANCE, Callback, Point, Problem, allowance
 from hush.graphical.total import checked_total, estimate_total
+from hush.inference.factors import Factors, check_axes
 from hush.memory import available_memory
 from hush.solution import Solution
 

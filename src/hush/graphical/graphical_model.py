@@ -18,11 +18,11 @@ from hush.constraints import Constraint, merge
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, shown
 from hush.graphical.belief_propagation import Belief
-from hush.graphical.factors import Factors
 from hush.graphical.given import Given, Impossible, codes_of, constraints_of
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.marginals import Marginals
 from hush.graphical.synthesis import Codes, Method, draw_rows
+from hush.inference.factors import Factors
 from hush.linops import LinearOperator
 from hush.memory import readable
 

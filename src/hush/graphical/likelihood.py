@@ -14,10 +14,10 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DomainError, WorkloadError, shown
-from hush.graphical.factors import Factors
 from hush.graphical.marginal_loss import CustomLoss, LossFunction, MarginalLoss, ReorderedLoss, SumLoss
 from hush.graphical.measurement import Measurement
 from hush.graphical.residual_loss import Misfit, ResidualLoss, placed, shared_factors
+from hush.inference.factors import Factors
 
 __all__ = ["AbsoluteLoss", "CustomLoss", "HuberLoss", "Loss", "MarginalLoss", "SquaredLoss", "SumLoss", "loss_of"]
 

@@ -17,7 +17,7 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DataError, WorkloadError, shown
-from hush.graphical.factors import Factors
+from hush.inference.factors import Factors
 
 
 class MarginalLoss(ABC):

@@ -16,7 +16,7 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, WorkloadError, shown
-from hush.graphical.factors import check_axes
+from hush.inference.factors import check_axes
 from hush.linops import Identity, Kronecker, LinearOperator, Total
 from hush.linops.combination import Transposed
 

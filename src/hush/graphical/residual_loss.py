@@ -21,9 +21,9 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DataError, SizeError, WorkloadError, shown
-from hush.graphical.factors import Factors
 from hush.graphical.marginal_loss import MarginalLoss
 from hush.graphical.measurement import Measurement, Reordered
+from hush.inference.factors import Factors
 from hush.linops import Identity, Kronecker, LinearOperator, Scaled, Total
 from hush.memory import available_memory, readable
 

@@ -1,4 +1,10 @@
-"""The inner loop of plain reconstruction, compiled; `transform.py` holds its numpy twin and the formula."""
+"""Compiled loops: marginals from residual answers, and the nearest tables that agree with one another.
+
+Both write a table of k axes as an extended tensor with one more level, 0, per axis. For residual answers level 0 stands
+for "attribute absent". For tables that must agree it stands for "summed out": level j >= 1 of an axis is x_j - x_0 / n
+with x_0 = sum_j x_j. The part with levels >= 1 on the axes of A and 0 elsewhere is then the centred margin over A, and
+tables agree just where these parts are the same in all of them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,8 @@ from typing import Any
 
 import numba
 import numpy as np
+
+from hush.arrays import Floats, Integers
 
 
 @numba.njit(cache=True, nogil=True)
@@ -106,3 +114,173 @@ def _drop_last_level(source: Any, target: Any, outer: int, size: int) -> None:
         shift = (levels[0] - total) / size
         for j in range(size):
             own[j] = levels[j + 1] + shift
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _extend(table: Floats, sizes: Integers, here: Floats, there: Floats) -> bool:
+    """The extended tensor of a table into `here`, or into `there` where False is returned."""
+    here[: table.size] = table
+    outer, inner, first = table.size, 1, True
+    for axis in range(sizes.size - 1, -1, -1):
+        n = sizes[axis]
+        outer //= n
+        for o in range(outer):
+            source = here[o * n * inner : (o + 1) * n * inner]
+            target = there[o * (n + 1) * inner : (o + 1) * (n + 1) * inner]
+            sums = target[:inner]
+            sums[:] = 0.0
+            for j in range(n):
+                own = source[j * inner : (j + 1) * inner]
+                for i in range(inner):
+                    sums[i] += own[i]
+            scale = 1.0 / n
+            for j in range(n):
+                own = source[j * inner : (j + 1) * inner]
+                made = target[(j + 1) * inner : (j + 2) * inner]
+                for i in range(inner):
+                    made[i] = own[i] - scale * sums[i]
+        inner *= n + 1
+        here, there = there, here
+        first = not first
+    return first
+
+
+@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _restore(table: Floats, sizes: Integers, here: Floats, there: Floats) -> None:
+    """The table of the extended tensor in `here`: x_j = level j + level 0 / n, along every axis."""
+    inner, outer = 1, 1
+    for axis in range(sizes.size):
+        inner *= sizes[axis] + 1
+    for axis in range(sizes.size):
+        n = sizes[axis]
+        inner //= n + 1
+        scale = 1.0 / n
+        for o in range(outer):
+            source = here[o * (n + 1) * inner : (o + 1) * (n + 1) * inner]
+            target = there[o * n * inner : (o + 1) * n * inner]
+            for j in range(n):
+                own = source[(j + 1) * inner : (j + 2) * inner]
+                made = target[j * inner : (j + 1) * inner]
+                for i in range(inner):
+                    made[i] = own[i] + scale * source[i]
+        outer *= n
+        here, there = there, here
+    table[:] = here[: table.size]
+
+
+@numba.njit(nogil=True, cache=True)
+def _visit(extended: Floats, sizes: Integers, part: int, cells: Floats, share: float, write: bool) -> None:
+    """Add `share` times a part of an extended tensor to `cells`, or write `cells` over it; bit i is axis i."""
+    k = sizes.size
+    strides = np.empty(k, dtype=np.int64)
+    count = np.zeros(k, dtype=np.int64)
+    stride, place, last = 1, 0, -1
+    for axis in range(k - 1, -1, -1):
+        strides[axis] = stride
+        stride *= sizes[axis] + 1
+        if part >> axis & 1:
+            place += strides[axis]
+            last = max(last, axis)
+    run = sizes[last] if last >= 0 else 1
+    step = strides[last] if last >= 0 else 1
+    at = 0
+    while True:
+        for j in range(run):
+            if write:
+                extended[place + j * step] = cells[at + j]
+            else:
+                cells[at + j] += share * extended[place + j * step]
+        at += run
+        axis = last - 1
+        while axis >= 0:
+            if part >> axis & 1:
+                count[axis] += 1
+                place += strides[axis]
+                if count[axis] < sizes[axis]:
+                    break
+                place -= strides[axis] * sizes[axis]
+                count[axis] = 0
+            axis -= 1
+        if axis < 0:
+            return
+
+
+@numba.njit(nogil=True, cache=True)
+def agree(
+    flat: Floats,  # (cells,): tables one after the other; replaced by the nearest ones that agree
+    offsets: Integers,  # (n + 1,)
+    axes: Integers,  # (n + 1,): where the sizes of a table begin in `sizes`
+    sizes: Integers,
+    first: Integers,  # (n + 1,): where the parts of a table begin in `parts`, `places` and `shares`
+    parts: Integers,  # the parts that other tables have too, and the total
+    places: Integers,  # where the mean of a part begins in `means`
+    shares: Floats,  # the table's weight in that mean; those of a part add up to one
+    means: Floats,
+    total: float,
+    scratch: Floats,  # (2, largest extended tensor)
+) -> None:
+    """Replace every part that is shared by its weighted mean over the tables, and the sum of all cells by the total."""
+    n = offsets.size - 1
+    means[:] = 0.0
+    for item in range(n):
+        own = sizes[axes[item] : axes[item + 1]]
+        straight = _extend(flat[offsets[item] : offsets[item + 1]], own, scratch[0], scratch[1])
+        extended = scratch[0] if straight else scratch[1]
+        for p in range(first[item], first[item + 1]):
+            _visit(extended, own, parts[p], means[places[p] :], shares[p], False)
+    means[0] = total
+    for item in range(n):
+        own = sizes[axes[item] : axes[item + 1]]
+        table = flat[offsets[item] : offsets[item + 1]]
+        straight = _extend(table, own, scratch[0], scratch[1])
+        extended = scratch[0] if straight else scratch[1]
+        for p in range(first[item], first[item + 1]):
+            _visit(extended, own, parts[p], means[places[p] :], 1.0, True)
+        _restore(table, own, extended, scratch[1] if straight else scratch[0])
+
+
+@numba.njit(nogil=True, cache=True)
+def step_up(
+    ahead: Floats, point: Floats, multipliers: Floats, blocked: Any, offsets: Integers, weights: Floats
+) -> float:
+    """Multipliers max(ahead - point, 0) into `point`, without the max where a cell is blocked.
+
+    Returns the weighted product of (ahead - new) and (new - multipliers): above zero where momentum leads astray.
+    """
+    astray = 0.0
+    for item in range(offsets.size - 1):
+        own = 0.0
+        for i in range(offsets[item], offsets[item + 1]):
+            new = ahead[i] - point[i]
+            if new < 0.0 and not (blocked.size and blocked[i]):
+                new = 0.0
+            own += (ahead[i] - new) * (new - multipliers[i])
+            point[i] = new
+        astray += weights[item] * own
+    return astray
+
+
+@numba.njit(nogil=True, cache=True)
+def extrapolate(ahead: Floats, new: Floats, multipliers: Floats, blocked: Any, momentum: float) -> None:
+    """ahead = new + momentum (new - multipliers), not below zero unless blocked; then multipliers = new."""
+    for i in range(new.size):
+        moved = new[i] + momentum * (new[i] - multipliers[i])
+        ahead[i] = moved if moved > 0.0 or (blocked.size and blocked[i]) else 0.0
+        multipliers[i] = new[i]
+
+
+@numba.njit(nogil=True, cache=True)
+def weighted_sums(
+    point: Floats, target: Floats, multipliers: Floats, offsets: Integers, weights: Floats
+) -> tuple[float, float]:
+    """sum w (point - target)^2 and sum w multipliers point, over all cells."""
+    squares = products = 0.0
+    for item in range(offsets.size - 1):
+        square = product = 0.0
+        for i in range(offsets[item], offsets[item + 1]):
+            d = point[i] - target[i]
+            square += d * d
+            product += multipliers[i] * point[i]
+        squares += weights[item] * square
+        products += weights[item] * product
+    return squares, products

@@ -12,15 +12,15 @@ from hush.arrays import Booleans, Floats, axes_outside
 from hush.constraints import Constraint, checked
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError, WorkloadError, shown
-from hush.graphical.factors import Factors
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
 from hush.graphical.measurement import Measurement
 from hush.graphical.problem import TOLERANCE, allowance
 from hush.graphical.residual_loss import largest_eigenvalue, placed
 from hush.graphical.total import checked_total, estimate_total
+from hush.inference.factors import Factors
+from hush.inference.local_polytope import MASS_MOVED, LocalPolytope, Nearest
 from hush.linops import Kronecker, LinearOperator
 from hush.local.local_model import LocalModel
-from hush.local.polytope import MASS_MOVED, LocalPolytope, Nearest, check_attributes
 from hush.memory import available_memory, readable
 from hush.solution import SOLVED, Solution
 
@@ -31,6 +31,7 @@ SHARPEST = 1e-8  # of the loss that may remain: how near they are taken at most
 STAYS = 0.9  # a gap above this share of the one before
 PATIENCE = 20  # projections in a row that end outside the polytope, before the descent stops
 LIGHTEST = 0.01  # weight of a table that nothing was measured of, beside the least weight of the others
+MOST_ATTRIBUTES = 14  # of several levels in a clique, whose table has 2^k parts
 VECTORS = 10  # of the size of all tables, at most, at a time
 
 
@@ -78,7 +79,7 @@ def fit_locally(
     inside = [any(set(one.clique) <= set(other) for other in measured.cliques) for one in forbidden]
     extra = [one.clique for one, held in zip(forbidden, inside, strict=True) if not held]
     factors = Factors(domain, [*measured.cliques, *extra])
-    check_attributes(factors)
+    _check_attributes(factors)
     _check_memory(factors)
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
     allowed = _allowed(factors, forbidden)
@@ -268,6 +269,17 @@ def _seen_from(domain: Domain, clique: Clique, other: Clique, mask: Booleans) ->
     """
     seen = mask.any(axis=axes_outside(other, clique))
     return np.asarray(seen).reshape([domain[name] if name in other else 1 for name in clique])
+
+
+def _check_attributes(factors: Factors) -> None:
+    """Refuse cliques whose tables have too many parts; attributes of one level add none."""
+    for index, clique in enumerate(factors.cliques):
+        several = sum(n > 1 for n in factors.shape(index))
+        if several > MOST_ATTRIBUTES:
+            raise SizeError(
+                f"the clique {shown(clique)} has {several} attributes of several levels: tables of an approximate fit "
+                f"have {MOST_ATTRIBUTES} at most; measure smaller cliques, or use method='exact'"
+            )
 
 
 def _check_memory(factors: Factors) -> None:

@@ -8,15 +8,15 @@ import numpy as np
 
 from hush.arrays import Floats, reordered, summed
 from hush.constraints import Constraint
-from hush.domain import Clique, Domain
+from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import SizeError, WorkloadError, shown
-from hush.graphical.factors import Factors, check_axes
 from hush.graphical.given import Given
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.synthesis import Codes, Method
+from hush.inference.factors import Factors, check_axes
 from hush.linops import Kronecker, LinearOperator
 from hush.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, repaired
-from hush.local.polytope import maximal, proportional_fit
+from hush.local.proportional_fitting import proportional_fit
 from hush.memory import available_memory, readable
 from hush.solution import Solution
 
@@ -61,7 +61,7 @@ class LocalModel:
         cls, factors: Factors, tables: Floats, total: float, constraints: Sequence[Constraint] = (), *, seed: int = 0
     ) -> LocalModel:
         """Keep the tables that are inside no other."""
-        largest = maximal(factors.cliques)
+        largest = maximal_cliques(factors.cliques)
         kept = np.concatenate([tables[factors.span(factors.index(clique))] for clique in largest])
         return cls(Factors(factors.domain, largest), kept, total, constraints, seed=seed)
 
@@ -173,7 +173,7 @@ class LocalModel:
             )
         wanted = set(clique)
         shared = {tuple(name for name in own if name in wanted) for own in self.cliques} - {()}
-        margins = [(kept, self._margin(self._home(kept), kept)) for kept in maximal(sorted(shared))]
+        margins = [(kept, self._margin(self._home(kept), kept)) for kept in maximal_cliques(sorted(shared))]
         return proportional_fit(clique, margins, self.domain.sizes(clique), self.total)
 
     def __repr__(self) -> str:

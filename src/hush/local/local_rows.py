@@ -15,7 +15,7 @@ import numpy as np
 
 from hush.arrays import Floats, Integers, summed
 from hush.constraints import Constraint
-from hush.domain import Clique, Domain
+from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import DataError
 from hush.graphical._row_kernels import group_rows
 from hush.graphical.fitting import fit_model
@@ -24,7 +24,7 @@ from hush.graphical.junction_tree import BYTES_PER_CELL, JunctionTree
 from hush.graphical.measurement import Measurement
 from hush.graphical.model_size import sizes_with
 from hush.graphical.synthesis import Codes
-from hush.local.polytope import maximal, proportional_fit
+from hush.local.proportional_fitting import proportional_fit
 from hush.solution import Solution
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Chooser:
                         seen.add(smaller)
                         self._list(smaller)
                         heappush(heap, (-self._score(smaller), smaller))
-        return maximal(self._chosen)
+        return maximal_cliques(self._chosen)
 
     def _take(self, clique: Clique) -> None:
         self._chosen.append(clique)
@@ -135,7 +135,7 @@ class Chooser:
         """What a clique's table says beyond the chosen cliques, in nats per row."""
         near = {own for pair in combinations(clique, 2) for own in self._held.get(pair, ())}
         members = set(clique)
-        inside = maximal(sorted({tuple(name for name in own if name in members) for own in near}))
+        inside = maximal_cliques(sorted({tuple(name for name in own if name in members) for own in near}))
         if clique in inside:
             return 0.0
         inside += [(name,) for name in clique if not any(name in own for own in inside)]

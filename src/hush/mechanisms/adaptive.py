@@ -35,10 +35,10 @@ from hush.errors import (
     shown,
 )
 from hush.graphical.belief_propagation import in_tree_order, with_domain
-from hush.graphical.factors import Factors
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.model_size import check_fits, sizes_with
+from hush.inference.factors import Factors
 from hush.mechanisms.plan import Plan, Progress, Table, rows_per_unit
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up

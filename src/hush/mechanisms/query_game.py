@@ -19,10 +19,10 @@ import numpy as np
 from hush.arrays import Floats, Integers
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError
-from hush.graphical.factors import Factors
 from hush.graphical.likelihood import SquaredLoss
 from hush.graphical.marginal_loss import CustomLoss, MarginalLoss, SumLoss
 from hush.graphical.measurement import Measurement
+from hush.inference.factors import Factors
 from hush.privacy.gate import Counts
 from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import Neighbours

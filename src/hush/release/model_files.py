@@ -20,10 +20,10 @@ from hush.arrays import Floats
 from hush.constraints import Constraint, check_cells, merge
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, SizeError
-from hush.graphical.factors import Factors
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree, Node
 from hush.graphical.measurement import EXTREME, Measurement, Noise
+from hush.inference.factors import Factors
 from hush.local.local_model import LocalModel
 from hush.memory import available_memory, readable
 from hush.release.model_estimates import Distribution

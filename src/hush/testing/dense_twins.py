@@ -8,7 +8,7 @@ DenseResidual: a residual strategy as matrices over a whole small domain, the pl
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from scipy.optimize import linprog, nnls
@@ -17,8 +17,8 @@ from scipy.special import logsumexp
 from hush.arrays import Floats, summed
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
-from hush.graphical.factors import Factors
 from hush.graphical.measurement import Measurement
+from hush.inference.factors import Factors
 from hush.linops import LinearOperator
 from hush.strategies.residual_basis import Basis, MatrixBasis
 from hush.strategies.residual_strategy import ResidualStrategy
@@ -259,3 +259,14 @@ def powerset(names: Iterable[str]) -> list[Clique]:
     """Every subset, by size."""
     every = tuple(names)
     return [subset for k in range(len(every) + 1) for subset in itertools.combinations(every, k)]
+
+
+def disagreement(domain: Domain, tables: Mapping[Clique, Floats]) -> float:
+    """The largest difference between two tables on a margin that they share; zero for tables that agree."""
+    margins: dict[Clique, list[Floats]] = {}
+    for clique, table in tables.items():
+        names = domain.check(clique)
+        for count in range(len(names) + 1):
+            for kept in itertools.combinations(domain.clique(names), count):
+                margins.setdefault(kept, []).append(summed(table, names, kept))
+    return max(float(np.max(np.ptp(np.stack(same), axis=0))) for same in margins.values())

@@ -8,7 +8,8 @@ from scipy import optimize
 
 from hush.domain import Domain
 from hush.errors import ConvergenceError, DataError, WorkloadError
-from hush.inference.nonnegative_tables import disagreement, nonnegative_tables, round_nested, whole_tables
+from hush.inference.nonnegative_tables import nonnegative_tables, round_nested, whole_tables
+from hush.testing.dense_twins import disagreement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 CLIQUES = [("a", "b"), ("b", "c"), ("a", "c")]

@@ -8,12 +8,12 @@ from hush import queries
 from hush.arrays import Floats
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
-from hush.errors import DataError, DomainError, WorkloadError
+from hush.errors import DataError, DomainError, SizeError, WorkloadError
 from hush.graphical.fitting import fit_model
 from hush.graphical.likelihood import CustomLoss, SquaredLoss, loss_of
 from hush.graphical.measurement import Measurement
-from hush.inference.nonnegative_tables import disagreement
 from hush.local.local_fit import fit_locally
+from hush.testing.dense_twins import disagreement
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5})
 TREES: dict[str, list[Clique]] = {
@@ -220,3 +220,12 @@ def test_bad_input_is_refused() -> None:
 def test_too_few_iterations_are_said() -> None:
     found = fit_locally(DOMAIN, measured(LOOP, 30.0), tolerance=1e-6, iterations=1)
     assert "raise iterations or tolerance" in found.status
+
+
+def test_too_many_attributes_of_several_levels_are_refused() -> None:
+    domain = Domain({**{f"a{i}": 2 for i in range(15)}, "one": 1})
+    every = Measurement(tuple(domain), np.ones(domain.size()), 1.0)
+    with pytest.raises(SizeError, match=r"15 attributes of several levels: .* 14 at most; measure smaller cliques"):
+        fit_locally(domain, [every])
+    fewer = Measurement(tuple(domain)[1:], np.ones(domain.size() // 2), 1.0)
+    assert fit_locally(domain, [fewer]).solved

@@ -8,8 +8,8 @@ from hush.arrays import Floats
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, SizeError, WorkloadError
-from hush.graphical.factors import Factors
 from hush.graphical.measurement import Measurement
+from hush.inference.factors import Factors
 from hush.local.local_fit import fit_locally
 from hush.local.local_model import LocalModel
 

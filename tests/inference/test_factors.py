@@ -3,7 +3,7 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DomainError, SizeError, WorkloadError
-from hush.graphical.factors import Factors
+from hush.inference.factors import Factors
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})
 

@@ -1,6 +1,4 @@
-"""One table from its margins: iterative proportional fitting, and which cliques are inside no other.
-
-The local polytope: non-negative tables of one total that agree on all they share, and the nearest point of it.
+"""The local polytope: non-negative tables of one total that agree on all they share, and the nearest point of it.
 
 C = {mu_r >= 0, mu_r and mu_s have the same margin over r and s, the cells of mu_r add up to N, forbidden cells are 0}
 holds the marginals of every distribution, and more: where cliques form loops, some tables that agree belong to no
@@ -21,67 +19,19 @@ Reference: [Boyle and Dykstra 1986]; [Beck and Teboulle 2009] for momentum; [Res
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from hush.arrays import Booleans, Floats, axes_outside
+from hush.arrays import Booleans, Floats
 from hush.domain import Clique
-from hush.errors import SizeError, shown
-from hush.graphical.factors import Factors
-from hush.local._kernels import agree, extrapolate, step_up, weighted_sums
-
-SWEEPS = 200
-CLOSE = 1e-6  # of the total: how well margins are met
-
-
-def proportional_fit(
-    clique: Clique, margins: Sequence[tuple[Clique, Floats]], shape: tuple[int, ...], total: float, sweeps: int = SWEEPS
-) -> Floats:
-    """The table of the largest entropy with the given margins, by iterative proportional fitting.
-
-    t <- t * margin / (margin of t), one margin after the other, until all are met or `sweeps` have passed: margins that
-    no joint table has are met in turns, and the last of them in the end. The total is always met.
-
-    >>> proportional_fit(("a", "b"), [(("a",), np.array([1.0, 3.0])), (("b",), np.array([2.0, 2.0]))], (2, 2), 4.0)
-    array([[0.5, 0.5],
-           [1.5, 1.5]])
-    """
-    cells = int(np.prod(shape))
-    table = np.full(shape, total / cells)
-    for _ in range(sweeps):
-        missed = 0.0
-        for kept, margin in margins:
-            own = table.sum(axis=axes_outside(clique, kept), keepdims=True)
-            wanted = margin.reshape(own.shape)
-            missed = max(missed, float(np.abs(own - wanted).sum()))
-            table *= np.divide(wanted, own, out=np.zeros_like(own), where=own > 0)
-        if missed <= CLOSE * total:
-            break
-    found = float(table.sum())
-    return table * (total / found) if found > 0 else np.full(shape, total / cells)
-
-
-def maximal(cliques: Iterable[Clique]) -> list[Clique]:
-    """The cliques that are inside no other, once each, in the order given.
-
-    >>> maximal([("a",), ("a", "b"), ("b", "c"), ("a", "b")])
-    [('a', 'b'), ('b', 'c')]
-    """
-    listed = list(dict.fromkeys(cliques))
-    holders: dict[str, set[int]] = {}
-    for place, clique in enumerate(listed):
-        for name in clique:
-            holders.setdefault(name, set()).add(place)
-    kept = [own for own in listed if own and len(set.intersection(*(holders[name] for name in own))) == 1]
-    return kept or listed[:1]
-
+from hush.inference._kernels import agree, extrapolate, step_up, weighted_sums
+from hush.inference.factors import Factors
 
 CHECK_EVERY = 10
-MOST_ATTRIBUTES = 14  # of several levels in a clique, whose table has 2^k parts
 MASS_MOVED = 1e-7  # of the total in any table, when forbidden cells rule out mixing
 
 
@@ -113,7 +63,6 @@ class LocalPolytope:
     def __init__(
         self, factors: Factors, weights: Floats, total: float, allowed: Mapping[Clique, Booleans] | None = None
     ) -> None:
-        check_attributes(factors)
         self.factors = factors
         self.weights = weights
         self.total = total
@@ -124,7 +73,7 @@ class LocalPolytope:
                 self.blocked[factors.span(factors.index(clique))] = ~table.ravel()
         self._allowed = allowed
         self._uniform = total / np.diff(factors.offsets)
-        self._program = _program(factors, weights)
+        self._margins = _shared_margins(factors, weights)
 
     def evenly(self) -> LocalPolytope:
         """The same tables in the norm of equal weights, where projections need the fewest iterations."""
@@ -132,7 +81,7 @@ class LocalPolytope:
 
     def agree(self, flat: Floats, total: float | None = None) -> Floats:
         """The nearest tables that agree and add up to `total`, in place; they may be negative."""
-        agree(flat, self.factors.offsets, *self._program, self.total if total is None else total, self._scratch)
+        agree(flat, self.factors.offsets, *self._margins, self.total if total is None else total, self._scratch)
         return flat
 
     @property
@@ -141,23 +90,33 @@ class LocalPolytope:
         return np.empty((2, largest))
 
     def nearest(
-        self, target: Floats, *, gap: float, multipliers: Floats | None = None, iterations: int = 5000
+        self,
+        target: Floats,
+        *,
+        gap: float = math.inf,
+        share: float = 1.0,
+        multipliers: Floats | None = None,
+        iterations: int = 5000,
     ) -> Nearest:
-        """The point of the polytope nearest to a target, up to `gap` in half its squared distance."""
+        """The point of the polytope nearest to a target, up to `gap` in half its squared distance.
+
+        `share` limits what may be mixed in of the uniform tables; forbidden cells have a limit of their own.
+        """
+        share = MASS_MOVED if self.blocked.size else share
         owed = np.zeros(target.size) if multipliers is None else multipliers
         ahead, point = owed.copy(), np.empty(target.size)
         offsets, pace, count = self.factors.offsets, 1.0, 0
         scratch = self._scratch
         while True:
             found = self._certified(target, owed, count)
-            if found.gap <= gap and (not self.blocked.size or found.share <= MASS_MOVED):
+            if found.gap <= gap and found.share <= share:
                 return found
             if count >= iterations:
                 return Nearest(found.counts, found.agreeing, owed, found.gap, found.share, count, False)
             del found
             for _ in range(CHECK_EVERY):
                 np.add(target, ahead, out=point)
-                agree(point, offsets, *self._program, self.total, scratch)
+                agree(point, offsets, *self._margins, self.total, scratch)
                 if step_up(ahead, point, owed, self.blocked, offsets, self.weights) > 0.0:
                     pace = 1.0
                 faster = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * pace * pace))
@@ -196,18 +155,7 @@ class LocalPolytope:
         return cut, moved
 
 
-def check_attributes(factors: Factors) -> None:
-    """Refuse cliques whose tables have too many parts; attributes of one level add none."""
-    for index, clique in enumerate(factors.cliques):
-        several = sum(n > 1 for n in factors.shape(index))
-        if several > MOST_ATTRIBUTES:
-            raise SizeError(
-                f"the clique {shown(clique)} has {several} attributes of several levels: tables of an approximate fit "
-                f"have {MOST_ATTRIBUTES} at most; measure smaller cliques, or use method='exact'"
-            )
-
-
-def _program(factors: Factors, weights: Floats) -> tuple[Any, ...]:
+def _shared_margins(factors: Factors, weights: Floats) -> tuple[Any, ...]:
     """Which parts every table shares with others, where their means are kept, and the weights of the means.
 
     Attributes of one level are left out: a centred margin over one is zero.
