@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from hush.report.charts import Axis
-from hush.report.level_groups import Grouping, group_levels
+from hush.report.level_groups import LevelGroups, group_levels
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric
 
 
-def group(column: Column, most: int) -> Grouping:
+def group(column: Column, most: int) -> LevelGroups:
     return group_levels(column, np.arange(column.size, dtype=float), most)
 
 

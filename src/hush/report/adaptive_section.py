@@ -9,13 +9,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from hush.cell_table import counted
 from hush.markup import Markup, lines, tag
 from hush.memory import readable as size_text
 from hush.release.error_bounds import ErrorBound
 from hush.release.measured_release import MeasuredRelease
-from hush.report.labels import count, error_text, order_name, table_name
+from hush.report.labels import error_text, order_name, page_table, table_name
 from hush.report.level_groups import LEVEL
-from hush.report.number_table import table
 
 MOST_TABLES = 200
 INTRO = (
@@ -60,7 +60,7 @@ def bounds_section(release: MeasuredRelease) -> Markup:
     return lines(
         tag("h2", "How far off it can be", id="bounds"),
         tag("p", INTRO),
-        table(heads, rows, numbers=(2, 3, 4, 5)),
+        page_table(heads, rows, numbers=(2, 3, 4, 5)),
         tag("p", WHY),
         _listed(pairs),
     )
@@ -81,9 +81,9 @@ def _listed(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> Markup:
         (table_name(one.clique), KINDS[one.kind].partition(":")[0], share_text(one.share), share_text(other.share))
         for one, other in pairs[:MOST_TABLES]
     ]
-    caption = f"The first {MOST_TABLES} of {len(pairs):,} tables." if len(pairs) > MOST_TABLES else None
-    inner = table(heads, rows, numbers=(2, 3), caption=caption)
-    return tag("details", tag("summary", f"The bounds of {count(len(rows), 'table')}"), inner)
+    caption = f"The first {MOST_TABLES} of {len(pairs):,} tables." if len(pairs) > MOST_TABLES else ""
+    inner = page_table(heads, rows, numbers=(2, 3), caption=caption)
+    return tag("details", tag("summary", f"The bounds of {counted(len(rows), 'table')}"), inner)
 
 
 def _most(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> float:
@@ -117,13 +117,13 @@ def rounds_section(release: MeasuredRelease) -> Markup:
     played = release.mechanism in IN_ROUNDS and bool(release.rounds)
     first = release.taken[: max(len(release.taken) - len(release.rounds), 0)] if played else release.taken
     if played:
-        intro = ADAPTIVE.format(first=count(len(first), "noisy table"))
+        intro = ADAPTIVE.format(first=counted(len(first), "noisy table"))
     else:
         intro = (CHOSEN if release.rounds else PLAIN).format(tables=_all(release))
     heads = ("table", "cells", "standard deviation of the noise")
     rows = [(table_name(one.clique), f"{one.values.size:,}", error_text(one.stddev)) for one in first[:MOST_ROUNDS]]
-    began = table(heads, rows, numbers=(1, 2))
-    said = f"The {count(len(first), 'table')} measured{' first' if played else ''}"
+    began = page_table(heads, rows, numbers=(1, 2))
+    said = f"The {counted(len(first), 'table')} measured{' first' if played else ''}"
     return lines(
         tag("h2", "How it was made", id="made"),
         tag("p", intro),
@@ -149,17 +149,17 @@ def _rounds(release: MeasuredRelease) -> Markup:
         for number, one in enumerate(release.rounds[:MOST_ROUNDS], start=1)
     ]
     left_out = len(release.rounds) > MOST_ROUNDS
-    caption = f"The first {MOST_ROUNDS} of {len(release.rounds):,} rounds." if left_out else None
-    return table(heads, rows, numbers=(2, 3, 4), caption=caption)
+    caption = f"The first {MOST_ROUNDS} of {len(release.rounds):,} rounds." if left_out else ""
+    return page_table(heads, rows, numbers=(2, 3, 4), caption=caption)
 
 
 def _folded(inner: Markup, length: int) -> Markup:
-    return inner if length <= SHOWN else tag("details", tag("summary", f"The {count(length, 'round')}"), inner)
+    return inner if length <= SHOWN else tag("details", tag("summary", f"The {counted(length, 'round')}"), inner)
 
 
 def _all(release: MeasuredRelease) -> str:
     """How many tables there are of each number of columns."""
     orders = Counter(len(one.clique) for one in release.taken)
     (first, tables), *more = sorted(orders.items())
-    said = [f"{count(tables, 'table')} over {order_name(first)}"]
+    said = [f"{counted(tables, 'table')} over {order_name(first)}"]
     return " and ".join([*said, *(f"{tables:,} over {order_name(order)}" for order, tables in more)])

@@ -12,7 +12,7 @@ import numpy as np
 
 from hush.markup import Markup, coordinate, join, shape, tag
 from hush.report.labels import compact, readable, rounded, width
-from hush.report.level_groups import Sums
+from hush.report.level_groups import GroupedCounts
 
 ROOM = 0.02
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -65,12 +65,12 @@ LABEL_CELLS = 22
 GAP = 1.0  # bars of room between the ordinary levels and `other` or missing
 
 
-def bar_chart(sums: Sums, number: int) -> Markup:
+def bar_chart(sums: GroupedCounts, number: int) -> Markup:
     """A one-way table as bars; `number` tells the charts of a page apart."""
     return _standing(sums, number) if _stands(sums) else _lying(sums, number)
 
 
-def chart_height(sums: Sums) -> float:
+def chart_height(sums: GroupedCounts) -> float:
     """How tall the chart of a one-way table is, for setting like beside like."""
     return TALL if _stands(sums) else ROW * len(sums.groupings[0]) + 28
 
@@ -88,7 +88,7 @@ def picture(title: str, description: str, number: int, height: float, *content: 
     )
 
 
-def described(sums: Sums) -> str:
+def described(sums: GroupedCounts) -> str:
     """A one-way table in a sentence: how many bars, the largest and the smallest."""
     labels, estimate, errors = sums.groupings[0].labels, sums.estimate, sums.std_error
     ends = [int(np.argmax(estimate)), int(np.argmin(estimate))]
@@ -98,7 +98,7 @@ def described(sums: Sums) -> str:
     return f"{len(labels)} bars; the largest is {most}, the smallest {least}.{tail} The table below has every number."
 
 
-def tip(sums: Sums, *places: int) -> str:
+def tip(sums: GroupedCounts, *places: int) -> str:
     """What is said about one bar or cell when it is pointed at."""
     names = ", ".join(
         readable(grouping.labels[place], 60) for grouping, place in zip(sums.groupings, places, strict=True)
@@ -108,18 +108,18 @@ def tip(sums: Sums, *places: int) -> str:
     return f"{names}: {ends[0]}" + (f" ({ends[1]} to {ends[2]})" if math.isfinite(error) else "")
 
 
-def _stands(sums: Sums) -> bool:
+def _stands(sums: GroupedCounts) -> bool:
     return sums.groupings[0].ordered and len(sums.groupings[0]) > 3
 
 
-def _ends(sums: Sums) -> tuple[float, float]:
+def _ends(sums: GroupedCounts) -> tuple[float, float]:
     """The lowest and the highest value that must be on the axis."""
     values = np.concatenate([sums.estimate, sums.lower, sums.upper])
     finite = values[np.isfinite(values)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
 
 
-def _lying(sums: Sums, number: int) -> Markup:
+def _lying(sums: GroupedCounts, number: int) -> Markup:
     grouping = sums.groupings[0]
     labels = [readable(label, LABEL_CELLS) for label in grouping.labels]
     values = [rounded(value, error) for value, error in zip(sums.estimate, sums.std_error, strict=True)]
@@ -158,7 +158,7 @@ def _lying(sums: Sums, number: int) -> Markup:
     return picture(_title(sums), described(sums), number, bottom + 22, *parts)
 
 
-def _standing(sums: Sums, number: int) -> Markup:
+def _standing(sums: GroupedCounts, number: int) -> Markup:
     grouping, groups = sums.groupings[0], len(sums.groupings[0])
     top, bottom = 8.0, TALL - 26
     axis = Axis.over(*_ends(sums), start=bottom, stop=top, marks=5)
@@ -193,7 +193,7 @@ def _standing(sums: Sums, number: int) -> Markup:
     return picture(_title(sums), described(sums), number, TALL, *parts, *_marks(sums, starts, widths, bottom))
 
 
-def _marks(sums: Sums, starts: list[float], widths: list[float], bottom: float) -> list[Markup]:
+def _marks(sums: GroupedCounts, starts: list[float], widths: list[float], bottom: float) -> list[Markup]:
     """Marks below standing bars: as many as have room, those of `other` and missing always."""
     grouping = sums.groupings[0]
     texts = [readable(text, 12) for text in grouping.ticks]
@@ -212,7 +212,7 @@ def _marks(sums: Sums, starts: list[float], widths: list[float], bottom: float) 
     return marks
 
 
-def _whisker(sums: Sums, place: int, axis: Axis, middle: float, *, lying: bool, half: float = 3.5) -> Markup:
+def _whisker(sums: GroupedCounts, place: int, axis: Axis, middle: float, *, lying: bool, half: float = 3.5) -> Markup:
     """An error bar over the 95 % interval, as one path; nothing where no error is known."""
     low, high = float(sums.lower[place]), float(sums.upper[place])
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -227,11 +227,11 @@ def _whisker(sums: Sums, place: int, axis: Axis, middle: float, *, lying: bool, 
     return shape("path", d=path, class_="whisker")
 
 
-def _kind(sums: Sums, place: int) -> str:
+def _kind(sums: GroupedCounts, place: int) -> str:
     return "bar below" if sums.estimate[place] < 0 else "bar"
 
 
-def _title(sums: Sums) -> str:
+def _title(sums: GroupedCounts) -> str:
     return f"Estimated counts by {readable(sums.names[0], 60)}"
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hush.cell_table import counted
 from hush.markup import Markup, join, lines, tag
 from hush.report.charts import bar_chart, chart_height
 from hush.report.heatmap import heat_map
-from hush.report.labels import count, named, readable
-from hush.report.level_groups import Grouping, Sums, group_levels, grouped
-from hush.report.number_table import errors_of, numbers_of
-from hush.report.ranking import Ranked
+from hush.report.labels import error_text, interval_text, named, page_table, readable, rounded
+from hush.report.level_groups import GroupedCounts, LevelGroups, group_levels, grouped
+from hush.report.ranking import Departure
 
 if TYPE_CHECKING:
     from hush.release.release import Release
@@ -44,8 +44,8 @@ MAPS_INTRO = (
 class Figure:
     """A picture with the numbers behind it."""
 
-    sums: Sums
-    ranked: Ranked
+    sums: GroupedCounts
+    ranked: Departure
 
     @property
     def known(self) -> bool:
@@ -53,7 +53,7 @@ class Figure:
         return bool(np.isfinite(self.sums.std_error).all())
 
 
-def bar_figures(release: Release, columns: Sequence[Ranked]) -> list[Figure]:
+def bar_figures(release: Release, columns: Sequence[Departure]) -> list[Figure]:
     """The most telling one-way tables: numbers and dates first, then names, in the order of the schema."""
     chosen = {ranked.clique[0]: ranked for ranked in columns[:MOST_CHARTS]}
     figures = []
@@ -65,7 +65,7 @@ def bar_figures(release: Release, columns: Sequence[Ranked]) -> list[Figure]:
     return sorted(figures, key=lambda figure: chart_height(figure.sums), reverse=True)  # pairs of like height
 
 
-def map_figures(release: Release, pairs: Sequence[Ranked]) -> list[Figure]:
+def map_figures(release: Release, pairs: Sequence[Departure]) -> list[Figure]:
     """The two-way tables that depart most from independence; one at least, if there is any."""
     chosen = [ranked for ranked in pairs[:MOST_MAPS] if ranked.visible] or list(pairs[:1])
     figures = []
@@ -80,7 +80,7 @@ def bars_section(release: Release, figures: Sequence[Figure], first: int, *, kno
     """One-way tables as bar charts."""
     left_out = len(release.domain) - len(figures)
     more = (
-        f"Of {count(len(release.domain), 'column')}, the {len(figures)} that depart most from a flat table are drawn."
+        f"Of {counted(len(release.domain), 'column')}, the {len(figures)} that depart most from a flat table are drawn."
     )
     drawn = [_bar_figure(figure, first + place) for place, figure in enumerate(figures)]
     return lines(
@@ -101,7 +101,7 @@ def maps_section(figures: Sequence[Figure], first: int) -> Markup:
     )
 
 
-def _grouping(release: Release, name: str, most: int, most_names: int) -> Grouping:
+def _grouping(release: Release, name: str, most: int, most_names: int) -> LevelGroups:
     column = release.schema[name]
     ordered = column.kind in {"integer", "numeric", "date"}
     return group_levels(column, release.counts((name,)), most if ordered else most_names)
@@ -114,7 +114,7 @@ def _bar_figure(figure: Figure, number: int) -> Markup:
     if sums.groupings[0].note:
         said.append(sums.groupings[0].note)
     if below:
-        said.append(f"{count(below, 'estimate')} below zero")
+        said.append(f"{counted(below, 'estimate')} below zero")
     return tag(
         "figure",
         tag("h3", named(sums.names[0], 60)),
@@ -137,3 +137,43 @@ def _map_figure(figure: Figure, number: int) -> Markup:
 def _sentence(said: Sequence[str]) -> str:
     """Remarks as sentences."""
     return " ".join(f"{remark[:1].upper()}{remark[1:]}." for remark in said)
+
+
+def numbers_of(sums: GroupedCounts) -> Markup:
+    """The numbers of a one- or two-way picture, folded away until asked for."""
+    body = _one_way(sums) if sums.estimate.ndim == 1 else _two_way(sums)
+    return tag("details", tag("summary", "The numbers"), body)
+
+
+def _one_way(sums: GroupedCounts) -> Markup:
+    rows = [
+        (
+            named(label),
+            rounded(sums.estimate[place], sums.std_error[place]),
+            error_text(sums.std_error[place]),
+            interval_text(sums.lower[place], sums.upper[place], sums.std_error[place]),
+        )
+        for place, label in enumerate(sums.groupings[0].labels)
+    ]
+    return page_table((named(sums.names[0]), "estimate", "standard error", "95 % interval"), rows, numbers=(1, 2, 3))
+
+
+def _two_way(sums: GroupedCounts) -> Markup:
+    first, second = sums.groupings
+    heads = (join(named(sums.names[0]), " \\ ", named(sums.names[1])), *(named(label) for label in second.labels))
+    rows = [
+        (named(label), *(rounded(value, error) for value, error in zip(*pair, strict=True)))
+        for label, *pair in zip(first.labels, sums.estimate, sums.std_error, strict=True)
+    ]
+    return page_table(heads, rows, numbers=range(1, len(heads)), caption=f"Estimates; {errors_of(sums)}.")
+
+
+def errors_of(sums: GroupedCounts) -> str:
+    """The standard errors of a picture in a few words."""
+    known = sums.std_error[np.isfinite(sums.std_error)]
+    if not known.size:
+        return "no standard error is known"
+    low, high = float(known.min()), float(known.max())
+    if high <= 1.005 * low:
+        return f"standard error {error_text(high)}"
+    return f"standard errors {error_text(low)} to {error_text(high)}"

@@ -9,7 +9,7 @@ import numpy as np
 from hush.markup import Markup, join, shape, tag
 from hush.report.charts import SMALL, WIDE, picture, tip
 from hush.report.labels import compact, readable, rounded, width
-from hush.report.level_groups import Grouping, Sums
+from hush.report.level_groups import GroupedCounts, LevelGroups
 
 ROW_LABEL = 16
 COLUMN_LABEL = 12
@@ -20,7 +20,7 @@ WIDEST = 72.0
 HATCH = 6.0
 
 
-def heat_map(sums: Sums, number: int) -> Markup:
+def heat_map(sums: GroupedCounts, number: int) -> Markup:
     """A two-way table, rows down and columns across; `number` tells the charts of a page apart.
 
     The shade goes with the square root of the count, so that small cells can be told apart beside large ones.
@@ -64,7 +64,7 @@ def heat_map(sums: Sums, number: int) -> Markup:
     return picture(_title(sums), _described(sums), number, bottom + 48, *parts)
 
 
-def _row_label(rows: Grouping, place: int) -> str:
+def _row_label(rows: LevelGroups, place: int) -> str:
     """The label of a row; of a long span only where it begins."""
     label = readable(rows.labels[place], ROW_LABEL)
     if label.endswith("…") and rows.edges and place < rows.ordinary:
@@ -80,12 +80,12 @@ def _swatch(x: float, y: float, wide: float, tall: float, shade: float) -> Marku
     return shape("rect", x=x, y=y, width=wide, height=tall, class_="cell", fill_opacity=f"{max(shade, 0.02):.2f}")
 
 
-def _short(sums: Sums, i: int, j: int) -> str:
+def _short(sums: GroupedCounts, i: int, j: int) -> str:
     value = float(sums.estimate[i, j])
     return compact(round(value / 1e5) * 1e5) if abs(value) >= 1e6 else rounded(value, max(sums.std_error[i, j], 2.0))
 
 
-def _number_width(sums: Sums) -> float:
+def _number_width(sums: GroupedCounts) -> float:
     rows, columns = sums.estimate.shape
     return max(width(_short(sums, i, j), SMALL) for i in range(rows) for j in range(columns)) + 4
 
@@ -127,12 +127,12 @@ def _legend(largest: float, y: float, hatched: bool) -> Markup:
     return join(*parts)
 
 
-def _title(sums: Sums) -> str:
+def _title(sums: GroupedCounts) -> str:
     first, second = (readable(name, 60) for name in sums.names)
     return f"Estimated counts by {first} (down) and {second} (across)"
 
 
-def _described(sums: Sums) -> str:
+def _described(sums: GroupedCounts) -> str:
     rows, columns = sums.groupings
     i, j = (int(place) for place in np.unravel_index(int(np.nanargmax(sums.estimate)), sums.estimate.shape))
     hidden = int(sums.doubtful.sum())

@@ -1,12 +1,14 @@
-"""Labels: names and numbers as a person reads them, whatever characters they hold."""
+"""Labels: names, numbers and tables as a reader of the page sees them, whatever characters they hold."""
 
 from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
+from hush.cell_table import CellColumn, CellTable
 from hush.markup import Markup, tag
 
 LONGEST = 120
@@ -59,15 +61,6 @@ def compact(number: float) -> str:
     return f"{number:,.6g}"
 
 
-def count(number: int, noun: str, many: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> count(1, "table"), count(1200, "table"), count(2, "query", "queries")
-    ('1 table', '1,200 tables', '2 queries')
-    """
-    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
-
-
 def rounded(number: float, error: float) -> str:
     """An estimate with no more digits than its standard error supports; whole where the error is above two.
 
@@ -111,3 +104,25 @@ def order_name(order: int | None) -> str:
     if order is None:
         return "all together"
     return ORDERS[order] if order < len(ORDERS) else f"{order} columns"
+
+
+def interval_text(low: float, high: float, error: float) -> str:
+    """An interval in words; nothing where no error is known."""
+    return f"{rounded(low, error)} to {rounded(high, error)}" if math.isfinite(error) else ""
+
+
+def bound_text(low: float, high: float) -> str:
+    """An interval that follows from a bound, to whole numbers; nothing where none is known."""
+    whole = math.isfinite(low) and math.isfinite(high)
+    return f"{rounded(math.floor(low), math.nan)} to {rounded(math.ceil(high), math.nan)}" if whole else ""
+
+
+def page_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), caption: str = ""
+) -> Markup:
+    """A table whose first column names the rows; the columns in `numbers` are set to the right."""
+    columns = [
+        CellColumn(heading=heading, align="right" if i in numbers else "left") for i, heading in enumerate(headings)
+    ]
+    table = CellTable(columns=columns, rows=list(rows), title=caption)
+    return tag("div", table.html(page=True), class_="scroll")

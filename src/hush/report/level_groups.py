@@ -1,6 +1,6 @@
-"""Grouping: the levels of a column as they are drawn, some of them put together where they are many.
+"""LevelGroups: the levels of a column as they are drawn, some of them put together where they are many.
 
-Sums: a released table added up over groups of levels, each sum with its exact standard error.
+GroupedCounts: a released table added up over groups of levels, each sum with its exact standard error.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from hush.arrays import Floats, Integers
+from hush.cell_table import counted
 from hush.domain import Clique
 from hush.inference.estimates import Estimates
 from hush.release.answers import two_sided_quantile
-from hush.report.labels import compact, count
+from hush.report.labels import compact
 from hush.schema import Column, Date, Granularity, Integer, Numeric
 
 UNITS: tuple[tuple[str, Callable[[dt.date], str]], ...] = (
@@ -31,7 +32,7 @@ COARSER = {Granularity.DAY: 0, Granularity.MONTH: 1, Granularity.QUARTER: 2}  # 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grouping:
+class LevelGroups:
     """Groups of codes that cover a column, in the order they are drawn.
 
     `ordinary` groups come first, `other` and missing after them. `ticks` are short marks for an axis; with `edges`
@@ -68,7 +69,7 @@ class Grouping:
         return len(self.members)
 
 
-def group_levels(column: Column, counts: Floats, most: int) -> Grouping:
+def group_levels(column: Column, counts: Floats, most: int) -> LevelGroups:
     """The levels in at most about `most` groups; `counts` are the released estimates, (size,).
 
     Neighbouring levels of ordered columns are put together in round steps. Of unordered columns the levels with the
@@ -93,11 +94,11 @@ def _made(
     *,
     edges: bool = False,
     note: str | None = None,
-) -> Grouping:
+) -> LevelGroups:
     """The groups with `other` and missing behind them, each by itself."""
     special = [code for code in (column.other_code, column.missing_code) if code is not None]
     names = [column.label(code) for code in special]
-    return Grouping(
+    return LevelGroups(
         column=column,
         members=(*groups, *(np.array([code]) for code in special)),
         labels=(*labels, *names),
@@ -108,7 +109,7 @@ def _made(
     )
 
 
-def _integers(column: Integer, most: int) -> Grouping:
+def _integers(column: Integer, most: int) -> LevelGroups:
     step = _round_step(column.low, column.high, most)
     if step == 1:
         labels = [str(column.low + code) for code in range(column.levels)]
@@ -117,11 +118,11 @@ def _integers(column: Integer, most: int) -> Grouping:
     ends = [*(start - 1 for start in starts[1:]), column.high]
     groups = [np.arange(low - column.low, high - column.low + 1) for low, high in zip(starts, ends, strict=True)]
     labels = [integer_span(low, high) for low, high in zip(starts, ends, strict=True)]
-    note = f"{count(column.levels, 'level')} drawn in steps of {step:,}"
+    note = f"{counted(column.levels, 'level')} drawn in steps of {step:,}"
     return _made(column, groups, labels, [compact_integer(start) for start in starts], edges=True, note=note)
 
 
-def _bins(column: Numeric, most: int) -> Grouping:
+def _bins(column: Numeric, most: int) -> LevelGroups:
     step = _even_step(column.levels, most)
     starts = range(0, column.levels, step)
     groups = [np.arange(start, min(start + step, column.levels)) for start in starts]
@@ -129,13 +130,13 @@ def _bins(column: Numeric, most: int) -> Grouping:
     ticks = [compact(column.edges[start]) for start in starts]
     if len(set(ticks)) < len(ticks):
         ticks = [f"{column.edges[start]:.{column.digits}g}" for start in starts]
-    notes = [f"{count(column.levels, 'bin')} drawn {step} at a time"] if step > 1 else []
+    notes = [f"{counted(column.levels, 'bin')} drawn {step} at a time"] if step > 1 else []
     if not equal_steps([*(column.edges[start] for start in starts), column.edges[-1]]):
         notes.append("bins differ in width, so a tall bar may be a wide bin")
     return _made(column, groups, labels, ticks, edges=True, note="; ".join(notes) or None)
 
 
-def _dates(column: Date, most: int) -> Grouping:
+def _dates(column: Date, most: int) -> LevelGroups:
     if column.levels <= most:
         labels = [column.label(code) for code in range(column.levels)]
         return _made(column, _single(column), labels, labels)
@@ -145,17 +146,17 @@ def _dates(column: Date, most: int) -> Grouping:
         runs = [(key, np.array([code for _, code in run])) for key, run in groupby(_coded(keys), lambda pair: pair[0])]
         if len(runs) <= most:
             labels = [key for key, _ in runs]
-            note = f"{count(column.levels, column.granularity)} drawn by {unit}"
+            note = f"{counted(column.levels, column.granularity)} drawn by {unit}"
             return _made(column, [codes for _, codes in runs], labels, labels, note=note)
     step = -(-column.levels // most)
     groups = [np.arange(start, min(start + step, column.levels)) for start in range(0, column.levels, step)]
     ticks = [column.label(int(group[0])) for group in groups]
     labels = [span(column.label(int(group[0])), column.label(int(group[-1]))) for group in groups]
-    note = f"{count(column.levels, column.granularity)} drawn {step} at a time"
+    note = f"{counted(column.levels, column.granularity)} drawn {step} at a time"
     return _made(column, groups, labels, ticks, edges=True, note=note)
 
 
-def _largest(column: Column, counts: Floats, most: int) -> Grouping:
+def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
     if column.levels <= most:
         labels = [column.label(code) for code in range(column.levels)]
         return _made(column, _single(column), labels, labels)
@@ -227,10 +228,10 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
+class GroupedCounts:
     """Estimates of groups of cells with their standard errors, one axis per grouping."""
 
-    groupings: tuple[Grouping, ...]
+    groupings: tuple[LevelGroups, ...]
     estimate: Floats
     std_error: Floats
     laplace: bool = False
@@ -266,7 +267,7 @@ def cell_errors(estimates: Estimates, clique: Clique) -> Floats:
     return _root(estimates.covariance(clique, ones, ones, len(clique)))
 
 
-def grouped(estimates: Estimates, groupings: tuple[Grouping, ...], *, laplace: bool = False) -> Sums:
+def grouped(estimates: Estimates, groupings: tuple[LevelGroups, ...], *, laplace: bool = False) -> GroupedCounts:
     """The table over the groupings' columns, added up over their groups.
 
     The error of a sum over several cells is that of the sum, not of the cells, which share noise: for each combination
@@ -278,12 +279,12 @@ def grouped(estimates: Estimates, groupings: tuple[Grouping, ...], *, laplace: b
         if not grouping.whole:
             parts = [counts.take(codes, axis=axis).sum(axis=axis) for codes in grouping.members]
             counts = np.stack(parts, axis=axis)
-    return Sums(
+    return GroupedCounts(
         groupings=groupings, estimate=counts, std_error=_root(_variances(estimates, groupings)), laplace=laplace
     )
 
 
-def _variances(estimates: Estimates, groupings: tuple[Grouping, ...]) -> Floats:
+def _variances(estimates: Estimates, groupings: tuple[LevelGroups, ...]) -> Floats:
     order = sorted(range(len(groupings)), key=lambda axis: not groupings[axis].whole)  # single levels first
     free = [groupings[axis] for axis in order if groupings[axis].whole]
     added = [groupings[axis] for axis in order if not groupings[axis].whole]

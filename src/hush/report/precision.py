@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hush.cell_table import counted
 from hush.domain import Clique
 from hush.inference.estimates import Estimates
 from hush.markup import Markup, join, lines, shape, tag
 from hush.privacy.events import price
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.report.charts import FONT, SMALL, Axis, picture
-from hush.report.labels import compact, count, error_text, order_name, readable, table_name, width
+from hush.report.labels import compact, error_text, order_name, page_table, readable, table_name, width
 from hush.report.level_groups import cell_errors
-from hush.report.number_table import table
 from hush.workloads.workload import Term
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
         title,
         tag("p", f"{INTRO}noise of standard deviation {noise} on every cell of {_tables(release)}."),
         tag("figure", _chart([*shown, *whole], number), class_="single"),
-        table(heads, rows, numbers=(1, 2, 3, 4)),
+        page_table(heads, rows, numbers=(1, 2, 3, 4)),
         tag("p", WHOLE) if any(entry.ratio < 1 for entry in shown) else None,
         tag("p", _sampled(sampled), class_="note") if sampled else None,
         None if release.workload.plain else tag("p", QUERIES_NOTE, class_="note"),
@@ -263,11 +263,11 @@ def _plain_name(entry: Precision) -> str:
 
 def _tables(release: Release) -> str:
     tables = len(release.workload)
-    return "the one table" if tables == 1 else f"all {count(tables, 'table')}"
+    return "the one table" if tables == 1 else f"all {counted(tables, 'table')}"
 
 
 def _sampled(entries: Sequence[Precision]) -> str:
     said = [
-        f"{entry.looked_at} of the {count(entry.tables, 'table')} over {order_name(entry.order)}" for entry in entries
+        f"{entry.looked_at} of the {counted(entry.tables, 'table')} over {order_name(entry.order)}" for entry in entries
     ]
     return f"Looked at: {', '.join(said)}, evenly spread among those of at most {LARGEST_TABLE:,} cells."

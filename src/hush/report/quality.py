@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.arrays import Floats
+from hush.cell_table import counted
 from hush.domain import Clique
 from hush.evaluation.resampling import Resampling
 from hush.inference.nonnegative_tables import nonnegative_tables
 from hush.release.error_bounds import NO_INFORMATION
 from hush.release.measured_release import MeasuredRelease
-from hush.report.labels import count
 from hush.report.level_groups import LEVEL, cell_errors
 from hush.report.precision import LARGEST_TABLE, LOOKED_AT, spread
 
@@ -88,11 +88,11 @@ class Quality:
     @property
     def sentence(self) -> str:
         """What it means, for a reader who knows no statistics."""
-        cells, tables = f"{LARGEST_TABLE:,}", count(self.tables, "table")
+        cells, tables = f"{LARGEST_TABLE:,}", counted(self.tables, "table")
         some = SOME.format(looked_at=f"{self.looked_at:,}", tables=tables, cells=cells)
         tail = some if self.looked_at < self.tables else ""
         if self.unbounded:
-            tail += UNBOUNDED.format(tables=count(self.unbounded, "table"))
+            tail += UNBOUNDED.format(tables=counted(self.unbounded, "table"))
         shown = self.fraction >= LEAST_SHARE
         size = f"{_percent(self.fraction, down=self.bounded)} % of the rows" if shown else ""
         if not self.known:

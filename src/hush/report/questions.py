@@ -18,13 +18,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sqlglot.tokens import Tokenizer
 
+from hush.cell_table import counted
 from hush.domain import Clique
 from hush.errors import HushError
 from hush.markup import Markup, join, lines, tag
 from hush.release.measured_release import MeasuredRelease
-from hush.report.labels import compact, count, error_text, named, order_name, readable, rounded, table_name
-from hush.report.number_table import bound_text, interval_text, table
-from hush.report.ranking import Ranked
+from hush.report.labels import (
+    bound_text,
+    compact,
+    error_text,
+    interval_text,
+    named,
+    order_name,
+    page_table,
+    readable,
+    rounded,
+    table_name,
+)
+from hush.report.ranking import Departure
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Value
 
@@ -44,8 +55,8 @@ def column_table(schema: Schema) -> Markup:
     ]
     heads = ("column", "kind", "levels", "size", "any other value", "missing")
     left_out = len(schema) - len(rows)
-    caption = f"The first {MOST_COLUMNS} of {len(schema):,} columns." if left_out else None
-    return table(heads, rows, numbers=(3,), caption=caption)
+    caption = f"The first {MOST_COLUMNS} of {len(schema):,} columns." if left_out else ""
+    return page_table(heads, rows, numbers=(3,), caption=caption)
 
 
 def levels_of(column: Column) -> Markup:
@@ -56,7 +67,7 @@ def levels_of(column: Column) -> Markup:
         case Numeric():
             low, high = (compact(column.edges[end]) for end in (0, -1))
             first = readable(column.label(0))
-            return join(f"{low} to {high} in {count(column.levels, 'bin')}, the first {first}")
+            return join(f"{low} to {high} in {counted(column.levels, 'bin')}, the first {first}")
         case Date():
             return join(f"{column.start} to {column.end} by {column.granularity}")
         case Boolean():
@@ -100,7 +111,7 @@ class _Condition:
     sql: str
 
 
-def examples(release: Release, columns: Sequence[Ranked], pairs: Sequence[Ranked]) -> list[Example]:
+def examples(release: Release, columns: Sequence[Departure], pairs: Sequence[Departure]) -> list[Example]:
     """Up to three: counts by a category, a range, and two conditions at once; each asked of the release itself."""
     names = [ranked.clique[0] for ranked in columns]
     asked = (_by_category(release, names), _in_range(release, names), _two_filters(release, pairs))
@@ -135,7 +146,7 @@ def _in_range(release: Release, names: Sequence[str]) -> Iterator[tuple[str, str
                 yield f"How many rows have {condition.words}?", f"SELECT COUNT(*) FROM t WHERE {condition.sql}"
 
 
-def _two_filters(release: Release, pairs: Sequence[Ranked]) -> Iterator[tuple[str, str]]:
+def _two_filters(release: Release, pairs: Sequence[Departure]) -> Iterator[tuple[str, str]]:
     for ranked in pairs:
         found = [_condition(release, release.schema[name]) for name in ranked.clique if _writable(name)]
         one, two = (*found, None, None)[:2]
@@ -245,10 +256,10 @@ def covered(release: Release) -> Markup:
     if not cliques:
         return tag("p", "None.")
     if len(cliques) == 1 and len(cliques[0]) == columns:
-        return tag("p", f"Any combination of the {count(columns, 'column')}.")
+        return tag("p", f"Any combination of the {counted(columns, 'column')}.")
     orders = Counter(len(clique) for clique in cliques)
     whole = {order for order, tables in orders.items() if tables > 1 and tables == math.comb(columns, order)}
-    items = [f"Every combination of {order_name(order)}: {count(orders[order], 'table')}." for order in sorted(whole)]
+    items = [f"Every combination of {order_name(order)}: {counted(orders[order], 'table')}." for order in sorted(whole)]
     rest = [clique for clique in cliques if len(clique) not in whole]
     listed = [table_name(clique) for clique in rest[:MOST_CLIQUES]]
     if len(rest) > MOST_CLIQUES:
@@ -259,7 +270,7 @@ def covered(release: Release) -> Markup:
 def _remaining(cliques: Sequence[Clique]) -> str:
     orders = Counter(len(clique) for clique in cliques)
     said = [f"{tables:,} over {order_name(order)}" for order, tables in sorted(orders.items())]
-    return f"and {count(len(cliques), 'more table', 'more tables')}: {', '.join(said)}"
+    return f"and {counted(len(cliques), 'more table', 'more tables')}: {', '.join(said)}"
 
 
 def _example(example: Example) -> Markup:
@@ -299,4 +310,4 @@ def _answer_table(answers: Answers) -> Markup:
     ]
     groups = len(answers.groups)
     heads = (*(named(group.name) for group in answers.groups), "count", "standard error", "95 % interval")
-    return table(heads, rows, numbers=range(groups, groups + 3))
+    return page_table(heads, rows, numbers=range(groups, groups + 3))

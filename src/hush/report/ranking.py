@@ -29,7 +29,7 @@ BY_CHANCE = 1e-5  # some hundred pairs are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
+class Departure:
     """A table and how far it departs from saying nothing."""
 
     clique: Clique
@@ -45,13 +45,13 @@ class Ranked:
         return self.departure**2 * self.freedom > float(scipy.special.chdtri(self.freedom, BY_CHANCE))
 
 
-def rank_columns(estimates: Estimates) -> list[Ranked]:
+def rank_columns(estimates: Estimates) -> list[Departure]:
     """The one-way tables, the most telling first; of equals, the first of the domain."""
     names = [(name,) for name in estimates.domain.attributes if _fit(estimates, (name,))]
     return _sorted([_column(estimates, clique) for clique in names[:MOST_COLUMNS]])
 
 
-def rank_pairs(estimates: Estimates, columns: Sequence[Ranked]) -> list[Ranked]:
+def rank_pairs(estimates: Estimates, columns: Sequence[Departure]) -> list[Departure]:
     """The two-way tables among the most telling columns, the strongest dependence first."""
     chosen = {ranked.clique[0] for ranked in columns[:MOST_PAIRED]}
     names = [name for name in estimates.domain.attributes if name in chosen]
@@ -71,14 +71,14 @@ def departure(counts: Floats, expected: Floats, errors: Floats, freedom: int) ->
     return float(np.sqrt(np.sum(((counts - expected) / units) ** 2) / freedom))
 
 
-def _column(estimates: Estimates, clique: Clique) -> Ranked:
+def _column(estimates: Estimates, clique: Clique) -> Departure:
     counts, errors = estimates.counts(clique), cell_errors(estimates, clique)
     freedom = max(counts.size - 1, 1)
     flat = np.full(counts.shape, counts.mean())
-    return Ranked(clique=clique, departure=departure(counts, flat, errors, freedom), freedom=freedom)
+    return Departure(clique=clique, departure=departure(counts, flat, errors, freedom), freedom=freedom)
 
 
-def _pair(estimates: Estimates, clique: Clique) -> Ranked:
+def _pair(estimates: Estimates, clique: Clique) -> Departure:
     """The difference of a cell from r c / n, the product of its row's and column's totals over the total.
 
     Its variance is that of the cell plus, by the delta method, (c/n)^2 var(r) + (r/n)^2 var(c) + (r c / n^2)^2 var(n);
@@ -89,17 +89,17 @@ def _pair(estimates: Estimates, clique: Clique) -> Ranked:
     total, total_error = float(counts.sum()), float(cell_errors(estimates, ()))
     freedom = max((counts.shape[0] - 1) * (counts.shape[1] - 1), 1)
     if total <= max(2 * total_error, 0.0):  # nothing to compare with: noise hides even the total
-        return Ranked(clique=clique, departure=0.0, freedom=freedom)
+        return Departure(clique=clique, departure=0.0, freedom=freedom)
     rows, columns = (counts.sum(axis=axis, keepdims=True) / total for axis in (1, 0))
     expected = total * rows * columns
     spread = (columns * row_errors[:, None]) ** 2 + (rows * column_errors) ** 2 + (rows * columns * total_error) ** 2
     found = departure(counts, expected, np.sqrt(errors**2 + spread), freedom)
-    return Ranked(clique=clique, departure=found, freedom=freedom)
+    return Departure(clique=clique, departure=found, freedom=freedom)
 
 
 def _fit(estimates: Estimates, clique: Clique) -> bool:
     return estimates.covers(clique) and 1 < estimates.domain.size(clique) <= LARGEST_TABLE
 
 
-def _sorted(ranked: list[Ranked]) -> list[Ranked]:
+def _sorted(ranked: list[Departure]) -> list[Departure]:
     return sorted(ranked, key=lambda one: -one.departure)  # stable: equals keep the order of the domain

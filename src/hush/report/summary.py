@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hush.cell_table import counted
 from hush.markup import Markup, join, lines, tag
 from hush.release.measured_release import MeasuredRelease
-from hush.report.labels import compact, count, error_text, order_name, readable, rounded
-from hush.report.number_table import interval_text, table
+from hush.report.labels import compact, error_text, interval_text, order_name, page_table, readable, rounded
 from hush.report.precision import Precision
 from hush.schema import Date, Integer, Numeric, Outside
 
@@ -71,7 +71,7 @@ def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: boo
 def headline(release: Release, orders: Sequence[Precision], sample: Quality | None) -> Markup:
     """How much there is, the estimated total, how good it is, and the typical error for each number of columns."""
     workload = release.workload
-    columns = count(len(release.domain), "column")
+    columns = counted(len(release.domain), "column")
     cards = [
         _card(f"{len(workload):,}", f"{'table' if len(workload) == 1 else 'tables'} of counts over {columns}"),
         _card(_whole(workload.queries), "numbers asked for"),
@@ -91,7 +91,7 @@ def headline(release: Release, orders: Sequence[Precision], sample: Quality | No
         tag("div", *cards, class_="headline"),
         None if sample is None else tag("p", sample.sentence),
         tag("p", TYPICAL) if rows else None,
-        table(heads, rows, numbers=(1, 2, 3)) if rows else None,
+        page_table(heads, rows, numbers=(1, 2, 3)) if rows else None,
     )
 
 
