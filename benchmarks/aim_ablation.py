@@ -48,7 +48,7 @@ from hush.workloads import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class PaperWeights(AIM):
-    """AIM, its model fitted with the document's weights 1/sigma."""
+    """AIM with its model fitted by the paper's weights, 1/sigma."""
 
     @property
     def loss(self) -> str:
@@ -57,7 +57,7 @@ class PaperWeights(AIM):
 
 @dataclass(frozen=True, kw_only=True)
 class PlainScores(AIM):
-    """AIM with the document's score, as if nothing were known of a table before it is measured."""
+    """AIM with the paper's score, which ignores what is known about a table before it is measured."""
 
     def run(self, session: Session, workload: Workload) -> None:
         PlainRun(self, session, workload).run()
@@ -72,7 +72,7 @@ class PlainRun(AIMRun):
 
 @dataclass(frozen=True, kw_only=True)
 class PaperAnnealing(AIM):
-    """AIM whose rounds get four times the budget after a single dull one, as the document has it."""
+    """AIM that multiplies the budget by four after one dull round, as in the paper."""
 
     @property
     def growth(self) -> int:
@@ -92,7 +92,7 @@ class ColumnsOnce(AIM):
 
 
 class ColumnsOnceRun(AIMRun):
-    """A run that does not go back to its columns."""
+    """A run that never measures a column again."""
 
     def _columns_again(self) -> None:
         return
@@ -164,7 +164,7 @@ def _cells(own: tuple[float, float], base: tuple[float, float] | None, done: lis
 
 
 def measure(job: dict[str, Any]) -> dict[str, float]:
-    """One run of a variant, and how far off it is."""
+    """Run one variant and return its error."""
     table = load(Path(job["folder"]), job["table"])
     workload = workload_of(job["workload"], table.domain, job["table"])
     return released(table, workload, VARIANTS[job["variant"]](table.domain, job["max_size_mb"]), job["epsilon"])

@@ -92,7 +92,7 @@ def _shown(name: str, epsilon: float, done: list[dict[str, float]]) -> Table:
 
 
 def measure(job: dict[str, Any]) -> dict[str, float]:
-    """One run in this process: what it took so far, then how far off it is."""
+    """Run once in this process and return its cost so far and its error."""
     table = load(Path(job["folder"]), job["table"])
     cliques = hush.Workload.kway(table.domain, job["order"]).cliques
     kept = [clique for clique in cliques if job["cells"] is None or table.domain.size(clique) <= job["cells"]]

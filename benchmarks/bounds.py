@@ -89,7 +89,7 @@ class Watched:
         self.inside: list[tuple[bool, bool]] = []
 
     def add(self, table: Any, release: Any) -> None:
-        """One run: the bounds of all its tables, and the intervals of all cells of those that are supported."""
+        """Add one run: the bounds of all its tables, and the intervals of all cells of supported tables."""
         self.runs += 1
         bounds, together = (release.error_bounds(level=self.level, simultaneous=own) for own in (False, True))
         cliques = [bound.clique for bound in bounds]
@@ -133,7 +133,7 @@ def _tell(shown: Table, cells: Table, title: str, watched: Watched, runs: Iterat
 
 
 def _made(structure: str, rho: float, runs: int) -> Iterator[tuple[Any, Any]]:
-    """Tables of a structure, each drawn by a seed of its own, and a release of each."""
+    """Draw tables of one structure, each with its own seed, and release each one."""
     sizes = STRUCTURES[structure]
     domain = hush.Domain({f"c{place}": size for place, size in enumerate(sizes)})
     plan = AIM().plan(hush.Workload.kway(domain, 3), hush.Budget(rho=rho))
@@ -144,7 +144,7 @@ def _made(structure: str, rho: float, runs: int) -> Iterator[tuple[Any, Any]]:
 
 
 def drawn(structure: str, sizes: tuple[int, ...], random: np.random.Generator) -> list[Floats]:
-    """Columns of codes; in a chain seven in ten follow the column before."""
+    """Draw columns of codes. In a chain, seven in ten values follow the column before."""
     codes = [random.choice(size, ROWS, p=random.dirichlet(np.ones(size))) for size in sizes]
     if structure == "chain":
         for before, own in itertools.pairwise(range(len(sizes))):

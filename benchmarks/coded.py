@@ -27,7 +27,7 @@ def load(folder: Path, name: str) -> Table:
 
 
 def workload_of(kind: str, domain: Domain, name: str) -> hush.Workload:
-    """All triples, those with a target, or 256 random ones; the target of other tables is random but fixed."""
+    """All triples, those with a target, or 256 random ones. Tables without a known target get a random, fixed one."""
     if kind == "all":
         return hush.Workload.kway(domain, ORDER)
     if kind == "skewed":
@@ -37,15 +37,15 @@ def workload_of(kind: str, domain: Domain, name: str) -> hush.Workload:
 
 
 def rows_of(table: Table) -> int:
-    """How many records there are, exactly."""
+    """The exact number of records."""
     return int(table.counts([()])[()])
 
 
 def error_and_sample(workload: hush.Workload, table: Table, answered: Tables) -> tuple[float, float]:
-    """Error(D, D^) of [AIM, Def. 2], and the share of the records whose plain sample is off by as much [AIM, App. C].
+    """Error(D, D^) of [AIM, Def. 2], and the share of the records whose plain sample has the same error [AIM, App. C].
 
-    A table that was drawn c times stands c times in the list, so that k is the sum of weights. Answers may add up to
-    anything, also to less than nothing, as noisy ones do.
+    A table that was drawn c times counts c times, so k is the sum of weights. Noisy answers may add up to any
+    number, even a negative one.
     """
     weights = dict(zip(workload.cliques, workload.weights, strict=True))
     rows = rows_of(table)

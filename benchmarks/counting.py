@@ -39,7 +39,7 @@ YEAR = dt.date(2015, 1, 1)
 
 
 def best_of(run: Callable[[], object], repeats: int) -> float:
-    """The least wall time of several runs, after one that is not counted."""
+    """The shortest wall time of several runs, after a warm-up run that does not count."""
     run()
     times = []
     for _ in range(repeats):
@@ -50,7 +50,7 @@ def best_of(run: Callable[[], object], repeats: int) -> float:
 
 
 def small_table(path: str | None, domain: str | None) -> tuple[hush.Domain, pa.Table]:
-    """Codes of the given CSV file, or of a generated table: skewed, and with one column that follows another."""
+    """Codes from the given CSV file, or from a generated table: skewed, with one column that follows another."""
     if path:
         loaded = hush.Domain(json.loads(Path(str(domain)).read_text()))
         return loaded, duckdb.sql(f"FROM read_csv('{path}')").to_arrow_table().select(list(loaded))
@@ -150,7 +150,7 @@ def route_hush(engine: str) -> Callable[[Path, Callable[[float], None]], int]:
 
 
 def route_again(path: Path, progress: Callable[[float], None]) -> int:
-    """Counts of a table that is already encoded in memory: what each further call costs."""
+    """Count a table that is already encoded in memory: the cost of each further call."""
     table = hush.read(path, large_schema(), engine="memory", progress=progress)
     start = time.perf_counter()
     counts = table.counts(list(itertools.combinations(table.domain, 2)), progress=progress)
@@ -183,7 +183,7 @@ def route_grouping_sets(path: Path, progress: Callable[[float], None]) -> int:
 
 
 def _fingerprint(counts: dict[Any, Any]) -> int:
-    """The same for every route that found the same cells: the sum of squared counts."""
+    """The sum of squared counts, equal for routes that return the same counts."""
     return sum(int(np.square(array.astype(np.int64)).sum()) for array in counts.values())
 
 
@@ -198,7 +198,7 @@ ROUTES: dict[str, Callable[[Path, Callable[[float], None]], int]] = {
 
 
 def run_route(name: str, path: Path) -> None:
-    """In a child process: time one route and print what it took, in JSON."""
+    """In a child process, time one route and print its cost as JSON."""
     for compiled in (hush.read(pa.table({"a": [0]}), hush.Domain({"a": 1}), engine=e) for e in ("memory", "sql")):
         compiled.counts([("a",)])  # compiled code is loaded before the clock starts
     with Progress(console=Console(stderr=True), transient=True) as bar:

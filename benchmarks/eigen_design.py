@@ -102,7 +102,7 @@ def predicate_gram(cells: int, queries: int) -> Floats:
 
 
 def shown(printed: float | None, recomputed: float | None, ours: float) -> str:
-    """printed / recomputed / ours, with a mark where ours is more than 1 % from both."""
+    """printed / recomputed / ours, with a mark if ours is more than 1 % from both."""
     given = [value for value in dict.fromkeys((printed, recomputed)) if value is not None]
     differs = bool(given) and min(abs(ours / value - 1) for value in given) > 0.01
     known = " / ".join(f"{value:.5g}" for value in given) or "-"

@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _warm_up() -> None:
-    """Compile what is compiled once per installation, on a tiny table."""
+    """Trigger, on a tiny table, the compilation that happens once per installation."""
     table = hush.read(hush.datasets.people(100, seed=1), hush.datasets.people_schema())
     release = hush.plan(hush.Workload.upto(table.domain, 2), hush.Budget(rho=1.0)).release(table)
     assert isinstance(release, ResidualRelease)

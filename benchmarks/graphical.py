@@ -36,7 +36,7 @@ from hush.graphical.junction_tree import JunctionTree
 Run = dict[str, Any]
 SINGLE, DOUBLE, PLAIN = (), ("--float64",), ("--plain",)
 MIRROR, ACCELERATED = "MirrorDescent", "UniversalAcceleratedMethod"
-PEER = (  # by how soon they got there in earlier runs; the third is mbi's recommendation
+PEER = (  # fastest in earlier runs first; the third is mbi's recommendation
     (ACCELERATED, SINGLE),
     (ACCELERATED, PLAIN),
     (MIRROR, SINGLE),
@@ -61,7 +61,7 @@ SCALE_MB = 2000.0
 
 
 class Runner:
-    """Starts runs and reads what they leave."""
+    """Start runs and read their records."""
 
     def __init__(self, folder: Path, peer: str, seconds: float) -> None:
         self._folder, self._peer, self.seconds = folder, peer, seconds
@@ -83,7 +83,7 @@ class Runner:
 
 
 def stream_seconds(megabytes: float) -> float:
-    """The least time to copy an array of this size."""
+    """The shortest time to copy an array of this size."""
     source = np.ones(max(1, round(megabytes * 1e6 / 8)))
     target = np.empty_like(source)
     times = []
@@ -107,7 +107,7 @@ def name_of(run: Run) -> str:
 
 
 def compare(problem: Problem, runs: list[Run], limit: float) -> tuple[Table, str]:
-    """A row for each run, and how many times longer the best of mbi takes than hush."""
+    """One row per run, and how many times as long as hush the best of mbi takes."""
     points = [run["records"][0]["points"] for run in runs]
     best = min(point[2] for own in points for point in own)
     size = problem.notes["model MB"]
@@ -123,7 +123,7 @@ def compare(problem: Problem, runs: list[Run], limit: float) -> tuple[Table, str
         kind = name_of(run) if name_of(run).startswith("hush") else "mbi"
         if hit:
             times.setdefault(kind, []).append(hit[0])
-        elif kind == "mbi" and own[-1][0] >= limit:  # any other gave up by itself, and never gets there
+        elif kind == "mbi" and own[-1][0] >= limit:  # any other run stopped by itself and never reaches the target
             late = min(late, own[-1][0])
         table.add_row(
             name_of(run),
@@ -142,7 +142,7 @@ def compare(problem: Problem, runs: list[Run], limit: float) -> tuple[Table, str
 
 
 def grow(problem: Problem, runner: Runner, peers: int) -> Table:
-    """Thirty models: first what loss each can reach, then the time to within 0.1 % of it, warm and cold."""
+    """Fit thirty models: first find the loss each can reach, then time each to within 0.1 % of it, warm and cold."""
     first = [runner.hush(problem)]
     if peers > 1:
         first.append(runner.mbi(problem, ACCELERATED, *DOUBLE, "--iterations", ITERATIONS))
@@ -165,7 +165,7 @@ def grow(problem: Problem, runner: Runner, peers: int) -> Table:
 
 
 def scale(runner: Runner, folder: Path) -> Iterator[Table]:
-    """Chains of d attributes, and k triples of 100 attributes by two ways of choosing them, by hush alone."""
+    """Fit chains of d attributes, and k triples of 100 attributes chosen in two ways, with hush only."""
     table = Table(title="Chains and triples: 10 levels, 100 attributes unless stated")
     for column in ("model", "marginals", "model MB", "stream ms", "ms/iteration", "total seconds", "peak MB"):
         table.add_column(column, justify="right" if column != "model" else "left")

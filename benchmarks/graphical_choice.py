@@ -47,10 +47,11 @@ def spanning_tree(domain: Domain, codes: Codes) -> list[Clique]:
 
 
 class Gaps:
-    """How far a clique is from what the chosen cliques explain of it, by exact counts.
+    """How far each clique is from what the chosen cliques explain, on exact counts.
 
-    A pair inside a chosen clique is known. Any other is taken as independent, or as independent given a third attribute
-    with which both are known; a triple as a chain of two of its pairs. Of several explanations the best one counts.
+    A pair inside a chosen clique is known. Any other pair is treated as independent, or as independent given a third
+    attribute if both pairs with it are known. A triple is treated as a chain of two of its pairs. The best of several
+    explanations counts.
     """
 
     def __init__(self, domain: Domain, codes: Codes) -> None:
@@ -89,7 +90,7 @@ class Gaps:
         return min(float(np.abs(self._exact[clique] - chain).sum()) for chain in chains)
 
     def ranked(self, chosen: Sequence[Clique], stddev: float) -> list[Clique]:
-        """Cliques by AIM's score, rows ||gap||_1 - sqrt(2/pi) stddev cells, without those inside a chosen one."""
+        """Cliques by AIM's score, rows ||gap||_1 - sqrt(2/pi) stddev cells, except those inside a chosen one."""
         pairs = self._explained(chosen)
         noise = math.sqrt(2 / math.pi) * stddev
         pool = [c for c in self._pool if not any(set(c) <= set(other) for other in chosen)]
@@ -98,7 +99,7 @@ class Gaps:
 
 
 def greedy(domain: Domain, codes: Codes, limit_mb: float, stddev: Sequence[float], paced: bool) -> list[Clique]:
-    """The clique of the best score that fits, again and again; paced, the limit grows with each, as it does in AIM."""
+    """Repeatedly take the best-scoring clique that fits. If paced, the limit grows with each, as in AIM."""
     gaps = Gaps(domain, codes)
     chosen: list[Clique] = []
     for step, s in enumerate(stddev, start=1):

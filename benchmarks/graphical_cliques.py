@@ -42,7 +42,7 @@ def _separated(adjacent: list[set[int]], u: int, v: int, separator: set[int]) ->
 
 
 def greedy_triples(attributes: int, count: int) -> Iterator[Triple]:
-    """Triples in the order in which the model grows least; ties by the order of attributes."""
+    """Triples in the order that makes the model grow least, with ties broken by the order of attributes."""
     yielded: set[Triple] = set()
     adjacent: list[set[int]] = [set() for _ in range(attributes)]
     for i in range(2, attributes):
@@ -71,6 +71,6 @@ def greedy_triples(attributes: int, count: int) -> Iterator[Triple]:
             if (a, b, c) not in yielded and len(yielded) < count:
                 yielded.add((a, b, c))
                 yield a, b, c
-        for a, b in [pair for pair in waiting if u in pair or v in pair]:  # the others share what they shared
+        for a, b in [pair for pair in waiting if u in pair or v in pair]:  # other pairs keep their common neighbours
             heappush(heap, (len(adjacent[a] & adjacent[b]), a, b))
             waiting.discard((a, b))

@@ -28,7 +28,7 @@ class Problem:
     cliques: Sequence[tuple[str, ...]]
     values: Sequence[Array]
     stddev: Sequence[float]
-    first: int = 0  # a growing sequence: the first model has so many measurements, each next one has one more
+    first: int = 0  # in a growing sequence, the number of measurements of the first model; each next one has one more
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def shape(self, index: int) -> tuple[int, ...]:
@@ -48,7 +48,7 @@ class Problem:
         return math.fsum(terms)
 
     def prefix(self, count: int) -> Problem:
-        """The problem with the first `count` measurements alone."""
+        """The problem with only the first `count` measurements."""
         return Problem(
             name=f"{self.name}[{count}]",
             sizes=self.sizes,

@@ -14,7 +14,7 @@ from benchmarks.graphical_trace import Clock, Trace, write
 
 
 def fit(problem: Problem, trace: Trace, total: float, start: Any, estimator: Any) -> Any:
-    """The fitted model, by hush's own stopping rule or at the target."""
+    """Fit the model until hush's own stopping rule or the target."""
     from hush.domain import Domain
     from hush.graphical.fitting import fit_model
     from hush.graphical.measurement import Measurement
@@ -39,7 +39,7 @@ def fit(problem: Problem, trace: Trace, total: float, start: Any, estimator: Any
 
 
 def synthetic(model: Any, rows: int) -> dict[str, float]:
-    """Seconds for synthetic rows, in the first call and in one after it."""
+    """Seconds to draw synthetic rows, in the first call and in a second one."""
     times = {}
     for name in ("first", "again"):
         start = time.perf_counter()

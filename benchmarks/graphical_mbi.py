@@ -67,12 +67,12 @@ def fit(problem: Problem, estimator: Any, trace: Trace, start: Any, options: arg
 
 
 def carried(estimator: Any, state: Any, total: float) -> Any:
-    """What the next model starts from: the model, or the potentials behind an average, which cost nothing to take."""
+    """What the next model starts from: the model, or the potentials behind an average, which come at no cost."""
     return state.u if hasattr(state, "u") else estimator._finalize(state, total)
 
 
 def synthetic(model: Any, rows: int) -> dict[str, float]:
-    """Seconds for synthetic rows by mbi's numpy method and by its compiled one, the latter also once compiled."""
+    """Seconds to draw rows by mbi's numpy method and by its compiled one, the latter with and without compilation."""
     import mbi
 
     times = {}

@@ -55,7 +55,7 @@ def adult_tree(domain: Domain, codes: Codes) -> Problem:
 
 
 def adult_aim(domain: Domain, codes: Codes, name: str, limit_mb: float, count: int, paced: bool = False) -> Problem:
-    """(b), (d) One-way marginals, then `count` cliques chosen as AIM does, with noise that falls as AIM anneals it."""
+    """(b), (d) One-way marginals, then `count` cliques chosen as in AIM, with noise that falls as AIM anneals."""
     stddev = [float(s) for s in np.geomspace(100, 10, count)]
     chosen = greedy(domain, codes, limit_mb, stddev, paced)
     single = ones(domain)

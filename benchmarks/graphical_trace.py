@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.graphical_files import Array, Problem
 
 WITHIN = 1.001
-STALL, LEAST = 20, 1e-6  # no progress: less than this gained in so many checkpoints
+STALL, LEAST = 20, 1e-6  # no progress: over STALL checkpoints the gain is below LEAST
 
 
 def peak_mb() -> float:
@@ -25,7 +25,7 @@ def peak_mb() -> float:
 
 
 class Clock:
-    """Seconds since the process was asked for, without what is spent on keeping the record."""
+    """Seconds since the process was requested, without the time spent on the record."""
 
     def __init__(self, started: float) -> None:
         self._started, self._spared = started, 0.0
@@ -35,14 +35,14 @@ class Clock:
         return time.time() - self._started, time.process_time() - self._spared
 
     def forgive(self, since: tuple[float, float]) -> None:
-        """Take out the time from `since` (a value of `now`) to now."""
+        """Do not count the time from `since` (a value of `now`) to now."""
         wall, cpu = self.now()
         self._started += wall - since[0]
         self._spared += cpu - since[1]
 
 
 class Trace:
-    """The checkpoints of one model, until the target loss, the end of its time, or the end of all progress."""
+    """The checkpoints of one model, until it reaches the target loss, runs out of time, or stops making progress."""
 
     def __init__(self, problem: Problem, clock: Clock, limit: float, target: float) -> None:
         self._problem, self._clock, self._limit, self._target = problem, clock, limit, target
@@ -50,7 +50,7 @@ class Trace:
         self.begin = clock.now()
 
     def add(self, iteration: int, marginal: Callable[[tuple[str, ...]], Array]) -> bool:
-        """Record a checkpoint; whether the run is to stop."""
+        """Record a checkpoint and return whether the run should stop."""
         now, peak = self._clock.now(), peak_mb()
         loss = self._problem.loss(marginal)
         self.points.append((round(now[0], 4), iteration, loss, round(peak, 1), round(now[1], 4)))

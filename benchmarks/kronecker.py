@@ -28,7 +28,7 @@ from hush.strategies.product_strategy import Draft, PartDraft, Recovery
 
 
 def strategy_of(size: int, attributes: int) -> LinearStrategy:
-    """A product of one optimal factor for prefix sums per attribute."""
+    """A product of one optimal strategy for prefix sums per attribute."""
     domain = Domain({f"x{place}": size for place in range(attributes)})
     factor = optimal_gram(Prefix(size).dense().T).checked().strategy
     part = PartDraft(tuple((name,) for name in domain), (factor,) * attributes, 1.0, (0,))

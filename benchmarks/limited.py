@@ -31,9 +31,9 @@ def run_limited(module: str, job: Mapping[str, Any], seconds: float) -> dict[str
 
 
 class Jobs:
-    """Jobs of one module; results are appended to a file at once, a JSON object a line, and not made twice.
+    """Jobs of one module. Each result is appended to a file at once, as one line of JSON, and is never computed twice.
 
-    A job that was too slow is tried again only with more seconds; one that failed otherwise is always tried again.
+    A job that was too slow is tried again only with a longer limit. A job that failed otherwise is always tried again.
     """
 
     def __init__(self, module: str, folder: Path, seconds: float, keep: Path | None) -> None:
@@ -48,7 +48,7 @@ class Jobs:
                 self.known[_key(entry["job"])] = entry["result"]
 
     def trials(self, job: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
-        """The results of so many trials; where one fails, those before it and the failure."""
+        """The results of the trials; if one fails, those before it and the failure."""
         made = []
         for trial in range(count):
             made.append(self.one({**job, "trial": trial}))
@@ -57,7 +57,7 @@ class Jobs:
         return made
 
     def one(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of one job, from the file where it is there."""
+        """The result of one job, from the file if it is there."""
         known = self.known.get(_key(job))
         if known is not None and (FAILED not in known or known.get(SLOW, 0.0) >= self.seconds):
             return known

@@ -36,7 +36,7 @@ from hush.workloads import Workload
 
 QUICK = ("CPS all marginals", "CPS prefix")
 OPERATORS = ("kron", "plus", "marginals")
-MOST_LOSS = 0.005  # by rounding, beyond which a strategy is marked
+MOST_LOSS = 0.005  # strategies that lose more than this by rounding are marked
 EXAMPLE_2 = (33385, 14252, math.nan)
 EXAMPLE_4 = (213270, 85070, 62886)
 
@@ -53,7 +53,7 @@ def direct_rmse(grams: TermGrams, noise: NoiseKind) -> float:
 
 
 def residual_rmse(workload: Workload) -> float:
-    """ResidualPlanner at the sigma of the tables; not a number where it does not take the workload."""
+    """ResidualPlanner at the sigma of the tables; NaN if it does not support the workload."""
     try:
         found = hush.plan(workload, hush.Budget(rho=float(RHO)), mechanism="residual").rmse
     except HushError:
@@ -62,7 +62,7 @@ def residual_rmse(workload: Workload) -> float:
 
 
 def rounding(workload: Workload, drafts: Sequence[Draft], queries: float) -> tuple[str, str, list[str]]:
-    """The best that can be measured, what rounding adds to the error of each draft, and why some are refused."""
+    """The best error that can be measured, what rounding adds to each strategy, and why some are refused."""
     best, losses, refused = "-", [], []
     for draft in drafts:
         try:

@@ -18,10 +18,10 @@ EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1))  # smaller ones firs
 
 
 def measured_rmse(workload: Workload, draft: Draft) -> float:
-    """The RMSE at the budget of the references; HushError where the strategy is too large to be measured.
+    """The RMSE at the budget of the references; raises HushError if the strategy is too large to measure.
 
-    Laplace noise on integers has a smaller variance than on the real line, which would pass for a gain of rounding. So
-    its error is taken at a small epsilon and brought to epsilon = 1.
+    Laplace noise on integers has a smaller variance than on the real line, which would look like a gain from rounding.
+    So its error is computed at a small epsilon and scaled to epsilon = 1.
     """
     if any(workload.domain.size(part.clique) > MOST_CELLS for part in draft.parts):
         raise SizeError(f"a part has more than {MOST_CELLS:.3g} cells")

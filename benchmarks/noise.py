@@ -18,7 +18,7 @@ from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 
 
 def best_of(run: Callable[[], object], repeats: int) -> float:
-    """The least wall time of several runs, after one that is not counted."""
+    """The shortest wall time of several runs, after a warm-up run that does not count."""
     run()
     times = []
     for _ in range(repeats):
@@ -29,7 +29,7 @@ def best_of(run: Callable[[], object], repeats: int) -> float:
 
 
 def peer(cells: int, sigma: float) -> float:
-    """Seconds that opendp's vector Gaussian measurement takes on integers."""
+    """Seconds of opendp's vector Gaussian measurement on integers."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")

@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _cliques(domain: Domain, wanted: int, limit: float) -> list[Clique]:
-    """Random triples in a fixed order, without those that make the model too large."""
+    """Random triples in a fixed order, skipping those that make the model too large."""
     triples = list(itertools.combinations(domain.attributes, 3))
     order = np.random.Generator(np.random.PCG64(0)).permutation(len(triples))
     chosen: list[Clique] = []

@@ -83,14 +83,14 @@ def rmse(noise: NoiseKind, error: float, queries: float) -> float:
 
 
 def number(value: float) -> str:
-    """Two decimals, or six digits where it is large; a dash for what there is none of."""
+    """Two decimals, or six digits for large values; a dash for NaN."""
     if math.isnan(value):
         return "-"
     return f"{value:.2f}" if abs(value) < 1e5 else f"{value:.6g}"
 
 
 def beside(printed: float, ours: float) -> str:
-    """printed / ours, their ratio, and a mark where ours is more than 1 % above."""
+    """printed / ours, their ratio, and a mark if ours is more than 1 % above."""
     if math.isnan(printed) or math.isnan(ours):
         return f"{number(printed)} / {number(ours)}"
     ratio = ours / printed

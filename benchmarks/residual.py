@@ -64,7 +64,7 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def measure(strategy: Any) -> ResidualAnswers:
-    """Every residual set through the gate, kept as it comes."""
+    """Measure every residual set through the gate."""
     gate = Gate(UniformSource(strategy.domain), Allowance(Budget(rho=0.5)))
     answers = ResidualAnswers(strategy)
     for clique, noisy in zip(strategy.closure, gate.measure(requests(strategy)), strict=True):
@@ -73,7 +73,7 @@ def measure(strategy: Any) -> ResidualAnswers:
 
 
 def reconstruct(answers: ResidualAnswers) -> int:
-    """Every marginal once, in a stream."""
+    """Reconstruct every marginal once, as a stream."""
     return sum(1 for _ in Reconstruction(answers).marginals())
 
 

@@ -59,7 +59,7 @@ def gaussian_optimum(size: int) -> str:
 
 
 def timed(run: Callable[[], str]) -> tuple[list[float], str]:
-    """Seconds of every run, and what the last says of itself."""
+    """Seconds of every run, and the note of the last one."""
     seconds, note = [], ""
     for _ in range(RUNS):
         start = time.perf_counter()

@@ -34,7 +34,7 @@ from hush.mechanisms import AIM, HDMM, MST, MWEM, DualQuery, Gaussian, Independe
 
 @dataclass(frozen=True)
 class Entrant:
-    """A mechanism, given the size that its model may have; and whether a model answers for it."""
+    """A mechanism as a function of its model's size limit, and whether a model gives its answers."""
 
     made: Callable[[float], Any]
     model: bool = True
@@ -55,7 +55,7 @@ ENTRANTS = {
     "residual-model": Entrant(lambda _: Residual()),
 }
 USUAL = tuple(name for name in ENTRANTS if name != "residual-model")
-SAMPLES = {  # median share of a sample that is as good as AIM, by epsilon and workload
+SAMPLES = {  # median share of the records whose sample is as accurate as AIM, by epsilon and workload
     10.0: {"all": 0.37, "target": 0.62, "skewed": 0.85},
     1.0: {"all": 0.13, "target": 0.15, "skewed": 0.21},
 }
@@ -134,7 +134,7 @@ def _mean(done: Sequence[dict[str, float]], name: str) -> float:
 
 
 def measure(job: dict[str, Any]) -> dict[str, float]:
-    """One run of a mechanism, and how far off it is."""
+    """Run one mechanism and return its error."""
     table = load(Path(job["folder"]), job["table"])
     workload = workload_of(job["workload"], table.domain, job["table"])
     entrant = ENTRANTS[job["mechanism"]]
@@ -144,7 +144,7 @@ def measure(job: dict[str, Any]) -> dict[str, float]:
 def released(
     table: Any, workload: hush.Workload, mechanism: Any, epsilon: float, *, model: bool = True
 ) -> dict[str, float]:
-    """Plan, release and, where a model answers, fit; then the error."""
+    """Plan, release, fit a model if one gives the answers, and compute the error."""
     clock = time.process_time()
     release = hush.plan(workload, hush.Budget(epsilon=epsilon, delta=DELTA), mechanism=mechanism).release(table)
     fitted = release.model() if model else None
