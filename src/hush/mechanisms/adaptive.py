@@ -294,7 +294,7 @@ class AdaptivePlan(Plan):
         facts only. `checkpoint` is a file that holds what was taken so far after every measurement. `on_start` is
         called once nothing is left to refuse, before the first charge.
         """
-        from hush.tables.cached_table import Remembered
+        from hush.tables.cached_table import CachedTable
 
         self._check(table)
         self.strategy.check_table(self.workload, table.schema)
@@ -316,7 +316,7 @@ class AdaptivePlan(Plan):
             )
         if on_start is not None:
             on_start()
-        gate = Gate(Remembered(table), account, neighbours=self.neighbours, entropy=entropy)  # type: ignore[arg-type]
+        gate = Gate(CachedTable(table), account, neighbours=self.neighbours, entropy=entropy)  # type: ignore[arg-type]
 
         def told(played: Round | None, spent: float) -> None:
             if checkpoint is not None:
