@@ -22,10 +22,10 @@ from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, SizeError
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree, Node
-from hush.graphical.measurement import EXTREME, Measurement, Noise
 from hush.inference.factors import Factors
 from hush.local.local_model import LocalModel
 from hush.memory import available_memory, readable
+from hush.privacy.measurement import EXTREME, Measurement, NoiseName
 from hush.release.model_estimates import Distribution
 from hush.schema import Schema
 from hush.solution import Solution
@@ -103,7 +103,7 @@ def unpack_measured(domain: Domain, archive: ArchiveReader) -> list[Measurement]
     made, start = [], 0
     for clique, stddev, heavy in zip(cliques, deviations.tolist(), laplace.tolist(), strict=True):
         shape, size = domain.sizes(clique), domain.size(clique)
-        noise: Noise = "laplace" if heavy else "gaussian"
+        noise: NoiseName = "laplace" if heavy else "gaussian"
         made.append(Measurement(clique, values[start : start + size].reshape(shape), stddev, noise=noise))
         start += size
     return made

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hush import queries
 from hush.domain import Domain
 from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
-from hush.graphical.measurement import Measurement
 from hush.linops import Dense, Identity, Kronecker, LinearOperator, Prefix, Total
+from hush.privacy.measurement import Measurement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})
 CLIQUES = [order for k in range(4) for order in itertools.permutations("abc", k)]
