@@ -107,20 +107,27 @@ class Measurement:
         raw: np.ndarray[Any, Any],
         law: Noise | StatedNoise,
         asked: Query | LinearOperator | Mapping[str, Block] | None,
-    ) -> Measurement:
-        """Set the fields without checks."""
+    ) -> None:
         object.__setattr__(self, "clique", clique)
         object.__setattr__(self, "raw", raw)
         object.__setattr__(self, "law", law)
         object.__setattr__(self, "asked", asked)
-        return self
+
+    @classmethod
+    def _unchecked(cls, *fields: Any) -> Measurement:
+        made = object.__new__(cls)
+        made._set(*fields)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._unchecked, (self.clique, self.raw, self.law, self.asked)
 
     @classmethod
     def of(cls, query: Query, integers: Integers, law: Noise | StatedNoise) -> Measurement:
         """The exact answers to a query of the gate plus noise of this law; not checked."""
         cliques = query.cliques
         clique = cliques[0] if len(cliques) == 1 else tuple(dict.fromkeys(name for own in cliques for name in own))
-        return object.__new__(cls)._set(clique, integers, law, query)
+        return cls._unchecked(clique, integers, law, query)
 
     @property
     def query(self) -> LinearOperator | Mapping[str, Block] | None:
@@ -162,7 +169,7 @@ class Measurement:
         if self.stddev >= stddev:
             return self
         law = StatedNoise(stddev * self.scale, self.noise)
-        return object.__new__(type(self))._set(self.clique, self.raw, law, self.asked)
+        return self._unchecked(self.clique, self.raw, law, self.asked)
 
     def on(self, domain: Domain) -> Measurement:
         """The same evidence with its clique in domain order; refuses what does not fit the domain.
@@ -239,7 +246,7 @@ class Measurement:
     def _placed(self, clique: Clique, values: Floats, query: LinearOperator | None) -> Measurement:
         law = self.law if self.scale == 1 else StatedNoise(self.stddev, self.noise)
         numbers = np.ascontiguousarray(values).reshape(values.shape)
-        return object.__new__(type(self))._set(clique, numbers, law, query)
+        return self._unchecked(clique, numbers, law, query)
 
     @property
     def _from_gate(self) -> bool:
