@@ -22,11 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from hush.domain import Clique, Domain
-from hush.inference.residual_reconstruction import Reconstruction
+from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate
-from hush.privacy.measurement import Measurements
 from hush.strategies.residual_strategy import requests
 from hush.strategies.select_residual import select_residual
 from hush.unit import ROW
@@ -64,16 +63,16 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, value
 
 
-def measure(strategy: Any) -> Measurements[Any]:
+def measure(strategy: Any) -> ResidualAnswers:
     """Measure every residual set through the gate."""
     gate = Gate(UniformSource(strategy.domain), Allowance(Budget(rho=0.5)))
-    answers = Measurements(strategy)
-    for index, noisy in enumerate(gate.measure(requests(strategy))):
-        answers[index] = noisy.raw
+    answers = ResidualAnswers(strategy)
+    for clique, noisy in zip(strategy.closure, gate.measure(requests(strategy)), strict=True):
+        answers[clique] = noisy.values
     return answers
 
 
-def reconstruct(answers: Measurements[Any]) -> int:
+def reconstruct(answers: ResidualAnswers) -> int:
     """Reconstruct every marginal once, as a stream."""
     return sum(1 for _ in Reconstruction(answers).marginals())
 

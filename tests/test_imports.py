@@ -11,10 +11,21 @@ import pytest
 
 import hush
 
-THIRD_PARTY = ("click", "dp_accounting", "duckdb", "mpmath", "numba", "numpy", "pyarrow", "rich", "scipy", "sqlglot")
+THIRD_PARTY = (
+    "click",
+    "dp_accounting",
+    "duckdb",
+    "mpmath",
+    "msgspec",
+    "numba",
+    "numpy",
+    "pyarrow",
+    "rich",
+    "scipy",
+    "sqlglot",
+)
 SOLVERS = ("scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.stats")
 DATA = ("duckdb", "pyarrow", "sqlglot")
-GATE = ("hush.privacy.account", "hush.privacy.gate", "hush.privacy.noise")
 PRIVATE = ("dp_accounting", "hush.privacy._kernels", "hush.tables")
 
 
@@ -31,7 +42,7 @@ def loaded(code: str) -> set[str]:
         ("import hush; hush.Domain", THIRD_PARTY),
         ("import hush; dir(hush); hush.queries", {*THIRD_PARTY} - {"numpy"}),
         ("from hush import Schema, Workload, datasets", {*THIRD_PARTY} - {"numpy"}),
-        ("import hush.graphical.likelihood, hush.graphical.total", (*DATA, *PRIVATE, "numba", "scipy", *GATE)),
+        ("import hush.graphical.likelihood, hush.graphical.total", (*DATA, *PRIVATE, "numba", "scipy", "hush.privacy")),
         ("import hush.graphical.belief_propagation", (*DATA, *SOLVERS, *PRIVATE, "hush.linops", "hush.privacy")),
         ("import hush.graphical.unbiased", (*DATA, *SOLVERS, *PRIVATE, "mpmath")),
         ("import hush.cli.main", {*THIRD_PARTY} - {"click"}),
@@ -92,7 +103,7 @@ MODULES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 LAYERS = (
-    {"_version", "errors", "arrays", "memory", "domain", "solution", "unit", "atomic_write"},
+    {"_version", "errors", "arrays", "memory", "domain", "solution", "unit", "atomic_write", "rational"},
     {"constraints", "cell_table", "codec", "archive"},
     {"linops"},
     {"queries", "rare_levels"},

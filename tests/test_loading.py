@@ -245,13 +245,17 @@ def test_the_measured_sets_are_those_of_the_workload(
         ("plan", lambda m, _: m.update(budget={"rho": 0.25}), "costs more than its budget"),
         ("plan", lambda m, _: m.update(budget={"epsilon": 1.0}), "damaged"),
         ("plan", lambda m, _: m.update(max_rows_per_unit=10**4000), "costs more than its budget"),
-        ("plan", lambda _, a: a.update(sigma_squared=a["sigma_squared"] * 1e300), "beyond 1e.100"),
+        ("plan", lambda _, a: a.update(strategy_sigma_squared=a["strategy_sigma_squared"] * 1e300), "beyond 1e.100"),
         ("plan", lambda _, a: a.update(workload_weights=a["workload_weights"] * 1e300), "does not fit"),
         ("plan", lambda m, _: m["strategy"].update(rho="1" + "0" * 400 + "/1"), "strategy cannot be read"),
-        ("plan", lambda m, _: m["strategy"].update(rho="1" * 900_000 + "/1"), "states no rho"),
-        ("plan", lambda m, _: m["strategy"]["bases"].__setitem__(2, 1.5), "no scale"),
-        ("plan", lambda m, _: m["strategy"]["bases"].__setitem__(2, True), "no scale"),
-        ("plan", lambda m, _: m["strategy"]["bases"].__setitem__(2, 10**300), "no scale"),
+        (
+            "plan",
+            lambda m, _: m["strategy"].update(rho="1" * 900_000 + "/1"),
+            r"a fraction of at most 4096 characters - at `\$.rho`",
+        ),
+        ("plan", lambda m, _: m["strategy"]["bases"][2].update(scale=1.5), "Expected `int`, got `float`"),
+        ("plan", lambda m, _: m["strategy"]["bases"][2].update(scale=True), "Expected `int`, got `bool`"),
+        ("plan", lambda m, _: m["strategy"]["bases"][2].update(scale=10**300), "Expected `int` <= 46"),
         ("release", lambda m, _: m["privacy"].update(neighbours="REPLACE"), "other neighbours"),
         ("release", lambda _, a: a.update(filled=np.zeros_like(a["filled"])), "lacks tables"),
     ],
@@ -268,8 +272,8 @@ def test_infinite_scales_are_refused(files: dict[str, Path], tmp_path: Path) -> 
     with zipfile.ZipFile(files["plan"]) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     manifest = json.loads(members["manifest.json"])
-    for number, text in (("1e400", "no scale"), ("Infinity", "manifest cannot be read")):
-        manifest["strategy"]["bases"][2] = "HERE"
+    for number, text in (("1e400", "Expected `int`, got `float`"), ("Infinity", "manifest cannot be read")):
+        manifest["strategy"]["bases"][2]["scale"] = "HERE"
         members["manifest.json"] = json.dumps(manifest).replace('"HERE"', number).encode()
         with pytest.raises(ArchiveError, match=text):
             hush.load(zip_of(tmp_path / "x.hush", members))

@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
 import struct
 import zipfile
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.atomic_write import new_beside
+from hush.atomic_write import atomic_write
 from hush.errors import ArchiveError, HushError, SizeError
 from hush.memory import available_memory, readable
 
@@ -49,31 +48,18 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 def write_archive(path: str | Path, *, kind: str, version: int, manifest: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write a file whole or not at all: to a temporary name beside it, then renamed."""
-    target = Path(path)
+    """Write a file, whole or not at all."""
     members = {name: _npy(array) for name, array in arrays.items()}
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in members.items()}
     whole = {"hush": kind, "version": version, **manifest, "digests": digests}
     text = json.dumps(whole, indent=1, ensure_ascii=True, allow_nan=False)
-    try:
-        handle, name = new_beside(target)
-    except OSError as error:
-        raise ArchiveError(f"cannot write {target}: {error.strerror}; choose another place") from None
-    try:
-        with (
-            os.fdopen(handle, "wb") as file,
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-        ):
-            archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), text, zipfile.ZIP_DEFLATED)
-            for member, body in members.items():
-                archive.writestr(zipfile.ZipInfo(f"arrays/{member}.npy", _EPOCH), body, zipfile.ZIP_DEFLATED)
-        os.replace(name, target)
-    except OSError as error:
-        raise ArchiveError(
-            f"cannot write {target}: {error.strerror}; free some space or choose another place"
-        ) from None
-    finally:
-        name.unlink(missing_ok=True)
+    with (
+        atomic_write(Path(path), ArchiveError) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
+        archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), text, zipfile.ZIP_DEFLATED)
+        for member, body in members.items():
+            archive.writestr(zipfile.ZipInfo(f"arrays/{member}.npy", _EPOCH), body, zipfile.ZIP_DEFLATED)
 
 
 def _npy(array: np.ndarray[Any, Any]) -> memoryview:
@@ -90,6 +76,7 @@ class ArchiveReader:
 
     def __init__(self, path: str | Path, *, versions: Mapping[str, int]) -> None:
         self._path = Path(path)
+        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
         try:
             self._zip = zipfile.ZipFile(self._path)
         except OSError as error:
@@ -110,16 +97,21 @@ class ArchiveReader:
         self.kind = str(self.manifest["hush"])
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """One array, checked against the digest that the manifest states for it."""
+        """One array, read once and checked against the digest that the manifest states for it."""
+        if name not in self._arrays:
+            self._arrays[name] = self._read_array(name)
+        return self._arrays[name]
+
+    def _read_array(self, name: str) -> np.ndarray[Any, Any]:
         body = self._member(f"arrays/{name}.npy", f"array {name!r}")
         if self.manifest["digests"].get(name) != hashlib.sha256(body).hexdigest():
             raise self._damaged(f"array {name!r} is not the one that was written")
         length = int.from_bytes(body[8:10], "little")
-        found = _HEADER.fullmatch(body[10 : 10 + length])
-        if body[:8] != _MAGIC or found is None:
+        header = _HEADER.fullmatch(body[10 : 10 + length])
+        if body[:8] != _MAGIC or header is None:
             raise self._damaged(f"array {name!r} is not a plain array of numbers")
-        dtype = np.dtype(found[1].decode())
-        shape = tuple(int(size) for size in found[2].decode().split(",") if size)
+        dtype = np.dtype(header[1].decode())
+        shape = tuple(int(size) for size in header[2].decode().split(",") if size)
         # a size of zero would let the others be anything
         fits = math.prod(size or 1 for size in shape) < 2**48
         if not fits or math.prod(shape) * dtype.itemsize != len(body) - 10 - length:
@@ -141,9 +133,15 @@ class ArchiveReader:
             raise self._damaged(f"its field {name!r} is missing or of another type")
         return value
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """The manifest without the fields that every file has."""
+        return {name: value for name, value in self.manifest.items() if name not in ("hush", "version", "digests")}
+
     def close(self) -> None:
         """Let go of the file."""
         self._zip.close()
+        self._arrays.clear()
 
     def __enter__(self) -> ArchiveReader:
         return self
@@ -188,8 +186,8 @@ class ArchiveReader:
         except (ValueError, RecursionError, MemoryError):
             raise self._damaged("its manifest cannot be read") from None
         if not isinstance(manifest, dict) or manifest.get("hush") not in list(versions):
-            found = manifest.get("hush") if isinstance(manifest, dict) else None
-            other = f"is a hush {found}, not a {kinds}" if found in KINDS else f"is not a hush {kinds}"
+            kind = manifest.get("hush") if isinstance(manifest, dict) else None
+            other = f"is a hush {kind}, not a {kinds}" if kind in KINDS else f"is not a hush {kinds}"
             raise ArchiveError(f"{self._path} {other}")
         newest = versions[manifest["hush"]]
         stated = manifest.get("version")

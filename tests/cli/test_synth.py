@@ -189,10 +189,10 @@ def test_a_stopped_write_leaves_the_old_file_and_no_half_one(
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: Path) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hush.cli.synth_command.new_beside", full)
+    monkeypatch.setattr("os.open", full)
     with pytest.raises(HushError, match="No space left on device; choose another place"):
         write_rows(tmp_path / "rows.csv", [], lambda _: None)
 

@@ -41,7 +41,7 @@ def plan_file(folder: Path) -> Path:
 
 
 def first_matrix(arrays: dict[str, Any]) -> str:
-    return next(name for name in sorted(arrays) if name.startswith("factor_"))
+    return next(name for name in sorted(arrays) if name.startswith("strategy_factors"))
 
 
 def strategy(manifest: dict[str, Any]) -> dict[str, Any]:

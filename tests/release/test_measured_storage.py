@@ -14,7 +14,6 @@ from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError
 from hush.mechanisms import AIM
 from hush.privacy.entropy import NotPrivateEntropy
-from hush.rare_levels import MergedQuery
 from hush.release.measured_release import MeasuredRelease
 from hush.testing import TinyTable
 
@@ -27,7 +26,7 @@ Change = Callable[[dict[str, Any], dict[str, Any]], None]
 def release() -> MeasuredRelease:
     plan = AIM(merge_rare=True).plan(Workload.kway(DOMAIN, 2), Budget(rho=2.0))
     made = plan.release(TABLE, entropy=NotPrivateEntropy(1))
-    assert any(isinstance(table.asked, MergedQuery) for table in made.noisy_tables)
+    assert made.taken[-1].merging is not None or any(one.merging is not None for one in made.taken)
     return made
 
 
@@ -56,13 +55,13 @@ def test_the_whole_record_comes_back(release: MeasuredRelease, file: Path) -> No
     assert loaded.settings == release.settings
     assert loaded.rounds == release.rounds
     assert loaded.statement == release.statement
-    for ours, theirs in zip(release.noisy_tables, loaded.noisy_tables, strict=True):
-        assert (ours.clique, ours.law) == (theirs.clique, theirs.law)
+    for ours, theirs in zip(release.taken, loaded.taken, strict=True):
+        assert (ours.clique, ours.variance) == (theirs.clique, theirs.variance)
         np.testing.assert_array_equal(ours.values, theirs.values)
-        assert type(ours.asked) is type(theirs.asked)
-        if isinstance(ours.asked, MergedQuery) and isinstance(theirs.asked, MergedQuery):
-            for name, codes in ours.asked.merging.codes.items():
-                np.testing.assert_array_equal(codes, theirs.asked.merging.codes[name])
+        assert (ours.merging is None) == (theirs.merging is None)
+        if ours.merging is not None and theirs.merging is not None:
+            for name, codes in ours.merging.codes.items():
+                np.testing.assert_array_equal(codes, theirs.merging.codes[name])
     assert release.scored is not None
     assert loaded.scored is not None
     assert loaded.scored.cliques == release.scored.cliques
@@ -147,11 +146,11 @@ CHANGES: dict[str, Change] = {
     "no word on scores": lambda m, a: m["measured"].pop("scored"),
     "no word on a model": lambda m, a: m["measured"].pop("model"),
     "a model of another kind": entry(model=[]),
-    "a model without status": lambda m, a: m["measured"]["model"].pop("status"),
-    "a model of strange status": lambda m, a: m["measured"]["model"].update(status="\x1b[31m"),
-    "statistics that are none": lambda m, a: m["measured"]["model"].update(stats=None),
-    "statistics of strange names": lambda m, a: m["measured"]["model"]["stats"].__setitem__(0, "a b"),
-    "too many statistics": lambda m, a: m["measured"]["model"]["stats"].append("more"),
+    "a model without status": lambda m, a: m["measured"]["fit"].pop("status"),
+    "a model of strange status": lambda m, a: m["measured"]["fit"].update(status="\x1b[31m"),
+    "statistics that are none": lambda m, a: m["measured"]["fit"].update(names=None),
+    "statistics of strange names": lambda m, a: m["measured"]["fit"]["names"].__setitem__(0, "a b"),
+    "too many statistics": lambda m, a: m["measured"]["fit"]["names"].append("more"),
     "a model of no rows": lambda m, a: m["measured"]["model"].update(total=0.0),
     "merged tables that are none": entry(merged=3),
     "merged tables without levels": lambda m, a: [a.pop(name) for name in list(a) if name.startswith("merging_")],
@@ -183,9 +182,9 @@ CHANGES: dict[str, Change] = {
     "slacks that are none": filled("scored_slacks", np.nan),
     "endless distances": filled("scored_distances", np.inf),
     "negative distances": filled("scored_distances", -1.0),
-    "a model of too few numbers": array("potentials", lambda own: own[1:]),
-    "a model of numbers that are none": filled("potentials", np.nan),
-    "a model without a tree": array("parents", lambda own: own + 1),
+    "a model of too few numbers": array("model_potentials", lambda own: own[1:]),
+    "a model of numbers that are none": filled("model_potentials", np.nan),
+    "a model without a tree": array("model_parents", lambda own: own + 1),
     "slopes of no width": filled("scored_slopes", 0.0),
     "slacks below all": filled("scored_slacks", -1e9),
     "a choice that is not paid for": a_round(epsilon=3.0),

@@ -161,17 +161,20 @@ def test_approximate_models_are_the_same_bit_for_bit(approximate: Model, tmp_pat
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda _, a: a["tables"].__setitem__(0, -1.0), "negative counts"),
-        (lambda _, a: a["tables"].__setitem__(0, np.nan), "hold NaN"),
-        (lambda _, a: a["tables"].__setitem__(0, 500.0), "contradicts the others"),
-        (lambda _, a: a.update(tables=np.concatenate([a["tables"][:6][::-1], a["tables"][6:]])), "contradicts"),
-        (lambda _, a: a.update(tables=a["tables"][1:]), "another size"),
-        (lambda _, a: a.update(tables_members=a["tables_members"][::-1]), "another size|contradicts"),
-        (lambda m, _: m["model"].update(seed=-1), "no seed"),
-        (lambda m, _: m["model"].update(seed=2.0), "no seed"),
-        (lambda m, _: m["model"].pop("seed"), "do not fit together"),
+        (lambda _, a: a["model_tables"].__setitem__(0, -1.0), "negative counts"),
+        (lambda _, a: a["model_tables"].__setitem__(0, np.nan), "hold NaN"),
+        (lambda _, a: a["model_tables"].__setitem__(0, 500.0), "contradicts the others"),
+        (
+            lambda _, a: a.update(model_tables=np.concatenate([a["model_tables"][:6][::-1], a["model_tables"][6:]])),
+            "contradicts",
+        ),
+        (lambda _, a: a.update(model_tables=a["model_tables"][1:]), "another size"),
+        (lambda _, a: a.update(model_cliques_members=a["model_cliques_members"][::-1]), "another size|contradicts"),
+        (lambda m, _: m["model"].update(seed=-1), "Expected `int` >= 0"),
+        (lambda m, _: m["model"].update(seed=2.0), "Expected `int`, got `float`"),
+        (lambda m, _: m["model"].pop("seed"), "missing required field `seed`"),
         (lambda m, _: m["model"].update(total=2.5), "contradicts the others"),
-        (lambda m, _: m["model"].update(exact=True), "'nodes_members' is missing"),
+        (lambda m, _: m["model"].update(kind="graphical"), "unknown field|missing required field"),
     ],
 )
 def test_approximate_files_that_do_not_fit_together_are_refused(
@@ -223,43 +226,47 @@ def at(name: str, place: int, value: Any) -> Change:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (at("potentials", 0, np.nan), "hold NaN"),
-        (at("potentials", 3, np.inf), "beyond"),
-        (at("potentials", 3, -np.inf), "beyond"),
-        (at("potentials", 3, 1e200), "beyond"),
-        (lambda _, a: a.update(potentials=a["potentials"][:-1]), "another size"),
-        (lambda _, a: a.update(potentials=a["potentials"].reshape(1, -1)), "another size"),
-        (lambda _, a: a.update(potentials=a["potentials"].astype(np.int64)), "another size"),
-        (lambda _, a: a.pop("potentials"), "'potentials' is missing"),
-        (at("parents", 0, 0), "hang together"),
-        (at("parents", 1, 5), "before its parent"),
-        (at("parents", 1, -1), "before its parent"),
-        (lambda _, a: a.update(parents=a["parents"][:-1]), "hang together"),
-        (lambda _, a: a.update(parents=a["parents"].astype(float)), "hang together"),
-        (at("nodes_members", 0, 9), "name attributes it does not have"),
-        (at("nodes_members", 0, 3), "every attribute once|twice|separator"),
-        (lambda _, a: a.update(nodes_members=a["nodes_members"][::-1]), "every attribute once"),
-        (at("factors_members", 0, -1), "name attributes it does not have"),
-        (set_array("factors_lengths", np.array([4, 1, 1], dtype=np.int32)), "another size|damaged"),
-        (at("allowed", slice(None), False), "forbids every combination"),
-        (lambda _, a: a.update(allowed=a["allowed"][:-1]), "constraints do not fit"),
-        (lambda _, a: a.update(allowed=a["allowed"].astype(np.int8)), "constraints do not fit"),
+        (at("model_potentials", 0, np.nan), "hold NaN"),
+        (at("model_potentials", 3, np.inf), "beyond"),
+        (at("model_potentials", 3, -np.inf), "beyond"),
+        (at("model_potentials", 3, 1e200), "beyond"),
+        (lambda _, a: a.update(model_potentials=a["model_potentials"][:-1]), "another size"),
+        (lambda _, a: a.update(model_potentials=a["model_potentials"].reshape(1, -1)), "in 1 dimensions"),
+        (lambda _, a: a.update(model_potentials=a["model_potentials"].astype(np.int64)), "another type of numbers"),
+        (lambda _, a: a.pop("model_potentials"), "'model_potentials' is missing"),
+        (at("model_parents", 0, 0), "hang together"),
+        (at("model_parents", 1, 5), "before its parent"),
+        (at("model_parents", 1, -1), "before its parent"),
+        (lambda _, a: a.update(model_parents=a["model_parents"][:-1]), "hang together"),
+        (lambda _, a: a.update(model_parents=a["model_parents"].astype(float)), "another type of numbers"),
+        (at("model_nodes_members", 0, 9), "name attributes it does not have"),
+        (at("model_nodes_members", 0, 3), "every attribute once|twice|separator"),
+        (lambda _, a: a.update(model_nodes_members=a["model_nodes_members"][::-1]), "every attribute once"),
+        (at("model_factors_members", 0, -1), "name attributes it does not have"),
+        (set_array("model_factors_lengths", np.array([4, 1, 1], dtype=np.int32)), "another size|damaged"),
+        (at("model_zeros_allowed", slice(None), False), "forbids every combination"),
+        (lambda _, a: a.update(model_zeros_allowed=a["model_zeros_allowed"][:-1]), "constraints are of another size"),
+        (
+            lambda _, a: a.update(model_zeros_allowed=a["model_zeros_allowed"].astype(np.int8)),
+            "another type of numbers",
+        ),
         (at("measured_stddev", 0, 0.0), "finite number > 0"),
         (at("measured_values", 0, np.nan), "hold NaN"),
-        (lambda _, a: a.update(measured_laplace=a["measured_laplace"].astype(np.uint8)), "what their noise is"),
-        (lambda m, _: m["model"].update(total=0.0), "states no total"),
-        (lambda m, _: m["model"].update(total=-3.0), "states no total"),
-        (lambda m, _: m["model"].update(total=10**400), "states no total"),
-        (lambda m, _: m["model"].update(total="9"), "states no total"),
-        (lambda m, _: m["model"].update(exact=1), "states no total, or not whether it is exact"),
-        (lambda m, _: m["model"].pop("total"), "parts do not fit together"),
-        (lambda m, _: m.update(model=[]), "'model' is missing or of another type"),
-        (lambda m, _: m.update(status="\x1b[31mred"), "how its model was fitted"),
-        (lambda m, _: m.update(stats=["a\nb"] * len(m["stats"])), "how its model was fitted"),
-        (lambda m, _: m.update(caveats=["\x1b[31mred"]), "how its model was fitted"),
-        (lambda m, _: m.update(caveats=[7]), "how its model was fitted"),
-        (lambda m, _: m.pop("caveats"), "'caveats' is missing"),
-        (lambda m, _: m["stats"].append("more"), "how its model was fitted"),
+        (lambda _, a: a.update(measured_laplace=a["measured_laplace"].astype(np.uint8)), "another type of numbers"),
+        (lambda m, _: m["model"].update(total=0.0), r"> 0.0 - at `\$.model.total`"),
+        (lambda m, _: m["model"].update(total=-3.0), r"> 0.0 - at `\$.model.total`"),
+        (lambda m, _: m["model"].update(total=10**400), "Number out of range"),
+        (lambda m, _: m["model"].update(total="9"), "Expected `float`, got `str`"),
+        (lambda m, _: m["model"].update(kind="other"), r"Invalid value 'other' - at `\$.model.kind`"),
+        (lambda m, _: m["model"].update(exact=1), "unknown field `exact`"),
+        (lambda m, _: m["model"].pop("total"), "missing required field `total`"),
+        (lambda m, _: m.update(model=[]), "Expected `object`, got `array`"),
+        (lambda m, _: m["fit"].update(status="\x1b[31mred"), "Expected a printable status"),
+        (lambda m, _: m["fit"].update(names=["a\nb"] * len(m["fit"]["names"])), "plain names of statistics"),
+        (lambda m, _: m.update(caveats=["\x1b[31mred"]), "Expected printable caveats"),
+        (lambda m, _: m.update(caveats=[7]), "Expected `str`, got `int`"),
+        (lambda m, _: m.pop("caveats"), "missing required field `caveats`"),
+        (lambda m, _: m["fit"]["names"].append("more"), "a number for each statistic"),
         (lambda m, _: m["domain"][0].__setitem__(1, 7), "schema and its domain differ"),
         (lambda m, _: m.update(schema="[["), "schema cannot be read; get the model again"),
     ],
@@ -273,9 +280,9 @@ def test_a_tree_that_does_not_hold_the_factors_is_refused(file: Path, tmp_path: 
     """Every attribute a node of its own: a tree, but not of these factors."""
 
     def split(_: Any, arrays: dict[str, Any]) -> None:
-        arrays["nodes_members"] = np.arange(5, dtype=np.int32)
-        arrays["nodes_lengths"] = np.ones(5, dtype=np.int32)
-        arrays["parents"] = np.array([-1, 0, 0, 0, 0], dtype=np.int32)
+        arrays["model_nodes_members"] = np.arange(5, dtype=np.int32)
+        arrays["model_nodes_lengths"] = np.ones(5, dtype=np.int32)
+        arrays["model_parents"] = np.array([-1, 0, 0, 0, 0], dtype=np.int32)
 
     with pytest.raises(ArchiveError, match="inside no node of the tree"):
         hush.load(changed(file, tmp_path / "x.hush", split))
@@ -286,9 +293,9 @@ def test_a_graph_with_a_loop_is_no_tree(file: Path, tmp_path: Path) -> None:
 
     def loop(_: Any, arrays: dict[str, Any]) -> None:
         nodes = [(0, 1), (1, 2), (2, 4, 0), (3,)]
-        arrays["nodes_members"] = np.array([place for node in nodes for place in node], dtype=np.int32)
-        arrays["nodes_lengths"] = np.array([len(node) for node in nodes], dtype=np.int32)
-        arrays["parents"] = np.array([-1, 0, 1, 0], dtype=np.int32)
+        arrays["model_nodes_members"] = np.array([place for node in nodes for place in node], dtype=np.int32)
+        arrays["model_nodes_lengths"] = np.array([len(node) for node in nodes], dtype=np.int32)
+        arrays["model_parents"] = np.array([-1, 0, 1, 0], dtype=np.int32)
 
     with pytest.raises(ArchiveError, match="every attribute once"):
         hush.load(changed(file, tmp_path / "x.hush", loop))
@@ -307,9 +314,9 @@ def test_constraints_of_the_schema_hold_whatever_the_file_says(file: Path, tmp_p
 
 def test_constraints_that_leave_nothing_are_refused(file: Path, tmp_path: Path) -> None:
     def nothing(_: Any, arrays: dict[str, Any]) -> None:
-        arrays["constraints_members"] = np.array([0, 0, 1], dtype=np.int32)
-        arrays["constraints_lengths"] = np.array([1, 2], dtype=np.int32)
-        arrays["allowed"] = np.array([True, False, False, False, False, True, True, True, True])
+        arrays["model_zeros_cliques_members"] = np.array([0, 0, 1], dtype=np.int32)
+        arrays["model_zeros_cliques_lengths"] = np.array([1, 2], dtype=np.int32)
+        arrays["model_zeros_allowed"] = np.array([True, False, False, False, False, True, True, True, True])
 
     with pytest.raises(ArchiveError, match="contradict"):
         hush.load(changed(file, tmp_path / "x.hush", nothing))
@@ -329,9 +336,9 @@ def changed_tree(model: Model, folder: Path) -> Path:
     model.save(folder / "x.hush")
 
     def whole(_: Any, arrays: dict[str, Any]) -> None:
-        arrays["nodes_members"] = np.arange(count, dtype=np.int32)
-        arrays["nodes_lengths"] = np.array([count], dtype=np.int32)
-        arrays["parents"] = np.array([-1], dtype=np.int32)
+        arrays["model_nodes_members"] = np.arange(count, dtype=np.int32)
+        arrays["model_nodes_lengths"] = np.array([count], dtype=np.int32)
+        arrays["model_parents"] = np.array([-1], dtype=np.int32)
 
     return changed(folder / "x.hush", folder / "y.hush", whole)
 

@@ -46,13 +46,13 @@ def test_round_trip(tmp_path: Path, workload: Workload) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"workload_members": np.array([7], dtype=np.int32)},
-        {"workload_members": np.array([-1, 0, 0, 0, 0, 0, 0, 0, 0], dtype=np.int32)},
-        {"workload_lengths": np.array([-1, 1], dtype=np.int32)},
-        {"workload_blocks": np.array([99] * 9, dtype=np.int32)},
+        {"workload_cliques_members": np.array([7], dtype=np.int32)},
+        {"workload_cliques_members": np.array([-1, 0, 0, 0, 0, 0, 0, 0, 0], dtype=np.int32)},
+        {"workload_cliques_lengths": np.array([-1, 1], dtype=np.int32)},
+        {"workload_used": np.array([99] * 9, dtype=np.int32)},
         {"workload_weights": np.array([1.0])},
         {"workload_weights": np.full(7, -1.0)},
-        {"workload_members": np.zeros((3, 3), dtype=np.int32)},
+        {"workload_cliques_members": np.zeros((3, 3), dtype=np.int32)},
     ],
 )
 def test_contents_that_do_not_fit_are_refused(tmp_path: Path, changes: dict) -> None:
@@ -64,22 +64,23 @@ def test_blocks_share_their_parts_and_stay_small(tmp_path: Path) -> None:
     blocks = (Permuted(Prefix(4), [3, 2, 1, 0]), Permuted(Prefix(4), [1, 0, 2, 3]), Prefix(4))
     entry, arrays = pack_workload(Workload(DOMAIN, [Term(("a",), (block,)) for block in blocks]))
     assert [item["kind"] for item in entry["blocks"]] == ["prefix", "permuted", "permuted"]
-    assert arrays["workload_blocks"].tolist() == [1, 2, 0]
-    assert {name for name in arrays if name.startswith("block_")} == {"block_1", "block_2"}
+    assert arrays["workload_used"].tolist() == [1, 2, 0]
+    stored_orders = {name for name in arrays if name.startswith("workload_blocks")}
+    assert stored_orders == {"workload_blocks_1_order", "workload_blocks_2_order"}
 
 
 @pytest.mark.parametrize(
     ("block", "changes"),
     [
-        ({"kind": "permuted", "of": 0}, {}),
-        ({"kind": "permuted", "of": -1}, {}),
-        ({"kind": "permuted", "of": 1}, {}),
-        ({"kind": "permuted", "of": True}, {}),
-        ({"kind": "permuted"}, {}),
-        ({"kind": "permuted", "of": 0}, {"block_1": np.array([0, 0, 1, 2])}),
-        ({"kind": "permuted", "of": 0}, {"block_1": np.array([0.5, 1.0, 2.0, 3.0])}),
-        ({"kind": "permuted", "of": 0}, {"block_1": np.array([[0, 1, 2, 3]])}),
-        ({"kind": "permuted", "of": 0}, {"block_1": np.array([0, 1, 2])}),
+        ({"kind": "permuted", "of": 0, "order": "block_1"}, {}),
+        ({"kind": "permuted", "of": -1, "order": "block_1"}, {}),
+        ({"kind": "permuted", "of": 1, "order": "block_1"}, {}),
+        ({"kind": "permuted", "of": True, "order": "block_1"}, {}),
+        ({"kind": "permuted", "order": "block_1"}, {}),
+        ({"kind": "permuted", "of": 0, "order": "block_1"}, {"block_1": np.array([0, 0, 1, 2])}),
+        ({"kind": "permuted", "of": 0, "order": "block_1"}, {"block_1": np.array([0.5, 1.0, 2.0, 3.0])}),
+        ({"kind": "permuted", "of": 0, "order": "block_1"}, {"block_1": np.array([[0, 1, 2, 3]])}),
+        ({"kind": "permuted", "of": 0, "order": "block_1"}, {"block_1": np.array([0, 1, 2])}),
         ({"kind": "scaled", "of": 0, "factor": "2"}, {}),
         ({"kind": "scaled", "of": 0, "factor": True}, {}),
         ({"kind": "scaled", "of": 0, "factor": 10**400}, {}),
@@ -87,32 +88,49 @@ def test_blocks_share_their_parts_and_stay_small(tmp_path: Path) -> None:
         ({"kind": "levels", "size": 4, "level": 1.0}, {}),
         ({"kind": "levels", "size": 5, "level": 1.0, "total": 1.0}, {}),
         ({"kind": "levels", "size": 4, "level": None, "total": 1.0}, {}),
-        ({"kind": "gram", "queries": 3}, {}),
-        ({"kind": "gram", "queries": 0}, {"block_1": np.eye(4)}),
-        ({"kind": "gram", "queries": 2.0}, {"block_1": np.eye(4)}),
-        ({"kind": "gram", "queries": 2}, {"block_1": -np.eye(4)}),
-        ({"kind": "gram", "queries": 2}, {"block_1": np.triu(np.ones((4, 4)))}),
-        ({"kind": "gram", "queries": 2}, {"block_1": np.full((4, 4), np.nan)}),
-        ({"kind": "gram", "queries": 2}, {"block_1": np.eye(3)}),
-        ({"kind": "stack", "of": [0, 0]}, {}),
-        ({"kind": "stack", "of": [0, 0]}, {"block_1": np.array([1.0])}),
-        ({"kind": "stack", "of": [0, 0]}, {"block_1": np.array([1.0, np.inf])}),
-        ({"kind": "stack", "of": []}, {"block_1": np.zeros(0)}),
-        ({"kind": "stack", "of": 0}, {"block_1": np.array([1.0])}),
-        ({"kind": "stack", "of": [1]}, {"block_1": np.array([1.0])}),
+        ({"kind": "gram", "queries": 3, "gram": "block_1"}, {}),
+        ({"kind": "gram", "queries": 0, "gram": "block_1"}, {"block_1": np.eye(4)}),
+        ({"kind": "gram", "queries": 2.0, "gram": "block_1"}, {"block_1": np.eye(4)}),
+        ({"kind": "gram", "queries": 2, "gram": "block_1"}, {"block_1": -np.eye(4)}),
+        ({"kind": "gram", "queries": 2, "gram": "block_1"}, {"block_1": np.triu(np.ones((4, 4)))}),
+        ({"kind": "gram", "queries": 2, "gram": "block_1"}, {"block_1": np.full((4, 4), np.nan)}),
+        ({"kind": "gram", "queries": 2, "gram": "block_1"}, {"block_1": np.eye(3)}),
+        ({"kind": "stack", "of": [0, 0], "weights": "block_1"}, {}),
+        ({"kind": "stack", "of": [0, 0], "weights": "block_1"}, {"block_1": np.array([1.0])}),
+        ({"kind": "stack", "of": [0, 0], "weights": "block_1"}, {"block_1": np.array([1.0, np.inf])}),
+        ({"kind": "stack", "of": [], "weights": "block_1"}, {"block_1": np.zeros(0)}),
+        ({"kind": "stack", "of": 0, "weights": "block_1"}, {"block_1": np.array([1.0])}),
+        ({"kind": "stack", "of": [1], "weights": "block_1"}, {"block_1": np.array([1.0])}),
         ({"kind": "sphere"}, {}),
         ("prefix", {}),
     ],
 )
 def test_blocks_that_are_none_are_refused(tmp_path: Path, block: object, changes: dict) -> None:
-    workload = Workload(DOMAIN, [Term(("a",), (Prefix(4),)), Term(("a",), (Dense(np.eye(4)),))])
-    entry = {"blocks": [{"kind": "prefix", "size": 4}, block]}
-    path = stored(tmp_path, workload, entry, **({"block_1": np.zeros(3)} | changes))
     with pytest.raises(ArchiveError):
-        restored(path)
+        restored(with_block(tmp_path, block, {"block_1": np.zeros(3)} | changes))
+
+
+def with_block(folder: Path, block: object, arrays: dict) -> Path:
+    workload = Workload(DOMAIN, [Term(("a",), (Prefix(4),)), Term(("a",), (Dense(np.eye(4)),))])
+    entry = pack_workload(workload)[0] | {"blocks": [{"kind": "prefix", "size": 4}, block]}
+    return stored(folder, workload, entry, **arrays)
+
+
+@pytest.mark.parametrize(
+    ("block", "array"),
+    [
+        ({"kind": "permuted", "of": 0, "order": "block_1"}, np.array([1, 0, 2, 3])),
+        ({"kind": "gram", "queries": 2, "gram": "block_1"}, np.eye(4)),
+        ({"kind": "stack", "of": [0, 0], "weights": "block_1"}, np.array([1.0, 2.0])),
+        ({"kind": "scaled", "of": 0, "factor": 2}, np.zeros(3)),
+        ({"kind": "levels", "size": 4, "level": 1.0, "total": 1.0}, np.zeros(3)),
+    ],
+)
+def test_blocks_of_every_kind_are_read(tmp_path: Path, block: object, array: np.ndarray) -> None:
+    assert len(restored(with_block(tmp_path, block, {"block_1": array}))) == 2
 
 
 @pytest.mark.parametrize("entry", [None, 3, [["a"]], [["a", 0]], [["a", 2], ["a", 3]], [[1, 2]], {"a": 2}])
 def test_domains_that_are_none_are_refused(entry: object) -> None:
-    with pytest.raises(ArchiveError, match="domain of the file"):
+    with pytest.raises(ArchiveError, match="the file's domain cannot be read"):
         unpack_domain(entry)

@@ -67,7 +67,7 @@ def plan(
     from hush.mechanisms.plan_table import plan_tables
     from hush.mechanisms.usefulness import check_rows
     from hush.privacy.budget import number_text
-    from hush.privacy.rational import shown_up
+    from hush.rational import shown_up
 
     if output is not None:
         check_output(output, force=force, inputs=[schema, workload_sql])

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hush
-from hush.atomic_write import new_beside
+from hush.atomic_write import atomic_write
 from hush.cli.model_command import APPROXIMATE, fitted, say, summary
 from hush.cli.options import PATH, Whole, check_output, progress_bar
 from hush.errors import HushError, SchemaError, printable
@@ -33,31 +32,20 @@ def check_suffix(output: Path) -> None:
 
 
 def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int], None]) -> int:
-    """Write tables one after the other to a temporary name beside the output, then rename it; the rows written.
+    """Write tables one after the other, all or nothing; gives the number of rows written.
 
     `progress` is told the rows written so far.
     """
     check_suffix(output)
-    try:
-        handle, name = new_beside(output)
-    except OSError as error:
-        raise HushError(f"cannot write {output}: {error.strerror}; choose another place") from None
     rows, writer = 0, None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for piece in pieces:
-                writer = writer or _writer(output, file, piece.schema)
-                writer.write_table(piece)
-                rows += piece.num_rows
-                progress(rows)
-            if writer is not None:
-                writer.close()
-        os.replace(name, output)
-    except OSError as error:
-        reason = error.strerror or "the disk refused it"
-        raise HushError(f"cannot write {output}: {reason}; free some space or choose another place") from None
-    finally:
-        name.unlink(missing_ok=True)
+    with atomic_write(output) as file:
+        for piece in pieces:
+            writer = writer or _writer(output, file, piece.schema)
+            writer.write_table(piece)
+            rows += piece.num_rows
+            progress(rows)
+        if writer is not None:
+            writer.close()
     return rows
 
 

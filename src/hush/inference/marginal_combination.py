@@ -11,22 +11,21 @@ import math
 import numpy as np
 
 from hush.arrays import Floats
-from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_parts
-from hush.inference.residual_reconstruction import parts
-from hush.privacy.measurement import Measurements
+from hush.inference.linear_estimates import LinearAnswers
+from hush.inference.residual_reconstruction import ResidualAnswers, parts
 from hush.strategies.linear_strategy import marginal_strategy
 from hush.strategies.residual_basis import Basis, TiltedBasis
-from hush.strategies.residual_strategy import ResidualStrategy, total_variance
+from hush.strategies.residual_strategy import total_variance
 
 
-def combine_marginals(answers: LinearMeasurements) -> Measurements[ResidualStrategy]:
+def combine_marginals(answers: LinearAnswers) -> ResidualAnswers:
     """Residual answers, in floats, of every set within some measured part."""
-    measured = measured_parts(answers)
+    measured = answers.filled
     strategy = marginal_strategy(answers.strategy.domain, measured)
-    combined = Measurements(strategy, combined=True)
+    combined = ResidualAnswers(strategy, combined=True)
     for part in measured:
         bases = strategy.clique_bases(part.clique)
-        extended = _with_totals(answers_of(answers, part), bases)
+        extended = _with_totals(answers.of(part), bases)
         positions = strategy.closure.subsets(part.clique)
         for mask, piece in parts(len(bases)):
             index = positions[mask]

@@ -16,7 +16,7 @@ from hush.linops import AllRange, Identity, LevelsAndTotal, LinearOperator, Pref
 from hush.mechanisms.adaptive import AdaptivePlan
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.privacy.budget import Budget, number_text
-from hush.privacy.rational import float_up, shown_up
+from hush.rational import float_up, shown_up
 from hush.workloads import Term
 
 if TYPE_CHECKING:

@@ -13,15 +13,17 @@ import numpy as np
 
 from hush.archive import ArchiveReader
 from hush.arrays import Floats
+from hush.codec import narrow
 from hush.domain import Domain
 from hush.errors import ArchiveError, SizeError, WorkloadError
+from hush.graphical.evidence import residual_evidence
+from hush.graphical.measurement import Measurement
 from hush.inference.residual_estimates import ResidualEstimates, variance_of
-from hush.inference.residual_reconstruction import Reconstruction
+from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers
 from hush.mechanisms.plan import Collector, FixedPlan, rmse_bound, rows_per_unit
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
-from hush.privacy.gate import BATCH_CELLS, Request
-from hush.privacy.measurement import Measurement, Measurements
+from hush.privacy.gate import BATCH_CELLS, Noisy, Request
 from hush.privacy.sensitivity import Neighbours
 from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
@@ -33,7 +35,7 @@ from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.residual_basis import Basis
 from hush.strategies.residual_strategy import ResidualStrategy, check_measurable, requests
 from hush.strategies.select_residual import select_for_target, select_residual
-from hush.strategies.strategy_files import narrow, pack_strategy, unpack_strategy
+from hush.strategies.strategy_files import pack_strategy, unpack_strategy
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
 from hush.workloads import Workload
@@ -210,13 +212,12 @@ class _Collected:
 
     def __init__(self, plan: ResidualPlan) -> None:
         self._plan = plan
-        self._answers = Measurements(plan.strategy)
-        self._next = 0
+        self._answers = ResidualAnswers(plan.strategy)
+        self._cliques = iter(plan.strategy.closure)
 
-    def add(self, answer: Measurement) -> None:
+    def add(self, answer: Noisy) -> None:
         """Keep the next answer."""
-        self._answers[self._next] = answer.raw
-        self._next += 1
+        self._answers[next(self._cliques)] = answer.values
 
     def release(self, schema: Schema, statement: Statement, *, complete: bool) -> ResidualRelease:
         """The release of what was taken."""
@@ -234,7 +235,7 @@ class ResidualRelease(Release):
 
     mechanism = NAME
 
-    def __init__(self, *, answers: Measurements[ResidualStrategy], **common: Any) -> None:
+    def __init__(self, *, answers: ResidualAnswers, **common: Any) -> None:
         super().__init__(**common)
         self.answers = answers
 
@@ -245,7 +246,7 @@ class ResidualRelease(Release):
 
     def measurements(self) -> list[Measurement]:
         """Every residual that was measured, with its own noise."""
-        return list(self.answers)
+        return residual_evidence(self.answers)
 
     def combination(self, parts: Sequence[tuple[Iterable[str], Any]], *, level: float = 0.95) -> Answers:
         """A linear combination of cells of several tables, with its exact standard error.
@@ -276,7 +277,7 @@ class ResidualRelease(Release):
         """The release that `save` wrote."""
         entry = archive.manifest.get("measured")
         strategy = unpack_strategy(common["workload"].domain, entry, archive)
-        answers = Measurements(strategy)
+        answers = ResidualAnswers(strategy)
         for name, own in (("noisy", answers.flat), ("filled", answers.filled)):
             stored = archive.array(name)
             if stored.dtype.kind != own.dtype.kind or stored.shape != own.shape:

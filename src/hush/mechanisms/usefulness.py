@@ -13,8 +13,8 @@ from hush.errors import BudgetError, shown
 from hush.mechanisms.adaptive import AdaptivePlan
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.noise import DiscreteGaussian
-from hush.privacy.rational import float_up, shown_up
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
+from hush.rational import float_up, shown_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol
 from hush.errors import BudgetError
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
-from hush.privacy.rational import float_down, float_up
+from hush.rational import float_down, float_up
 
 
 class Account(Protocol):

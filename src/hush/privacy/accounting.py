@@ -12,7 +12,7 @@ import numpy as np
 from hush.errors import BudgetError
 from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, compose, price
-from hush.privacy.rational import float_up, root_down, shown_up
+from hush.rational import float_up, root_down, shown_up
 
 _MOST_KINDS = 64  # distinct events; each costs a convolution
 _MOST_TIMES = 100_000  # events in all; beyond, rounding losses to a grid costs more than the route gains

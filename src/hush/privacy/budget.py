@@ -14,7 +14,7 @@ from typing import Any, TypeGuard, cast
 
 from hush.errors import BudgetError
 from hush.privacy import conversions
-from hush.privacy.rational import float_down, root_down
+from hush.rational import float_down, root_down
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from hush.errors import BudgetError
 from hush.privacy.budget import Cost
-from hush.privacy.rational import parse_rational, rational_text
+from hush.rational import parse_rational, rational_text
 
 
 @dataclass(frozen=True, slots=True)

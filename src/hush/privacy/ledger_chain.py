@@ -19,7 +19,7 @@ from hush.errors import BudgetError, LedgerError
 from hush.privacy.account import remaining_of
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, event_from_json
-from hush.privacy.rational import parse_rational, rational_text
+from hush.rational import parse_rational, rational_text
 
 START = "0" * 64  # what the first entry names as its predecessor
 FINGERPRINT = 32  # hex digits

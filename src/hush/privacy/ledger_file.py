@@ -7,7 +7,6 @@ SQLite's rollback journal makes a commit whole or absent after `kill -9` or a po
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 import stat
 import threading
@@ -16,6 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
 
+from hush.atomic_write import name_beside
 from hush.errors import LedgerError
 from hush.privacy.ledger_chain import Entry
 
@@ -59,10 +59,10 @@ class LedgerFile:
         self.path = _path(path)
         if not self.path.parent.is_dir():
             raise LedgerError(f"{self.path}: the folder {self.path.parent} does not exist; create it first")
-        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+        temporary = name_beside(self.path)
         with self._explained():
             try:
-                with _busy, closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                with _busy, closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
                     connection.execute("PRAGMA synchronous=EXTRA")
                     connection.execute(f"PRAGMA application_id={_MARK}")
                     connection.execute(f"PRAGMA user_version={_VERSION}")
@@ -72,10 +72,10 @@ class LedgerFile:
                     append(connection, first)
                     connection.execute("COMMIT")
                 with suppress(FileExistsError):
-                    os.link(draft, self.path)
+                    os.link(temporary, self.path)
                 _sync_folder(self.path.parent)
             finally:
-                draft.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

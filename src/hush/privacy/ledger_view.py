@@ -15,7 +15,7 @@ from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
 from hush.privacy.ledger_chain import CAP, Entry, printable
-from hush.privacy.rational import float_up, root_down, shown_down, shown_up
+from hush.rational import float_up, root_down, shown_down, shown_up
 
 USUAL_DELTA = 1e-6
 SHORTENED = "Charges in a row to one release are one line; --entries shows each."

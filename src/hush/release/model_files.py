@@ -1,123 +1,259 @@
-"""Models in files: the tree, the potentials and the measured tables as arrays, checked as a stranger's.
+"""Models in files: the distribution, the tables that it was fitted to, and how the fit went.
 
-The tree is stored node by node, with parents first, so that it need not be searched for again and every sum is done
-in the same order: a model from a file gives the same numbers, bit for bit, and the same rows for the same seed.
-
-The file of a model: its schema, its distribution, the tables it was fitted to, and how the fit went.
+A tree is stored node by node, parents first, so that it is not searched for again and every sum runs in the same
+order: a model from a file gives the same numbers, bit for bit, and the same rows for the same seed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from hush.archive import ArchiveReader, write_archive
 from hush.arrays import Floats
+from hush.codec import (
+    BoolVector,
+    CliqueTable,
+    FloatVector,
+    IntVector,
+    Stored,
+    finite,
+    joined,
+    pack,
+    require_shape,
+    tables_of,
+    unpack,
+)
 from hush.constraints import Constraint, check_cells, merge
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, SizeError
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree, Node
+from hush.graphical.measurement import EXTREME, Measurement
 from hush.inference.factors import Factors
 from hush.local.local_model import LocalModel
 from hush.memory import available_memory, readable
-from hush.privacy.measurement import EXTREME, Measurement, NoiseName
 from hush.release.model_estimates import Distribution
 from hush.schema import Schema
 from hush.solution import Solution
-from hush.workloads.workload_files import pack_cliques, pack_domain, unpack_cliques
 
 if TYPE_CHECKING:
     from hush.release.model import Model
 
-Arrays = dict[str, np.ndarray[Any, Any]]
+KIND = "model"
+VERSION = 1
 AGREEMENT = 1e-5  # of the total: how far apart tables of an approximate model may be on one attribute
 
+Total = Annotated[float, Meta(gt=0, le=EXTREME)]
 
-def pack_distribution(distribution: Distribution) -> tuple[dict[str, Any], Arrays]:
-    """The manifest entry and the arrays of an exact or approximate model."""
-    domain, entry = distribution.domain, {"exact": distribution.exact, "total": distribution.total}
-    if isinstance(distribution, LocalModel):
-        at_fault = _contradicting(
-            distribution.factors, distribution.table, distribution.total, distribution.constraints
+
+class FitFile(Stored):
+    """How a fit stopped, in words and in numbers; infinite and undefined ones, which JSON has not, are in an array."""
+
+    status: str
+    names: list[str]
+    values: FloatVector
+
+    def __post_init__(self) -> None:
+        if not self.status.isprintable() or not all(name.isidentifier() for name in self.names):
+            raise ValueError("Expected a printable status and plain names of statistics")
+        if self.values.shape != (len(self.names),):
+            raise ValueError("Expected a number for each statistic")
+
+    @classmethod
+    def of(cls, status: str, stats: Mapping[str, float]) -> FitFile:
+        """The stored form of how a fit went."""
+        return cls(status=status, names=list(stats), values=np.array(list(stats.values()), dtype=np.float64))
+
+    @property
+    def stats(self) -> dict[str, float]:
+        """The statistics of the fit by name."""
+        return dict(zip(self.names, self.values.tolist(), strict=True))
+
+
+class ZerosFile(Stored):
+    """Which combinations the constraints of a model leave possible."""
+
+    cliques: CliqueTable
+    allowed: BoolVector
+
+    @classmethod
+    def of(cls, domain: Domain, constraints: Sequence[Constraint]) -> ZerosFile:
+        """The stored form of constraints."""
+        cliques = CliqueTable.of(domain, [constraint.clique for constraint in constraints])
+        return cls(cliques=cliques, allowed=joined([constraint.allowed for constraint in constraints], np.bool_))
+
+    def build(self, domain: Domain) -> list[Constraint]:
+        """The constraints."""
+        cliques = self.cliques.build(domain, "constraints")
+        check_cells(domain, cliques)
+        require_shape(self.allowed, (sum(domain.size(clique) for clique in cliques),), "constraints")
+        tables = tables_of(domain, cliques, self.allowed)
+        return [Constraint.of_table(domain, clique, table) for clique, table in zip(cliques, tables, strict=True)]
+
+
+class TreeModelFile(Stored, tag_field="kind", tag="graphical"):
+    """A graphical model: the nodes of its junction tree, and its potentials."""
+
+    total: Total
+    zeros: ZerosFile
+    nodes: CliqueTable
+    parents: IntVector
+    factors: CliqueTable
+    potentials: FloatVector
+
+    @classmethod
+    def of(cls, model: GraphicalModel) -> TreeModelFile:
+        """The stored form of a model."""
+        nodes, domain = model.tree.nodes, model.domain
+        return cls(
+            total=model.total,
+            zeros=ZerosFile.of(domain, model.constraints),
+            nodes=CliqueTable.of(domain, [node.axes for node in nodes]),
+            parents=np.array([node.parent for node in nodes], dtype=np.int32),
+            factors=CliqueTable.of(domain, model.factors.cliques),
+            potentials=model.potentials,
         )
+
+    def build(self, domain: Domain, constraints: Sequence[Constraint]) -> GraphicalModel:
+        """The model; one that is no tree, has no distribution or does not fit into memory is refused."""
+        tree = _tree(domain, self.nodes.build(domain, "tree"), self.parents)
+        factors = Factors(tree.domain, self.factors.build(domain, "model"))
+        potentials = finite(self.potentials, factors.size, "potentials")
+        model = GraphicalModel(domain, tree, factors, potentials, self.total, constraints)
+        if not math.isfinite(model.belief.log_partition):
+            raise ArchiveError("the file's model has no distribution; make it anew")
+        return model
+
+
+class LocalModelFile(Stored, tag_field="kind", tag="local"):
+    """An approximate model: tables that agree on every attribute that they share."""
+
+    total: Total
+    zeros: ZerosFile
+    cliques: CliqueTable
+    tables: FloatVector
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+    @classmethod
+    def of(cls, model: LocalModel) -> LocalModelFile:
+        """The stored form of a model; one whose tables contradict each other is refused."""
+        at_fault = _contradicting(model.factors, model.table, model.total, model.constraints)
         if at_fault is not None:
             raise ArchiveError(
                 f"the model's table over {at_fault!r} contradicts the others, as its status says: it cannot be saved; "
                 "fit with more iterations"
             )
-        tables = [distribution.table(index).ravel() for index in range(len(distribution.cliques))]
-        arrays: Arrays = pack_cliques(domain, distribution.cliques, "tables")
-        arrays["tables"] = np.concatenate(tables)
-        return entry | {"seed": int(distribution.seed)}, arrays | _pack_zeros(domain, distribution.constraints)
-    if not isinstance(distribution, GraphicalModel):
-        raise ArchiveError(f"a model of kind {type(distribution).__name__} cannot be saved; save what hush.fit gave")
-    nodes = distribution.tree.nodes
-    arrays = pack_cliques(domain, [node.axes for node in nodes], "nodes")
-    arrays["parents"] = np.array([node.parent for node in nodes], dtype=np.int32)
-    arrays |= pack_cliques(domain, distribution.factors.cliques, "factors")
-    arrays["potentials"] = distribution.potentials
-    return entry, arrays | _pack_zeros(domain, distribution.constraints)
+        return cls(
+            total=model.total,
+            zeros=ZerosFile.of(model.domain, model.constraints),
+            cliques=CliqueTable.of(model.domain, model.cliques),
+            tables=joined([model.table(index) for index in range(len(model.cliques))], np.float64),
+            seed=int(model.seed),
+        )
+
+    def build(self, domain: Domain, constraints: Sequence[Constraint]) -> LocalModel:
+        """The model; its tables must not be negative, be zero where constraints say so, and agree."""
+        factors = Factors(domain, self.cliques.build(domain, "tables"))
+        tables = finite(self.tables, factors.size, "tables")
+        if not len(factors) or (tables < 0).any():
+            raise ArchiveError("the file's tables have negative counts, or there are none; make it anew")
+        at_fault = _contradicting(factors, lambda index: factors.table(tables, index), self.total, constraints)
+        if at_fault is not None:
+            raise ArchiveError(f"the file's table over {at_fault!r} contradicts the others; make it anew")
+        return LocalModel(factors, tables, self.total, constraints, seed=self.seed)
 
 
-def unpack_distribution(schema: Schema, entry: Any, archive: ArchiveReader) -> Distribution:
-    """The model that `pack_distribution` stored; one that does not fit together or into memory is refused."""
+DistributionFile = TreeModelFile | LocalModelFile
+
+
+def store_distribution(distribution: Distribution) -> DistributionFile:
+    """The stored form of an exact or approximate model."""
+    if isinstance(distribution, LocalModel):
+        return LocalModelFile.of(distribution)
+    if isinstance(distribution, GraphicalModel):
+        return TreeModelFile.of(distribution)
+    raise ArchiveError(f"a model of kind {type(distribution).__name__} cannot be saved; save what hush.fit gave")
+
+
+def build_distribution(schema: Schema, stored: DistributionFile) -> Distribution:
+    """The model in its stored form, under the constraints of its schema too."""
     domain = schema.domain
-    total, exact = entry["total"], entry["exact"]
-    if type(total) is not float or not 0 < total <= EXTREME or type(exact) is not bool:
-        raise ArchiveError("the file's model states no total, or not whether it is exact; make it anew")
-    constraints = merge(domain, (*schema.constraints, *_unpack_zeros(domain, archive)))
-    if not exact:
-        return _unpack_local(domain, entry, total, constraints, archive)
-    tree = _tree(domain, unpack_cliques(domain, archive, "nodes"), archive.array("parents"))
-    factors = Factors(tree.domain, unpack_cliques(domain, archive, "factors"))
-    potentials = _flat(archive, "potentials", factors.size)
-    model = GraphicalModel(domain, tree, factors, potentials, total, constraints)
-    if not math.isfinite(model.belief.log_partition):
-        raise ArchiveError("the file's model has no distribution; make it anew")
-    return model
+    return stored.build(domain, merge(domain, (*schema.constraints, *stored.zeros.build(domain))))
 
 
-def pack_measured(domain: Domain, measurements: Iterable[Measurement]) -> Arrays:
+class MeasuredTablesFile(Stored):
     """The tables that were measured cell by cell, which unbiased estimates are made from."""
-    tables = [one for one in measurements if one.query is None]
-    values = [one.values.ravel() for one in tables]
-    return pack_cliques(domain, [one.clique for one in tables], "measured") | {
-        "measured_values": np.concatenate(values) if values else np.zeros(0),
-        "measured_stddev": np.array([one.stddev for one in tables]),
-        "measured_laplace": np.array([one.noise == "laplace" for one in tables], dtype=np.bool_),
-    }
+
+    cliques: CliqueTable
+    values: FloatVector
+    stddev: FloatVector
+    laplace: BoolVector
+
+    @classmethod
+    def of(cls, domain: Domain, measurements: Iterable[Measurement]) -> MeasuredTablesFile:
+        """The stored form of those measurements that are whole tables."""
+        tables = [measurement for measurement in measurements if measurement.query is None]
+        return cls(
+            cliques=CliqueTable.of(domain, [table.clique for table in tables]),
+            values=joined([table.values for table in tables], np.float64),
+            stddev=np.array([table.stddev for table in tables], dtype=np.float64),
+            laplace=np.array([table.noise == "laplace" for table in tables], dtype=np.bool_),
+        )
+
+    def build(self, domain: Domain) -> list[Measurement]:
+        """The measurements."""
+        cliques = self.cliques.build(domain, "measured tables")
+        values = finite(self.values, sum(domain.size(clique) for clique in cliques), "measured tables")
+        require_shape(self.laplace, (len(cliques),), "kinds of noise")
+        stddevs = finite(self.stddev, len(cliques), "standard deviations").tolist()
+        columns = zip(cliques, tables_of(domain, cliques, values), stddevs, self.laplace.tolist(), strict=True)
+        return [
+            Measurement(clique, table, stddev, noise="laplace" if laplace else "gaussian")
+            for clique, table, stddev, laplace in columns
+        ]
 
 
-def unpack_measured(domain: Domain, archive: ArchiveReader) -> list[Measurement]:
-    """The measurements that `pack_measured` stored."""
-    cliques = unpack_cliques(domain, archive, "measured")
-    values = _flat(archive, "measured_values", sum(domain.size(clique) for clique in cliques))
-    deviations, laplace = _flat(archive, "measured_stddev", len(cliques)), archive.array("measured_laplace")
-    if laplace.dtype != np.bool_ or laplace.shape != (len(cliques),):
-        raise ArchiveError("the file's measured tables do not say what their noise is; make it anew")
-    made, start = [], 0
-    for clique, stddev, heavy in zip(cliques, deviations.tolist(), laplace.tolist(), strict=True):
-        shape, size = domain.sizes(clique), domain.size(clique)
-        noise: NoiseName = "laplace" if heavy else "gaussian"
-        made.append(Measurement(clique, values[start : start + size].reshape(shape), stddev, noise=noise))
-        start += size
-    return made
+class ModelFile(Stored):
+    """The file of a model; the measurements of a model of a release stay in the file of the release."""
+
+    domain: Domain
+    schema: str
+    fit: FitFile
+    caveats: list[str]
+    model: DistributionFile
+    measured: MeasuredTablesFile
+
+    def __post_init__(self) -> None:
+        if not all(caveat.isprintable() for caveat in self.caveats):
+            raise ValueError("Expected printable caveats")
 
 
-def unpack_stats(archive: ArchiveReader) -> tuple[str, dict[str, float], list[str]]:
-    """How the fit stopped, in words and in numbers, and what answers must be read with."""
-    status, names, values = archive.field("status", str), archive.field("stats", list), archive.array("stats")
-    caveats = archive.field("caveats", list)
-    plain = values.dtype.kind == "f" and values.shape == (len(names),)
-    plain = plain and all(isinstance(name, str) and name.isidentifier() for name in names)
-    if not plain or not all(isinstance(text, str) and text.isprintable() for text in (status, *caveats)):
-        raise ArchiveError("the file does not say how its model was fitted; make it anew")
-    return status, dict(zip(names, values.tolist(), strict=True)), caveats
+def save_model(model: Model, path: str | Path) -> None:
+    """Write a model."""
+    content = ModelFile(
+        domain=model.domain,
+        schema=model.schema.to_toml(),
+        fit=FitFile.of(model.status, model.stats),
+        caveats=list(model.caveats),
+        model=store_distribution(model.distribution),
+        measured=MeasuredTablesFile.of(model.domain, model.measurements if model.source is None else ()),
+    )
+    manifest, arrays = pack(content)
+    write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
+
+
+def unpack_model(archive: ArchiveReader, schema: Schema) -> tuple[Solution[Distribution], list[Measurement], list[str]]:
+    """The distribution with how its fit went, the measurements and the caveats that `save_model` wrote."""
+    content: ModelFile = unpack(ModelFile, archive.content, archive, "model")
+    value = build_distribution(schema, content.model)
+    solution = Solution(value=value, status=content.fit.status, stats=content.fit.stats)
+    return solution, content.measured.build(schema.domain), content.caveats
 
 
 def _tree(domain: Domain, axes: Sequence[Clique], parents: np.ndarray[Any, Any]) -> JunctionTree:
@@ -144,20 +280,6 @@ def _shared(own: Clique, parent: Clique) -> Clique:
     return own[: next((place for place, name in enumerate(own) if name not in held), len(own))]
 
 
-def _unpack_local(
-    domain: Domain, entry: Any, total: float, constraints: Sequence[Constraint], archive: ArchiveReader
-) -> LocalModel:
-    """Tables that are not negative, zero where they must be, and agree on every attribute that they share."""
-    factors = Factors(domain, unpack_cliques(domain, archive, "tables"))
-    tables, seed = _flat(archive, "tables", factors.size), entry["seed"]
-    if type(seed) is not int or not 0 <= seed < 2**63 or not len(factors) or (tables < 0).any():
-        raise ArchiveError("the file's tables have negative counts, or no seed; make it anew")
-    at_fault = _contradicting(factors, lambda index: factors.table(tables, index), total, constraints)
-    if at_fault is not None:
-        raise ArchiveError(f"the file's table over {at_fault!r} contradicts the others; make it anew")
-    return LocalModel(factors, tables, total, constraints, seed=seed)
-
-
 def _contradicting(
     factors: Factors, table: Callable[[int], Floats], total: float, constraints: Sequence[Constraint]
 ) -> Clique | None:
@@ -179,66 +301,8 @@ def _contradicting(
     return None
 
 
-def _pack_zeros(domain: Domain, constraints: Sequence[Constraint]) -> Arrays:
-    """Which combinations the constraints leave possible."""
-    tables = [one.allowed.ravel() for one in constraints]
-    arrays: Arrays = pack_cliques(domain, [one.clique for one in constraints], "constraints")
-    return arrays | {"allowed": np.concatenate(tables) if tables else np.zeros(0, dtype=np.bool_)}
-
-
-def _unpack_zeros(domain: Domain, archive: ArchiveReader) -> list[Constraint]:
-    cliques, allowed = unpack_cliques(domain, archive, "constraints"), archive.array("allowed")
-    check_cells(domain, cliques)
-    if allowed.dtype != np.bool_ or allowed.shape != (sum(domain.size(clique) for clique in cliques),):
-        raise ArchiveError("the file's constraints do not fit its domain; make it anew")
-    made, start = [], 0
-    for clique in cliques:
-        size = domain.size(clique)
-        made.append(Constraint.of_table(domain, clique, allowed[start : start + size].reshape(domain.sizes(clique))))
-        start += size
-    return made
-
-
-def _flat(archive: ArchiveReader, name: str, size: int) -> Floats:
-    """An array of that many finite floats."""
-    found = archive.array(name)
-    if found.dtype.kind != "f" or found.shape != (size,):
-        raise ArchiveError(f"the file's {name} are of another size than its cliques; make it anew")
-    made = np.array(found, dtype=np.float64, order="C")
-    if size and not np.abs(made).max() <= EXTREME:  # NaN fails too
-        raise ArchiveError(f"the file's {name} hold NaN, or numbers beyond {EXTREME:g}; make it anew")
-    return made
-
-
 def _check_memory(needed: int) -> None:
     free = available_memory()
     if needed > 0.5 * free:
         size = readable(needed) if needed < 2**80 else "more than any memory"
         raise SizeError(f"the file's model takes {size}, {readable(free)} are free; make room, or distrust the file")
-
-
-KIND = "model"
-VERSION = 1
-
-
-def save_model(model: Model, path: str | Path) -> None:
-    """Write a model; the measurements of one that was made from a release stay in the file of the release."""
-    entry, arrays = pack_distribution(model.distribution)
-    manifest = {
-        "status": model.status,
-        "stats": list(model.stats),
-        "caveats": list(model.caveats),
-        "domain": pack_domain(model.domain),
-        "schema": model.schema.to_toml(),
-        "model": entry,
-    }
-    arrays |= pack_measured(model.domain, model.measurements if model.source is None else ())
-    arrays["stats"] = np.array(list(model.stats.values()), dtype=np.float64)
-    write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
-
-
-def unpack_model(archive: ArchiveReader, schema: Schema) -> tuple[Solution[Distribution], list[Measurement], list[str]]:
-    """The distribution with how its fit went, the measurements and the caveats that `save_model` wrote."""
-    status, stats, caveats = unpack_stats(archive)
-    value = unpack_distribution(schema, archive.field("model", dict), archive)
-    return Solution(value=value, status=status, stats=stats), unpack_measured(schema.domain, archive), caveats

@@ -10,25 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hush.archive import ArchiveReader
-from hush.domain import Domain
+from hush.codec import Arrays, CliqueTable, narrow, pack, unpack
+from hush.domain import Clique, Domain
 from hush.errors import ArchiveError
-from hush.privacy.gate import LinearQuery, MarginalQuery
 from hush.privacy.ledger_chain import NOTE_LENGTH, printable
-from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
-from hush.privacy.rational import parse_rational, rational_text
-from hush.rare_levels import MergedQuery, Merging
-from hush.release.model_files import pack_distribution, unpack_distribution
-from hush.release.rounds import Round, Scored, gaussian_law
+from hush.rare_levels import Merging
+from hush.rational import parse_rational, rational_text
+from hush.release.model_files import DistributionFile, FitFile, build_distribution, store_distribution
+from hush.release.rounds import Round, Scored, Taken
 from hush.schema import Schema
 from hush.solution import Solution
-from hush.strategies.strategy_files import narrow
-from hush.workloads.workload_files import pack_cliques, unpack_cliques
 
 if TYPE_CHECKING:
     from hush.release.measured_release import MeasuredRelease
 
-Arrays = dict[str, np.ndarray[Any, Any]]
 LONGEST_VARIANCE = 512  # characters
 COLUMNS = ("weights", "rounds", "penalties", "slacks", "slopes", "distances")
 
@@ -36,23 +32,20 @@ COLUMNS = ("weights", "rounds", "penalties", "slacks", "slopes", "distances")
 def pack_record(release: MeasuredRelease) -> tuple[dict[str, Any], Arrays]:
     """The manifest entry and the arrays of a measured release."""
     domain = release.domain
-    arrays: Arrays = pack_cliques(domain, [table.clique for table in release.noisy_tables], "taken")
-    for index, table in enumerate(release.noisy_tables):
-        arrays[f"noisy_{index}"] = narrow(table.raw)
+    arrays: Arrays = pack_cliques(domain, [one.clique for one in release.taken], "taken")
+    for index, one in enumerate(release.taken):
+        arrays[f"noisy_{index}"] = narrow(one.values)
     entry: dict[str, Any] = {
         "settings": release.settings,
-        "variances": [rational_text(gaussian_law(table).variance_parameter) for table in release.noisy_tables],
+        "variances": [rational_text(one.variance) for one in release.taken],
         "rounds": [asdict(one) for one in release.rounds],
         "scored": release.scored is not None,
         "model": None,
+        "fit": None,
     }
     if release.dataset is not None:
         entry["dataset"] = release.dataset
-    merged = {
-        index: table.asked.merging
-        for index, table in enumerate(release.noisy_tables)
-        if isinstance(table.asked, MergedQuery)
-    }
+    merged = {index: one.merging for index, one in enumerate(release.taken) if one.merging is not None}
     if merged:
         entry["merged"] = list(merged)
         for name, codes in next(iter(merged.values())).codes.items():
@@ -61,10 +54,10 @@ def pack_record(release: MeasuredRelease) -> tuple[dict[str, Any], Arrays]:
         arrays |= pack_cliques(domain, release.scored.cliques, "scored")
         arrays |= {f"scored_{name}": getattr(release.scored, name) for name in COLUMNS}
     if release.fitted is not None:
-        model, tables = pack_distribution(release.fitted.value)
-        stats = {name: float(value) for name, value in release.fitted.stats.items()}
-        entry["model"] = model | {"status": release.fitted.status, "stats": list(stats)}
-        arrays |= tables | {"model_stats": np.array(list(stats.values()), dtype=np.float64)}
+        fit = FitFile.of(release.fitted.status, {name: float(value) for name, value in release.fitted.stats.items()})
+        for name, content in (("model", store_distribution(release.fitted.value)), ("fit", fit)):
+            entry[name], tables = pack(content, name)
+            arrays |= tables
     return entry, arrays
 
 
@@ -75,11 +68,11 @@ def unpack_record(schema: Schema, entry: dict[str, Any], archive: ArchiveReader)
         raise ArchiveError("the file states no settings; get the release again")
     rounds = [_round(domain, one) for one in entry["rounds"]]
     return {
-        "noisy_tables": _noisy_tables(domain, entry["variances"], entry.get("merged", []), archive),
+        "taken": _taken(domain, entry["variances"], entry.get("merged", []), archive),
         "rounds": rounds,
         "scored": _scored(domain, archive, rounds) if entry["scored"] is True else None,
         "settings": settings,
-        "fitted": None if entry["model"] is None else _fitted(schema, entry["model"], archive),
+        "fitted": None if entry["model"] is None else _fitted(schema, entry, archive),
         "dataset": _dataset(entry.get("dataset")),
     }
 
@@ -90,28 +83,26 @@ def _dataset(name: Any) -> str | None:
     return name
 
 
-def _noisy_tables(domain: Domain, variances: Any, merged: Any, archive: ArchiveReader) -> list[Measurement]:
+def _taken(domain: Domain, variances: Any, merged: Any, archive: ArchiveReader) -> list[Taken]:
     cliques = unpack_cliques(domain, archive, "taken")
     if not isinstance(merged, list):
         raise ArchiveError("the file does not say which tables have merged levels; get the release again")
     merging = _merging(domain, archive) if merged else None
     if not isinstance(variances, list) or len(variances) != len(cliques):
         raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
-    tables = []
+    made = []
     for index, (clique, text) in enumerate(zip(cliques, variances, strict=True)):
         domain.check(clique)
         if not isinstance(text, str) or len(text) > LONGEST_VARIANCE:
             raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
         law = DiscreteGaussian(parse_rational(text, "variance"))
         values = archive.array(f"noisy_{index}")
-        sizes = whole = domain.sizes(clique)
-        query: LinearQuery = MarginalQuery(clique)
-        if merging is not None and index in merged:
-            sizes, query = merging.sizes(clique, whole), MergedQuery(clique, whole, merging)
+        own = merging if index in merged else None
+        sizes = domain.sizes(clique) if own is None else own.sizes(clique, domain.sizes(clique))
         if values.dtype.kind != "i" or values.shape != sizes:
             raise ArchiveError("the file's noisy tables do not fit its schema; get the release again")
-        tables.append(Measurement.of(query, values.astype(np.int64), law))
-    return tables
+        made.append(Taken(clique, law.variance_parameter, values.astype(np.int64), own))
+    return made
 
 
 def _merging(domain: Domain, archive: ArchiveReader) -> Merging:
@@ -157,10 +148,18 @@ def _scored(domain: Domain, archive: ArchiveReader, rounds: Sequence[Round]) -> 
 
 
 def _fitted(schema: Schema, entry: dict[str, Any], archive: ArchiveReader) -> Solution[Any]:
-    names, values, status = entry["stats"], archive.array("model_stats"), entry["status"]
-    plain = isinstance(names, list) and values.dtype.kind == "f" and values.shape == (len(names),)
-    plain = plain and all(isinstance(name, str) and name.isidentifier() for name in names)
-    if not plain or not isinstance(status, str) or not status.isprintable():
-        raise ArchiveError("the file does not say how its model was fitted; get the release again")
-    stats = dict(zip(names, values.tolist(), strict=True))
-    return Solution(value=unpack_distribution(schema, entry, archive), status=status, stats=stats)
+    fit: FitFile = unpack(FitFile, entry["fit"], archive, "account of the fit")
+    model: DistributionFile = unpack(DistributionFile, entry["model"], archive, "model")
+    return Solution(value=build_distribution(schema, model), status=fit.status, stats=fit.stats)
+
+
+def pack_cliques(domain: Domain, cliques: Sequence[Clique], prefix: str) -> Arrays:
+    """The arrays of cliques."""
+    return pack(CliqueTable.of(domain, cliques), prefix)[1]
+
+
+def unpack_cliques(domain: Domain, archive: ArchiveReader, prefix: str) -> list[Clique]:
+    """The cliques that `pack_cliques` stored."""
+    names = {"members": f"{prefix}_members", "lengths": f"{prefix}_lengths"}
+    table: CliqueTable = unpack(CliqueTable, names, archive, "cliques")
+    return table.build(domain, "record")

@@ -19,8 +19,8 @@ from hush.privacy.events import (
     event_from_json,
     price,
 )
-from hush.privacy.rational import float_up, shown_up
 from hush.privacy.sensitivity import Neighbours
+from hush.rational import float_up, shown_up
 from hush.unit import Unit
 
 STAMP = "NOT PRIVATE"

@@ -1,18 +1,17 @@
-"""Residual strategies in files: sets, noise and bases as arrays.
-
-Linear strategies in files: factors once each, parts as groups of attributes with their costs.
-"""
+"""Strategies in files: what is measured and with how much noise, built again so that contradictions are refused."""
 
 from __future__ import annotations
 
-from typing import Any
+from fractions import Fraction
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from hush.archive import ArchiveReader
+from hush.codec import Arrays, CliqueTable, FloatVector, IntMatrix, Size, Stored, Whole, pack, unpack
 from hush.domain import Domain
 from hush.errors import ArchiveError, HushError
-from hush.privacy.rational import parse_rational, rational_text
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.axis_strategy import Factor, IdentityFactor, LevelsFactor, MatrixFactor
 from hush.strategies.closure import Closure
@@ -21,147 +20,180 @@ from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Part, Recovery
 from hush.strategies.residual_basis import Basis, MatrixBasis, PlainBasis
 from hush.strategies.residual_strategy import ResidualStrategy
-from hush.workloads.workload_files import pack_cliques, unpack_cliques
 
-LARGEST_SCALE = 2**62  # entries are below 2^31, and scales about as large
-LONGEST_RHO = 4096  # characters; the smallest float squared has 1400, and a million would take seconds to read
+Scale = Annotated[int, Meta(ge=1, lt=2**62)]  # entries are below 2^31, and scales about as large
 
 
-def pack_strategy(strategy: ResidualStrategy) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    """The manifest entry and the arrays of a strategy."""
-    arrays = pack_cliques(strategy.domain, strategy.closure, "closure")
-    arrays["sigma_squared"] = strategy.sigma_squared
-    bases: list[Any] = []
-    for place, basis in enumerate(strategy.bases):
-        if isinstance(basis, MatrixBasis):
-            arrays[f"basis_{place}"] = basis.matrix
-            bases.append(basis.scale)
-        else:
-            bases.append(None if basis is None else "plain")
-    return {"bases": bases, "rho": rational_text(strategy.rho), "neighbours": strategy.neighbours.name}, arrays
+class BasisFile(Stored):
+    """A residual basis that is a matrix of integers over a scale."""
+
+    scale: Scale
+    matrix: IntMatrix
 
 
-def unpack_strategy(domain: Domain, entry: Any, archive: ArchiveReader) -> ResidualStrategy:
-    """The strategy that `pack_strategy` stored; one that contradicts itself or its cost is refused."""
-    try:
-        bases: list[Basis | None] = []
-        for place, (name, stated) in enumerate(zip(domain, entry["bases"], strict=True)):
-            if stated is None:
-                bases.append(None)
-            elif stated == "plain":
-                bases.append(PlainBasis(domain[name]))
-            elif type(stated) is not int or not 1 <= stated < LARGEST_SCALE:  # a float may be infinite; True is an int
-                raise ArchiveError(f"the file's basis {place} states no scale; make it anew")
-            else:
-                bases.append(MatrixBasis(archive.array(f"basis_{place}"), stated))
-        cliques = unpack_cliques(domain, archive, "closure")
-        closure = Closure.of(domain, cliques)
-        if closure.cliques != tuple(cliques):
-            raise ArchiveError("the file's measured sets are not a closure in order; make it anew")
-        if not isinstance(entry["rho"], str) or len(entry["rho"]) > LONGEST_RHO:
-            raise ArchiveError("the file's strategy states no rho; make it anew")
-        return ResidualStrategy(
-            domain,
-            tuple(bases),
-            closure,
-            archive.array("sigma_squared"),
-            parse_rational(entry["rho"], "rho"),
-            Neighbours[entry["neighbours"]],
+StoredBasis = BasisFile | Literal["plain"] | None
+
+
+class ResidualStrategyFile(Stored):
+    """A residual strategy; an attribute without a basis is in no measured set."""
+
+    bases: list[StoredBasis]
+    closure: CliqueTable
+    sigma_squared: FloatVector
+    rho: Fraction
+    neighbours: Neighbours
+
+    @classmethod
+    def of(cls, strategy: ResidualStrategy) -> ResidualStrategyFile:
+        """The stored form of a strategy."""
+        return cls(
+            bases=[_stored_basis(basis) for basis in strategy.bases],
+            closure=CliqueTable.of(strategy.domain, strategy.closure),
+            sigma_squared=strategy.sigma_squared,
+            rho=strategy.rho,
+            neighbours=strategy.neighbours,
         )
-    except ArchiveError:
-        raise
-    except (HushError, KeyError, TypeError, ValueError, ArithmeticError):
-        raise ArchiveError("the file's strategy cannot be read; make it anew") from None
+
+    def build(self, domain: Domain) -> ResidualStrategy:
+        """The strategy; one that contradicts itself or its cost is refused."""
+        cliques = self.closure.build(domain, "strategy")
+        try:
+            bases = tuple(_basis(stored, domain[name]) for name, stored in zip(domain, self.bases, strict=True))
+            closure = Closure.of(domain, cliques)
+            if closure.cliques != tuple(cliques):
+                raise ArchiveError("the file's measured sets are not a closure in order; make it anew")
+            sigma_squared = np.asarray(self.sigma_squared, dtype=np.float64)
+            return ResidualStrategy(domain, bases, closure, sigma_squared, self.rho, self.neighbours)
+        except ArchiveError:
+            raise
+        except (HushError, TypeError, ValueError, ArithmeticError):
+            raise ArchiveError("the file's strategy cannot be read; make it anew") from None
 
 
-LONGEST_COST = 512  # characters
+def _stored_basis(basis: Basis | None) -> StoredBasis:
+    if isinstance(basis, MatrixBasis):
+        return BasisFile(scale=basis.scale, matrix=basis.matrix)
+    return None if basis is None else "plain"
 
 
-def pack_linear(strategy: LinearStrategy) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    """The manifest entry and the arrays of a strategy."""
-    place = {name: index for index, name in enumerate(strategy.domain)}
-    known: dict[Factor, int] = {}
-    parts = [
-        {
-            "groups": [[place[name] for name in group] for group in part.groups],
-            "factors": [known.setdefault(factor, len(known)) for factor in part.factors],
-            "cost": rational_text(part.cost),
-        }
-        for part in strategy
-    ]
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    factors = [_describe(factor, f"factor_{index}", arrays) for factor, index in known.items()]
-    entry = {
-        "method": strategy.method,
-        "recovery": strategy.recovery.value,
-        "noise": strategy.noise.value,
-        "neighbours": strategy.neighbours.name,
-        "factors": factors,
-        "parts": parts,
-    }
-    return entry, arrays
+def _basis(stored: StoredBasis, size: int) -> Basis | None:
+    if isinstance(stored, BasisFile):
+        return MatrixBasis(stored.matrix, stored.scale)
+    return None if stored is None else PlainBasis(size)
 
 
-def unpack_linear(domain: Domain, entry: Any, archive: ArchiveReader) -> LinearStrategy:
-    """The strategy that `pack_linear` stored; one that contradicts itself is refused."""
-    try:
-        factors = [_factor(item, f"factor_{index}", archive) for index, item in enumerate(entry["factors"])]
-        noise, neighbours = NoiseKind(entry["noise"]), Neighbours[entry["neighbours"]]
-        names = domain.attributes
-        parts = []
-        for item in entry["parts"]:
-            groups = tuple(tuple(names[_whole(place, len(names))] for place in group) for group in item["groups"])
-            own = tuple(factors[_whole(index, len(factors))] for index in item["factors"])
-            if not isinstance(item["cost"], str) or len(item["cost"]) > LONGEST_COST:
-                raise ArchiveError("a part of the file's strategy states no cost; make it anew")
-            cost = parse_rational(item["cost"], "cost")
-            if cost <= 0 or cost.denominator & (cost.denominator - 1):  # binary fractions add up fast
-                raise ArchiveError("a part of the file's strategy states no proper cost; make it anew")
-            parts.append(Part(groups, tuple(domain.sizes(group) for group in groups), own, cost, noise, neighbours))
-        method = entry["method"]
-        if not isinstance(method, str) or len(method) > 100:
-            raise ArchiveError("the file's strategy states no method; make it anew")
-        return LinearStrategy(domain, tuple(parts), Recovery(entry["recovery"]), method)
-    except ArchiveError:
-        raise
-    except (HushError, KeyError, IndexError, TypeError, ValueError, ArithmeticError):
-        raise ArchiveError("the file's strategy cannot be read; make it anew") from None
+class IdentityFactorFile(Stored, tag_field="kind", tag="identity"):
+    size: Size
 
 
-def _describe(factor: Factor, name: str, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+class LevelsFactorFile(Stored, tag_field="kind", tag="levels"):
+    size: Size
+    levels: Whole
+    total: Whole
+
+
+class MatrixFactorFile(Stored, tag_field="kind", tag="matrix"):
+    scale: Size
+    matrix: IntMatrix
+
+
+class ProductFile(Stored):
+    """A product of factors on groups of attributes, both by index."""
+
+    groups: list[list[Whole]]
+    factors: list[Whole]
+    cost: Fraction
+
+
+class LinearStrategyFile(Stored):
+    """A linear strategy; each distinct factor is stored once."""
+
+    method: Annotated[str, Meta(max_length=100)]
+    recovery: Recovery
+    noise: NoiseKind
+    neighbours: Neighbours
+    factors: list[IdentityFactorFile | LevelsFactorFile | MatrixFactorFile]
+    parts: list[ProductFile]
+
+    @classmethod
+    def of(cls, strategy: LinearStrategy) -> LinearStrategyFile:
+        """The stored form of a strategy."""
+        index = {name: number for number, name in enumerate(strategy.domain)}
+        factors: dict[Factor, int] = {}
+        products = [
+            ProductFile(
+                groups=[[index[name] for name in group] for group in part.groups],
+                factors=[factors.setdefault(factor, len(factors)) for factor in part.factors],
+                cost=part.cost,
+            )
+            for part in strategy
+        ]
+        return cls(
+            method=strategy.method,
+            recovery=strategy.recovery,
+            noise=strategy.noise,
+            neighbours=strategy.neighbours,
+            factors=[_stored_factor(factor) for factor in factors],
+            parts=products,
+        )
+
+    def build(self, domain: Domain) -> LinearStrategy:
+        """The strategy; one that contradicts itself is refused."""
+        names, noise, neighbours = domain.attributes, self.noise, self.neighbours
+        try:
+            factors = [_factor(stored) for stored in self.factors]
+            products = []
+            for product in self.parts:
+                if product.cost <= 0 or product.cost.denominator & (product.cost.denominator - 1):
+                    raise ArchiveError("a part of the file's strategy has no binary fraction as its cost; make it anew")
+                groups = tuple(tuple(names[index] for index in group) for group in product.groups)
+                sizes = tuple(domain.sizes(group) for group in groups)
+                chosen = tuple(factors[index] for index in product.factors)
+                products.append(Part(groups, sizes, chosen, product.cost, noise, neighbours))
+            return LinearStrategy(domain, tuple(products), self.recovery, self.method)
+        except ArchiveError:
+            raise
+        except (HushError, IndexError, TypeError, ValueError, ArithmeticError):
+            raise ArchiveError("the file's strategy cannot be read; make it anew") from None
+
+
+def _stored_factor(factor: Factor) -> IdentityFactorFile | LevelsFactorFile | MatrixFactorFile:
     match factor:
         case IdentityFactor():
-            return {"kind": "identity", "size": factor.size}
+            return IdentityFactorFile(size=factor.size)
         case LevelsFactor():
-            return {"kind": "levels", "size": factor.size, "levels": factor.levels, "total": factor.total}
+            return LevelsFactorFile(size=factor.size, levels=factor.levels, total=factor.total)
         case MatrixFactor():
-            arrays[name] = narrow(factor.matrix)
-            return {"kind": "matrix", "scale": factor.scale}
+            return MatrixFactorFile(scale=factor.scale, matrix=factor.matrix)
     raise TypeError(f"no way to store {factor!r}")
 
 
-def _factor(entry: Any, name: str, archive: ArchiveReader) -> Factor:
-    match entry["kind"]:
-        case "identity":
-            return IdentityFactor(_whole(entry["size"], 2**31))
-        case "levels":
-            levels, total = _whole(entry["levels"], 2**31), _whole(entry["total"], 2**31)
-            return LevelsFactor(_whole(entry["size"], 2**31), levels=levels, total=total)
-        case "matrix":
-            return MatrixFactor(archive.array(name), _whole(entry["scale"], 2**31))
-    raise ArchiveError("the file has a factor of an unknown kind; upgrade hush")
+def _factor(stored: IdentityFactorFile | LevelsFactorFile | MatrixFactorFile) -> Factor:
+    match stored:
+        case IdentityFactorFile():
+            return IdentityFactor(stored.size)
+        case LevelsFactorFile():
+            return LevelsFactor(stored.size, levels=stored.levels, total=stored.total)
+    return MatrixFactor(stored.matrix, stored.scale)
 
 
-def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same integers in the smallest type that holds them."""
-    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
-    kinds = (np.int8, np.int16, np.int32, np.int64)
-    fitting = next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
-    return values.astype(fitting)
+def pack_strategy(strategy: ResidualStrategy) -> tuple[dict[str, Any], Arrays]:
+    """The manifest entry and the arrays of a residual strategy."""
+    return pack(ResidualStrategyFile.of(strategy), "strategy")
 
 
-def _whole(value: Any, beyond: int) -> int:
-    """An integer from a file, at least 0 and below a bound; True is no integer."""
-    if type(value) is not int or not 0 <= value < beyond:
-        raise ArchiveError("the file's strategy has a number out of range; make it anew")
-    return value
+def unpack_strategy(domain: Domain, entry: Any, archive: ArchiveReader) -> ResidualStrategy:
+    """The strategy that `pack_strategy` stored."""
+    content: ResidualStrategyFile = unpack(ResidualStrategyFile, entry, archive, "strategy")
+    return content.build(domain)
+
+
+def pack_linear(strategy: LinearStrategy) -> tuple[dict[str, Any], Arrays]:
+    """The manifest entry and the arrays of a linear strategy."""
+    return pack(LinearStrategyFile.of(strategy), "strategy")
+
+
+def unpack_linear(domain: Domain, entry: Any, archive: ArchiveReader) -> LinearStrategy:
+    """The strategy that `pack_linear` stored."""
+    content: LinearStrategyFile = unpack(LinearStrategyFile, entry, archive, "strategy")
+    return content.build(domain)

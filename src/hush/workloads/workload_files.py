@@ -1,17 +1,32 @@
-"""Query blocks in files: small facts in the manifest, numbers in arrays; a block made of others names them by place.
+"""Workloads in files: distinct query blocks in the manifest, cliques and weights in arrays.
 
-Workloads in files: a table of distinct blocks in the manifest, everything else in arrays.
+A block that is made of others names them by index, and comes after them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from msgspec import Meta
 
 from hush.archive import ArchiveReader
-from hush.domain import Clique, Domain
+from hush.codec import (
+    Arrays,
+    CliqueTable,
+    Finite,
+    FloatMatrix,
+    FloatVector,
+    IntVector,
+    Size,
+    Stored,
+    Whole,
+    pack,
+    unpack,
+)
+from hush.domain import Domain
 from hush.errors import ArchiveError, HushError
 from hush.linops import (
     AllRange,
@@ -30,187 +45,180 @@ from hush.linops import (
 from hush.workloads.term import Term
 from hush.workloads.workload import Workload
 
-Arrays = dict[str, np.ndarray[Any, Any]]
-_SIZED: dict[str, Callable[[int], LinearOperator]] = {
-    "identity": Identity,
-    "total": Total,
-    "prefix": Prefix,
-    "range": AllRange,
-}
+
+class StoredBlock(Stored, tag_field="kind"):
+    """A query block as the arguments of its operator; `of` are the blocks that it is made of."""
+
+    makes: ClassVar[Callable[..., LinearOperator]]
+
+    def build(self, known: Sequence[LinearOperator]) -> LinearOperator:
+        """The operator; IndexError where it is made of a block that does not come before it."""
+        arguments: list[Any] = []
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name == "of":
+                value = known[value] if isinstance(value, int) else [known[index] for index in value]
+            arguments.append(value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value)
+        return type(self).makes(*arguments)
 
 
-class BlockTable:
-    """Distinct blocks by place, each after those that it is made of."""
+class IdentityBlock(StoredBlock, tag="identity"):
+    makes = Identity
+    size: Size
+
+
+class TotalBlock(StoredBlock, tag="total"):
+    makes = Total
+    size: Size
+
+
+class PrefixBlock(StoredBlock, tag="prefix"):
+    makes = Prefix
+    size: Size
+
+
+class RangeBlock(StoredBlock, tag="range"):
+    makes = AllRange
+    size: Size
+
+
+class WidthBlock(StoredBlock, tag="width"):
+    makes = WidthRange
+    size: Size
+    width: Size
+
+
+class LevelsBlock(StoredBlock, tag="levels"):
+    makes = LevelsAndTotal
+    size: Size
+    level: Finite
+    total: Finite
+
+
+class GramBlock(StoredBlock, tag="gram"):
+    makes = Equivalent
+    gram: FloatMatrix
+    queries: Annotated[int, Meta(ge=1)]
+
+
+class PermutedBlock(StoredBlock, tag="permuted"):
+    makes = Permuted
+    of: Whole
+    order: IntVector
+
+
+class ScaledBlock(StoredBlock, tag="scaled"):
+    makes = Scaled
+    of: Whole
+    factor: Finite
+
+
+class StackBlock(StoredBlock, tag="stack"):
+    makes = Stack
+    of: list[Whole]
+    weights: FloatVector
+
+
+class MatrixBlock(StoredBlock, tag="matrix"):
+    makes = Dense
+    matrix: FloatMatrix
+
+
+Sized = IdentityBlock | TotalBlock | PrefixBlock | RangeBlock
+Block = Sized | WidthBlock | LevelsBlock | GramBlock | PermutedBlock | ScaledBlock | StackBlock | MatrixBlock
+
+
+class BlockList:
+    """Distinct blocks in order, each after those that it is made of."""
 
     def __init__(self) -> None:
-        self.places: dict[LinearOperator, int] = {}
-        self.entries: list[dict[str, Any]] = []
-        self.arrays: Arrays = {}
+        self._indices: dict[LinearOperator, int] = {}
+        self.blocks: list[Block] = []
 
-    def place(self, block: LinearOperator) -> int:
-        """The place of a block, new or known."""
-        if block not in self.places:
-            entry, array = self._describe(block)
-            self.places[block] = len(self.entries)
-            if array is not None:
-                self.arrays[f"block_{len(self.entries)}"] = array
-            self.entries.append(entry)
-        return self.places[block]
+    def index(self, block: LinearOperator) -> int:
+        """The index of a block, which is added if it is new."""
+        if block not in self._indices:
+            stored = self._stored(block)
+            self._indices[block] = len(self.blocks)
+            self.blocks.append(stored)
+        return self._indices[block]
 
-    def _describe(self, block: LinearOperator) -> tuple[dict[str, Any], np.ndarray[Any, Any] | None]:
-        for kind, made in _SIZED.items():
-            if block == made(block.shape[1]):
-                return {"kind": kind, "size": block.shape[1]}, None
+    def _stored(self, block: LinearOperator) -> Block:
+        size = block.shape[1]
+        for kind in (IdentityBlock, TotalBlock, PrefixBlock, RangeBlock):
+            if block == kind.makes(size):
+                return kind(size=size)
         match block:
             case WidthRange():
-                return {"kind": "width", "size": block.size, "width": block.width}, None
+                return WidthBlock(size=size, width=block.width)
             case LevelsAndTotal():
-                return {"kind": "levels", "size": block.size, "level": block.levels, "total": block.total}, None
+                return LevelsBlock(size=size, level=block.levels, total=block.total)
             case Equivalent():
-                return {"kind": "gram", "queries": block.queries}, block.gram_dense()
+                return GramBlock(queries=block.queries, gram=block.gram_dense())
             case Permuted():
-                return {"kind": "permuted", "of": self.place(block.operator)}, np.array(block.order, dtype=np.int64)
+                return PermutedBlock(of=self.index(block.operator), order=np.array(block.order, dtype=np.int64))
             case Scaled():
-                return {"kind": "scaled", "of": self.place(block.operator), "factor": float(block.factor)}, None
+                return ScaledBlock(of=self.index(block.operator), factor=float(block.factor))
             case Stack():
-                inner = [self.place(operator) for operator in block.operators]
-                return {"kind": "stack", "of": inner}, np.array(block.weights, dtype=np.float64)
-        return {"kind": "matrix"}, block.dense()
+                indices = [self.index(operator) for operator in block.operators]
+                return StackBlock(of=indices, weights=np.array(block.weights, dtype=np.float64))
+        return MatrixBlock(matrix=np.asarray(block.dense(), dtype=np.float64))
 
 
-def read_blocks(entries: Iterable[Any], archive: ArchiveReader) -> list[LinearOperator]:
-    """The blocks of a `BlockTable`; ArchiveError, or what their own constructors raise, for what none can be."""
-    made: list[LinearOperator] = []
-    for entry in entries:
-        made.append(_block(entry, archive, made))
-    return made
+class WorkloadFile(Stored):
+    """A workload over a domain that the file states elsewhere; `used` are the blocks of its terms, in order."""
+
+    blocks: list[Block]
+    cliques: CliqueTable
+    used: IntVector
+    weights: FloatVector
+
+    @classmethod
+    def of(cls, workload: Workload) -> WorkloadFile:
+        """The stored form of a workload."""
+        table = BlockList()
+        used = [table.index(block) for term in workload for block in term.blocks]
+        return cls(
+            blocks=table.blocks,
+            cliques=CliqueTable.of(workload.domain, workload.cliques),
+            used=np.array(used, dtype=np.int32),
+            weights=np.array(workload.weights, dtype=np.float64),
+        )
+
+    def build(self, domain: Domain) -> Workload:
+        """The workload; ArchiveError where it does not fit its domain."""
+        cliques = self.cliques.build(domain, "workload")
+        try:
+            operators: list[LinearOperator] = []
+            for block in self.blocks:
+                operators.append(block.build(operators))
+            if len(self.used) != sum(map(len, cliques)) or (len(self.used) and self.used.min() < 0):
+                raise IndexError
+            axes = iter([operators[index] for index in self.used.tolist()])
+            pairs = zip(cliques, self.weights.tolist(), strict=True)
+            terms = [Term(clique, tuple(islice(axes, len(clique))), weight) for clique, weight in pairs]
+            return Workload(domain, terms)
+        except (HushError, ValueError, TypeError, IndexError, OverflowError):
+            raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
 
 
-def _block(entry: Any, archive: ArchiveReader, known: Sequence[LinearOperator]) -> LinearOperator:
-    kind, own = entry["kind"], f"block_{len(known)}"
-    if kind in _SIZED:
-        return _SIZED[kind](_whole(entry["size"]))
-    match kind:
-        case "width":
-            return WidthRange(_whole(entry["size"]), _whole(entry["width"]))
-        case "levels":
-            return LevelsAndTotal(_whole(entry["size"]), _number(entry["level"]), _number(entry["total"]))
-        case "gram":
-            if isinstance(entry["queries"], bool) or not isinstance(entry["queries"], int):
-                raise ArchiveError("a query block of the file states no number of queries; make it anew")
-            return Equivalent(archive.array(own), entry["queries"])
-        case "permuted":
-            order = archive.array(own)
-            if order.ndim != 1 or order.dtype.kind != "i":
-                raise ArchiveError("a query block of the file states no order of levels; make it anew")
-            return Permuted(_known(entry["of"], known), order.tolist())
-        case "scaled":
-            return Scaled(_known(entry["of"], known), _number(entry["factor"]))
-        case "stack":
-            weights = archive.array(own)
-            if weights.ndim != 1 or weights.dtype.kind != "f":
-                raise ArchiveError("a query block of the file states no weights; make it anew")
-            return Stack([_known(place, known) for place in entry["of"]], weights.tolist())
-        case "matrix":
-            return Dense(archive.array(own))
-    raise ArchiveError(f"the file has a query block of the unknown kind {kind!r}; upgrade hush")
-
-
-def _known(place: Any, known: Sequence[LinearOperator]) -> LinearOperator:
-    """A block that was read before; one that comes later, or is none, is refused."""
-    if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(known):
-        raise ArchiveError("a query block of the file is made of one that it does not have; make it anew")
-    return known[place]
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**31:
-        raise ArchiveError("a query block of the file states no proper size; make it anew")
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArchiveError("a query block of the file states no proper weight; make it anew")
-    return float(value)
-
-
-def pack_cliques(domain: Domain, cliques: Iterable[Clique], prefix: str) -> dict[str, np.ndarray[Any, Any]]:
-    """Cliques as two arrays: places of attributes, one after the other, and how many each clique has."""
-    place = {name: index for index, name in enumerate(domain)}
-    lengths: list[int] = []
-    members: list[int] = []
-    for clique in cliques:
-        lengths.append(len(clique))
-        members.extend(place[name] for name in clique)
-    return {
-        f"{prefix}_members": np.array(members, dtype=np.int32),
-        f"{prefix}_lengths": np.array(lengths, dtype=np.int32),
-    }
-
-
-def unpack_cliques(domain: Domain, archive: ArchiveReader, prefix: str) -> list[Clique]:
-    """The cliques that `pack_cliques` stored."""
-    members, lengths = archive.array(f"{prefix}_members"), archive.array(f"{prefix}_lengths")
-    plain = members.ndim == lengths.ndim == 1 and members.dtype.kind == lengths.dtype.kind == "i"
-    if not plain or lengths.sum() != len(members) or (lengths < 0).any():
-        raise ArchiveError(f"the cliques {prefix!r} of the file do not fit together; make it anew")
-    if len(members) and (members.min() < 0 or members.max() >= len(domain)):
-        raise ArchiveError(f"the cliques {prefix!r} of the file name attributes it does not have; make it anew")
-    names = np.array(domain.attributes, dtype=object)[members].tolist()
-    ends = np.cumsum(lengths).tolist()
-    return [tuple(names[end - length : end]) for end, length in zip(ends, lengths.tolist(), strict=True)]
-
-
-def pack_workload(workload: Workload) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+def pack_workload(workload: Workload) -> tuple[dict[str, Any], Arrays]:
     """The manifest entry and the arrays of a workload."""
-    table = BlockTable()
-    used = [table.place(block) for term in workload for block in term.blocks]
-    arrays = pack_cliques(workload.domain, workload.cliques, "workload")
-    arrays["workload_blocks"] = np.array(used, dtype=np.int32)
-    arrays["workload_weights"] = np.array(workload.weights, dtype=np.float64)
-    return {"blocks": table.entries}, arrays | table.arrays
+    return pack(WorkloadFile.of(workload), "workload")
 
 
 def unpack_workload(domain: Domain, entry: Any, archive: ArchiveReader) -> Workload:
     """The workload that `pack_workload` stored."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("blocks"), list):
-        raise ArchiveError("the file states no workload; make it anew")
-    try:
-        blocks = read_blocks(entry["blocks"], archive)
-        cliques = unpack_cliques(domain, archive, "workload")
-        used, weights = archive.array("workload_blocks").tolist(), archive.array("workload_weights").tolist()
-        terms, position = [], 0
-        for clique, weight in zip(cliques, weights, strict=True):
-            own = _take(blocks, used[position : position + len(clique)], len(clique))
-            position += len(clique)
-            terms.append(Term(clique, own, float(weight)))
-        return Workload(domain, terms)
-    except ArchiveError:
-        raise
-    except (HushError, ValueError, TypeError, KeyError, OverflowError):
-        raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
+    content: WorkloadFile = unpack(WorkloadFile, entry, archive, "workload")
+    return content.build(domain)
 
 
 def pack_domain(domain: Domain) -> list[list[Any]]:
     """Names and sizes, in order."""
-    return [[name, domain[name]] for name in domain]
+    entry: list[list[Any]] = pack(domain)[0]
+    return entry
 
 
 def unpack_domain(entry: Any) -> Domain:
     """The domain that `pack_domain` stored."""
-    if not isinstance(entry, list):
-        raise ArchiveError("the domain of the file cannot be read; make it anew")
-    try:
-        pairs = dict(entry)
-        if len(pairs) != len(entry):
-            raise ArchiveError("the domain of the file names an attribute twice; make it anew")
-        return Domain(pairs)
-    except (HushError, ValueError, TypeError):
-        raise ArchiveError("the domain of the file cannot be read; make it anew") from None
-
-
-def _take(blocks: Sequence[LinearOperator], places: Sequence[int], expected: int) -> tuple[LinearOperator, ...]:
-    if len(places) != expected or any(not 0 <= place < len(blocks) for place in places):
-        raise ArchiveError("the workload of the file names blocks it does not have; make it anew")
-    return tuple(blocks[place] for place in places)
+    return unpack(Domain, entry, None, "domain")

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hush.errors import BudgetError
-from hush.privacy.rational import float_down, float_up, parse_rational, rational_text, root_down
+from hush.rational import float_down, float_up, parse_rational, rational_text, root_down
 
 fractions = st.fractions(min_value=0)
 

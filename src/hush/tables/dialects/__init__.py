@@ -1,1 +1,0 @@
-"""Engines that hold rows and count them: one file for each."""
