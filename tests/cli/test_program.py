@@ -6,13 +6,13 @@ from click.testing import CliRunner, Result
 
 import hush
 from hush.cli.main import COMMANDS, main
-from hush.cli.program import Program
+from hush.cli.program import HushGroup
 from hush.errors import DataError
 
 CANARY = "canary-7261"
 
 
-@click.group(cls=Program)
+@click.group(cls=HushGroup)
 def program() -> None:
     """A program whose commands fail."""
 

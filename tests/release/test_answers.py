@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from scipy.stats import norm
 
 from hush.errors import DomainError, HushError, QueryError
-from hush.release.answer_columns import Basis, Group, Quantity
+from hush.release.answer_columns import ErrorKind, GroupColumn, Quantity
 from hush.release.answers import Answers
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.testing.schemas import columns
@@ -66,7 +66,7 @@ def test_labels_are_real_values_with_null_for_missing(name: str, labels: list[An
 @given(columns())
 def test_a_label_stands_for_every_code_of_any_column(column: Any) -> None:
     codes = np.array([0, column.size - 1])
-    values = Group("x", column, codes).values().to_pylist()
+    values = GroupColumn("x", column, codes).values().to_pylist()
     assert (values[1] is None) == column.missing
 
 
@@ -83,7 +83,7 @@ def test_variances_may_differ_by_cell_or_be_unknown() -> None:
     answers = marginal("smoker", variance=[4.0, np.nan])
     assert answers.basis.tolist() == ["exact", "none"]
     assert np.isnan(answers.lower).tolist() == [False, True]
-    unknown = marginal("smoker", variance=None, basis="none")
+    unknown = marginal("smoker", variance=None, error_kind="none")
     assert unknown.basis.tolist() == ["none", "none"]
     assert "not known" in str(unknown)
 
@@ -99,7 +99,10 @@ def test_the_total_is_a_marginal_without_groups() -> None:
         (lambda: marginal("sex", level=1), "level = 1: expected a number between 0 and 1, such as 0.95"),
         (lambda: marginal("sex", level=True), "level = True"),
         (lambda: marginal("sex", level="high"), "level = 'high'"),
-        (lambda: marginal("sex", basis="sure"), "basis = 'sure': expected one of exact, approximate, bound, none"),
+        (
+            lambda: marginal("sex", error_kind="sure"),
+            "error_kind = 'sure': expected one of exact, approximate, bound, none",
+        ),
         (lambda: Answers.of_marginal(SCHEMA, ("sex",), [1.0], 1.0), r"counts of shape \(1,\) .* expected \(4,\)"),
         (lambda: Answers.of_marginal(SCHEMA, ("smoker",), [1, 2], [1, 2, 3]), r"variances of shape \(3,\)"),
         (lambda: marginal("nothing"), "'nothing' is not in the domain"),
@@ -116,12 +119,12 @@ def test_what_is_no_answer_is_refused(make: Any, message: str) -> None:
 
 
 def value(name: str, rows: int = 2) -> Quantity:
-    return Quantity(name, np.arange(rows) + 0.5, np.ones(rows), Basis.EXACT)
+    return Quantity(name, np.arange(rows) + 0.5, np.ones(rows), ErrorKind.EXACT)
 
 
 def several() -> Answers:
-    sex = Group("sex", SCHEMA["sex"], np.array([0, 3]))
-    ratio = Quantity("r", np.array([0.25, np.nan]), np.array([0.01, np.nan]), Basis.APPROXIMATE)
+    sex = GroupColumn("sex", SCHEMA["sex"], np.array([0, 3]))
+    ratio = Quantity("r", np.array([0.25, np.nan]), np.array([0.01, np.nan]), ErrorKind.APPROXIMATE)
     return Answers(groups=(sex,), quantities=(value("n"), ratio), notes=("A note.",))
 
 
@@ -199,7 +202,7 @@ def test_answers_are_values_that_cannot_be_changed() -> None:
 
 
 def bounded(margin: float = 300.0, **options: Any) -> Answers:
-    return marginal("sex", variance=None, basis="bound", margin=margin, **options)
+    return marginal("sex", variance=None, error_kind="bound", margin=margin, **options)
 
 
 def test_a_margin_is_the_interval_where_there_is_no_standard_error() -> None:
@@ -225,7 +228,7 @@ def test_a_margin_is_of_one_level() -> None:
 def test_margins_are_part_of_the_value() -> None:
     assert bounded() == bounded()
     assert bounded() != bounded(margin=301.0)
-    assert bounded() != marginal("sex", variance=None, basis="bound")
+    assert bounded() != marginal("sex", variance=None, error_kind="bound")
     assert bounded(margin=np.nan) == bounded(margin=np.nan)
     with pytest.raises(ValueError, match="read-only"):
         bounded().quantities[0].margin[0] = 1.0  # type: ignore[index]
@@ -246,8 +249,8 @@ def test_bounded_answers_show_their_interval_and_no_standard_error() -> None:
 
 
 def test_exact_and_bounded_values_stand_side_by_side() -> None:
-    sex = Group("sex", SCHEMA["sex"], np.array([0, 3]))
-    bound = Quantity("m", np.array([5.0, 6.0]), np.full(2, np.nan), Basis.BOUND, np.array([40.0, 40.0]))
+    sex = GroupColumn("sex", SCHEMA["sex"], np.array([0, 3]))
+    bound = Quantity("m", np.array([5.0, 6.0]), np.full(2, np.nan), ErrorKind.BOUND, np.array([40.0, 40.0]))
     answers = Answers(groups=(sex,), quantities=(value("n"), bound))
     assert " ".join(str(answers).split()).endswith(
         "± one standard error, exact; intervals of m hold with 95 %, by a bound on the error of the whole table"
@@ -318,7 +321,9 @@ def test_text_fits_eighty_columns_whatever_the_names(groups: list[str], values: 
     )
     taken = [name for name in values if name not in groups] or ["v" * 31]
     answers = Answers(
-        groups=tuple(Group(name, Categorical(name="c", values=(words, "b")), np.array([0, 1, 0])) for name in groups),
+        groups=tuple(
+            GroupColumn(name, Categorical(name="c", values=(words, "b")), np.array([0, 1, 0])) for name in groups
+        ),
         quantities=tuple(
             Quantity(name, np.array([1e9, -3.5, np.nan]), np.array([1.0, 0.001, np.nan])) for name in taken
         ),
@@ -341,7 +346,7 @@ def test_several_values_show_side_by_side() -> None:
 def test_html_is_a_table_with_every_text_escaped() -> None:
     hostile = "<script>alert('x')</script>"
     schema = Schema([Categorical(name=f"c{hostile}", values=(hostile, "&b"))])
-    group = Group(f"g{hostile}", schema.columns[0], np.array([0, 1]))
+    group = GroupColumn(f"g{hostile}", schema.columns[0], np.array([0, 1]))
     page = Answers(groups=(group,), quantities=(value(f"v{hostile}"),), notes=(f"n{hostile}",))._repr_html_()
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;") == 4

@@ -87,7 +87,7 @@ def test_errors_of_sums_are_those_of_their_coefficients(tail: str, group: str) -
     variances = np.einsum("cgi,cd,dgi->gi", coefficients, random_covariance(2), coefficients)
     found = np.stack([quantity.std_error**2 for quantity in answers.quantities], axis=1)
     np.testing.assert_allclose(found, variances, rtol=1e-9, atol=1e-12)
-    assert {quantity.basis for quantity in answers.quantities} == {"exact"}
+    assert {quantity.error_kind for quantity in answers.quantities} == {"exact"}
 
 
 @pytest.mark.parametrize(("tail", "group"), [*product(TAILS[1:], ["", "sex"])])
@@ -101,7 +101,7 @@ def test_errors_of_ratios_are_those_of_their_slopes(tail: str, group: str) -> No
     variances = np.einsum("cgi,cd,dgi->gi", slopes, random_covariance(2), slopes) / (2 * step) ** 2
     found = np.stack([quantity.std_error**2 for quantity in answers.quantities], axis=1)
     np.testing.assert_allclose(found, variances, rtol=1e-4)
-    assert {quantity.basis for quantity in answers.quantities} == {"approximate"}
+    assert {quantity.error_kind for quantity in answers.quantities} == {"approximate"}
     assert "delta method" in str(answers)
 
 
@@ -406,7 +406,7 @@ def test_an_edge_may_be_written_as_it_is_shown() -> None:
 
 
 def test_levels_and_bases_reach_the_answers() -> None:
-    answers = ask("SELECT COUNT(*) n, AVG(age) a FROM t", level=0.5, basis="bound")
+    answers = ask("SELECT COUNT(*) n, AVG(age) a FROM t", level=0.5, error_kind="bound")
     assert answers.level == 0.5
     assert answers["n"].basis.tolist() == ["bound"]
     assert answers["a"].basis.tolist() == ["approximate"]

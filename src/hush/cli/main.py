@@ -11,7 +11,7 @@ from hush.cli.evaluate_command import evaluate
 from hush.cli.mechanisms_command import mechanisms
 from hush.cli.model_command import model
 from hush.cli.plan_command import plan
-from hush.cli.program import Program
+from hush.cli.program import HushGroup
 from hush.cli.query_command import query
 from hush.cli.release_command import release
 from hush.cli.report_command import report
@@ -33,7 +33,7 @@ COMMANDS: tuple[click.Command, ...] = (
 )
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=HushGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="hush")
 def main() -> None:
     """Differentially private answers, tables and synthetic copies of a sensitive table."""

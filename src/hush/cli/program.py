@@ -1,4 +1,4 @@
-"""Program: the group of all commands, and what a user sees when one of them fails."""
+"""The group of all commands, and what a user sees when one of them fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INTERRUPTED = 130
 _HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group without a command; since click 8.2
 
 
-class Program(click.Group):
+class HushGroup(click.Group):
     """A group whose failures are one line on stderr: exit code 2 for bad input, 70 for a fault of hush.
 
     Privacy: an unexpected exception may quote cells of the table, so only its type is shown; HUSH_DEBUG=1 in

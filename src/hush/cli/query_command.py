@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("sql", required=False)
 @click.option("--term", type=int, help="In place of SQL: all answers to this term of the workload, counted from 0.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
-@click.option("--format", "form", type=click.Choice(["table", "csv"]), default="table", show_default=True)
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
 def query(file: Path, sql: str | None, term: int | None, level: float, form: str) -> None:
     """Answer SQL from a release or a model. Spends nothing.
 
@@ -50,6 +51,8 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
         sink, table = BufferOutputStream(), _with_gaps(answers.to_arrow())
         csv.write_csv(_shown(table) if _on_terminal() else table, sink)
         click.echo(sink.getvalue().to_pybytes(), nl=False)  # of text, click would leave out what looks like colour
+    elif form == "json":
+        click.echo(json.dumps(answers.to_dict(), indent=2))
     else:
         click.echo(str(answers))
 

@@ -20,7 +20,7 @@ from hush.sql.scope import clamp_note, clamps
 Codes = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 
-class Basis(StrEnum):
+class ErrorKind(StrEnum):
     """What a standard error or an interval rests on."""
 
     EXACT = "exact"  # the variance follows from the noise alone
@@ -30,7 +30,7 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class GroupColumn:
     """The level of one column of the schema in every row."""
 
     name: str
@@ -51,13 +51,13 @@ class Group:
         """What a person reads in a row."""
         return self.column.label(int(self.codes[row]))
 
-    def take(self, rows: Codes) -> Group:
+    def take(self, rows: Codes) -> GroupColumn:
         """Some of the rows, in the order given."""
-        return Group(self.name, self.column, self.codes[rows])
+        return GroupColumn(self.name, self.column, self.codes[rows])
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Group)
+            isinstance(other, GroupColumn)
             and (self.name, self.column) == (other.name, other.column)
             and np.array_equal(self.codes, other.codes)
         )
@@ -66,7 +66,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TextGroup:
+class QueryColumn:
     """Which query of several about one column every row answers, each by its label."""
 
     name: str
@@ -84,12 +84,12 @@ class TextGroup:
         """What a person reads in a row."""
         return self.labels[int(self.codes[row])]
 
-    def take(self, rows: Codes) -> TextGroup:
+    def take(self, rows: Codes) -> QueryColumn:
         """Some of the rows, in the order given."""
-        return TextGroup(self.name, self.labels, self.codes[rows])
+        return QueryColumn(self.name, self.labels, self.codes[rows])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TextGroup) and self.name == other.name and self.values().equals(other.values())
+        return isinstance(other, QueryColumn) and self.name == other.name and self.values().equals(other.values())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -105,11 +105,11 @@ class Quantity:
     name: str
     estimate: Floats  # (rows,)
     std_error: Floats  # (rows,)
-    basis: Basis = Basis.EXACT
+    error_kind: ErrorKind = ErrorKind.EXACT
     margin: Floats | None = None  # (rows,)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "basis", check_basis(self.basis))
+        object.__setattr__(self, "error_kind", check_error_kind(self.error_kind))
         for field in ("estimate", "std_error", *(["margin"] if self.margin is not None else [])):
             object.__setattr__(self, field, frozen(np.array(getattr(self, field), dtype=np.float64)))
         if self.estimate.ndim != 1 or self.estimate.shape != self.std_error.shape:
@@ -124,21 +124,21 @@ class Quantity:
             return np.zeros(self.estimate.shape, dtype=bool)
         return np.isnan(self.std_error) & ~np.isnan(self.margin)
 
-    def row_basis(self) -> np.ndarray[Any, Any]:
-        """The basis in every row: `bound` where the interval is by a margin, `none` where there is no error at all."""
-        without = np.where(self.bounded, Basis.BOUND.value, Basis.NONE.value)
-        return np.where(np.isnan(self.std_error), without, self.basis.value)
+    def row_error_kinds(self) -> np.ndarray[Any, Any]:
+        """The kind of error in every row: `bound` where the interval is by a margin, `none` where nothing is known."""
+        without = np.where(self.bounded, ErrorKind.BOUND.value, ErrorKind.NONE.value)
+        return np.where(np.isnan(self.std_error), without, self.error_kind.value)
 
     @property
     def has_errors(self) -> bool:
         """Whether its errors are known at all; without them only estimates are shown."""
-        return self.basis is not Basis.NONE or bool(self.bounded.any())
+        return self.error_kind is not ErrorKind.NONE or bool(self.bounded.any())
 
     @property
     def has_std_errors(self) -> bool:
         """Whether its standard errors are shown: not where all that is known are intervals by a bound."""
         only_bounds = bool(self.bounded.any()) and bool(np.isnan(self.std_error).all())
-        return self.basis is not Basis.NONE and not only_bounds
+        return self.error_kind is not ErrorKind.NONE and not only_bounds
 
     def decimals(self, rows: int) -> int:
         """Decimals that show three digits of the typical error in the first rows; of the estimates where it is zero."""
@@ -154,12 +154,12 @@ class Quantity:
     def take(self, rows: Codes) -> Quantity:
         """Some of the rows, in the order given."""
         margin = None if self.margin is None else self.margin[rows]
-        return Quantity(self.name, self.estimate[rows], self.std_error[rows], self.basis, margin)
+        return Quantity(self.name, self.estimate[rows], self.std_error[rows], self.error_kind, margin)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Quantity)
-            and (self.name, self.basis) == (other.name, other.basis)
+            and (self.name, self.error_kind) == (other.name, other.error_kind)
             and np.array_equal(self.estimate, other.estimate, equal_nan=True)
             and np.array_equal(self.std_error, other.std_error, equal_nan=True)
             and (self.margin is None) == (other.margin is None)
@@ -169,12 +169,12 @@ class Quantity:
     __hash__ = None  # type: ignore[assignment]
 
 
-def check_basis(basis: str) -> Basis:
-    """The basis by its name."""
+def check_error_kind(name: str) -> ErrorKind:
+    """The kind of error by its name."""
     try:
-        return Basis(basis)
+        return ErrorKind(name)
     except ValueError:
-        raise QueryError(f"basis = {basis!r}: expected one of {', '.join(Basis)}") from None
+        raise QueryError(f"error_kind = {name!r}: expected one of {', '.join(ErrorKind)}") from None
 
 
 def group_notes(columns: Iterable[Column]) -> list[str]:

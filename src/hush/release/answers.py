@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import math
 from collections.abc import Iterable, Iterator
@@ -18,16 +19,24 @@ from hush.arrays import Floats
 from hush.cell_table import CellColumn, CellTable, fixed_text
 from hush.domain import Clique
 from hush.errors import DomainError, HushError, QueryError, shown
-from hush.release.answer_columns import Basis, Codes, Group, Quantity, TextGroup, check_basis, group_notes
+from hush.release.answer_columns import (
+    Codes,
+    ErrorKind,
+    GroupColumn,
+    Quantity,
+    QueryColumn,
+    check_error_kind,
+    group_notes,
+)
 from hush.schema import Schema
 from hush.schema.column import Value
 
-PARTS = ("estimate", "std_error", "lower", "upper", "basis")
+VALUE_COLUMNS = ("estimate", "std_error", "lower", "upper", "basis")
 TEXT_ROWS, HTML_ROWS = 20, 50  # that are shown
 ERROR_KINDS = {
-    Basis.EXACT: "exact",
-    Basis.APPROXIMATE: "approximate (delta method)",
-    Basis.BOUND: "an upper bound",
+    ErrorKind.EXACT: "exact",
+    ErrorKind.APPROXIMATE: "approximate (delta method)",
+    ErrorKind.BOUND: "an upper bound",
 }
 
 
@@ -53,7 +62,7 @@ class Answers:
     ± one standard error, exact
     """
 
-    groups: tuple[Group | TextGroup, ...]
+    groups: tuple[GroupColumn | QueryColumn, ...]
     quantities: tuple[Quantity, ...]
     level: float = 0.95
     notes: tuple[str, ...] = ()
@@ -82,7 +91,7 @@ class Answers:
         variances: ArrayLike | None,
         level: float = 0.95,
         *,
-        basis: str = Basis.EXACT,
+        error_kind: str = ErrorKind.EXACT,
         notes: Iterable[str] = (),
         name: str = "count",
         margin: float | None = None,
@@ -102,11 +111,11 @@ class Answers:
             )
         errors = np.broadcast_to(np.sqrt(np.maximum(spread, 0.0)), shape)
         margins = None if margin is None else np.full(estimates.size, margin)
-        value = Quantity(spare(name, clique), estimates.ravel(), errors.ravel(), check_basis(basis), margins)
+        value = Quantity(spare(name, clique), estimates.ravel(), errors.ravel(), check_error_kind(error_kind), margins)
         columns = [schema[name] for name in clique]
         codes = np.unravel_index(np.arange(estimates.size), shape) if shape else ()
         return cls(
-            groups=tuple(Group(column.name, column, code) for column, code in zip(columns, codes, strict=True)),
+            groups=tuple(GroupColumn(column.name, column, code) for column, code in zip(columns, codes, strict=True)),
             quantities=(value,),
             level=level,
             notes=(*group_notes(columns), *notes),
@@ -149,8 +158,8 @@ class Answers:
 
     @property
     def basis(self) -> np.ndarray[Any, Any]:
-        """What each standard error or interval rests on: exact, approximate, bound or none."""
-        return self._single().row_basis()
+        """The kind of error in each row: exact, approximate, bound or none."""
+        return self._single().row_error_kinds()
 
     @property
     def quantile(self) -> float:
@@ -187,14 +196,30 @@ class Answers:
                 return replace(self, quantities=(quantity,))
         raise QueryError(f"no value is called {shown(name)}; the answers have {', '.join(self.names)}")
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as texts, numbers and lists, for JSON: None where a number is not known, dates in ISO form.
+
+        >>> from hush.schema import Categorical
+        >>> schema = Schema([Categorical(name="sex", values=("f", "m"))])
+        >>> Answers.of_marginal(schema, ("sex",), [12.5, 7.0], None).to_dict()["rows"][1]
+        {'sex': 'm', 'estimate': 7.0, 'std_error': None, 'lower': None, 'upper': None, 'basis': 'none'}
+        """
+        return {
+            "groups": [group.name for group in self.groups],
+            "values": list(self.names),
+            "level": self.level,
+            "rows": [{name: _plain(value) for name, value in row.items()} for row in self],
+            "notes": list(self.notes),
+        }
+
     def to_arrow(self) -> pa.Table:
         """All columns as an Arrow table."""
         columns: dict[str, Any] = {group.name: group.values() for group in self.groups}
         for quantity in self.quantities:
             lower, upper = self.interval(quantity)
-            parts = (quantity.estimate, quantity.std_error, lower, upper, quantity.row_basis())
-            for part, values in zip(PARTS, parts, strict=True):
-                name = part if len(self.quantities) == 1 else f"{quantity.name}_{part}"
+            arrays = (quantity.estimate, quantity.std_error, lower, upper, quantity.row_error_kinds())
+            for column, values in zip(VALUE_COLUMNS, arrays, strict=True):
+                name = column if len(self.quantities) == 1 else f"{quantity.name}_{column}"
                 columns[spare(name, columns)] = pa.array(values)
         return pa.table(columns)
 
@@ -250,7 +275,9 @@ class Answers:
 
     def _error_line(self) -> str:
         """What stands behind the ± sign, and behind intervals without one."""
-        kinds = dict.fromkeys(ERROR_KINDS[quantity.basis] for quantity in self.quantities if quantity.has_std_errors)
+        kinds = dict.fromkeys(
+            ERROR_KINDS[quantity.error_kind] for quantity in self.quantities if quantity.has_std_errors
+        )
         bounded = [quantity.name for quantity in self.quantities if quantity.bounded.any()]
         clauses = [f"± one standard error, {' or '.join(kinds)}"] if kinds else []
         if bounded:
@@ -278,6 +305,13 @@ def _aligned_pairs(first: Floats, second: Floats, sign: str, shown: int, digits:
     before, after = (max(map(len, texts), default=0) for texts in (befores, afters))
     side = ">" if right else "<"
     return [f"{a:>{before}} {sign} {b:{side}{after}}" for a, b in zip(befores, afters, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def two_sided_quantile(level: float, *, laplace: bool = False) -> float:

@@ -28,7 +28,7 @@ from hush.linops import LinearOperator
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, SelectionEvent, price
 from hush.privacy.selection import BETA
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.answer_columns import Basis
+from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers, check_level
 from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds, bound_note
 from hush.release.fit import Route
@@ -138,9 +138,9 @@ def marginal_answers(
         return replace(made, grain=min(grain, estimates.grain(names)))
     margin = float(estimates.margin(names, np.zeros(()), np.ones(()), level))
     bound = estimates.l1_bound(names, level)
-    basis = Basis.NONE if np.isnan(margin) else Basis.BOUND
+    error_kind = ErrorKind.NONE if np.isnan(margin) else ErrorKind.BOUND
     said = (bound_note(names, bound, level), *notes)
-    return Answers.of_marginal(schema, names, counts, None, level, basis=basis, notes=said, margin=margin)
+    return Answers.of_marginal(schema, names, counts, None, level, error_kind=error_kind, notes=said, margin=margin)
 
 
 def measured_term_answers(
@@ -163,9 +163,9 @@ def measured_term_answers(
     largest, signs = largest.ravel(), query_signs(term)
     lowest, highest = np.where(signs > 0, 0.0, -largest), np.where(signs < 0, 0.0, largest)
     margin = estimates.margin(term.clique, lowest, highest, level)
-    basis = Basis.NONE if np.isnan(margin).all() else Basis.BOUND
+    error_kind = ErrorKind.NONE if np.isnan(margin).all() else ErrorKind.BOUND
     (value,) = made.quantities
-    return replace(made, quantities=(replace(value, basis=basis, margin=margin),))
+    return replace(made, quantities=(replace(value, error_kind=error_kind, margin=margin),))
 
 
 def _largest(block: LinearOperator) -> Floats:

@@ -26,7 +26,7 @@ from hush.graphical.measurement import Measurement
 from hush.graphical.synthesis import Method
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
-from hush.release.answer_columns import Basis
+from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
 from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
@@ -210,7 +210,7 @@ class Model:
         names = self.domain.named(attributes)
         counts = self.counts(names)
         notes = self._notes(UNBIASED_NOTE if self._covered(names) else NOTE)
-        return Answers.of_marginal(self.schema, names, counts, None, level, basis=Basis.NONE, notes=notes)
+        return Answers.of_marginal(self.schema, names, counts, None, level, error_kind=ErrorKind.NONE, notes=notes)
 
     def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
         """The counts over many cliques at once, which share their work."""
@@ -228,7 +228,7 @@ class Model:
         names = self.domain.check(clique)
         shares = shares_where(self.schema, self.distribution, names, given)
         return Answers.of_marginal(
-            self.schema, names, shares, None, basis=Basis.NONE, notes=self._notes(), name="probability"
+            self.schema, names, shares, None, error_kind=ErrorKind.NONE, notes=self._notes(), name="probability"
         )
 
     def entropy(self) -> float:
@@ -260,7 +260,9 @@ class Model:
         """Answer a counting query in SQL from the model, without errors; see docs/sql.md for what can be asked."""
         from hush.release.sql_answers import answer_sql
 
-        answers = answer_sql(text, self.schema, ModelEstimates(self.distribution), level=level, basis=Basis.NONE)
+        answers = answer_sql(
+            text, self.schema, ModelEstimates(self.distribution), level=level, error_kind=ErrorKind.NONE
+        )
         return replace(answers, notes=(*answers.notes, *self._notes()))
 
     @overload

@@ -16,7 +16,7 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.linops import AllRange, Identity, LinearOperator, Prefix, Total, WidthRange
-from hush.release.answer_columns import Basis, Codes, Quantity
+from hush.release.answer_columns import Codes, ErrorKind, Quantity
 from hush.release.answers import Answers
 from hush.workloads import Term
 
@@ -68,10 +68,10 @@ def nonnegative_answers(answers: Answers, term: Term, values: Floats | None) -> 
     (own,) = answers.quantities
     signs = query_signs(term)
     estimate = clipped(own.estimate if values is None else np.asarray(values, dtype=np.float64).ravel(), signs)
-    basis, further = (Basis.BOUND, CLIPPED) if values is None else (Basis.NONE, SETTLED)
+    error_kind, further = (ErrorKind.BOUND, CLIPPED) if values is None else (ErrorKind.NONE, SETTLED)
     return NonnegativeAnswers(
         groups=answers.groups,
-        quantities=(Quantity(own.name, estimate, own.std_error, basis),),
+        quantities=(Quantity(own.name, estimate, own.std_error, error_kind),),
         level=answers.level,
         laplace=answers.laplace,
         grain=answers.grain,

@@ -27,7 +27,7 @@ from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import DomainError, QueryError
 from hush.inference.estimates import Estimates
-from hush.release.answer_columns import Basis, Codes, Group, Quantity, check_basis, group_notes
+from hush.release.answer_columns import Codes, ErrorKind, GroupColumn, Quantity, check_error_kind, group_notes
 from hush.release.answers import Answers, check_level
 from hush.release.error_bounds import bound_note
 from hush.schema import Categorical, Schema
@@ -221,13 +221,13 @@ def _item(node: exp.Expr, output: Output, scope: Scope) -> Item:
 def _key(item: Item, answers: Answers) -> tuple[Key, Key]:
     """Numbers that sort like the item, and where it is null or has no answer."""
     for group in answers.groups:
-        if isinstance(group, Group) and group.name == item.name:
+        if isinstance(group, GroupColumn) and group.name == item.name:
             return _ranks(group)[group.codes], group.codes == _missing(group)
     values = answers[item.name].estimate
     return values, np.isnan(values)
 
 
-def _ranks(group: Group) -> Key:
+def _ranks(group: GroupColumn) -> Key:
     """The place of every code in the order of real values: that of codes, except where values are unordered."""
     column = group.column
     if not isinstance(column, Categorical):
@@ -242,7 +242,7 @@ def _ranks(group: Group) -> Key:
     return ranks
 
 
-def _missing(group: Group) -> int:
+def _missing(group: GroupColumn) -> int:
     return -1 if group.column.missing_code is None else group.column.missing_code
 
 
@@ -250,7 +250,7 @@ SMALL = 2**22  # cells up to which it is worth looking whether a condition reall
 
 
 def answer_sql(
-    text: str, schema: Schema, estimates: Estimates, *, level: float = 0.95, basis: str = Basis.EXACT
+    text: str, schema: Schema, estimates: Estimates, *, level: float = 0.95, error_kind: str = ErrorKind.EXACT
 ) -> Answers:
     """Answer a query from estimates of tables of counts; post-processing, which costs no privacy.
 
@@ -262,15 +262,16 @@ def answer_sql(
     is zero. An aggregate over a table is sum_x mask[x] value[x] count[x], with the exact variance of that sum; a ratio
     has the variance of the delta method and is marked approximate. A sum over no rows is 0, an average has no answer.
 
-    `basis` says what the covariances of the estimates are: exact, approximate, a bound, or none. Where estimates have
-    no covariances but a bound on the error of a table, sums over it have an interval by that bound, and ratios none.
+    `error_kind` says what the covariances of the estimates are: exact, approximate, a bound, or none. Where estimates
+    have no covariances but a bound on the error of a table, sums over it have an interval by that bound, and ratios
+    none.
 
     Raises:
         QueryError: what is not supported, not in the schema, or not covered, and what to write instead.
         SizeError: the query needs a table of more than 2^28 cells.
     """
     check_level(level)
-    kind = check_basis(basis)
+    kind = check_error_kind(error_kind)
     if schema.domain != estimates.domain:
         raise DomainError("the schema and the estimates have different domains; give the schema of the same release")
     try:
@@ -293,7 +294,7 @@ def _source(formula: Formula, groups: Clique, said: str, estimates: Estimates) -
     return estimates
 
 
-def _answer(query: Query, schema: Schema, estimates: Estimates, level: float, basis: Basis) -> Answers:
+def _answer(query: Query, schema: Schema, estimates: Estimates, level: float, error_kind: ErrorKind) -> Answers:
     scope = Scope(schema, query.tables)
     output = read_output(query, scope)
     groups = output.groups
@@ -308,11 +309,11 @@ def _answer(query: Query, schema: Schema, estimates: Estimates, level: float, ba
         scope.note(note)
     answers = Answers(
         groups=tuple(
-            Group(item.name, column, code)
+            GroupColumn(item.name, column, code)
             for item, column, code in zip(output.labels, output.columns, codes, strict=True)
         ),
         quantities=tuple(
-            _quantity(item, formula, groups, rows, source, basis, scope, level)
+            _quantity(item, formula, groups, rows, source, error_kind, scope, level)
             for item, formula, source in zip(output.values, formulas, sources, strict=True)
         ),
         level=level,
@@ -368,7 +369,7 @@ def _quantity(
     groups: Clique,
     rows: np.ndarray[tuple[int], np.dtype[np.intp]],
     estimates: Estimates,
-    basis: Basis,
+    error_kind: ErrorKind,
     scope: Scope,
     level: float,
 ) -> Quantity:
@@ -377,18 +378,18 @@ def _quantity(
     margin = None if result.margin is None else result.margin.reshape(-1)[rows]
     if isinstance(estimates, Bounded) and not estimates.has_covariance(clique := formula.clique(groups)):
         found = margin is not None and not np.isnan(margin).all()
-        basis = Basis.BOUND if found else Basis.NONE
+        error_kind = ErrorKind.BOUND if found else ErrorKind.NONE
         scope.note(bound_note(clique, estimates.l1_bound(clique, level), level))
         if not formula.linear:
             scope.note(f"{item.name}: a ratio of numbers from the fitted model; it has no interval.")
     absent = int(np.isnan(estimate).sum())
-    if not formula.linear and basis is not Basis.NONE:
-        basis = Basis.APPROXIMATE
+    if not formula.linear and error_kind is not ErrorKind.NONE:
+        error_kind = ErrorKind.APPROXIMATE
         scope.note(f"{item.name}: a ratio; its standard error is by the delta method.")
     if absent:
         what = "The answer" if len(estimate) == 1 else f"{absent:,} of {len(estimate):,} answers"
         reason = "the denominator is zero: the model has no such rows"
-        if basis is not Basis.NONE:
+        if error_kind is not ErrorKind.NONE:
             reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
         scope.note(f"{item.name}: {what} cannot be given, because {reason}.")
-    return Quantity(item.name, estimate, std_error, basis, margin)
+    return Quantity(item.name, estimate, std_error, error_kind, margin)

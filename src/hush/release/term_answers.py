@@ -25,7 +25,7 @@ from hush.linops import (
     Total,
     WidthRange,
 )
-from hush.release.answer_columns import Group, Quantity, TextGroup, group_notes
+from hush.release.answer_columns import GroupColumn, Quantity, QueryColumn, group_notes
 from hush.release.answers import Answers, check_level, spare
 from hush.schema import Column, Schema
 from hush.workloads import Term
@@ -101,7 +101,7 @@ def term_answers(
     orders = [_order_note(column, block) for column, block in pairs if isinstance(block, Permuted)]
     return Answers(
         groups=tuple(
-            Group(column.name, column, own) if texts is None else TextGroup(column.name, tuple(texts), own)
+            GroupColumn(column.name, column, own) if texts is None else QueryColumn(column.name, tuple(texts), own)
             for column, texts, own in zip(columns, labels, codes, strict=True)
         ),
         quantities=(Quantity(spare("count", term.clique), values.ravel(), errors.ravel()),),
