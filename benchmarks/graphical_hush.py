@@ -17,7 +17,7 @@ def fit(problem: Problem, trace: Trace, total: float, start: Any, estimator: Any
     """Fit the model until hush's own stopping rule or the target."""
     from hush.domain import Domain
     from hush.graphical.fitting import fit_model
-    from hush.graphical.measurement import Measurement
+    from hush.privacy.measurement import Measurement
 
     def callback(iteration: int, loss: float, marginals: dict[tuple[str, ...], Array]) -> bool:
         """Record the iterate, and stop at the target; the tables have the axes of their keys."""

@@ -18,8 +18,9 @@ from fractions import Fraction
 import numpy as np
 
 from hush.domain import Domain
-from hush.inference.linear_estimates import LinearAnswers, LocalEstimates
+from hush.inference.linear_estimates import LocalEstimates
 from hush.linops import Prefix
+from hush.privacy.measurement import Measurements
 from hush.strategies.integer_strategies import round_draft
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
@@ -44,14 +45,15 @@ def run(job: str, size: int, attributes: int) -> tuple[float, float]:
         factor.inverse_gram  # noqa: B018 - made once, before the clock starts
     shape = (size,) * attributes
     before = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    data = np.zeros(shape, dtype=np.int64)
-    data.ravel()[:: 7 * size + 1] = 3
-    start = time.perf_counter()
     if job == "measure":
+        data = np.zeros(shape, dtype=np.int64)
+        data.ravel()[:: 7 * size + 1] = 3
+        start = time.perf_counter()
         part.query.answer({part.clique: data})
     else:
-        answers = LinearAnswers(strategy)
-        answers[0] = data
+        answers = Measurements(strategy)
+        answers.flat[:: 7 * size + 1] = 3
+        answers.filled[:] = True
         start = time.perf_counter()
         LocalEstimates(answers).counts(part.clique)
     seconds = time.perf_counter() - start

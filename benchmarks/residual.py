@@ -22,10 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from hush.domain import Clique, Domain
-from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers
+from hush.inference.residual_reconstruction import Reconstruction
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate
+from hush.privacy.measurement import Measurements
 from hush.strategies.residual_strategy import requests
 from hush.strategies.select_residual import select_residual
 from hush.unit import ROW
@@ -63,16 +64,16 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, value
 
 
-def measure(strategy: Any) -> ResidualAnswers:
+def measure(strategy: Any) -> Measurements[Any]:
     """Measure every residual set through the gate."""
     gate = Gate(UniformSource(strategy.domain), Allowance(Budget(rho=0.5)))
-    answers = ResidualAnswers(strategy)
-    for clique, noisy in zip(strategy.closure, gate.measure(requests(strategy)), strict=True):
-        answers[clique] = noisy.values
+    answers = Measurements(strategy)
+    for index, noisy in enumerate(gate.measure(requests(strategy))):
+        answers[index] = noisy.raw
     return answers
 
 
-def reconstruct(answers: ResidualAnswers) -> int:
+def reconstruct(answers: Measurements[Any]) -> int:
     """Reconstruct every marginal once, as a stream."""
     return sum(1 for _ in Reconstruction(answers).marginals())
 

@@ -26,6 +26,7 @@ THIRD_PARTY = (
 )
 SOLVERS = ("scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.stats")
 DATA = ("duckdb", "pyarrow", "sqlglot")
+GATE = ("hush.privacy.account", "hush.privacy.gate", "hush.privacy.noise")
 PRIVATE = ("dp_accounting", "hush.privacy._kernels", "hush.tables")
 
 
@@ -42,7 +43,7 @@ def loaded(code: str) -> set[str]:
         ("import hush; hush.Domain", THIRD_PARTY),
         ("import hush; dir(hush); hush.queries", {*THIRD_PARTY} - {"numpy"}),
         ("from hush import Schema, Workload, datasets", {*THIRD_PARTY} - {"numpy"}),
-        ("import hush.graphical.likelihood, hush.graphical.total", (*DATA, *PRIVATE, "numba", "scipy", "hush.privacy")),
+        ("import hush.graphical.likelihood, hush.graphical.total", (*DATA, *PRIVATE, "numba", "scipy", *GATE)),
         ("import hush.graphical.belief_propagation", (*DATA, *SOLVERS, *PRIVATE, "hush.linops", "hush.privacy")),
         ("import hush.graphical.unbiased", (*DATA, *SOLVERS, *PRIVATE, "mpmath")),
         ("import hush.cli.main", {*THIRD_PARTY} - {"click"}),

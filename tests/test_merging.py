@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from hush import Domain
 from hush.graphical.fitting import fit_model
-from hush.graphical.measurement import Measurement
-from hush.linops import Kronecker
 from hush.mechanisms.session import MergedQuery
+from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import ONE_CELL
 from hush.rare_levels import Merging, merge_rare
 
@@ -43,15 +42,15 @@ def test_merged_codes_are_all_in_use_and_keep_the_order_of_common_levels(counts:
     assert [int(code) for code, own in zip(codes, rare, strict=True) if not own] == list(range(len(counts) - sum(rare)))
 
 
-def test_tables_and_blocks_say_the_same() -> None:
+def test_tables_and_operators_say_the_same() -> None:
     table = np.arange(24).reshape(SIZES)
     merged = MERGING.table(CLIQUE, table)
     assert merged.dtype == table.dtype
     assert merged.shape == MERGING.sizes(CLIQUE, SIZES) == (1, 3, 3)
     assert merged[0, 1, 2] == table[:, 1, 1].sum() + table[:, 1, 3].sum()
-    blocks = MERGING.blocks(CLIQUE, merged.shape)
-    product = Kronecker([blocks[name] for name in CLIQUE])
-    np.testing.assert_array_equal(product @ table.ravel().astype(float), merged.ravel())
+    np.testing.assert_array_equal(
+        MergedQuery(CLIQUE, SIZES, MERGING).operator @ table.ravel().astype(float), merged.ravel()
+    )
 
 
 def test_what_is_not_merged_stays() -> None:
@@ -62,7 +61,7 @@ def test_what_is_not_merged_stays() -> None:
 
 
 def test_a_row_adds_one_to_one_cell_of_a_merged_table() -> None:
-    query = MergedQuery(CLIQUE, MERGING)
+    query = MergedQuery(CLIQUE, SIZES, MERGING)
     assert query.cliques == (CLIQUE,)
     assert query.row_norms == ONE_CELL
     before = np.zeros(SIZES, dtype=np.int64)
@@ -83,7 +82,7 @@ def test_the_model_spreads_merged_levels_as_their_column_is_spread() -> None:
         domain,
         [
             Measurement(("b",), column, 0.01),
-            Measurement(("a", "b"), pair.ravel(), 0.01, query=merging.blocks(("a", "b"), pair.shape)),
+            Measurement(("a", "b"), pair.ravel(), 0.01, query=MergedQuery(("a", "b"), (2, 4), merging).operator),
         ],
     ).value
     counts = model.counts(("a", "b"))

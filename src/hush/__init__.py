@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from hush.constraints import Constraint
     from hush.domain import Domain
     from hush.errors import HushError
-    from hush.graphical.measurement import Measurement
     from hush.graphical.model_size import model_size_mb
     from hush.loading import load
     from hush.planning import plan, plan_for_error
     from hush.privacy.budget import Budget
     from hush.privacy.ledger import Ledger
+    from hush.privacy.measurement import Measurement
     from hush.privacy.sensitivity import Neighbours
     from hush.release.answers import Answers
     from hush.release.fit import fit
@@ -34,7 +34,7 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
         "Domain": "hush.domain",
         "HushError": "hush.errors",
         "Ledger": "hush.privacy.ledger",
-        "Measurement": "hush.graphical.measurement",
+        "Measurement": "hush.privacy.measurement",
         "Model": "hush.release.model",
         "Neighbours": "hush.privacy.sensitivity",
         "Release": "hush.release.release",

@@ -204,6 +204,15 @@ def check_size(domain: Domain, clique: Iterable[str]) -> Clique:
     return names
 
 
+def check_axes(clique: Clique) -> None:
+    """Refuse cliques of more attributes than an array has axes."""
+    if len(clique) > MOST_AXES:
+        raise SizeError(
+            f"the clique {shown(clique)} has {len(clique)} attributes: expected {MOST_AXES} at most; leave out "
+            "those of one level, which add nothing, or use smaller cliques"
+        )
+
+
 def check_cells(domain: Domain, cliques: Iterable[Clique]) -> None:
     """Refuse constraints whose tables together are too large, before they are made."""
     distinct = {domain.clique(clique) for clique in cliques}

@@ -1,4 +1,4 @@
-"""How much memory can be had, and how to say it."""
+"""How much memory can be had, how much may be used, and how to say it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import os
 import re
 from pathlib import Path
 
+from hush.errors import SizeError
+
 UNKNOWN_MEMORY = 4 * 2**30
+SHARE = 0.75  # of the available memory, by default
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 def available_memory() -> int:
@@ -31,6 +36,23 @@ _CONTAINER_FILES = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
+
+
+def memory_limit(wanted: int | str | None) -> int:
+    """Bytes from a number, a text such as "4GB", or by default a share of what is available now.
+
+    >>> memory_limit("1.5 GiB")
+    1610612736
+    """
+    if wanted is None:
+        return int(SHARE * available_memory())
+    if isinstance(wanted, str):
+        parsed = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", wanted.upper())
+        if parsed and parsed[2] in _UNITS:
+            wanted = int(float(parsed[1]) * _UNITS[parsed[2]])
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise SizeError(f"memory_limit = {wanted!r}: expected bytes, or a text such as '4GB'")
+    return wanted
 
 
 def readable(size: float) -> str:

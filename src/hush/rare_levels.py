@@ -1,16 +1,18 @@
-"""Merging: rare levels of columns that are counted together from some point on."""
+"""Rare levels of columns that are counted together from some point on, and the query of a table with such levels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hush.arrays import Integers
 from hush.domain import Clique
-from hush.linops import Dense, Identity, LinearOperator
+from hush.linops import Dense, Identity, Kronecker, LinearOperator
+from hush.privacy.gate import Counts
+from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
 RARE = 3.0  # standard deviations of its noise that a count must reach to stand by itself
 
@@ -42,13 +44,40 @@ class Merging:
         own = zip(clique, sizes, strict=True)
         return tuple(int(self.codes[name].max()) + 1 if name in self.codes else size for name, size in own)
 
-    def blocks(self, clique: Clique, sizes: tuple[int, ...]) -> dict[str, LinearOperator]:
-        """What a merged table of this shape asks of each of its columns, as a product of query blocks."""
-        made: dict[str, LinearOperator] = {}
-        for name, size in zip(clique, sizes, strict=True):
-            own = self.codes.get(name)
-            made[name] = Identity(size) if own is None else Dense(np.equal.outer(np.arange(size), own))
-        return made
+
+@dataclass(frozen=True, slots=True)
+class MergedQuery:
+    """The table over a clique of these sizes with merged levels: each row adds one to one cell."""
+
+    clique: Clique
+    sizes: tuple[int, ...]  # before levels are merged
+    merging: Merging
+    scale: ClassVar[int] = 1
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The one clique it reads."""
+        return (self.clique,)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        """One in one cell."""
+        return ONE_CELL
+
+    @property
+    def operator(self) -> LinearOperator:
+        """The sums of merged levels, one factor for each attribute."""
+        codes = [self.merging.codes.get(name) for name in self.clique]
+        return Kronecker(
+            [
+                Identity(size) if own is None else Dense(np.equal.outer(np.arange(own.max() + 1), own))
+                for own, size in zip(codes, self.sizes, strict=True)
+            ]
+        )
+
+    def answer(self, counts: Counts) -> Integers:
+        """The counts, added up over merged levels."""
+        return self.merging.table(self.clique, counts[self.clique])
 
 
 def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]]) -> Merging | None:

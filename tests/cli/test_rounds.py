@@ -112,11 +112,11 @@ def test_an_interrupted_release_is_kept_and_the_message_is_the_command_that_goes
     words = stopped.stderr.split("go on with: hush ")[1].split()
     gone_on = hush_command(*words)
     assert gone_on.exit_code == 0, gone_on.stderr
-    assert f"{len(half.taken)} noisy tables are kept" in " ".join(gone_on.output.split())
+    assert f"{len(half.noisy_tables)} noisy tables are kept" in " ".join(gone_on.output.split())
     whole = hush.load(folder / "x.hush")
     assert isinstance(whole, MeasuredRelease)
     assert whole.complete
-    assert whole.taken[0].values.tolist() == half.taken[0].values.tolist()
+    assert whole.noisy_tables[0].values.tolist() == half.noisy_tables[0].values.tolist()
     assert len(whole.rounds) > len(half.rounds)
     assert before < spent(folder) <= 0.1 * (1 + 1e-9)
     nothing = hush_command(*words)
@@ -134,7 +134,7 @@ def test_a_process_that_dies_leaves_its_noisy_tables_and_they_are_not_overwritte
     assert not (folder / "x.hush").exists()
     half = hush.load(partial)
     assert isinstance(half, MeasuredRelease)
-    assert len(half.taken) >= len(half.domain) + 2
+    assert len(half.noisy_tables) >= len(half.domain) + 2
     kept, before = partial.read_bytes(), spent(folder)
     again = hush_command(*aim(folder))
     assert again.exit_code == 2
@@ -226,7 +226,7 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on_by_the_command_it
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("hush.tables.cached_table.Remembered.counts", stop)
+        patched.setattr("hush.tables.cached_table.CachedTable.counts", stop)
         stopped = hush_command(*aim(folder))
     assert stopped.exit_code == 130
     assert "interrupted before the first noisy table" in stopped.stderr

@@ -158,8 +158,9 @@ def test_convert_writes_toml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("draft", "none.csv"), "none.csv: there is no such file"),
-        (("draft", "data.xlsx"), "data.xlsx: cannot tell the format"),
+        (("draft", "none.csv"), "the file 'none.csv' does not exist; check the path"),
+        (("draft", "data.xlsx"), "the file 'data.xlsx' does not exist; check the path"),
+        (("draft", __file__), f"the file {__file__!r}: cannot tell the format from the ending '.py'; give a .csv"),
         (("check", "none.toml"), "none.toml: there is no such file"),
         (("check", "data.csv"), "data.csv: cannot tell the format of a schema"),
         (("convert", "none.json"), "none.json: there is no such file"),

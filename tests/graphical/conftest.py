@@ -14,10 +14,10 @@ from hush.graphical.belief_propagation import Belief, in_tree_order
 from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import Loss, loss_of
-from hush.graphical.measurement import Measurement
 from hush.graphical.natural_descent import independent_start
 from hush.graphical.problem import Problem
 from hush.inference.factors import Factors
+from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseModel
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]

@@ -15,8 +15,8 @@ from hush.errors import DataError, DomainError, SizeError, WorkloadError
 from hush.graphical import fitting
 from hush.graphical.fitting import fit_model
 from hush.graphical.likelihood import AbsoluteLoss, CustomLoss
-from hush.graphical.measurement import Measurement
 from hush.linops import Dense
+from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseModel
 
 ESTIMATORS = ["natural", "mirror", "dual averaging"]

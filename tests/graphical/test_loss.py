@@ -14,9 +14,9 @@ from hush.domain import Domain
 from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
 from hush.graphical import residual_loss
 from hush.graphical.likelihood import AbsoluteLoss, CustomLoss, HuberLoss, MarginalLoss, SquaredLoss, SumLoss, loss_of
-from hush.graphical.measurement import Measurement
 from hush.inference.factors import Factors
 from hush.linops import Dense, LinearOperator, Prefix
+from hush.privacy.measurement import Measurement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})
 CLIQUES = [order for k in range(4) for order in itertools.permutations(DOMAIN, k)]

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.graphical.measurement import Measurement
 from hush.graphical.mirror_descent import mirror_descent, subgradient_descent
+from hush.privacy.measurement import Measurement
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.graphical.measurement import Measurement
 from hush.graphical.problem import Problem
+from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseModel
 
 LOSSES = ["gaussian", "paper"]

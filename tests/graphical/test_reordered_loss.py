@@ -4,8 +4,8 @@ import pytest
 from hush.domain import Domain
 from hush.graphical.likelihood import AbsoluteLoss, CustomLoss, SquaredLoss
 from hush.graphical.marginal_loss import ReorderedLoss
-from hush.graphical.measurement import Measurement
 from hush.inference.factors import Factors
+from hush.privacy.measurement import Measurement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 OTHER = Domain({"c": 4, "a": 2, "b": 3})

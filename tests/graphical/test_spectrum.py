@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from hush.graphical import residual_loss as spectrum
-from hush.graphical.measurement import Reordered
 from hush.graphical.residual_loss import MARGIN, largest_eigenvalue
 from hush.linops import AllRange, Dense, Identity, Kronecker, LinearOperator, Prefix, Stack, Total, WidthRange
+from hush.linops.permuted import Reordered
 
 RANDOM = np.random.default_rng(2)
 OPERATORS: list[LinearOperator] = [

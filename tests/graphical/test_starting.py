@@ -3,9 +3,9 @@ import pytest
 
 from hush import queries
 from hush.domain import Domain
-from hush.graphical.measurement import Measurement
 from hush.graphical.natural_descent import LEAST, independent_start, warm_start
 from hush.inference.factors import Factors
+from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseModel
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})

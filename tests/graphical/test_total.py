@@ -5,9 +5,9 @@ from hush import queries
 from hush.domain import Domain
 from hush.errors import DataError
 from hush.graphical import total
-from hush.graphical.measurement import Measurement
 from hush.graphical.total import estimate_total
 from hush.linops import AllRange, Dense, Haar, Identity, Kronecker, LinearOperator, Prefix, Stack, Total
+from hush.privacy.measurement import Measurement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 

@@ -9,11 +9,11 @@ from hush import queries
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError, WorkloadError
-from hush.graphical.measurement import Measurement
 from hush.graphical.total import estimate_total
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix
+from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseEstimates
 
 DOMAIN = Domain({"a": 2, "one": 1, "b": 3, "c": 4})

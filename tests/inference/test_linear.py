@@ -8,10 +8,11 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DataError, WorkloadError
-from hush.inference.linear_estimates import GlobalEstimates, LinearAnswers, LocalEstimates
+from hush.inference.linear_estimates import GlobalEstimates, LocalEstimates
 from hush.inference.marginal_combination import combine_marginals
 from hush.inference.residual_estimates import ResidualEstimates, covariance_matrix, variance_of, variance_of_product
 from hush.linops import Dense, Identity, Prefix
+from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import IdentityFactor, LevelsFactor, MatrixFactor
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
@@ -52,9 +53,9 @@ def dense_twin(own: Part, answers: np.ndarray) -> DenseEstimates:
 @pytest.mark.parametrize("own", [PRODUCT, GROUPED], ids=["product", "grouped"])
 def test_local_estimates_are_least_squares_with_exact_covariances(own: Part) -> None:
     strategy = LinearStrategy(DOMAIN, (own,), Recovery.LOCAL, "test")
-    answers = LinearAnswers(strategy)
+    answers = Measurements(strategy)
     answers[0] = RANDOM.integers(-50, 50, own.query.shape)
-    twin, estimates = dense_twin(own, answers.values[0]), LocalEstimates(answers)
+    twin, estimates = dense_twin(own, answers[0]), LocalEstimates(answers)
     assert estimates.cliques == (DOMAIN.attributes,)
     for size in range(4):
         for clique in itertools.permutations(DOMAIN, size):
@@ -79,7 +80,7 @@ def test_each_question_goes_to_the_part_that_knows_it_best() -> None:
     wide = part((("a",), ("b",)), (IdentityFactor(3), IdentityFactor(2)), Fraction(1, 10))
     narrow = part((("a",),), (IdentityFactor(3),), Fraction(1, 2))
     strategy = LinearStrategy(DOMAIN, (wide, narrow), Recovery.LOCAL, "test")
-    answers = LinearAnswers(strategy)
+    answers = Measurements(strategy)
     answers[0] = np.arange(6).reshape(3, 2)
     answers[1] = np.array([100, 200, 300])
     estimates = LocalEstimates(answers)
@@ -99,7 +100,7 @@ def test_unsupported_queries_are_refused() -> None:
     strategy = LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test")
     with pytest.raises(WorkloadError, match="does not support the queries on c"):
         _ = strategy.errors(Workload.marginals(DOMAIN, [("c",)])).rmse
-    answers = LinearAnswers(strategy)
+    answers = Measurements(strategy)
     answers[0] = np.array([3, 4])
     estimates = LocalEstimates(answers)
     assert not estimates.covers(("c",))
@@ -124,7 +125,7 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
         for clique, cost in costs.items()
     )
     strategy = LinearStrategy(DOMAIN, parts, Recovery.MARGINALS, "test")
-    answers = LinearAnswers(strategy)
+    answers = Measurements(strategy)
     rows, noisy, weights = [], [], []
     for index, own in enumerate(parts):
         answers[index] = RANDOM.integers(0, 40, own.query.shape)
@@ -133,7 +134,7 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
             own_rows = factors[name].forward(np.eye(size), 0) if name in own.clique else np.ones((1, size))
             matrix = np.kron(matrix, own_rows)
         rows.append(matrix)
-        noisy.append(answers.values[index].ravel() / own.query.scale)
+        noisy.append(answers[index].ravel() / own.query.scale)
         weights.append(np.full(len(matrix), 1 / own.variance))
     q, y, w = np.concatenate(rows), np.concatenate(noisy), np.concatenate(weights)
     inverse = np.linalg.pinv(q.T @ (w[:, None] * q))
@@ -203,7 +204,7 @@ def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool,
     ages = part((("c",),), (MatrixFactor(MATRIX, 4),), Fraction(1, 2))
     both = part((("b",), ("c",)), (IdentityFactor(2), MatrixFactor(MATRIX, 4)), Fraction(1, 8))
     strategy = LinearStrategy(DOMAIN, (levels, ages, both), Recovery.GLOBAL, "test")
-    answers = LinearAnswers(strategy)
+    answers = Measurements(strategy)
     rows, noisy, weights = [], [], []
     for index, own in enumerate(strategy):
         answers[index] = RANDOM.integers(0, 90, own.query.shape)
@@ -213,7 +214,7 @@ def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool,
             factor = own.factors[own.clique.index(name)] if inside else None
             matrix = np.kron(matrix, factor.forward(np.eye(size), 0) if factor else np.ones((1, size)))
         rows.append(matrix)
-        noisy.append(answers.values[index].ravel() / own.query.scale)
+        noisy.append(answers[index].ravel() / own.query.scale)
         weights.append(np.full(len(matrix), 1 / own.variance))
     q, y, w = np.concatenate(rows), np.concatenate(noisy), np.concatenate(weights)
     inverse = np.linalg.pinv(q.T @ (w[:, None] * q))
@@ -250,7 +251,7 @@ def test_sums_that_a_part_supports_are_answered_without_its_cells() -> None:
     """Halves of c by every level of b: half of c, grouped by b, is known; a single level of c is not."""
     halves = part((("b",), ("c",)), (IdentityFactor(2), MatrixFactor([[1, 1, 0, 0], [0, 0, 1, 1]], 1)))
     strategy = LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test")
-    answers = LinearAnswers(strategy)
+    answers = Measurements(strategy)
     answers[0] = np.array([[3, 4], [5, 6]])
     estimates = LocalEstimates(answers)
     asked = np.broadcast_to(np.array([1.0, 1.0, 0.0, 0.0]), (2, 4))

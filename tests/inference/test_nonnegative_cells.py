@@ -11,11 +11,12 @@ from scipy.optimize import nnls
 
 from hush.domain import Domain
 from hush.errors import ConvergenceError, SizeError, WorkloadError
-from hush.inference.linear_estimates import GlobalEstimates, LinearAnswers, LocalEstimates
+from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
 from hush.inference.marginal_combination import combine_marginals
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells, nonnegative_squares
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.linops import AllRange, Dense, Equivalent, Identity, Prefix, Total
+from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import IdentityFactor, LevelsFactor, MatrixFactor
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
@@ -63,10 +64,10 @@ ASKED = Workload(
 )
 
 
-def noisy(parts: tuple[Part, ...], recovery: Recovery, seed: int) -> LinearAnswers:
+def noisy(parts: tuple[Part, ...], recovery: Recovery, seed: int) -> LinearMeasurements:
     """Answers with many negative estimates."""
     random = np.random.Generator(np.random.PCG64(seed))
-    answers = LinearAnswers(LinearStrategy(DOMAIN, parts, recovery, "test"))
+    answers = Measurements(LinearStrategy(DOMAIN, parts, recovery, "test"))
     for index, own in enumerate(parts):
         answers[index] = random.integers(-12, 13, own.query.shape)
     return answers
@@ -80,7 +81,7 @@ def over_all(clique: tuple[str, ...], matrices: list[np.ndarray]) -> np.ndarray:
     return made
 
 
-def dense_problem(answers: LinearAnswers, estimates, method: str) -> tuple[np.ndarray, np.ndarray]:
+def dense_problem(answers: LinearMeasurements, estimates, method: str) -> tuple[np.ndarray, np.ndarray]:
     """The rows and targets of the least squares problem, weights multiplied in."""
     rows, targets = [], []
     if method == "nnls":
@@ -94,7 +95,7 @@ def dense_problem(answers: LinearAnswers, estimates, method: str) -> tuple[np.nd
                     factor = own.factors[own.groups.index(heads[0])]
                     matrix = np.kron(matrix, factor.forward(np.eye(factor.size), 0))
             rows.append(matrix / math.sqrt(own.variance))
-            targets.append(answers.values[index].ravel() / own.query.scale / math.sqrt(own.variance))
+            targets.append(answers[index].ravel() / own.query.scale / math.sqrt(own.variance))
     else:
         for term in ASKED:
             order = sorted(range(len(term.clique)), key=lambda i, term=term: DOMAIN.attributes.index(term.clique[i]))
@@ -172,10 +173,10 @@ def test_identity_measurements_are_clipped_by_nnls_and_not_by_hybrid() -> None:
     answers = noisy((plain(("a", "b", "c"), Fraction(1, 3)),), Recovery.LOCAL, 3)
     estimates = LocalEstimates(answers)
     x = nonnegative_cells(answers, estimates, ASKED, method="nnls", **FINE).checked()
-    np.testing.assert_allclose(x, np.maximum(answers.values[0], 0), atol=1e-6)
+    np.testing.assert_allclose(x, np.maximum(answers[0], 0), atol=1e-6)
     total = Workload(DOMAIN, [Term((), ())])
     y = nonnegative_cells(answers, estimates, total, method="hybrid", **FINE).checked()
-    assert y.sum() == pytest.approx(max(0.0, float(answers.values[0].sum())), abs=1e-5)
+    assert y.sum() == pytest.approx(max(0.0, float(answers[0].sum())), abs=1e-5)
 
 
 @pytest.mark.parametrize("case", ["local", "one", "marginals"])
@@ -184,7 +185,7 @@ def test_answers_of_non_negative_data_are_kept(case: str) -> None:
     parts, recovery, kind = CASES[case]
     random = np.random.Generator(np.random.PCG64(8))
     counts = random.integers(0, 3, DOMAIN.shape) * 10
-    answers = LinearAnswers(LinearStrategy(DOMAIN, parts, recovery, "test"))
+    answers = Measurements(LinearStrategy(DOMAIN, parts, recovery, "test"))
     for index, own in enumerate(parts):
         gone = tuple(axis for axis, name in enumerate(DOMAIN) if name not in own.clique)
         tensor = counts.sum(axis=gone).reshape([factor.size for factor in own.factors])
@@ -207,7 +208,7 @@ def test_only_measured_attributes_have_axes() -> None:
 
 def test_queries_that_do_not_support_every_cell_can_be_fitted() -> None:
     halves = part((("c",),), (MatrixFactor([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
-    answers = LinearAnswers(LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test"))
+    answers = Measurements(LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test"))
     answers[0] = np.array([-3, 8])
     asked = Workload(DOMAIN, [Term(("c",), (Dense([[1, 1, 0, 0], [1, 1, 1, 1]]),))])
     x = nonnegative_cells(answers, LocalEstimates(answers), asked, **FINE).checked()
@@ -224,7 +225,7 @@ def test_bad_input_is_refused_before_long_work(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(WorkloadError, match="does not support the queries on a, c"):
         nonnegative_cells(answers, estimates, Workload.marginals(DOMAIN, [("a", "c")]))
     with pytest.raises(WorkloadError, match="nothing was measured"):
-        nonnegative_cells(LinearAnswers(answers.strategy), estimates, ASKED)
+        nonnegative_cells(Measurements(answers.strategy), estimates, ASKED)
     with pytest.raises(WorkloadError, match="accuracy=0"):
         nonnegative_squares(lambda x: x, np.ones(2), accuracy=0)
     with pytest.raises(WorkloadError, match="expected a vector of finite numbers"):

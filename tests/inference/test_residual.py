@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 from hush import queries
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError, WorkloadError
-from hush.inference import residual_reconstruction as answers_module
 from hush.inference import residual_reconstruction as residual_module
-from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers, collapse, expand
+from hush.inference.residual_reconstruction import Reconstruction, collapse, expand
 from hush.linops import Identity, Prefix
+from hush.privacy import measurement
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.gate import Gate
+from hush.privacy.measurement import Measurements
 from hush.strategies.residual_strategy import ResidualStrategy, requests, residual_query
 from hush.strategies.select_residual import select_residual
 from hush.testing import TinyTable
@@ -44,6 +45,17 @@ def exact_answers(plan: ResidualStrategy, table: np.ndarray) -> dict[Clique, np.
     return {clique: residual_query(plan, clique).answer({clique: counts_of(clique, table)}) for clique in plan.closure}
 
 
+def measured(plan: ResidualStrategy, answers: dict[Clique, np.ndarray]) -> Measurements[ResidualStrategy]:
+    found = Measurements(plan)
+    for clique, values in answers.items():
+        found[plan.closure.index(clique)] = values
+    return found
+
+
+def reconstruction(plan: ResidualStrategy, answers: dict[Clique, np.ndarray]) -> Reconstruction:
+    return Reconstruction(measured(plan, answers))
+
+
 def noisy_answers(plan: ResidualStrategy, seed: int) -> dict[Clique, np.ndarray]:
     random = np.random.default_rng(seed)
     exact = exact_answers(plan, histogram(seed))
@@ -53,7 +65,7 @@ def noisy_answers(plan: ResidualStrategy, seed: int) -> dict[Clique, np.ndarray]
 @pytest.mark.parametrize("workload", [MIXED, PLAIN], ids=["mixed", "plain"])
 def test_without_noise_every_marginal_is_exact(workload: Workload) -> None:
     plan = select_residual(workload, rho=0.5).value
-    found = Reconstruction.of(plan, exact_answers(plan, histogram()))
+    found = reconstruction(plan, exact_answers(plan, histogram()))
     for clique in plan.closure:
         np.testing.assert_allclose(found.marginal(clique), counts_of(clique, histogram()), atol=1e-9)
 
@@ -65,7 +77,7 @@ def test_with_noise_it_is_the_best_linear_unbiased_estimate(workload: Workload) 
     scaled = [noisy[c] / residual_query(plan, c).scale for c in plan.closure]
     dense = DenseResidual(plan)
     stacked = np.concatenate([values.ravel() for values in scaled])
-    found = Reconstruction.of(plan, noisy)
+    found = reconstruction(plan, noisy)
     for clique in plan.closure:
         wanted = dense.estimate(dense.marginal(clique), stacked)
         np.testing.assert_allclose(found.marginal(clique).ravel(), wanted, atol=1e-7)
@@ -77,7 +89,7 @@ def test_with_noise_it_is_the_best_linear_unbiased_estimate(workload: Workload) 
 @pytest.mark.parametrize("workload", [MIXED, PLAIN], ids=["mixed", "plain"])
 def test_marginals_agree_on_what_they_share(workload: Workload) -> None:
     plan = select_residual(workload, rho=0.5).value
-    tables = Reconstruction.of(plan, noisy_answers(plan, 4)).tables()
+    tables = reconstruction(plan, noisy_answers(plan, 4)).tables()
     assert list(tables) == list(plan.closure)
     for one, two in itertools.combinations(plan.closure, 2):
         shared = tuple(name for name in one if name in two)
@@ -94,7 +106,7 @@ def test_the_worked_example_of_appendix_b() -> None:
     rows = [(0, 1, 1), (1, 1, 2), (1, 0, 2), (0, 1, 1), (1, 0, 2)]
     source = TinyTable(domain, rows)
     exact = {c: residual_query(plan, c).answer(source.counts([c])) for c in plan.closure}
-    found = Reconstruction.of(plan, exact)
+    found = reconstruction(plan, exact)
     np.testing.assert_allclose(found.marginal(("1",)), [2, 3], atol=1e-12)
     np.testing.assert_allclose(found.marginal(("1", "2")), [[0, 2], [2, 1]], atol=1e-12)
     np.testing.assert_allclose(found.marginal(("2", "3")), [[0, 0, 2], [0, 2, 1]], atol=1e-12)
@@ -106,7 +118,7 @@ def test_the_worked_example_of_appendix_b() -> None:
 def test_the_compiled_kernel_agrees_with_the_plain_transform(sizes: list[int], seed: int) -> None:
     domain = Domain({f"a{i}": size for i, size in enumerate(sizes)})
     plan = select_residual(Workload.marginals(domain, powerset(domain)), rho=0.5).value
-    answers = ResidualAnswers(plan)
+    answers = Measurements(plan)
     answers.flat[:] = np.random.default_rng(seed).integers(-(10**6), 10**6, size=len(answers.flat))
     answers.filled[:] = True
     found = Reconstruction(answers)
@@ -131,7 +143,7 @@ def test_collapse_is_the_transpose_of_expand(seed: int) -> None:
 def test_a_stream_gives_every_marginal_once_in_the_order_asked(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residual_module, "BATCH_CELLS", 20)
     plan = select_residual(PLAIN, rho=0.5).value
-    found = Reconstruction.of(plan, noisy_answers(plan, 5))
+    found = reconstruction(plan, noisy_answers(plan, 5))
     streamed = list(found.marginals(threads=threads))
     assert [clique for clique, _ in streamed] == list(plan.closure)
     for clique, values in streamed:
@@ -148,13 +160,11 @@ def test_a_stream_gives_every_marginal_once_in_the_order_asked(threads: int, mon
 def test_names_may_come_in_any_order() -> None:
     plan = select_residual(MIXED, rho=0.5).value
     noisy = noisy_answers(plan, 6)
-    found = Reconstruction.of(plan, noisy)
+    found = reconstruction(plan, noisy)
     np.testing.assert_array_equal(
         found.marginal(("race", "age", "sex")), found.marginal(("age", "sex", "race")).transpose(2, 0, 1)
     )
-    turned = {clique[::-1]: values.T for clique, values in noisy.items()}
-    np.testing.assert_array_equal(Reconstruction.of(plan, turned).answers.flat, found.answers.flat)
-    np.testing.assert_array_equal(found.answers[("race", "age")], noisy[("age", "race")].T)
+    np.testing.assert_array_equal(found.answers[plan.closure.index(("race", "age"))], noisy[("age", "race")])
     prefix = found.query(("sex", "age"), [Identity(2), Prefix(5)])
     np.testing.assert_allclose(prefix, np.cumsum(found.marginal(("sex", "age")), axis=1))
     total = found.estimate_of([(("sex", "age"), np.ones((2, 5))), ((), -2.0)])
@@ -169,7 +179,7 @@ def test_relabelling_values_relabels_the_estimates() -> None:
         clique: np.take(values, order, axis=clique.index("age")) if "age" in clique else values
         for clique, values in noisy.items()
     }
-    one, two = Reconstruction.of(plan, noisy), Reconstruction.of(plan, turned)
+    one, two = reconstruction(plan, noisy), reconstruction(plan, turned)
     np.testing.assert_allclose(two.marginal(("age", "sex", "work")), one.marginal(("age", "sex", "work"))[order])
     np.testing.assert_allclose(two.marginal(("sex", "race")), one.marginal(("sex", "race")))
 
@@ -178,20 +188,21 @@ def test_what_was_measured_before_an_interruption_can_be_used() -> None:
     plan = select_residual(PLAIN, rho=0.5).value
     noisy = noisy_answers(plan, 7)
     some = {clique: noisy[clique] for clique in powerset(("sex", "race"))}
-    found = Reconstruction.of(plan, some)
-    whole = Reconstruction.of(plan, noisy)
+    found = reconstruction(plan, some)
+    whole = reconstruction(plan, noisy)
     np.testing.assert_array_equal(found.marginal(("sex", "race")), whole.marginal(("sex", "race")))
-    assert ("age",) in found.answers.missing
+    assert not found.answers.filled[plan.closure.index(("age",))]
     assert len(found.answers) == 4
-    with pytest.raises(DataError, match=r"answers of \('age',\) are missing"):
+    assert {one.clique for one in found.answers} == set(some)
+    with pytest.raises(DataError, match=r"answers over \('age',\) are missing"):
         found.marginal(("age", "race"))
     with pytest.raises(DataError, match="are missing"):
-        found.answers[("age",)]
+        found.answers[plan.closure.index(("age",))]
 
 
 def test_what_was_not_planned_is_refused() -> None:
     plan = select_residual(PLAIN, rho=0.5).value
-    found = Reconstruction.of(plan, noisy_answers(plan, 7))
+    found = reconstruction(plan, noisy_answers(plan, 7))
     with pytest.raises(WorkloadError, match="add it to the workload"):
         found.marginal(("race", "work"))
     with pytest.raises(WorkloadError, match="add it to the workload"):
@@ -203,17 +214,17 @@ def test_what_was_not_planned_is_refused() -> None:
 @pytest.mark.parametrize("values", [np.zeros((2, 3)), np.zeros((3, 2), dtype=np.int64), np.zeros(6, dtype=np.int64)])
 def test_answers_of_another_shape_or_type_are_refused(values: np.ndarray) -> None:
     plan = select_residual(PLAIN, rho=0.5).value
-    with pytest.raises(DataError, match=r"answers of \('sex', 'race'\): expected integers of shape \(2, 3\)"):
-        ResidualAnswers.of(plan, {("sex", "race"): values})
+    with pytest.raises(DataError, match=r"answers over \('sex', 'race'\): expected integers of shape \(2, 3\)"):
+        measured(plan, {("sex", "race"): values})
 
 
 def test_memory_is_predicted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = select_residual(PLAIN, rho=0.5).value
-    found = Reconstruction.of(plan, noisy_answers(plan, 7))
-    monkeypatch.setattr(answers_module, "available_memory", lambda: 100)
+    found = reconstruction(plan, noisy_answers(plan, 7))
+    monkeypatch.setattr(measurement, "available_memory", lambda: 100)
     monkeypatch.setattr(residual_module, "available_memory", lambda: 100)
     with pytest.raises(SizeError, match="drop an attribute"):
-        ResidualAnswers(plan)
+        Measurements(plan)
     with pytest.raises(SizeError, match=r"one by one from marginals\(\)"):
         found.tables()
     monkeypatch.setattr(residual_module, "LARGE_CELLS", 10)
@@ -238,7 +249,7 @@ def test_repeated_releases_have_the_mean_and_variance_that_were_promised(workloa
     for _ in range(runs):
         gate = Gate(source, Allowance(Budget(rho=0.06)), entropy=entropy)
         noisy = dict(zip(plan.closure, (answer.values for answer in gate.measure(asked)), strict=True))
-        seen.append(Reconstruction.of(plan, noisy).marginal(clique))
+        seen.append(reconstruction(plan, noisy).marginal(clique))
     variances = plan.query_variances(clique)
     bias = (np.mean(seen, axis=0) - fixed[clique]) / np.sqrt(variances / runs)
     spread = (np.var(seen, axis=0, ddof=1) / variances - 1) / np.sqrt(2 / (runs - 1))

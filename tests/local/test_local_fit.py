@@ -11,8 +11,8 @@ from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, SizeError, WorkloadError
 from hush.graphical.fitting import fit_model
 from hush.graphical.likelihood import CustomLoss, SquaredLoss, loss_of
-from hush.graphical.measurement import Measurement
 from hush.local.local_fit import fit_locally
+from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import disagreement
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5})

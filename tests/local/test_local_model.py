@@ -8,10 +8,10 @@ from hush.arrays import Floats
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, SizeError, WorkloadError
-from hush.graphical.measurement import Measurement
 from hush.inference.factors import Factors
 from hush.local.local_fit import fit_locally
 from hush.local.local_model import LocalModel
+from hush.privacy.measurement import Measurement
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 3, "e": 2})
 PAIRS: list[Clique] = list(itertools.combinations(("a", "b", "c", "d"), 2))

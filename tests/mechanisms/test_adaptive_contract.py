@@ -86,7 +86,7 @@ def test_units_of_several_rows_are_paid_for(mechanism: AdaptiveMechanism) -> Non
     table = TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=3), units=[1, 1, 1, 1, 2, 3])
     release = mechanism.plan(WORKLOAD, BUDGET, max_rows_per_unit=3).release(table)
     check_spent(release, BUDGET)
-    assert release.taken[0].stddev == pytest.approx(3 * released(mechanism).taken[0].stddev, rel=1e-6)
+    assert release.noisy_tables[0].stddev == pytest.approx(3 * released(mechanism).noisy_tables[0].stddev, rel=1e-6)
 
 
 @EVERY
@@ -109,7 +109,7 @@ def test_replay_finds_nothing_beside_the_gate(mechanism: AdaptiveMechanism, tmp_
 @EVERY
 def test_neighbours_are_within_what_was_charged(mechanism: AdaptiveMechanism) -> None:
     def run(table: TinyTable) -> object:
-        return [one.values for one in released(mechanism, table).taken]
+        return [one.values for one in released(mechanism, table).noisy_tables]
 
     for table in (TinyTable(DOMAIN, ROWS[:3]), TinyTable(DOMAIN, [])):
         nearby = list(neighbours_of(table))[::2]
@@ -161,10 +161,10 @@ def test_a_stopped_run_is_gone_on_with_from_what_was_taken(mechanism: AdaptiveMe
             partial = stopped.release
         partial.save(tmp_path / "part.hush")
         partial = hush.load(tmp_path / "part.hush")
-        before = len(partial.taken)
+        before = len(partial.noisy_tables)
         whole = plan.release(TABLE, ledger=ledger, resume=partial)
-        assert [one.clique for one in whole.taken[:before]] == [one.clique for one in partial.taken]
-        for ours, theirs in zip(whole.taken, partial.taken, strict=False):
+        assert [one.clique for one in whole.noisy_tables[:before]] == [one.clique for one in partial.noisy_tables]
+        for ours, theirs in zip(whole.noisy_tables, partial.noisy_tables, strict=False):
             np.testing.assert_array_equal(ours.values, theirs.values)
         check_spent(whole, BUDGET)
         assert Ledger.open(ledger).total.rho == spent(whole.statement.event)
@@ -184,7 +184,7 @@ def test_a_run_that_was_stopped_after_its_last_table_measures_nothing_more(mecha
     except InterruptedRelease as stopped:
         partial = stopped.release
     whole = plan.release(TABLE, resume=partial)
-    assert len(whole.taken) == len(partial.taken)
+    assert len(whole.noisy_tables) == len(partial.noisy_tables)
     assert whole.complete
 
 
@@ -192,7 +192,7 @@ def test_a_run_that_was_stopped_after_its_last_table_measures_nothing_more(mecha
 def test_with_next_to_no_noise_measured_tables_come_back(mechanism: AdaptiveMechanism) -> None:
     release = released(mechanism, budget=EXACT)
     model = release.model()
-    for one in release.taken:
+    for one in release.noisy_tables:
         exact = TABLE.counts([one.clique])[one.clique]
         np.testing.assert_allclose(release.counts(one.clique), exact, atol=0.5)
         np.testing.assert_allclose(model.tables([one.clique])[one.clique], exact, atol=0.2)

@@ -51,7 +51,7 @@ def parts_of(release: MeasuredRelease) -> Fraction:
         (count * part.epsilon**2 / 8 for part, count in event.parts if isinstance(part, SelectionEvent)),
         start=Fraction(0),
     )
-    return choices + sum((1 / (2 * one.variance) for one in release.taken), start=Fraction(0))
+    return choices + sum((1 / (2 * one.law.variance_parameter) for one in release.noisy_tables), start=Fraction(0))
 
 
 def check_schedule(release: MeasuredRelease, rho: Fraction, columns: int, rounds: int, alpha: Fraction) -> None:
@@ -59,14 +59,16 @@ def check_schedule(release: MeasuredRelease, rho: Fraction, columns: int, rounds
     close = {"rel": 1e-8}
     growth = 4 if release.settings["paper"] else 2
     share = before = rho / rounds
-    for one in release.taken[:columns]:
-        assert float(1 / (2 * one.variance)) == pytest.approx(float(alpha * rho / rounds), **close)
-    columns = len(release.taken) - len(release.rounds)  # once, or twice where they are noisy
-    left = rho - sum((1 / (2 * one.variance) for one in release.taken[:columns]), start=Fraction(0))
+    for one in release.noisy_tables[:columns]:
+        assert float(1 / (2 * one.law.variance_parameter)) == pytest.approx(float(alpha * rho / rounds), **close)
+    columns = len(release.noisy_tables) - len(release.rounds)  # once, or twice where they are noisy
+    left = rho - sum(
+        (1 / (2 * one.law.variance_parameter) for one in release.noisy_tables[:columns]), start=Fraction(0)
+    )
     assert left >= min(rho / 2, rho * (1 - alpha * columns / rounds)) * (1 - Fraction(1, 10**9))
     count = len(release.rounds)
     assert count <= rounds
-    for number, (played, one) in enumerate(zip(release.rounds, release.taken[columns:], strict=True), start=1):
+    for number, (played, one) in enumerate(zip(release.rounds, release.noisy_tables[columns:], strict=True), start=1):
         assert played.clique == one.clique
         edge = abs(left - 2 * share) < rho / 10**9  # rounding against the spender decides
         final = number == count if edge else left <= 2 * share
@@ -75,12 +77,12 @@ def check_schedule(release: MeasuredRelease, rho: Fraction, columns: int, rounds
         assert cost >= before * (1 - Fraction(1, 10**9))  # the last round is no worse than the one before
         before = cost
         assert played.epsilon**2 / 8 == pytest.approx(float((1 - alpha) * cost), rel=1e-6)
-        assert float(1 / (2 * one.variance)) == pytest.approx(float(alpha * cost), rel=1e-6)
+        assert float(1 / (2 * one.law.variance_parameter)) == pytest.approx(float(alpha * cost), rel=1e-6)
         left -= cost
         share *= growth if played.annealed else 1
         assert not (final and played.annealed)
     assert abs(left) < rho / 10**9
-    noise = [one.variance for one in release.taken[columns:]]
+    noise = [one.law.variance_parameter for one in release.noisy_tables[columns:]]
     assert all(later <= before * (1 + Fraction(1, 10**9)) for before, later in pairwise(noise))
     assert all(later.epsilon >= before.epsilon * (1 - 1e-9) for before, later in pairwise(release.rounds))
 
@@ -254,18 +256,18 @@ def grid(table: np.ndarray) -> np.ndarray:
 def test_every_round_against_a_plain_twin(traced):
     own, table, run = traced
     release, rho = run.release, 0.3
-    columns = len(release.taken) - len(release.rounds)
+    columns = len(release.noisy_tables) - len(release.rounds)
     rules = [one.clique for one in table.schema.constraints]
     pool = Candidates.of(WORKLOAD)
     weights = dict(zip(pool.cliques, pool.weights, strict=True))
     exact = {clique: table.counts([clique])[clique] for clique in pool.cliques}
     assert len(run.models) == len(release.rounds) + 1 == len(run.choices) + 1
-    spent = sum(float(1 / (2 * one.variance)) for one in release.taken[:columns])
+    spent = sum(float(1 / (2 * one.law.variance_parameter)) for one in release.noisy_tables[:columns])
     dull = 0
     for number, (scorer, scores) in enumerate(run.choices):
-        model, played, taken = run.models[number], release.rounds[number], release.taken[: columns + number]
-        measured = release.taken[columns + number]
-        spent += played.epsilon**2 / 8 + float(1 / (2 * measured.variance))
+        model, played, taken = run.models[number], release.rounds[number], release.noisy_tables[: columns + number]
+        measured = release.noisy_tables[columns + number]
+        spent += played.epsilon**2 / 8 + float(1 / (2 * measured.law.variance_parameter))
         limit = max(spent / rho * own.limit_mb, model.size_mb)
         known = [*(one.clique for one in taken), *rules]
         fitting = [c for c in pool.cliques if JunctionTree.build(DOMAIN, [*known, c]).size_mb <= limit * (1 + 1e-9)]
@@ -340,7 +342,7 @@ def test_the_papers_form_and_ours():
     asked = Workload.marginals(DOMAIN, [("a", "b"), ("d",)])
     for own, first in ((AIM(paper=True), "abd"), (AIM(), "abcd")):
         release = own.plan(asked, Budget(rho=0.5)).release(TABLE)
-        assert [one.clique for one in release.taken[: len(first)]] == [(name,) for name in first]
+        assert [one.clique for one in release.noisy_tables[: len(first)]] == [(name,) for name in first]
         assert own.planned_rounds(asked) == 16 * len(first)
         check_schedule(release, Fraction(0.5), len(first), 16 * len(first), Fraction(0.9))
     for own, loss in ((AIM(paper=True), "paper"), (AIM(), "auto")):
@@ -417,7 +419,7 @@ def test_budgets_beyond_the_least_noise_are_kept_to_or_refused_at_once():
     release = AIM(rounds=5).plan(workload, Budget(rho=1e4)).release(table)  # the last round alone has more
     assert parts_of(release) <= 10**4
     assert len(release.rounds) <= 5
-    for one in release.taken:
+    for one in release.noisy_tables:
         np.testing.assert_array_equal(one.values, table.counts([one.clique])[one.clique])
     with pytest.raises(BudgetError, match="too large to mean anything"):
         AIM(rounds=5).plan(workload, Budget(rho=1e6))
@@ -547,11 +549,12 @@ def test_noisy_columns_are_measured_once_more(rows, rho, times):
     table = TinyTable(DOMAIN, [(i % 4, i % 5, i % 6, i % 3) for i in range(rows)])
     for own, expected in ((AIM(), times), (AIM(paper=True), 1)):
         release = own.plan(WORKLOAD, Budget(rho=rho)).release(table, entropy=NotPrivateEntropy(1))
-        columns = [one for one in release.taken[: len(release.taken) - len(release.rounds)] if len(one.clique) == 1]
+        before = release.noisy_tables[: len(release.noisy_tables) - len(release.rounds)]
+        columns = [one for one in before if len(one.clique) == 1]
         assert len(columns) == expected * len(DOMAIN)
-        spent = sum(float(1 / (2 * one.variance)) for one in columns)
+        spent = sum(float(1 / (2 * one.law.variance_parameter)) for one in columns)
         assert spent <= 0.5 * rho * (1 + 1e-9)
         if expected == 2:
-            known = sum(1 / one.variance for one in columns) / len(DOMAIN)
+            known = sum(1 / one.law.variance_parameter for one in columns) / len(DOMAIN)
             error = MEAN_ABSOLUTE * 4.5 / math.sqrt(known) / rows
             assert error == pytest.approx(0.1, rel=0.3) or spent == pytest.approx(0.5 * rho)

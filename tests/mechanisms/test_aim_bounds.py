@@ -17,6 +17,7 @@ from hush import Budget, Domain, Workload
 from hush.arrays import Floats
 from hush.mechanisms import AIM, MST
 from hush.privacy.entropy import NotPrivateEntropy
+from hush.rare_levels import MergedQuery
 from hush.release.error_bounds import BoundTable
 from hush.release.measured_release import MeasuredRelease
 from hush.testing import TinyTable
@@ -136,8 +137,8 @@ def test_bounds_hold_where_the_chosen_table_has_merged_levels(mechanism: AIM | M
         bounds = release.error_bounds(level=LEVEL)
         of_rounds = {
             one.clique
-            for one, own in zip(release.rounds, release.taken[-len(release.rounds) :], strict=True)
-            if own.merging
+            for one, own in zip(release.rounds, release.noisy_tables[-len(release.rounds) :], strict=True)
+            if isinstance(own.asked, MergedQuery)
         }
         smaller += bool(of_rounds)
         for bound, error in zip(bounds, errors(table, release, bounds), strict=True):

@@ -357,7 +357,7 @@ def test_a_run_that_was_stopped_at_a_read_goes_on_within_the_budget(
     with pytest.raises(InterruptedRelease) as stopped:
         plan.release(table, ledger=tmp_path / "budget.db")
     whole = plan.release(TABLE, ledger=tmp_path / "budget.db", resume=stopped.value.release)
-    assert {one.clique for one in whole.taken} == {(name,) for name in DOMAIN}
+    assert {one.clique for one in whole.noisy_tables} == {(name,) for name in DOMAIN}
     assert len(whole.rounds) == 4
     check_spent(whole, BUDGET)
     assert Ledger.open(tmp_path / "budget.db").total.rho == spent(whole.statement.event)

@@ -9,9 +9,9 @@ from scipy.stats import binom
 
 from hush import Domain, Workload
 from hush.graphical.fitting import fit_model
-from hush.graphical.measurement import Measurement
 from hush.mechanisms.candidates import Candidates, LastScores, exponential_slack, generalized_slack
 from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.measurement import Measurement
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores
 from hush.rare_levels import Merging
 

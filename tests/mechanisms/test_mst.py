@@ -14,8 +14,10 @@ from hush.mechanisms.misfit_selection import MisfitScorer, on_grid
 from hush.mechanisms.mst import MSTRelease
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
+from hush.privacy.gate import MarginalQuery
 from hush.privacy.selection import ExponentialMechanism
 from hush.privacy.sensitivity import Neighbours
+from hush.rare_levels import MergedQuery
 from hush.testing import TinyTable, neighbours_of
 from hush.testing.divergence import check_selection_privacy
 
@@ -58,7 +60,7 @@ def test_chosen_pairs_are_a_spanning_tree(seed: int) -> None:
     edges = [played.clique for played in release.rounds]
     assert len(edges) == 3
     assert is_forest(edges)
-    assert [one.clique for one in release.taken] == [("a",), ("b",), ("c",), ("d",), *edges]
+    assert [one.clique for one in release.noisy_tables] == [("a",), ("b",), ("c",), ("d",), *edges]
 
 
 def test_with_budget_the_tree_is_the_largest() -> None:
@@ -75,7 +77,7 @@ def test_what_is_asked_changes_nothing() -> None:
         for workload in (WORKLOAD, Workload.marginals(DOMAIN, [("a",)]))
     )
     assert one.rounds == other.rounds
-    np.testing.assert_array_equal(one.taken[-1].values, other.taken[-1].values)
+    np.testing.assert_array_equal(one.noisy_tables[-1].values, other.noisy_tables[-1].values)
 
 
 def test_choices_are_as_private_as_they_are_charged_for() -> None:
@@ -108,7 +110,7 @@ def test_pairs_that_are_too_large_are_left_out_and_their_budget_goes_to_the_othe
     assert 0 < len(edges) < 3
     assert release.fitted is not None
     assert release.fitted.value.size_mb <= limit
-    again = [one for one in release.taken if one.clique in edges]
+    again = [one for one in release.noisy_tables if one.clique in edges]
     assert len(again) == 2 * len(edges)
 
 
@@ -116,7 +118,7 @@ def test_tables_of_one_column_get_all_of_the_budget() -> None:
     domain = Domain({"a": 5})
     table = TinyTable(domain, [(1,), (2,)])
     release = MST().plan(Workload.kway(domain, 1), Budget(rho=0.5)).release(table)
-    assert [one.stddev for one in release.taken] == pytest.approx([1.0], rel=1e-6)
+    assert [one.stddev for one in release.noisy_tables] == pytest.approx([1.0], rel=1e-6)
     assert release.scored is None
 
 
@@ -139,17 +141,17 @@ def merging_release(seed: int = 1, rho: float = 2.0) -> MSTRelease:
 
 def test_rare_levels_are_counted_together_in_pairs_alone() -> None:
     release = merging_release()
-    columns, pairs = release.taken[:3], release.taken[3:]
+    columns, pairs = release.noisy_tables[:3], release.noisy_tables[3:]
     assert [one.values.shape for one in columns] == [(3,), (12,), (2,)]
     rare = columns[1].values < 3 * columns[1].stddev
     assert rare[3:].all()
     for one in pairs:
         if "b" in one.clique:
-            assert one.merging is not None
-            assert one.merging.codes["b"].tolist() == np.where(rare, 3, np.cumsum(~rare) - 1).tolist()
+            assert isinstance(one.asked, MergedQuery)
+            assert one.asked.merging.codes["b"].tolist() == np.where(rare, 3, np.cumsum(~rare) - 1).tolist()
             assert one.values.shape[one.clique.index("b")] == 4
         else:
-            assert one.merging is None
+            assert isinstance(one.asked, MarginalQuery)
 
 
 def test_answers_and_rows_have_all_levels_and_errors_where_nothing_was_merged(tmp_path: Path) -> None:
@@ -163,8 +165,8 @@ def test_answers_and_rows_have_all_levels_and_errors_where_nothing_was_merged(tm
     release.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
     np.testing.assert_allclose(loaded.counts(("a", "b")), release.counts(("a", "b")), atol=1e-9)  # type: ignore[union-attr]
-    for ours, theirs in zip(release.taken, loaded.taken, strict=True):  # type: ignore[union-attr]
-        assert (ours.merging is None) == (theirs.merging is None)
+    for ours, theirs in zip(release.noisy_tables, loaded.noisy_tables, strict=True):  # type: ignore[union-attr]
+        assert type(ours.asked) is type(theirs.asked)
         np.testing.assert_array_equal(ours.values, theirs.values)
     rows = release.synthesize(rows=200, seed=1)
     assert max(rows["b"].to_pylist()) > 3
@@ -185,7 +187,7 @@ def test_merging_lowers_the_error_where_most_levels_are_empty() -> None:
 
 def test_a_damaged_merging_is_refused(tmp_path: Path) -> None:
     release = merging_release()
-    merging = next(one.merging for one in release.taken if one.merging is not None)
+    merging = next(one.asked.merging for one in release.noisy_tables if isinstance(one.asked, MergedQuery))
     merging.codes["b"][0] = 9  # type: ignore[index]
     release.save(tmp_path / "x.hush")
     with pytest.raises(ArchiveError, match="merged levels"):

@@ -23,8 +23,8 @@ TABLE = TinyTable(DOMAIN, ROWS)
 def test_noise_and_epsilon_are_those_of_the_paper_less_the_count() -> None:
     rho, rounds = 0.2, 5
     release = MWEM(rounds=rounds).plan(WORKLOAD, Budget(rho=rho)).release(TABLE)
-    assert release.taken[0].clique == ()
-    assert release.taken[0].stddev == pytest.approx(math.sqrt(100 / (2 * rho)), rel=1e-6)
+    assert release.noisy_tables[0].clique == ()
+    assert release.noisy_tables[0].stddev == pytest.approx(math.sqrt(100 / (2 * rho)), rel=1e-6)
     assert len(release.rounds) == rounds
     left = 0.99 * rho
     for played in release.rounds:

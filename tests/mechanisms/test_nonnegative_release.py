@@ -10,10 +10,10 @@ from scipy.special import ndtri
 import hush
 from hush import Budget, Domain, Workload, queries
 from hush.errors import QueryError, SizeError, WorkloadError
-from hush.inference.linear_estimates import LinearAnswers
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.linear import LinearPlan, LinearRelease
 from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.measurement import Measurements
 from hush.strategies.product_strategy import Recovery
 from hush.testing import TinyTable
 from hush.workloads import Term
@@ -47,9 +47,9 @@ def planned(case: str) -> LinearPlan:
 def released(case: str, seed: int = 0, table: TinyTable = TABLE) -> LinearRelease:
     """A release of ASKED whose strategy is recovered in the way of the case."""
     made = planned(case).release(table, entropy=NotPrivateEntropy(seed))
-    answers = LinearAnswers(replace(made.answers.strategy, recovery=CASES[case][2]))
-    for index, values in enumerate(made.answers.values):
-        answers[index] = values
+    answers = Measurements(replace(made.answers.strategy, recovery=CASES[case][2]))
+    for index in range(len(made.answers)):
+        answers[index] = made.answers[index]
     return type(made)(answers=answers, schema=made.schema, workload=ASKED, statement=made.statement)
 
 

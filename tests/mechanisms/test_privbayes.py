@@ -208,8 +208,8 @@ def test_tables_grow_with_the_budget_and_stay_useful() -> None:
     widths = []
     for rho in (1e-4, 0.01, 0.3, 30.0):
         release = PrivBayes().plan(workload, Budget(rho=rho)).release(table)
-        widths.append(max(len(one.clique) for one in release.taken))
-        for one in release.taken[len(table.domain) :]:
+        widths.append(max(len(one.clique) for one in release.noisy_tables))
+        for one in release.noisy_tables[len(table.domain) :]:
             limit = useful_cells(1.1 * len(table.rows), one.stddev, 4.0)
             assert len(one.clique) == 1 or one.values.size <= limit * 1.2
     assert widths == sorted(widths)
@@ -261,7 +261,7 @@ def test_the_record_says_what_was_measured() -> None:
         assert played.clique[0] not in placed
         assert played.misfit > 0
         placed.add(played.clique[0])
-    held = [set(one.clique) for one in release.taken[len(DOMAIN) :]]
+    held = [set(one.clique) for one in release.noisy_tables[len(DOMAIN) :]]
     assert all(any(set(played.clique) <= own for own in held) for played in release.rounds)
     assert not any(one < other for one in held for other in held)
 
@@ -303,7 +303,7 @@ def test_a_stopped_run_goes_on_within_the_budget(reads: int, tmp_path: Path) -> 
     partial.save(tmp_path / "part.hush")
     whole = plan.release(TABLE, ledger=tmp_path / "budget.db", resume=hush.load(tmp_path / "part.hush"))  # type: ignore[arg-type]
     assert [played.clique for played in whole.rounds[: len(partial.rounds)]] == [one.clique for one in partial.rounds]
-    np.testing.assert_array_equal(whole.taken[0].values, partial.taken[0].values)
+    np.testing.assert_array_equal(whole.noisy_tables[0].values, partial.noisy_tables[0].values)
     check_spent(whole, BUDGET)
     assert Ledger.open(tmp_path / "budget.db").total.rho == spent(whole.statement.event)
 
@@ -318,7 +318,7 @@ def test_a_run_that_was_stopped_among_its_first_columns_measures_those_that_are_
     with pytest.raises(InterruptedRelease) as stopped:
         plan.release(table)
     whole = plan.release(TABLE, resume=stopped.value.release)
-    assert {one.clique for one in whole.taken} >= {(name,) for name in DOMAIN}
+    assert {one.clique for one in whole.noisy_tables} >= {(name,) for name in DOMAIN}
     check_spent(whole, BUDGET)
 
 

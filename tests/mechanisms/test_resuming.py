@@ -137,14 +137,14 @@ def test_nothing_is_paid_for_twice(plan: AdaptivePlan, reads: int, tmp_path: Pat
         part = caught.release
         assert isinstance(part, MeasuredRelease)
         whole = plan.release(TABLE, ledger=ledger, resume=part)
-        assert whole.taken[: len(part.taken)] == part.taken
+        assert whole.noisy_tables[: len(part.noisy_tables)] == part.noisy_tables
         for event in (part.statement.event, whole.statement.event):
             assert price(event).rho <= BUDGET.limit
     total = Ledger.open(ledger).total.rho
     assert total == price(whole.statement.event).rho
     assert total <= BUDGET.limit
     assert used_up(BUDGET.limit - total, BUDGET.limit)
-    assert {one.clique for one in whole.taken} >= {("a",), ("b",), ("c",)}
+    assert {one.clique for one in whole.noisy_tables} >= {("a",), ("b",), ("c",)}
     assert whole.complete
 
 
@@ -165,15 +165,15 @@ def test_a_killed_run_goes_on_from_its_file(tmp_path: Path) -> None:
     assert isinstance(part, MeasuredRelease)
     assert not part.complete
     assert part.rounds == tuple(played)
-    assert len(part.taken) > len(DOMAIN)
+    assert len(part.noisy_tables) > len(DOMAIN)
     whole = PLAN.release(TABLE, ledger=ledger, resume=part, checkpoint=file)
     assert whole.rounds[:1] == part.rounds
-    for ours, theirs in zip(whole.taken, part.taken, strict=False):
+    for ours, theirs in zip(whole.noisy_tables, part.noisy_tables, strict=False):
         np.testing.assert_array_equal(ours.values, theirs.values)
     total = Ledger.open(ledger).total.rho
     assert total == price(whole.statement.event).rho
     assert used_up(BUDGET.limit - total, BUDGET.limit)
-    assert len(hush.load(file).taken) == len(whole.taken)  # type: ignore[union-attr]
+    assert len(hush.load(file).noisy_tables) == len(whole.noisy_tables)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("choice", [1, 2])
@@ -306,7 +306,7 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on(mechanism: Any, t
     caught.value.release.save(tmp_path / "part.hush")  # type: ignore[attr-defined]
     part = hush.load(tmp_path / "part.hush")
     assert isinstance(part, MeasuredRelease)
-    assert part.taken == ()
+    assert part.noisy_tables == ()
     lost = Ledger.open(ledger).total.rho
     assert lost == price(part.statement.event).rho > 0
     whole = plan.release(TABLE, ledger=ledger, resume=part)

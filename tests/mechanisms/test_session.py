@@ -13,8 +13,8 @@ from hush.mechanisms.misfit_selection import MisfitScorer, on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance
 from hush.privacy.events import GaussianEvent, SelectionEvent
-from hush.privacy.gate import Gate, watch
-from hush.rare_levels import Merging
+from hush.privacy.gate import Gate, MarginalQuery, watch
+from hush.rare_levels import MergedQuery
 from hush.release.rounds import Round
 from hush.testing import TinyTable
 
@@ -51,8 +51,8 @@ def test_what_is_left_is_the_accounts():
 def test_every_table_may_have_its_own_cost():
     own = session()
     found = own.measure([("a",), ("b", "a")], [Fraction(1, 2), Fraction(1, 8)], note="two")
-    assert [one.variance for one in found] == [1, 4]
-    assert found == own.taken
+    assert [one.law.variance_parameter for one in found] == [1, 4]
+    assert found == own.noisy_tables
     assert found[1].values.shape == (4, 2)
     with pytest.raises(ValueError, match="zip"):
         own.measure([("a",)], [Fraction(1, 8)] * 2, note="")
@@ -66,7 +66,7 @@ def test_what_is_not_left_is_refused_and_nothing_is_read():
         own.measure([("a",), ("b",)], Fraction(1, 10), note="two")
     with pytest.raises(BudgetError):
         own.select(scorer(), Fraction(1, 5), note="")
-    assert (table.reads, own.taken, own.remaining) == (0, [], Fraction(0.1))
+    assert (table.reads, own.noisy_tables, own.remaining) == (0, [], Fraction(0.1))
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_whoever_watches_is_told_shares_and_rounds():
 
 def test_a_resumed_session_has_its_record():
     first = session()
-    taken = first.measure([("a",)], Fraction(1, 4), note="")
-    own = session(taken=taken, rounds=[PLAYED])
-    assert own.taken == taken
+    tables = first.measure([("a",)], Fraction(1, 4), note="")
+    own = session(noisy_tables=tables, rounds=[PLAYED])
+    assert own.noisy_tables == tables
     assert own.rounds == [PLAYED]
     own.measure([("b",)], Fraction(1, 4), note="")
-    assert len(taken) == 1
+    assert len(tables) == 1
 
 
 def test_models_keep_to_the_rules():
@@ -142,8 +142,8 @@ def test_rare_levels_are_counted_together_from_then_on():
     assert own.cells(("a", "b")) == 6
     assert own.merged({("b",): np.array([1.0, 2.0, 3.0, 4.0])})[("b",)].tolist() == [1.0, 2.0, 7.0]
     whole, merged = own.measure([("a", "c"), ("a", "b")], Fraction(400), note="")
-    assert whole.merging is None
-    assert isinstance(merged.merging, Merging)
+    assert isinstance(whole.asked, MarginalQuery)
+    assert isinstance(merged.asked, MergedQuery)
     assert merged.values.tolist() == [[20, 0, 0], [0, 20, 0]]
     before = own.merging.codes["b"].tolist()
     own.measure([("b",)], Fraction(1), note="")

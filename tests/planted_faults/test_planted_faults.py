@@ -25,8 +25,7 @@ from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.sensitivity import Neighbours, RowNorms, Sensitivity
 from hush.schema import Integer
 from hush.strategies.product_strategy import ProductQuery
-from hush.tables import encoding
-from hush.tables import rows_per_unit as tables_selection
+from hush.tables import encoding, rows_per_unit
 
 HERE = Path(__file__).parent.parent
 Patch = pytest.MonkeyPatch
@@ -204,7 +203,7 @@ def nearest_rounding(patch: Patch) -> None:
 def unit_bound_ignored(patch: Patch) -> None:
     """User-level privacy claimed, the bound not enforced (dpsynth's max_records_per_user)."""
     patch.setattr(
-        tables_selection.Selection,
+        rows_per_unit.CappedRows,
         "_kept",
         lambda self, encoded: f"SELECT * EXCLUDE (unit), unit IS NULL AS orphan FROM ({encoded})",
     )
@@ -212,9 +211,9 @@ def unit_bound_ignored(patch: Patch) -> None:
 
 def unit_rows_by_rank(patch: Patch) -> None:
     """Rows kept by their rank among all rows, so that one person's rows decide which of another's are counted."""
-    true = tables_selection.Selection._kept
+    true = rows_per_unit.CappedRows._kept
     patch.setattr(
-        tables_selection.Selection,
+        rows_per_unit.CappedRows,
         "_kept",
         lambda self, encoded: true(self, encoded).replace("OVER (PARTITION BY unit ORDER BY", "OVER (ORDER BY"),
     )
@@ -222,7 +221,7 @@ def unit_rows_by_rank(patch: Patch) -> None:
 
 def nan_slips_through(patch: Patch) -> None:
     """NaN is neither below nor above a bound, and passes clipping (smartnoise #580)."""
-    patch.setattr(encoding, "_missing_numbers", lambda column, p: ["FALSE"])
+    patch.setattr(encoding._Encoder, "_missing_numbers", lambda self: ["FALSE"])
 
 
 def refusal_quotes_a_cell(patch: Patch) -> None:
@@ -233,7 +232,7 @@ def refusal_quotes_a_cell(patch: Patch) -> None:
             with self.source.session() as session:
                 raise DataError(f"column 'x' holds {session.execute(self.source.select).fetchall()}")
 
-    patch.setattr(tables_selection.Selection, "check", wrong)
+    patch.setattr(rows_per_unit.CappedRows, "check", wrong)
 
 
 def exact_total_in_file(patch: Patch) -> None:
@@ -314,11 +313,11 @@ ZOO = {
     ),
     "unit bound not enforced": Bug(
         unit_bound_ignored,
-        "tables/test_selection.py::test_a_unit_of_many_rows_changes_counts_by_its_share",
+        "tables/test_rows_per_unit.py::test_a_unit_of_many_rows_changes_counts_by_its_share",
         {"engine": "memory", "most": 3},
     ),
     "kept rows depend on others": Bug(
-        unit_rows_by_rank, "tables/test_selection.py::test_units_side_by_side_keep_what_each_keeps_alone"
+        unit_rows_by_rank, "tables/test_rows_per_unit.py::test_units_side_by_side_keep_what_each_keeps_alone"
     ),
     "NaN slips past clipping": Bug(
         nan_slips_through, "tables/test_hostile.py::test_hostile_numbers_land_in_one_bin_each"

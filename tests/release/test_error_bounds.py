@@ -12,14 +12,16 @@ from scipy.stats import binom
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, QueryError
-from hush.graphical.measurement import Measurement
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference import l1_bounds
 from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.gate import MarginalQuery
+from hush.privacy.measurement import Measurement
+from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.rare_levels import Merging
+from hush.rare_levels import MergedQuery, Merging
 from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
-from hush.release.rounds import Round, Scored, Taken, measured_in
+from hush.release.rounds import LEAST_STDDEV, Round, Scored, measured_in
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 CLIQUES = [clique for k in (1, 2, 3) for clique in itertools.combinations(DOMAIN, k)]
@@ -299,23 +301,28 @@ def test_the_tables_of_rounds_are_found_from_the_end() -> None:
     chosen, last = one_round(1, 1.0)
     clique = chosen.clique
     whole, other = (np.zeros(DOMAIN.sizes(one), dtype=np.int64) for one in (clique, ("a",)))
-    merged = Taken(clique, Fraction(9), np.zeros(2, dtype=np.int64), Merging({}))
+    law = DiscreteGaussian(Fraction(9))
+    merged = Measurement.of(MergedQuery(clique, DOMAIN.sizes(clique), Merging({})), np.zeros(2, dtype=np.int64), law)
     one = Round(**{name: getattr(chosen, name) for name in Round.__slots__} | {"stddev": merged.stddev})
-    taken = [Taken(clique, Fraction(9), whole), Taken(("a",), Fraction(9), other), merged]
-    assert measured_in([one], taken) == (merged,)
-    assert measured_in([one, one], taken) == (taken[0], merged)
-    assert measured_in([chosen], [Taken(clique, Fraction(2), whole)]) == (None,)
-    own, without = (ErrorBounds(DOMAIN, uniform, None, [one], last, 500.0, made) for made in (taken, taken[:1]))
+    tables = [
+        Measurement.of(MarginalQuery(clique), whole, law),
+        Measurement.of(MarginalQuery(("a",)), other, law),
+        merged,
+    ]
+    assert measured_in([one], tables) == (merged,)
+    assert measured_in([one, one], tables) == (tables[0], merged)
+    less = DiscreteGaussian(Fraction(2))
+    assert measured_in([chosen], [Measurement.of(MarginalQuery(clique), whole, less)]) == (None,)
+    own, without = (ErrorBounds(DOMAIN, uniform, None, [one], last, 500.0, made) for made in (tables, tables[:1]))
     error = l1_bounds.chosen(one.misfit, 3.0, 2, 0.025, 1.0), l1_bounds.chosen(one.misfit, 3.0, whole.size, 0.025, 1.0)
     gap = without.of(clique).bound - own.of(clique).bound
     assert gap == pytest.approx(error[1] - error[0])
 
 
 def test_small_noise_in_whole_numbers_counts_by_its_parameter() -> None:
-    law = Fraction(1, 5)
     values = summed(TRUE, ("a",)).astype(np.int64)
-    table = Taken(("a",), law, values)
-    unbiased = UnbiasedEstimates(DOMAIN, [table.measurement()])
+    table = Measurement.of(MarginalQuery(("a",)), values, DiscreteGaussian(Fraction(1, 5)))
+    unbiased = UnbiasedEstimates(DOMAIN, [table.floored(LEAST_STDDEV)])
     bound = ErrorBounds(DOMAIN, lambda clique: summed(TRUE, clique), unbiased, (), None, 500.0, [table]).of(("a",))
     assert bound.bound == pytest.approx(l1_bounds.noise_l1(3, 0.2, 0.2, 0.05 * 0.95, 1.0))
     assert table.stddev**2 < 0.19

@@ -11,8 +11,11 @@ from hush.errors import DomainError
 from hush.mechanisms import MST, MWEM
 from hush.mechanisms.aim import AIM, AIMRelease
 from hush.privacy.events import GaussianEvent, SelectionEvent, compose
+from hush.privacy.gate import MarginalQuery
+from hush.privacy.measurement import Measurement
+from hush.privacy.noise import DiscreteGaussian
 from hush.release.measured_release import MeasuredRelease
-from hush.release.rounds import Round, Taken
+from hush.release.rounds import Round
 from hush.release.statement import Statement
 from hush.schema import ROW, Schema, Unit
 from hush.testing import TinyTable
@@ -23,21 +26,22 @@ TABLE = TinyTable(DOMAIN, ROWS)
 NOISE = GaussianEvent(Fraction(4), Fraction(1), True)
 
 
-def made(event=NOISE, taken=1, variance=Fraction(4), relation=Neighbours.ADD_REMOVE, unit=ROW) -> MeasuredRelease:
+def made(event=NOISE, tables=1, variance=Fraction(4), relation=Neighbours.ADD_REMOVE, unit=ROW) -> MeasuredRelease:
     statement = Statement(budget=Budget(rho=5.0), neighbours=relation, unit=unit, event=event, private=True)
+    noisy = Measurement.of(MarginalQuery(("a",)), np.array([3, 4]), DiscreteGaussian(variance))
     return AIMRelease(
         schema=Schema(Schema.from_domain(DOMAIN).columns, unit=unit),
         workload=Workload.kway(DOMAIN, 1),
         statement=statement,
         complete=True,
-        taken=[Taken(("a",), variance, np.array([3, 4]))] * taken,
+        noisy_tables=[noisy] * tables,
     )
 
 
 def test_noise_that_is_accounted_for_is_no_contradiction():
     assert made().contradiction() is None
-    assert made(compose([NOISE, SelectionEvent(Fraction(1)), NOISE]), taken=2).contradiction() is None
-    assert made(compose([NOISE, NOISE]), taken=1).contradiction() is None  # a stopped run paid for more than it got
+    assert made(compose([NOISE, SelectionEvent(Fraction(1)), NOISE]), tables=2).contradiction() is None
+    assert made(compose([NOISE, NOISE]), tables=1).contradiction() is None  # a stopped run paid for more than it got
     replaced = GaussianEvent(Fraction(4), Fraction(2))
     assert made(replaced, relation=Neighbours.REPLACE).contradiction() is None
     several = Unit(column="id", max_rows=3)
@@ -47,12 +51,12 @@ def test_noise_that_is_accounted_for_is_no_contradiction():
 @pytest.mark.parametrize(
     "release",
     [
-        lambda: made(taken=2),
+        lambda: made(tables=2),
         lambda: made(variance=Fraction(399, 100)),
         lambda: made(SelectionEvent(Fraction(1))),
         lambda: made(relation=Neighbours.REPLACE),
         lambda: made(unit=Unit(column="id", max_rows=3)),
-        lambda: made(compose([NOISE, SelectionEvent(Fraction(1))]), taken=2),
+        lambda: made(compose([NOISE, SelectionEvent(Fraction(1))]), tables=2),
     ],
     ids=["twice", "less noise", "no noise", "other neighbours", "larger units", "once for two"],
 )
@@ -61,8 +65,8 @@ def test_a_table_whose_noise_is_not_accounted_for_is_a_contradiction(release):
 
 
 def test_a_release_without_a_table_is_a_contradiction():
-    assert made(taken=0).contradiction() == "it holds no table"
-    stopped = made(taken=0)
+    assert made(tables=0).contradiction() == "it holds no table"
+    stopped = made(tables=0)
     stopped.complete = False
     assert stopped.contradiction() is None
 
@@ -116,11 +120,11 @@ def release() -> MeasuredRelease:
 
 
 def test_measured_tables_are_answered_by_what_was_measured(release):
-    last = release.taken[-1]
+    last = release.noisy_tables[-1]
     assert release.unbiased is not None
     np.testing.assert_allclose(release.counts(last.clique), release.unbiased.counts(last.clique))
-    assert len(release.measurements()) == len(release.taken)
-    assert [one.stddev for one in release.measurements()] == [max(one.stddev, 0.1) for one in release.taken]
+    assert len(release.measurements()) == len(release.noisy_tables)
+    assert [one.stddev for one in release.measurements()] == [max(one.stddev, 0.1) for one in release.noisy_tables]
 
 
 def test_the_model_is_the_one_that_was_fitted_unless_another_is_wished_for(release):
@@ -143,7 +147,7 @@ def test_an_interrupted_release_answers_with_what_it_has(release):
         workload=release.workload,
         statement=replace(release.statement),
         complete=False,
-        taken=release.taken[:2],
+        noisy_tables=release.noisy_tables[:2],
         settings=release.settings,
     )
     assert part.fitted is None

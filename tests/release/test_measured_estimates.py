@@ -10,15 +10,17 @@ import pytest
 import hush
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, QueryError, SizeError
-from hush.graphical.measurement import Measurement
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix, Total
+from hush.privacy.gate import MarginalQuery
+from hush.privacy.measurement import Measurement
+from hush.privacy.noise import DiscreteGaussian
 from hush.release.answers import Answers
 from hush.release.error_bounds import ErrorBounds
 from hush.release.measured_estimates import MeasuredEstimates
 from hush.release.measured_release import marginal_answers, measured_term_answers
-from hush.release.rounds import Round, Scored, Taken
+from hush.release.rounds import Round, Scored
 from hush.release.sql_answers import Bounded, answer_sql
 from hush.schema import Categorical, Integer, Schema
 from hush.workloads import Term
@@ -227,14 +229,14 @@ def test_tables_too_large_for_memory_are_refused() -> None:
 
 def test_the_grain_is_that_of_the_tables_with_the_clique_in_them() -> None:
     domain = Domain({"a": 4, "b": 9, "c": 2})
-    taken = [
-        Taken(clique, variance, np.ones(domain.sizes(clique), dtype=np.int64))
+    tables = [
+        Measurement.of(MarginalQuery(clique), np.ones(domain.sizes(clique), dtype=np.int64), DiscreteGaussian(variance))
         for clique, variance in ((("a",), Fraction(1)), (("a", "b"), Fraction(25)), (("b", "c"), Fraction(100)))
     ]
-    unbiased = UnbiasedEstimates(domain, [one.measurement() for one in taken])
-    bounds = ErrorBounds(domain, lambda clique: np.ones(domain.sizes(clique)), unbiased, (), None, 72.0, taken)
-    made = MeasuredEstimates(hush.fit(domain, [one.measurement() for one in taken]).distribution, unbiased, bounds)
-    assert made.grain(("a",)) == pytest.approx(0.5 / taken[0].stddev)
+    unbiased = UnbiasedEstimates(domain, tables)
+    bounds = ErrorBounds(domain, lambda clique: np.ones(domain.sizes(clique)), unbiased, (), None, 72.0, tables)
+    made = MeasuredEstimates(hush.fit(domain, tables).distribution, unbiased, bounds)
+    assert made.grain(("a",)) == pytest.approx(0.5 / tables[0].stddev)
     assert made.grain(("b", "a")) == pytest.approx(0.1)
     assert made.grain(("b",)) == pytest.approx(0.5 / (5 * math.sqrt(4)))
     assert made.grain(("c",)) == pytest.approx(0.5 / (10 * math.sqrt(9)))

@@ -14,6 +14,7 @@ from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError
 from hush.mechanisms import AIM
 from hush.privacy.entropy import NotPrivateEntropy
+from hush.rare_levels import MergedQuery
 from hush.release.measured_release import MeasuredRelease
 from hush.testing import TinyTable
 
@@ -26,7 +27,7 @@ Change = Callable[[dict[str, Any], dict[str, Any]], None]
 def release() -> MeasuredRelease:
     plan = AIM(merge_rare=True).plan(Workload.kway(DOMAIN, 2), Budget(rho=2.0))
     made = plan.release(TABLE, entropy=NotPrivateEntropy(1))
-    assert made.taken[-1].merging is not None or any(one.merging is not None for one in made.taken)
+    assert any(isinstance(table.asked, MergedQuery) for table in made.noisy_tables)
     return made
 
 
@@ -55,13 +56,13 @@ def test_the_whole_record_comes_back(release: MeasuredRelease, file: Path) -> No
     assert loaded.settings == release.settings
     assert loaded.rounds == release.rounds
     assert loaded.statement == release.statement
-    for ours, theirs in zip(release.taken, loaded.taken, strict=True):
-        assert (ours.clique, ours.variance) == (theirs.clique, theirs.variance)
+    for ours, theirs in zip(release.noisy_tables, loaded.noisy_tables, strict=True):
+        assert (ours.clique, ours.law) == (theirs.clique, theirs.law)
         np.testing.assert_array_equal(ours.values, theirs.values)
-        assert (ours.merging is None) == (theirs.merging is None)
-        if ours.merging is not None and theirs.merging is not None:
-            for name, codes in ours.merging.codes.items():
-                np.testing.assert_array_equal(codes, theirs.merging.codes[name])
+        assert type(ours.asked) is type(theirs.asked)
+        if isinstance(ours.asked, MergedQuery) and isinstance(theirs.asked, MergedQuery):
+            for name, codes in ours.asked.merging.codes.items():
+                np.testing.assert_array_equal(codes, theirs.asked.merging.codes[name])
     assert release.scored is not None
     assert loaded.scored is not None
     assert loaded.scored.cliques == release.scored.cliques

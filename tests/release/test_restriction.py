@@ -7,7 +7,7 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DomainError, WorkloadError
-from hush.graphical.measurement import Measurement
+from hush.privacy.measurement import Measurement
 from hush.release.fit import Restriction
 
 DOMAIN = Domain(dict.fromkeys("abcd", 2))

@@ -56,7 +56,7 @@ def test_every_round_is_told(page: Any, release: MeasuredRelease) -> None:
     for number, (row, one) in enumerate(zip(rows, release.rounds, strict=True), start=1):
         assert row.startswith(f"{number}{' × '.join(one.clique)}{one.candidates}{error_text(one.stddev)}")
         assert row.endswith("yes") == one.annealed
-    first = len(release.taken) - len(release.rounds)
+    first = len(release.noisy_tables) - len(release.rounds)
     assert f"It began with {first} noisy tables" in " ".join(page.texts("p"))
 
 
@@ -170,7 +170,7 @@ def test_an_interrupted_release_has_a_report(release: MeasuredRelease) -> None:
         workload=release.workload,
         statement=release.statement,
         complete=False,
-        taken=release.taken[:9],
+        noisy_tables=release.noisy_tables[:9],
         rounds=release.rounds[:2],
     )
     text = report_html(half)

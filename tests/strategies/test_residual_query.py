@@ -113,9 +113,8 @@ def test_through_the_gate_what_is_charged_is_what_was_planned() -> None:
     assert [answer.values.shape for answer in noisy] == [
         tuple(basis.rows for basis in PLAN.clique_bases(clique)) for clique in PLAN.closure
     ]
-    recomputed = sum(
-        (answer.event.cost.rho for answer in noisy if answer.event.cost.rho is not None), start=Fraction(0)
-    )
+    costs = [gate.event(request).cost.rho for request in requests(PLAN)]
+    recomputed = sum((rho for rho in costs if rho is not None), start=Fraction(0))
     assert account.cost.rho == recomputed <= Fraction(0.3)
     assert float(recomputed) == pytest.approx(PLAN.pcost / 2, rel=1e-9)
     with pytest.raises(BudgetError):

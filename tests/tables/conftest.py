@@ -14,10 +14,10 @@ import pytest
 
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
 from hush.schema.column_kinds import LARGEST_INTEGER, bin_of, canonical
-from hush.tables import engine, frames
+from hush.tables import frames
+from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import FALSE_TEXTS, TRUE_TEXTS
-from hush.tables.read import _frame
-from hush.tables.rows_per_unit import Selection
+from hush.tables.rows_per_unit import CappedRows
 
 Code = int | None
 
@@ -98,10 +98,10 @@ def _numbers(column: Column) -> list[float]:
 def encode(column: Column, array: pa.Array, connection: Any) -> list[Code]:
     """The codes that the SQL gives, None where a value is refused."""
     frame = frames.from_arrow(pa.table([array], names=[column.name]), [0])
-    source = _frame("the Arrow table", [column.name], frame, connection)
-    selection = Selection(source, Schema([column]), [column])
-    with selection.session() as session:
-        batches = list(engine.stream(session, selection.sql, 1000, lambda trouble: trouble))
+    source = DUCKDB.open_frame("the Arrow table", [column.name], frame, connection)
+    rows = CappedRows(source, Schema([column]), [column])
+    with rows.session() as session:
+        batches = list(DUCKDB.stream(session, rows.sql, 1000, lambda trouble: trouble))
     return [code for batch in batches for code in batch.column(0).to_pylist()]
 
 
@@ -112,7 +112,7 @@ def reference() -> Callable[[Column, Any], Code]:
 
 @pytest.fixture(scope="session")
 def sql_codes() -> Iterator[Callable[[Column, pa.Array], list[Code]]]:
-    connection = engine.connect(2**30)
+    connection = DUCKDB.connect(2**30)
     connection.execute("SET threads = 1")  # one thread keeps the order of rows
     yield lambda column, array: encode(column, array, connection)
     connection.close()

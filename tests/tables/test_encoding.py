@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hush.errors import DataError
 from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside, Schema
 from hush.tables import read
+from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import Names, encode, refusal
 from hush.testing.schemas import columns
 
@@ -207,7 +208,7 @@ def test_a_missing_number_is_missing_however_it_is_stored(sql_codes) -> None:
 )  # fmt: skip
 def test_a_type_that_cannot_hold_the_column_is_named(column, stored, shown) -> None:
     with pytest.raises(DataError, match=rf"column 'x' is stored as {shown.replace('[]', '.*')}, which") as caught:
-        encode(column, stored, Names.numbered(0, "c0"))
+        encode(column, stored, Names.numbered(0, "c0"), DUCKDB)
     assert "secret" not in str(caught.value)
 
 

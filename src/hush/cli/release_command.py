@@ -357,7 +357,11 @@ def _announce(made: Plan, partial: MeasuredRelease | None) -> None:
     """Say what a run goes on from, and how long it takes, where that is not known from a plan."""
     if partial is not None:
         share = partial.statement.rho / made.budget.rho
-        tables = f"{len(partial.taken):,} noisy tables are kept" if partial.taken else "no noisy table was taken"
+        tables = (
+            f"{len(partial.noisy_tables):,} noisy tables are kept"
+            if partial.noisy_tables
+            else "no noisy table was taken"
+        )
         kept = f"{tables}, which cost {share:.0%} of {made.budget}"
         say(f"Going on with {made.mechanism}: {kept}; the rest is spent now.")
     if made.rmse is None:
@@ -399,4 +403,4 @@ def _measured(done: hush.Release) -> list[tuple[str, str]]:
         return []
     rounds = f" in {len(done.rounds):,} rounds" if done.rounds else ""
     model = "" if done.fitted is None else f"; {summary(done.model())}"
-    return [("Measured", f"{len(done.taken):,} noisy tables{rounds}{model}")]
+    return [("Measured", f"{len(done.noisy_tables):,} noisy tables{rounds}{model}")]

@@ -40,7 +40,7 @@ def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None
     """
     from rich.console import Console
 
-    from hush.schema.drafting import draft_schema
+    from hush.tables.drafting import draft_schema
 
     if output is not None:
         check_output(output, force=force, inputs=[file])

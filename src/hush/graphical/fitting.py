@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from hush.arrays import Floats
-from hush.constraints import Constraint, checked
+from hush.constraints import Constraint, check_axes, checked
 from hush.domain import Domain
 from hush.errors import DataError, DomainError, WorkloadError, shown
 from hush.graphical.belief_propagation import Belief, in_tree_order, with_domain
@@ -17,14 +17,14 @@ from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
 from hush.graphical.marginal_loss import ReorderedLoss
-from hush.graphical.measurement import Measurement
 from hush.graphical.mirror_descent import mirror_descent, subgradient_descent
 from hush.graphical.model_size import check_fits
 from hush.graphical.natural_descent import independent_start, natural_descent, warm_start
 from hush.graphical.problem import TOLERANCE, Callback, Point, Problem, allowance
 from hush.graphical.total import checked_total, estimate_total
-from hush.inference.factors import Factors, check_axes
+from hush.inference.factors import Factors
 from hush.memory import available_memory
+from hush.privacy.measurement import Measurement
 from hush.solution import Solution
 
 Estimator: TypeAlias = Literal["natural", "mirror", "dual averaging"]

@@ -15,9 +15,9 @@ from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.marginal_loss import CustomLoss, LossFunction, MarginalLoss, ReorderedLoss, SumLoss
-from hush.graphical.measurement import Measurement
-from hush.graphical.residual_loss import Misfit, ResidualLoss, placed, shared_factors
+from hush.graphical.residual_loss import Misfit, ResidualLoss, shared_factors
 from hush.inference.factors import Factors
+from hush.privacy.measurement import Measurement, placed
 
 __all__ = ["AbsoluteLoss", "CustomLoss", "HuberLoss", "Loss", "MarginalLoss", "SquaredLoss", "SumLoss", "loss_of"]
 

@@ -22,9 +22,9 @@ import numpy as np
 from hush.arrays import Floats, spread, summed
 from hush.domain import Clique
 from hush.graphical._kernels import add, dot, step_direction
-from hush.graphical.measurement import Measurement
 from hush.graphical.problem import STOPPED, TOLERANCE, Point, Problem, Remaining, allowance
 from hush.inference.factors import Factors
+from hush.privacy.measurement import Measurement
 from hush.solution import SOLVED, Solution
 
 DAMPING = 8.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,12 +20,12 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.domain import Domain
-from hush.errors import DataError, SizeError, WorkloadError, shown
+from hush.errors import WorkloadError
 from hush.graphical.marginal_loss import MarginalLoss
-from hush.graphical.measurement import Measurement, Reordered
 from hush.inference.factors import Factors
 from hush.linops import Identity, Kronecker, LinearOperator, Scaled, Total
-from hush.memory import available_memory, readable
+from hush.linops.permuted import Reordered
+from hush.privacy.measurement import Measurement
 
 MOST_DENSE = 512
 MARGIN = 1.01
@@ -76,7 +76,6 @@ def _by_iteration(query: LinearOperator) -> float:
 
 
 BLOCK = 1 << 15
-_UNGUARDED = 1 << 20
 _MOST_COLUMNS = 1 << 12
 
 
@@ -219,22 +218,6 @@ class ResidualLoss(MarginalLoss):
         """The summed costs of one misfit."""
         table = flat[self.factors.span(misfit.index)]
         return self._cost((table if misfit.query is None else misfit.query @ table) - misfit.values, misfit.variance)
-
-
-def placed(domain: Domain, measurements: Iterable[Measurement]) -> list[Measurement]:
-    """Measurements in domain order, each checked; refuses none at all."""
-    if isinstance(measurements, Measurement):
-        raise DataError("one measurement where a list of them is expected; put it in a list")
-    listed = list(measurements)
-    for one in listed:
-        if not isinstance(one, Measurement):
-            raise DataError(f"measurement {shown(one)}: expected a hush.Measurement(clique, values, stddev)")
-    if not listed:
-        raise DataError("no measurements: expected at least one hush.Measurement(clique, values, stddev)")
-    needed, free = 16 * sum(one.numbers for one in listed), available_memory()
-    if needed > 8 * _UNGUARDED and needed > 0.8 * free:
-        raise SizeError(f"the measurements take {readable(needed)}, more than is free; use smaller cliques")
-    return [one.on(domain) for one in listed]
 
 
 def shared_factors(domain: Domain, measurements: Sequence[Measurement], factors: Factors | None) -> Factors:

@@ -10,9 +10,9 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DataError, shown
-from hush.graphical.measurement import EXTREME, Measurement, Reordered
-from hush.graphical.residual_loss import placed
 from hush.linops import AllRange, Identity, Kronecker, LinearOperator, Prefix, Stack, Total
+from hush.linops.permuted import Reordered
+from hush.privacy.measurement import EXTREME, Measurement, placed
 
 SMALLEST_TOTAL = 1.0
 _MOST_DENSE = 1 << 18

@@ -17,11 +17,9 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
-from hush.graphical.measurement import Measurement
-from hush.graphical.residual_loss import placed
 from hush.inference.residual_estimates import ResidualEstimates
-from hush.inference.residual_reconstruction import ResidualAnswers
 from hush.linops import LinearOperator
+from hush.privacy.measurement import Measurement, Measurements, placed
 from hush.strategies.residual_strategy import marginal_noise
 
 MOST_ATTRIBUTES = 12  # of several levels in a clique: pairs of a subset and one inside it are 3^k
@@ -58,9 +56,9 @@ class UnbiasedEstimates:
                 )
             tables.append((clique, one.values.reshape(domain.sizes(clique)), one.variance))
         strategy = marginal_noise(domain, [(clique, variance) for clique, _, variance in tables])
-        answers = ResidualAnswers(strategy, combined=True)
-        for clique in strategy.closure:
-            answers[clique] = domain.size(clique) * _average(domain, tables, clique)
+        answers = Measurements(strategy, combined=True)
+        for index, clique in enumerate(strategy.closure):
+            answers[index] = domain.size(clique) * _average(domain, tables, clique)
         self._estimates = ResidualEstimates(answers)
 
     @property

@@ -9,9 +9,9 @@ from itertools import accumulate
 import numpy as np
 
 from hush.arrays import Floats
-from hush.constraints import MOST_AXES
+from hush.constraints import check_axes
 from hush.domain import Clique, Domain
-from hush.errors import SizeError, WorkloadError, shown
+from hush.errors import SizeError, WorkloadError
 
 MOST_CELLS = 1 << 60
 
@@ -83,12 +83,3 @@ class Factors:
 
     def __repr__(self) -> str:
         return f"Factors({len(self)} cliques, {self.size} cells)"
-
-
-def check_axes(clique: Clique) -> None:
-    """Refuse cliques of more attributes than an array has axes."""
-    if len(clique) > MOST_AXES:
-        raise SizeError(
-            f"the clique {shown(clique)} has {len(clique)} attributes: expected {MOST_AXES} at most; leave out "
-            "those of one level, which add nothing, or use smaller cliques"
-        )

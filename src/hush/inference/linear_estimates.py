@@ -1,6 +1,4 @@
-"""LinearAnswers: the noisy integers of every part of a linear strategy, kept as they are taken.
-
-LocalEstimates: each question answered from one part of a strategy, by the pseudo-inverse of its factors.
+"""LocalEstimates: each question answered from one part of a strategy, by the pseudo-inverse of its factors.
 
 From answers y of a part with factors Q_g, the counts are (kron_g Q_g^+) y and a sum with coefficients f has variance
 s^2 |(kron_g (Q_g^+)^T) f|^2, with s^2 the variance of the part's noise; factor by factor, axis by axis.
@@ -18,61 +16,34 @@ Reference: [Fong and Saunders 2011] for LSMR; [HDMM, sec. 3.6] names global leas
 from __future__ import annotations
 
 import itertools
-import math
 import string
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
-from hush.errors import ConvergenceError, DataError, SizeError, WorkloadError
+from hush.errors import ConvergenceError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along_all
-from hush.memory import available_memory, readable
+from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import Factor
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
 from hush.strategies.product_strategy import Part
 
+LinearMeasurements: TypeAlias = Measurements[LinearStrategy]
 
-class LinearAnswers:
-    """One array of integers per part, in the order of the strategy's parts; None where not measured."""
 
-    def __init__(self, strategy: LinearStrategy) -> None:
-        needed, free = 8 * strategy.numbers, available_memory()
-        if needed > 0.8 * free:
-            raise SizeError(
-                f"the noisy answers take {readable(needed)}, more than the {readable(0.8 * free)} that can be had; "
-                "drop an attribute, use wider bins or ask for fewer attributes at once"
-            )
-        self.strategy = strategy
-        self.values: list[Integers | None] = [None] * len(strategy.parts)
+def measured_parts(answers: LinearMeasurements) -> list[Part]:
+    """The parts of a strategy whose answers are there."""
+    return [part for part, filled in zip(answers.strategy.parts, answers.filled.tolist(), strict=True) if filled]
 
-    def __setitem__(self, index: int, values: Any) -> None:
-        array, shape = np.asarray(values), self.strategy.parts[index].query.shape
-        if array.dtype.kind != "i" or math.prod(array.shape) != math.prod(shape):
-            raise DataError(
-                f"answers of part {index}: expected integers of shape {shape}, got {array.dtype} of {array.shape}"
-            )
-        self.values[index] = array.reshape(shape).astype(np.int64, copy=False)
 
-    @property
-    def filled(self) -> list[Part]:
-        """The parts whose answers are there."""
-        return [part for part, own in zip(self.strategy.parts, self.values, strict=True) if own is not None]
-
-    def integers(self, part: Part) -> Integers:
-        """The answers of a part as they were taken."""
-        own = self.values[self.strategy.parts.index(part)]
-        if own is None:
-            raise DataError(f"the answers over {part.clique!r} are missing; load the whole release")
-        return own
-
-    def of(self, part: Part) -> Floats:
-        """The answers of a part over the scale of its integers."""
-        return self.integers(part) / part.query.scale
+def answers_of(answers: LinearMeasurements, part: Part) -> Floats:
+    """The answers of a part over the scale of its integers."""
+    return answers[answers.strategy.parts.index(part)] / part.query.scale
 
 
 class LocalEstimates:
@@ -81,10 +52,10 @@ class LocalEstimates:
     Implements `Estimates`.
     """
 
-    def __init__(self, answers: LinearAnswers, *, only: Part | None = None) -> None:
+    def __init__(self, answers: LinearMeasurements, *, only: Part | None = None) -> None:
         self._answers = answers
         self._only = only
-        self._parts = answers.filled if only is None else [only]
+        self._parts = measured_parts(answers) if only is None else [only]
 
     @property
     def domain(self) -> Domain:
@@ -156,7 +127,7 @@ class LocalEstimates:
 
     def _values(self, part: Part, names: Clique) -> Floats:
         """The estimated counts over some attributes of a part: totals are taken first, while they shrink the work."""
-        tensor: np.ndarray[Any, Any] = self._answers.integers(part)
+        tensor: np.ndarray[Any, Any] = self._answers[self._answers.strategy.parts.index(part)]
         kept: list[tuple[Factor, Clique, tuple[int, ...]]] = []
         for axis in reversed(range(len(part.factors))):
             group, factor = part.groups[axis], part.factors[axis]
@@ -207,11 +178,12 @@ _CONVERGED = (0, 1, 2, 4, 5)  # LSMR's reasons to stop that mean a solution
 class GlobalEstimates:
     """Unbiased counts from all parts together, mutually consistent; implements `Estimates`."""
 
-    def __init__(self, answers: LinearAnswers, *, sums: bool = False) -> None:
+    def __init__(self, answers: LinearMeasurements, *, sums: bool = False) -> None:
         self._answers = answers
         self._sums = sums  # whether it is asked for sums that are known to be supported
-        whole = len(answers.filled) == len(answers.strategy.parts)
-        self._joint = answers.strategy.joint if whole else JointPrecision(answers.strategy.domain, answers.filled)
+        strategy = answers.strategy
+        whole = answers.filled.all()
+        self._joint = strategy.joint if whole else JointPrecision(strategy.domain, measured_parts(answers))
 
     @property
     def domain(self) -> Domain:
@@ -239,7 +211,7 @@ class GlobalEstimates:
         joint, parts = self._joint, self._joint.parts
         if joint.small:
             weighted = zip(parts, joint.noise_variances, strict=True)
-            return joint.solve(np.sum([joint.spread(p, self._answers.of(p)) / v for p, v in weighted], axis=0))
+            return joint.solve(np.sum([joint.spread(p, answers_of(self._answers, p)) / v for p, v in weighted], axis=0))
         from scipy.sparse.linalg import LinearOperator as SparseOperator
         from scipy.sparse.linalg import lsmr
 
@@ -258,7 +230,7 @@ class GlobalEstimates:
 
         shape = (int(ends[-1]), joint.cells)
         operator = SparseOperator(shape, matvec=forward, rmatvec=backward, dtype=np.float64)
-        noisy = np.concatenate([self._answers.of(p).ravel() * s for p, s in zip(parts, scales, strict=True)])
+        noisy = np.concatenate([answers_of(self._answers, p).ravel() * s for p, s in zip(parts, scales, strict=True)])
         found, stop, *_ = lsmr(operator, noisy, atol=1e-11, btol=1e-11, conlim=0.0, maxiter=20_000)
         if stop not in _CONVERGED:
             raise ConvergenceError("least squares over all tables did not converge; use local least squares")

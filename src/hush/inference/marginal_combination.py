@@ -11,21 +11,22 @@ import math
 import numpy as np
 
 from hush.arrays import Floats
-from hush.inference.linear_estimates import LinearAnswers
-from hush.inference.residual_reconstruction import ResidualAnswers, parts
+from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_parts
+from hush.inference.residual_reconstruction import parts
+from hush.privacy.measurement import Measurements
 from hush.strategies.linear_strategy import marginal_strategy
 from hush.strategies.residual_basis import Basis, TiltedBasis
-from hush.strategies.residual_strategy import total_variance
+from hush.strategies.residual_strategy import ResidualStrategy, total_variance
 
 
-def combine_marginals(answers: LinearAnswers) -> ResidualAnswers:
+def combine_marginals(answers: LinearMeasurements) -> Measurements[ResidualStrategy]:
     """Residual answers, in floats, of every set within some measured part."""
-    measured = answers.filled
+    measured = measured_parts(answers)
     strategy = marginal_strategy(answers.strategy.domain, measured)
-    combined = ResidualAnswers(strategy, combined=True)
+    combined = Measurements(strategy, combined=True)
     for part in measured:
         bases = strategy.clique_bases(part.clique)
-        extended = _with_totals(answers.of(part), bases)
+        extended = _with_totals(answers_of(answers, part), bases)
         positions = strategy.closure.subsets(part.clique)
         for mask, piece in parts(len(bases)):
             index = positions[mask]

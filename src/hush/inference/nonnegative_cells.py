@@ -42,10 +42,11 @@ from hush.arrays import Floats, apply_along, apply_each, axes_outside, spread, s
 from hush.domain import Clique
 from hush.errors import SizeError, WorkloadError, shown
 from hush.inference.estimates import Estimates
-from hush.inference.linear_estimates import LinearAnswers, LocalEstimates
+from hush.inference.linear_estimates import LinearMeasurements, LocalEstimates, answers_of, measured_parts
 from hush.linops import Identity, LinearOperator, Total
 from hush.linops.along import along
 from hush.memory import available_memory, readable
+from hush.privacy.measurement import Measurements
 from hush.solution import SOLVED, Solution
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
 from hush.strategies.product_strategy import Part, Recovery
@@ -223,13 +224,13 @@ METHODS = ("hybrid", "nnls")
 LARGEST_GRAM = 4096  # levels up to which the Gram matrix of a block is held
 
 
-def measured_clique(answers: LinearAnswers) -> Clique:
+def measured_clique(answers: LinearMeasurements) -> Clique:
     """The attributes that any part measured, in domain order."""
-    return answers.strategy.domain.clique({name for part in answers.filled for name in part.clique})
+    return answers.strategy.domain.clique({name for part in measured_parts(answers) for name in part.clique})
 
 
 def nonnegative_cells(
-    answers: LinearAnswers,
+    answers: LinearMeasurements,
     estimates: Estimates,
     workload: Workload,
     *,
@@ -247,16 +248,16 @@ def nonnegative_cells(
     """
     if method not in METHODS:
         raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
-    if not answers.filled:
+    if not answers.filled.any():
         raise WorkloadError("nothing was measured before the release was interrupted, so there are no cells to give")
     _check_memory(answers, workload)
     clique = measured_clique(answers)
     sizes = answers.strategy.domain.sizes(clique)
     if method == "nnls":
-        joint = JointPrecision(answers.strategy.domain, answers.filled)
+        joint = JointPrecision(answers.strategy.domain, measured_parts(answers))
         target = np.zeros(sizes)
         for part in joint.parts:
-            target += joint.spread(part, answers.of(part)) / part.variance
+            target += joint.spread(part, answers_of(answers, part)) / part.variance
         noise = float(sum(math.prod(part.query.shape) for part in joint.parts))
         product = joint.apply
     else:
@@ -294,9 +295,10 @@ class _TermSquares:
             total += self._squared(term, counts.sum(axis=outside, keepdims=True))
         return total
 
-    def target(self, answers: LinearAnswers, estimates: Estimates) -> tuple[Floats, float]:
+    def target(self, answers: LinearMeasurements, estimates: Estimates) -> tuple[Floats, float]:
         """b = sum_t w_t W_t^T z_t and the weighted sum of the variances of z."""
-        parts = LinearStrategy(answers.strategy.domain, tuple(answers.filled), Recovery.LOCAL, answers.strategy.method)
+        measured = tuple(measured_parts(answers))
+        parts = LinearStrategy(answers.strategy.domain, measured, Recovery.LOCAL, answers.strategy.method)
         marginals = answers.strategy.recovery is Recovery.MARGINALS
         alone: dict[int, Estimates] = {}
         total, noise = np.zeros(self.sizes), 0.0
@@ -330,19 +332,19 @@ class _TermSquares:
         return term.weight * values
 
 
-def _alone(answers: LinearAnswers, part: Part) -> LocalEstimates:
+def _alone(answers: LinearMeasurements, part: Part) -> LocalEstimates:
     """Estimates from one part, as local recovery makes them for the terms that it answers best."""
     strategy = answers.strategy
-    own = LinearAnswers(LinearStrategy(strategy.domain, (part,), Recovery.LOCAL, strategy.method))
-    own[0] = answers.values[strategy.parts.index(part)]
-    return LocalEstimates(own)
+    alone = Measurements(LinearStrategy(strategy.domain, (part,), Recovery.LOCAL, strategy.method))
+    alone[0] = answers[strategy.parts.index(part)]
+    return LocalEstimates(alone)
 
 
-def _check_memory(answers: LinearAnswers, workload: Workload) -> None:
+def _check_memory(answers: LinearMeasurements, workload: Workload) -> None:
     """Refuse a domain whose vectors, or whose answers while they are computed, would not fit."""
     names = measured_clique(answers)
     cells = answers.strategy.domain.size(names)
-    widest = max(math.prod(max(f.rows, f.size) for f in part.factors) for part in answers.filled)
+    widest = max(math.prod(max(f.rows, f.size) for f in part.factors) for part in measured_parts(answers))
     blocks = {block for term in workload for block in term.blocks if not isinstance(block, Identity | Total)}
     held = sum(block.shape[1] ** 2 for block in blocks if block.shape[1] <= LARGEST_GRAM)
     needed, free = 8 * (VECTORS * cells + 3 * widest + held), available_memory()

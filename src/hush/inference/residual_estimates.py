@@ -26,8 +26,9 @@ import numpy as np
 from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
-from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers, collapse, expand, parts
+from hush.inference.residual_reconstruction import Reconstruction, collapse, expand, parts
 from hush.linops import Identity, LinearOperator
+from hush.privacy.measurement import Measurements
 from hush.strategies.residual_basis import Basis
 from hush.strategies.residual_strategy import ResidualStrategy
 
@@ -168,7 +169,7 @@ def _ordered_product(factors: dict[str, Floats], rows: tuple[str, ...], columns:
 class ResidualEstimates:
     """Unbiased counts of every measured clique, mutually consistent; implements `Estimates`."""
 
-    def __init__(self, answers: ResidualAnswers) -> None:
+    def __init__(self, answers: Measurements[ResidualStrategy]) -> None:
         self._answers = answers
         self._reconstruction = Reconstruction(answers)
 

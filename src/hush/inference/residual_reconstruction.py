@@ -1,23 +1,4 @@
-"""ResidualAnswers: the noisy integers of every residual set, in one array.
-
-Residual transforms along axes: from residual answers to counts, and back by the transpose.
-
-An extended tensor has one axis per attribute, with k + 1 levels: level 0 stands for "attribute absent", the others for
-the rows of the attribute's basis. The part with levels >= 1 on the axes of A' and 0 elsewhere belongs to residual set
-A'. With N = M / L the step for one axis and its transpose are
-
-    expand:    t -> N^+ t_{1..k} + m t_0                (l)
-    collapse:  x -> [ m^T x ;  (N^+)^T x ]              (k + 1)
-
-with m = 1 / l unless the basis is tilted,
-
-so that expanding every axis of the residual answers gives the best linear unbiased estimate of the marginal, and
-collapsing coefficients on counts gives coefficients on residual answers.
-
-Reference: [ResidualPlanner, Alg. 2 and Thm 4.7].
-Differs from [ResidualPlanner, Alg. 2]: one pass per axis, O(|A| cells), in place of 2^|A| Kronecker products.
-
-Reconstruction: marginals and query answers from residual answers, one pass per axis.
+"""Reconstruction: marginals and query answers from residual answers, one pass per axis.
 
 Every marginal A of the closure is estimated from its subsets' answers alone,
 
@@ -26,7 +7,18 @@ Every marginal A of the closure is estimated from its subsets' answers alone,
 It is unbiased, is the generalised least squares estimate from everything that was measured, and agrees with every
 other marginal on what they share, up to rounding of floats.
 
+An extended tensor has one axis per attribute, with k + 1 levels: level 0 stands for "attribute absent", the others for
+the rows of the attribute's basis. Its levels >= 1 on the axes of A' and 0 elsewhere belong to residual set A'. With
+N = M / L, and m = 1 / l unless the basis is tilted, the step for one axis and its transpose are
+
+    expand:    t -> N^+ t_{1..k} + m t_0                (l)
+    collapse:  x -> [ m^T x ;  (N^+)^T x ]              (k + 1)
+
+so that expanding every axis of the residual answers gives the estimate of the marginal, and collapsing coefficients on
+counts gives coefficients on residual answers.
+
 Reference: [ResidualPlanner, Alg. 2 and Thm 4.7].
+Differs from [ResidualPlanner, Alg. 2]: one pass per axis, O(|A| cells), in place of 2^|A| Kronecker products.
 """
 
 from __future__ import annotations
@@ -34,7 +26,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -47,87 +39,9 @@ from hush.errors import DataError, SizeError, WorkloadError
 from hush.inference._kernels import expand_plain
 from hush.linops import LinearOperator
 from hush.memory import available_memory, readable
+from hush.privacy.measurement import Measurements
 from hush.strategies.residual_basis import Basis, PlainBasis
 from hush.strategies.residual_strategy import ResidualStrategy
-
-
-class ResidualAnswers:
-    """Noisy residual answers y_A by set, filled one by one as they are measured.
-
-    Held as one int64 array in the order of the closure, so that reconstruction needs no copies. `combined` answers are
-    floats: averages of several measurements.
-
-    >>> from hush.domain import Domain
-    >>> from hush.strategies.select_residual import select_residual
-    >>> from hush.workloads import Workload
-    >>> plan = select_residual(Workload.kway(Domain({"a": 2}), 1), rho=0.5).value
-    >>> answers = ResidualAnswers(plan)
-    >>> answers[()] = np.array(10)
-    >>> answers.missing
-    [('a',)]
-    """
-
-    def __init__(self, strategy: ResidualStrategy, *, combined: bool = False) -> None:
-        needed, free = strategy.measurement_bytes, available_memory()
-        if needed > 0.8 * free:
-            raise SizeError(
-                f"the noisy answers of {len(strategy.closure)} sets take {readable(needed)}, more than the "
-                f"{readable(0.8 * free)} that can be had; drop an attribute, use wider bins or lower the order"
-            )
-        self.strategy = strategy
-        self.starts = np.concatenate([[0], np.cumsum(strategy.cells)]).astype(np.int64)
-        self.flat: np.ndarray[Any, Any] = np.zeros(int(self.starts[-1]), dtype=np.float64 if combined else np.int64)
-        self.filled = np.zeros(len(strategy.closure), dtype=bool)
-
-    @classmethod
-    def of(cls, strategy: ResidualStrategy, answers: Mapping[Clique, Any]) -> ResidualAnswers:
-        """Answers from a mapping of every set, or some, to its integers."""
-        made = cls(strategy)
-        for clique, values in answers.items():
-            made[clique] = values
-        return made
-
-    @property
-    def missing(self) -> list[Clique]:
-        """Sets whose answers are not there."""
-        cliques = self.strategy.closure.cliques
-        return [cliques[index] for index in np.flatnonzero(~self.filled)]
-
-    def shape(self, clique: Iterable[str]) -> tuple[int, ...]:
-        """The shape of a set's answers, in the order of its names."""
-        return tuple(basis.rows for basis in self.strategy.clique_bases(clique))
-
-    def __setitem__(self, clique: Iterable[str], values: Any) -> None:
-        clique = tuple(clique)
-        index = self.strategy.closure.index(clique)
-        array, shape = np.asarray(values), self.shape(clique)
-        kind = "numbers" if self.flat.dtype.kind == "f" else "integers"
-        if array.shape != shape or not np.can_cast(array.dtype, self.flat.dtype):
-            raise DataError(
-                f"residual answers of {clique!r}: expected {kind} of shape {shape}, "
-                f"got {array.dtype} of shape {array.shape}"
-            )
-        ordered = self.strategy.domain.clique(clique)
-        if ordered != clique:
-            array = np.transpose(array, [clique.index(name) for name in ordered])
-        self.flat[self.starts[index] : self.starts[index + 1]] = array.ravel()
-        self.filled[index] = True
-
-    def __getitem__(self, clique: Iterable[str]) -> np.ndarray[Any, Any]:
-        clique = tuple(clique)
-        index = self.strategy.closure.index(clique)
-        if not self.filled[index]:
-            raise DataError(f"the residual answers of {clique!r} are missing; measure them, or load the whole release")
-        ordered = self.strategy.domain.clique(clique)
-        array = self.flat[self.starts[index] : self.starts[index + 1]].reshape(self.shape(ordered))
-        return np.transpose(array, [ordered.index(name) for name in clique])
-
-    def __len__(self) -> int:
-        return int(self.filled.sum())
-
-    def __repr__(self) -> str:
-        return f"ResidualAnswers({len(self)} of {len(self.filled)} sets, {len(self.flat)} numbers)"
-
 
 Part = tuple[slice | int, ...]
 
@@ -169,12 +83,7 @@ LARGE_CELLS = 1 << 24  # below this nobody asks how much memory is left
 class Reconstruction:
     """Estimates from residual answers; every marginal on demand, or all of them in a stream."""
 
-    answers: ResidualAnswers
-
-    @classmethod
-    def of(cls, strategy: ResidualStrategy, answers: Mapping[Clique, Any]) -> Reconstruction:
-        """From a mapping of sets to their noisy integers."""
-        return cls(ResidualAnswers.of(strategy, answers))
+    answers: Measurements[ResidualStrategy]
 
     @property
     def strategy(self) -> ResidualStrategy:
@@ -287,10 +196,9 @@ class Reconstruction:
         return expand(extended, bases)
 
     def _require(self, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        found = self.answers.filled[subsets]
-        if not found.all():
-            clique = self.strategy.closure.cliques[int(subsets[~found][0])]
-            raise DataError(f"the residual answers of {clique!r} are missing; measure them, or load the whole release")
+        filled = self.answers.filled[subsets]
+        if not filled.all():
+            raise DataError(self.answers.missing(int(subsets[~filled][0])))
 
 
 def _require_memory(needed: int, what: str, advice: str) -> None:

@@ -1,7 +1,8 @@
-"""Permuted: queries on the levels of an attribute in another order."""
+"""Queries on cells in another order: Permuted for the levels of an attribute, Reordered for the axes of a table."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,3 +70,51 @@ class Permuted(LinearOperator):
     def _places(self) -> Integers:
         """Where each level stands in the order."""
         return np.argsort(self._order)
+
+
+@dataclass(frozen=True, slots=True)
+class Reordered(LinearOperator):
+    """A asked of a table of the given shape after its axes are put in the given order: x -> A transpose(x, axes).
+
+    Like `Permuted` with the cells in the new order, which is never written down.
+
+    >>> from hush.linops import Prefix
+    >>> Reordered(Prefix(4), (2, 2), (1, 0)).dense().tolist()
+    [[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
+    """
+
+    operator: LinearOperator
+    sizes: tuple[int, ...]  # of the table as it comes
+    axes: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operator.shape
+
+    @property
+    def queries(self) -> int:
+        return self.operator.queries
+
+    def matmat(self, x: Floats) -> Floats:
+        k = len(self.axes)
+        moved = x.reshape((*self.sizes, x.shape[1])).transpose((*self.axes, k))
+        return self.operator.matmat(moved.reshape(x.shape))
+
+    def transpose(self) -> LinearOperator:
+        return Transposed(self)
+
+    def adjoint(self, y: Floats) -> Floats:
+        return self._back(self.operator.transpose().matmat(y))
+
+    def column_norms(self, p: int) -> Floats:
+        return self._back(self.operator.column_norms(p)[:, None])[:, 0]
+
+    def sensitivity(self, p: int) -> float:
+        return self.operator.sensitivity(p)
+
+    def _back(self, x: Floats) -> Floats:
+        """Columns over cells in the operator's order, put in the order of the table."""
+        k = len(self.axes)
+        sizes = [self.sizes[axis] for axis in self.axes]
+        back = sorted(range(k), key=self.axes.__getitem__)
+        return x.reshape((*sizes, x.shape[1])).transpose((*back, k)).reshape(math.prod(sizes), x.shape[1])

@@ -13,15 +13,15 @@ from hush.constraints import Constraint, checked
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError, WorkloadError, shown
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
-from hush.graphical.measurement import Measurement
 from hush.graphical.problem import TOLERANCE, allowance
-from hush.graphical.residual_loss import largest_eigenvalue, placed
+from hush.graphical.residual_loss import largest_eigenvalue
 from hush.graphical.total import checked_total, estimate_total
 from hush.inference.factors import Factors
 from hush.inference.local_polytope import MASS_MOVED, LocalPolytope, Nearest
 from hush.linops import Kronecker, LinearOperator
 from hush.local.local_model import LocalModel
 from hush.memory import available_memory, readable
+from hush.privacy.measurement import Measurement, placed
 from hush.solution import SOLVED, Solution
 
 ITERATIONS = 2000

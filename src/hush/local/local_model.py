@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hush.arrays import Floats, reordered, summed
-from hush.constraints import Constraint
+from hush.constraints import Constraint, check_axes
 from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical.given import Given
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.synthesis import Codes, Method
-from hush.inference.factors import Factors, check_axes
+from hush.inference.factors import Factors
 from hush.linops import Kronecker, LinearOperator
 from hush.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, repaired
 from hush.local.proportional_fitting import proportional_fit

@@ -157,7 +157,7 @@ class AdaptiveMechanism(ABC):
     def check_rounds(self, release: MeasuredRelease) -> None:
         """Refuse the rounds of a release to resume unless a run could have played them: here, each took its table."""
         played = Counter(release.domain.clique(one.clique) for one in release.rounds)
-        if played - Counter(release.domain.clique(one.clique) for one in release.taken):
+        if played - Counter(release.domain.clique(one.clique) for one in release.noisy_tables):
             raise DataError(NOT_ITS_ROUNDS.format(name=self.name))
 
     def columns(self, workload: Workload) -> list[str]:
@@ -294,7 +294,7 @@ class AdaptivePlan(Plan):
         facts only. `checkpoint` is a file that holds what was taken so far after every measurement. `on_start` is
         called once nothing is left to refuse, before the first charge.
         """
-        from hush.tables.cached_table import Remembered
+        from hush.tables.cached_table import CachedTable
 
         self._check(table)
         self.strategy.check_table(self.workload, table.schema)
@@ -309,14 +309,14 @@ class AdaptivePlan(Plan):
         if not used_up(account.remaining, self.budget.limit):
             account.require(GaussianEvent(1 / (2 * account.remaining), Fraction(1)))
             table.check()
-        elif resume is not None and not resume.taken:
+        elif resume is not None and not resume.noisy_tables:
             raise BudgetError(
                 "the release to resume was interrupted before its first noisy table, and nothing is left to "
                 "measure one with; plan again with a budget of its own"
             )
         if on_start is not None:
             on_start()
-        gate = Gate(Remembered(table), account, neighbours=self.neighbours, entropy=entropy)  # type: ignore[arg-type]
+        gate = Gate(CachedTable(table), account, neighbours=self.neighbours, entropy=entropy)  # type: ignore[arg-type]
 
         def told(played: Round | None, spent: float) -> None:
             if checkpoint is not None:
@@ -332,7 +332,7 @@ class AdaptivePlan(Plan):
             domain=self.domain,
             max_rows=table.unit.max_rows,
             constraints=table.schema.constraints,
-            taken=() if resume is None else resume.taken,
+            noisy_tables=() if resume is None else resume.noisy_tables,
             rounds=() if resume is None else resume.rounds,
             private=resume is None or resume.statement.private,
             watch=told,
@@ -345,7 +345,7 @@ class AdaptivePlan(Plan):
                 workload=self.workload,
                 statement=replace(statement, private=statement.private and session.private),
                 complete=complete,
-                taken=session.taken,
+                noisy_tables=session.noisy_tables,
                 rounds=session.rounds,
                 scored=session.scored if complete else None,
                 settings=pack_settings(self.strategy),
@@ -359,8 +359,8 @@ class AdaptivePlan(Plan):
             if not account.events:
                 raise
             what = (
-                f"interrupted after {len(session.taken)} noisy tables; those are paid for and kept"
-                if session.taken
+                f"interrupted after {len(session.noisy_tables)} noisy tables; those are paid for and kept"
+                if session.noisy_tables
                 else "interrupted before the first noisy table; what was paid and what is left of the budget is kept"
             )
             raise InterruptedRelease(what, release=made(complete=False)) from None

@@ -261,7 +261,7 @@ class AIMRun:
 
     def _columns(self) -> None:
         """Measure the columns, or those of them that a stopped run did not get; those it paid for once already."""
-        session, known = self.session, {one.clique for one in self.session.taken}
+        session, known = self.session, {one.clique for one in self.session.noisy_tables}
         missing = [(name,) for name in self.first if (name,) not in known]
         if missing:
             share = min(self.measuring, session.remaining / (len(missing) + 1))
@@ -338,7 +338,7 @@ class AIMRun:
         cells = np.array([float(self.session.cells(own)) for own in cliques])
         precision = np.full(len(cliques), stddev**-2)
         if not self.settings.paper:
-            for one in self.session.taken:
+            for one in self.session.noisy_tables:
                 inside = np.array([set(own) <= set(one.clique) for own in cliques])
                 precision += inside * cells / (one.values.size * one.stddev**2)
         return np.asarray(MEAN_ABSOLUTE * cells / np.sqrt(precision))

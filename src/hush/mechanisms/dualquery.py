@@ -194,7 +194,7 @@ class DualQueryRun:
 
     def run(self) -> None:
         session, settings, game = self.session, self.settings, self.game
-        known = {one.clique for one in session.taken}
+        known = {one.clique for one in session.noisy_tables}
         missing = [(name,) for name in session.domain if (name,) not in known]
         if missing:
             share = min(Fraction(settings.column_share) * session.limit, session.remaining / 2)

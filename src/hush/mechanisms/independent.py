@@ -50,7 +50,7 @@ class Independent(AdaptiveMechanism):
     def run(self, session: Session, workload: Workload) -> None:
         """All columns at once, unless a run that was stopped has them."""
         columns = [(name,) for name in session.domain]
-        if not session.taken:
+        if not session.noisy_tables:
             session.measure(columns, session.limit / len(columns), note=f"{NAME}: {len(columns)} columns")
         session.fit()
 

@@ -22,10 +22,8 @@ from hush.arrays import Floats
 from hush.codec import narrow
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, BudgetError, SizeError, WorkloadError, shown
-from hush.graphical.evidence import linear_evidence
-from hush.graphical.measurement import Measurement
 from hush.inference.estimates import Estimates
-from hush.inference.linear_estimates import GlobalEstimates, LinearAnswers, LocalEstimates
+from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
 from hush.inference.marginal_combination import combine_marginals
 from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells
@@ -33,7 +31,8 @@ from hush.inference.residual_estimates import ResidualEstimates
 from hush.mechanisms.plan import Collector, FixedPlan, rmse_bound, rows_per_unit
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
-from hush.privacy.gate import Noisy, Request
+from hush.privacy.gate import Request
+from hush.privacy.measurement import Measurement, Measurements
 from hush.privacy.sensitivity import Neighbours
 from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers
 from hush.release.release import Release
@@ -224,13 +223,13 @@ class _Collected:
 
     def __init__(self, plan: LinearPlan) -> None:
         self._plan = plan
-        self._answers = LinearAnswers(plan.strategy)
-        self._taken = 0
+        self._answers = Measurements(plan.strategy)
+        self._next = 0
 
-    def add(self, answer: Noisy) -> None:
+    def add(self, answer: Measurement) -> None:
         """Keep the next answer."""
-        self._answers[self._taken] = answer.values
-        self._taken += 1
+        self._answers[self._next] = answer.raw
+        self._next += 1
 
     def release(self, schema: Schema, statement: Statement, *, complete: bool) -> LinearRelease:
         """The release of what was taken."""
@@ -246,7 +245,7 @@ class _Collected:
 class LinearRelease(Release):
     """Noisy answers to a strategy; unbiased estimates of everything it supports."""
 
-    def __init__(self, *, answers: LinearAnswers, **common: Any) -> None:
+    def __init__(self, *, answers: LinearMeasurements, **common: Any) -> None:
         super().__init__(**common)
         self.answers = answers
 
@@ -272,7 +271,7 @@ class LinearRelease(Release):
 
     def measurements(self) -> list[Measurement]:
         """Every product that was measured, with its own noise."""
-        return linear_evidence(self.answers)
+        return list(self.answers)
 
     @property
     def measured(self) -> Clique:
@@ -315,7 +314,7 @@ class LinearRelease(Release):
 
     def contradiction(self) -> str | None:
         """What the release shows that it does not hold."""
-        if self.complete and len(self.answers.filled) < len(self.answers.strategy.parts):
+        if self.complete and not self.answers.filled.all():
             return "it says it is complete, and lacks tables"
         return _contradiction(self.answers.strategy, self.workload, self.statement.neighbours.name)
 
@@ -331,17 +330,16 @@ class LinearRelease(Release):
 
     def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         entry, arrays = pack_linear(self.answers.strategy)
-        for index, values in enumerate(self.answers.values):
-            if values is not None:
-                arrays[f"noisy_{index}"] = narrow(values)
-        return {"strategy": entry, "filled": [values is not None for values in self.answers.values]}, arrays
+        for index in np.flatnonzero(self.answers.filled).tolist():
+            arrays[f"noisy_{index}"] = narrow(self.answers[index])
+        return {"strategy": entry, "filled": self.answers.filled.tolist()}, arrays
 
     @classmethod
     def unpack(cls, archive: ArchiveReader, **common: Any) -> LinearRelease:
         """The release that `save` wrote."""
         entry: dict[str, Any] = archive.field("measured", dict)
         strategy = unpack_linear(common["workload"].domain, entry["strategy"], archive)
-        answers = LinearAnswers(strategy)
+        answers = Measurements(strategy)
         filled = entry["filled"]
         if len(filled) != len(strategy.parts) or not all(isinstance(own, bool) for own in filled):
             raise ArchiveError("the file's noisy tables do not fit its strategy; get the release again")

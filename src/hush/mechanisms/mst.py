@@ -90,7 +90,7 @@ class MST(CapacityMechanism):
         """Columns, then pairs one by one, or what is left of a run that was stopped."""
         columns = [(name,) for name in session.domain]
         pairs: tuple[Clique, ...] = tuple(combinations(session.domain.attributes, 2))
-        if not session.taken:
+        if not session.noisy_tables:
             cost = min(THIRD * session.limit, session.remaining / 2) if pairs else session.remaining
             cost /= len(columns)
             session.measure(columns, cost, note=f"{NAME}: {len(columns)} columns")
@@ -104,10 +104,10 @@ class MST(CapacityMechanism):
     def _tree(self, rounds: MisfitRounds) -> None:
         """Pairs until none is left that joins two parts, the last of d - 1 with all that remains of the budget."""
         session, pool = rounds.session, rounds.pool
-        singles = [one.measurement() for one in session.taken if len(one.clique) == 1]
+        singles = [table for table in session.measurements if len(table.clique) == 1]
         model = fit_model(session.domain, singles, constraints=session.constraints).value
         tables = on_grid(session.merged(model.many(pool.cliques)))
-        edges: list[Clique] = list(dict.fromkeys(one.clique for one in session.taken if len(one.clique) == 2))
+        edges: list[Clique] = list(dict.fromkeys(one.clique for one in session.noisy_tables if len(one.clique) == 2))
         most = len(session.domain) - 1
         share = min(THIRD * session.limit / most, session.remaining / (2 * max(most - len(edges), 1)))
         while len(edges) < most:

@@ -97,7 +97,7 @@ class MWEM(CapacityMechanism):
 
     def run(self, session: Session, workload: Workload) -> None:
         """All rounds, or those that are left of a run that was stopped."""
-        if not session.taken:
+        if not session.noisy_tables:
             session.measure([()], COUNT_SHARE * session.limit, note=f"{NAME}: number of rows")
         cliques = tables_of(workload)
         rounds = MisfitRounds(session, Candidates(cliques, np.ones(len(cliques))), NAME)

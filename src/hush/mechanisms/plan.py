@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -25,8 +25,9 @@ from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
 from hush.privacy.events import Event
-from hush.privacy.gate import Counts, Gate, Noisy, Request
+from hush.privacy.gate import Counts, Gate, Request
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
 from hush.release.statement import Statement
@@ -336,7 +337,7 @@ def _difference(planned: Domain, found: Domain) -> str:
 class Collector(Protocol):
     """Where noisy answers are kept as they are taken; made before the charge, so that it is known to fit."""
 
-    def add(self, answer: Noisy) -> None: ...
+    def add(self, answer: Measurement) -> None: ...
     def release(self, schema: Schema, statement: Statement, *, complete: bool) -> Release: ...
 
 
@@ -374,15 +375,18 @@ class FixedPlan(Plan):
                 collector.add(answer)
                 taken += 1
         except KeyboardInterrupt:
+            statement = replace(statement, private=gate.private)
             partial = collector.release(table.schema, statement, complete=False)
             raise InterruptedRelease(
                 f"interrupted after {taken} of {len(requests)} noisy tables; those are paid for and kept",
                 release=partial,
             ) from None
-        return collector.release(table.schema, statement, complete=True)
+        return collector.release(table.schema, replace(statement, private=gate.private), complete=True)
 
 
-def _watched(answers: Iterator[Noisy], requests: list[Request], progress: Progress | None) -> Iterator[Noisy]:
+def _watched(
+    answers: Iterator[Measurement], requests: list[Request], progress: Progress | None
+) -> Iterator[Measurement]:
     """The answers, with the share of them told to `progress` a hundred times at most."""
     step = max(1, len(requests) // 100)
     for index, answer in enumerate(answers):

@@ -246,12 +246,12 @@ class PrivBayesRun:
 
     def run(self) -> None:
         session = self.session
-        known = {one.clique for one in session.taken}
+        known = {one.clique for one in session.noisy_tables}
         missing = [(name,) for name in self.domain if (name,) not in known]
         if missing:
             cost = min(Fraction(self.settings.column_share) * session.limit, session.remaining / 2) / len(self.domain)
             session.measure(missing, cost, note=f"{NAME}: {len(missing)} columns")
-        if len(session.taken) == len(self.domain) and not used_up(session.remaining, session.limit):
+        if len(session.noisy_tables) == len(self.domain) and not used_up(session.remaining, session.limit):
             columns = session.fit().value
             self._build(columns.total)
             self._measure(columns)

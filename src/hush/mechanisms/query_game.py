@@ -21,9 +21,9 @@ from hush.domain import Clique, Domain
 from hush.errors import ArchiveError
 from hush.graphical.likelihood import SquaredLoss
 from hush.graphical.marginal_loss import CustomLoss, MarginalLoss, SumLoss
-from hush.graphical.measurement import Measurement
 from hush.inference.factors import Factors
 from hush.privacy.gate import Counts
+from hush.privacy.measurement import Measurement
 from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import Neighbours
 from hush.release.rounds import Round

@@ -16,14 +16,13 @@ from hush.arrays import Floats
 from hush.codec import narrow
 from hush.domain import Domain
 from hush.errors import ArchiveError, SizeError, WorkloadError
-from hush.graphical.evidence import residual_evidence
-from hush.graphical.measurement import Measurement
 from hush.inference.residual_estimates import ResidualEstimates, variance_of
-from hush.inference.residual_reconstruction import Reconstruction, ResidualAnswers
+from hush.inference.residual_reconstruction import Reconstruction
 from hush.mechanisms.plan import Collector, FixedPlan, rmse_bound, rows_per_unit
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Budget
-from hush.privacy.gate import BATCH_CELLS, Noisy, Request
+from hush.privacy.gate import BATCH_CELLS, Request
+from hush.privacy.measurement import Measurement, Measurements
 from hush.privacy.sensitivity import Neighbours
 from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
@@ -212,12 +211,13 @@ class _Collected:
 
     def __init__(self, plan: ResidualPlan) -> None:
         self._plan = plan
-        self._answers = ResidualAnswers(plan.strategy)
-        self._cliques = iter(plan.strategy.closure)
+        self._answers = Measurements(plan.strategy)
+        self._next = 0
 
-    def add(self, answer: Noisy) -> None:
+    def add(self, answer: Measurement) -> None:
         """Keep the next answer."""
-        self._answers[next(self._cliques)] = answer.values
+        self._answers[self._next] = answer.raw
+        self._next += 1
 
     def release(self, schema: Schema, statement: Statement, *, complete: bool) -> ResidualRelease:
         """The release of what was taken."""
@@ -235,7 +235,7 @@ class ResidualRelease(Release):
 
     mechanism = NAME
 
-    def __init__(self, *, answers: ResidualAnswers, **common: Any) -> None:
+    def __init__(self, *, answers: Measurements[ResidualStrategy], **common: Any) -> None:
         super().__init__(**common)
         self.answers = answers
 
@@ -246,7 +246,7 @@ class ResidualRelease(Release):
 
     def measurements(self) -> list[Measurement]:
         """Every residual that was measured, with its own noise."""
-        return residual_evidence(self.answers)
+        return list(self.answers)
 
     def combination(self, parts: Sequence[tuple[Iterable[str], Any]], *, level: float = 0.95) -> Answers:
         """A linear combination of cells of several tables, with its exact standard error.
@@ -277,7 +277,7 @@ class ResidualRelease(Release):
         """The release that `save` wrote."""
         entry = archive.manifest.get("measured")
         strategy = unpack_strategy(common["workload"].domain, entry, archive)
-        answers = ResidualAnswers(strategy)
+        answers = Measurements(strategy)
         for name, own in (("noisy", answers.flat), ("filled", answers.filled)):
             stored = archive.array(name)
             if stored.dtype.kind != own.dtype.kind or stored.shape != own.shape:

@@ -15,16 +15,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from hush.arrays import Integers
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, DataError
+from hush.linops import LinearOperator
 from hush.privacy.account import Account
 from hush.privacy.entropy import Entropy, SystemEntropy
 from hush.privacy.events import Event, compose
+from hush.privacy.measurement import Measurement
 from hush.privacy.noise import Noise
 from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
@@ -42,6 +44,18 @@ class Query(Protocol):
     def answer(self, counts: Counts) -> np.ndarray[Any, np.dtype[np.int64]]: ...
 
 
+class LinearQuery(Query, Protocol):
+    """A query of sums of counts: its answers are `scale` times the rows of `operator` on the table of its clique.
+
+    Without an operator the answers are the table itself.
+    """
+
+    @property
+    def operator(self) -> LinearOperator | None: ...
+    @property
+    def scale(self) -> int: ...
+
+
 class Scorer(Protocol):
     """Scores of public candidates, computed from exact counts."""
 
@@ -57,6 +71,8 @@ class MarginalQuery:
     """The table of counts over a clique: each row adds one to one cell."""
 
     clique: Clique
+    operator: ClassVar[None] = None
+    scale: ClassVar[int] = 1
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -117,17 +133,6 @@ class Request:
     noise: Noise
 
 
-@dataclass(frozen=True, slots=True)
-class Noisy:
-    """A noisy answer: public from here on. `private` is False where the bits were seeded or the gate was watched."""
-
-    query: Query
-    noise: Noise
-    event: Event
-    values: Integers
-    private: bool
-
-
 class Watcher(Protocol):
     """A test harness that sees exact inputs and may replace outputs."""
 
@@ -167,19 +172,20 @@ class Gate:
     ) -> None:
         self._table = table
         self._entropy = SystemEntropy() if entropy is None else entropy
+        self._seen = False  # whether a watcher saw anything pass
         self.account = account
         self.neighbours = neighbours
 
     @property
     def private(self) -> bool:
-        """Whether what passes now is protected."""
-        return type(self._entropy) is SystemEntropy and _watcher.get() is None
+        """Whether all that passed, and what would pass now, is protected: bits not seeded, the gate not watched."""
+        return type(self._entropy) is SystemEntropy and not self._seen and _watcher.get() is None
 
     def event(self, request: Request) -> Event:
         """What a request costs on this table; public."""
         return request.noise.event(self._bound(request.query))
 
-    def measure(self, requests: Sequence[Request], *, note: str = "") -> Iterator[Noisy]:
+    def measure(self, requests: Sequence[Request], *, note: str = "") -> Iterator[Measurement]:
         """Charge for all requests at once, then answer them in order, a batch of counts at a time.
 
         The charge is made by this call, before the first answer is asked for; answers already taken stay valid
@@ -192,7 +198,7 @@ class Gate:
             self._table.require(_cliques(requests[start:stop]))
         if requests:
             self._charge(compose(events), note)
-        return self._answers(requests, events, batches)
+        return self._answers(requests, batches)
 
     def select(self, scorer: Scorer, law: Selection[Choice], *, note: str = "") -> Choice:
         """Charge for one choice, score the candidates, choose."""
@@ -206,7 +212,7 @@ class Gate:
         def draw() -> Choice:
             return law.choose(scores, self._entropy)
 
-        watcher = _watcher.get()
+        watcher = self._watcher()
         return draw() if watcher is None else watcher.selected(scorer, law, scores, draw)
 
     def _bound(self, query: Query) -> Sensitivity:
@@ -223,17 +229,15 @@ class Gate:
         if watcher is not None:
             watcher.charged(event)
 
-    def _answers(
-        self, requests: tuple[Request, ...], events: list[Event], batches: list[tuple[int, int]]
-    ) -> Iterator[Noisy]:
+    def _answers(self, requests: tuple[Request, ...], batches: list[tuple[int, int]]) -> Iterator[Measurement]:
         process = os.getpid()
         for start, stop in batches:
             batch = requests[start:stop]
             counts = self._table.counts(_cliques(batch))
-            for request, event in zip(batch, events[start:stop], strict=True):
+            for request in batch:
                 if os.getpid() != process:
                     raise BudgetError("a measurement belongs to the process that paid for it; measure in one process")
-                yield Noisy(request.query, request.noise, event, self._noisy(request, counts), self.private)
+                yield Measurement.of(request.query, self._noisy(request, counts), request.noise)
 
     def _noisy(self, request: Request, counts: Counts) -> Integers:
         exact = request.query.answer(counts)
@@ -247,18 +251,24 @@ class Gate:
             noise += exact
             return noise
 
-        watcher = _watcher.get()
+        watcher = self._watcher()
         return draw() if watcher is None else watcher.measured(request, self._bound(request.query), exact, draw)
+
+    def _watcher(self) -> Watcher | None:
+        """Who watches, if anybody; what passes then is not private."""
+        watcher = _watcher.get()
+        self._seen = self._seen or watcher is not None
+        return watcher
 
     def _batches(self, requests: tuple[Request, ...]) -> Iterator[tuple[int, int]]:
         """Runs of requests whose counts fit in about BATCH_CELLS cells."""
         start, cells = 0, 0
         for index, request in enumerate(requests):
-            own = sum(self._table.domain.size(clique) for clique in request.query.cliques)
-            if index > start and cells + own > BATCH_CELLS:
+            added = sum(self._table.domain.size(clique) for clique in request.query.cliques)
+            if index > start and cells + added > BATCH_CELLS:
                 yield start, index
                 start, cells = index, 0
-            cells += own
+            cells += added
         if start < len(requests):
             yield start, len(requests)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class Noise(Protocol):
     """A law of integer noise that knows its cost and its spread."""
 
     @property
+    def name(self) -> Literal["gaussian", "laplace"]: ...
+    @property
     def stddev(self) -> float: ...
     def event(self, sensitivity: Sensitivity) -> Event: ...
     def sample(self, shape: int | tuple[int, ...], entropy: Entropy) -> Integers: ...
@@ -45,6 +47,7 @@ class DiscreteGaussian:
     Reference: [CKS20, Def. 1 and Thm 4].
     """
 
+    name: ClassVar[Literal["gaussian"]] = "gaussian"
     variance_parameter: Fraction
 
     def __post_init__(self) -> None:
@@ -103,6 +106,7 @@ class DiscreteLaplace:
     Reference: [GRS09]; [CKS20, sec. 5.2].
     """
 
+    name: ClassVar[Literal["laplace"]] = "laplace"
     scale: Fraction
 
     def __post_init__(self) -> None:

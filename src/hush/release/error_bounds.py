@@ -39,8 +39,9 @@ from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference import l1_bounds
+from hush.privacy.measurement import Measurement
 from hush.release.answers import check_level
-from hush.release.rounds import LEAST_STDDEV, Round, Scored, Taken, measured_in
+from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law, measured_in
 
 
 def bound_note(clique: Clique, bound: float, level: float) -> str:
@@ -164,7 +165,6 @@ class ErrorBounds:
 
     Privacy: post-processing of noisy and public values.
 
-    >>> from hush.graphical.measurement import Measurement
     >>> domain = Domain({"a": 2, "b": 2})
     >>> noisy = UnbiasedEstimates(domain, [Measurement(("a",), [60.0, 40.0], 2.0)])
     >>> bounds = ErrorBounds(domain, lambda clique: np.full(domain.sizes(clique), 50.0), noisy, (), None, 100.0)
@@ -180,7 +180,7 @@ class ErrorBounds:
         rounds: Sequence[Round],
         scored: Scored | None,
         total: float,
-        taken: Sequence[Taken] = (),
+        noisy_tables: Sequence[Measurement] = (),
     ) -> None:
         if not (math.isfinite(total) and total > 0):
             raise DataError(f"total={total!r}: expected what the model's tables add up to, a finite number > 0")
@@ -189,11 +189,11 @@ class ErrorBounds:
         self.rounds = tuple(rounds)
         self.scored = scored
         self.total = float(total)
-        self.taken = tuple(taken)
+        self.noisy_tables = tuple(noisy_tables)
         self._model = model_counts
-        self._step = 1.0 if taken else 0.0
-        self._widening = max((_widening(one) for one in taken if one.merging is None), default=1.0)
-        self._measured = measured_in(self.rounds, taken)
+        self._step = 1.0 if noisy_tables else 0.0
+        self._widening = max((_widening(table) for table in noisy_tables if table.query is None), default=1.0)
+        self._measured = measured_in(self.rounds, noisy_tables)
         self._places: dict[Clique, int] = {}
         if scored is not None:
             for place, clique in enumerate(scored.cliques):
@@ -354,6 +354,6 @@ def _none(clique: Clique) -> ErrorBound:
     return ErrorBound(clique=clique, kind="none", bound=math.nan, share=math.nan)
 
 
-def _widening(table: Taken) -> float:
+def _widening(table: Measurement) -> float:
     """How many times the variance that the estimates take for its noise its variance parameter is, 1 at least."""
-    return max(float(table.variance) / max(table.stddev, LEAST_STDDEV) ** 2, 1.0)
+    return max(float(gaussian_law(table).variance_parameter) / max(table.stddev, LEAST_STDDEV) ** 2, 1.0)

@@ -15,10 +15,10 @@ from hush.errors import DataError, SizeError, WorkloadError, shown
 from hush.graphical.fitting import Estimator, fit_model
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.likelihood import Loss
-from hush.graphical.measurement import Measurement
 from hush.graphical.problem import TOLERANCE, Callback
 from hush.graphical.total import SMALLEST_TOTAL
 from hush.local.local_fit import ITERATIONS, fit_locally
+from hush.privacy.measurement import Measurement
 from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS, Distribution, Misfit
 from hush.schema import Schema, domain_and_constraints

@@ -68,9 +68,9 @@ class MeasuredEstimates:
         """
         own, cells = set(clique), self.domain.size(clique)
         variances = [
-            max(one.stddev, LEAST_STDDEV) ** 2 * self.domain.size(one.clique) / cells
-            for one in self.bounds.taken
-            if one.merging is None and own <= set(one.clique)
+            max(table.stddev, LEAST_STDDEV) ** 2 * self.domain.size(table.clique) / cells
+            for table in self.bounds.noisy_tables
+            if table.query is None and own <= set(table.clique)
         ]
         return 0.5 / math.sqrt(min(variances)) if variances else math.inf
 

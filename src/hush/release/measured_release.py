@@ -20,12 +20,12 @@ from hush.archive import ArchiveReader
 from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import BudgetError, QueryError, SizeError
-from hush.graphical.measurement import Measurement
 from hush.graphical.problem import TOLERANCE
 from hush.graphical.total import estimate_total
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.linops import LinearOperator
-from hush.privacy.events import ComposedEvent, Event, GaussianEvent, SelectionEvent, price
+from hush.privacy.events import ComposedEvent, Event, SelectionEvent, price
+from hush.privacy.measurement import Measurement
 from hush.privacy.selection import BETA
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.answer_columns import ErrorKind
@@ -37,7 +37,7 @@ from hush.release.model import Model
 from hush.release.nonnegative_answers import query_signs
 from hush.release.record_files import pack_record, unpack_record
 from hush.release.release import Release
-from hush.release.rounds import Round, Scored, Taken
+from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law
 from hush.release.statement import Statement
 from hush.release.term_answers import term_answers
 from hush.schema import Schema
@@ -51,15 +51,15 @@ ROUNDING = Fraction(1, 10**9)  # another version may turn the same epsilon into 
 LARGEST_EPSILON = 2**64
 
 
-def unaccounted(statement: Statement, taken: Iterable[Taken], rounds: Iterable[Round]) -> str | None:
+def unaccounted(statement: Statement, tables: Iterable[Measurement], rounds: Iterable[Round]) -> str | None:
     """What of the tables and choices the statement does not pay for; a stopped run may have paid for more."""
     parts = Counter(dict(event_parts(statement.event)))
     bound = unit_bound(statement)
-    for one in taken:
-        own = GaussianEvent(one.variance, bound.l2_squared, bound.single_cell)
-        if parts[own] < 1:
+    for table in tables:
+        event = gaussian_law(table).event(bound)
+        if parts[event] < 1:
             return "it holds a table whose noise it does not account for"
-        parts[own] -= 1
+        parts[event] -= 1
     choices: Counter[float] = Counter()
     for part, count in parts.items():
         if isinstance(part, SelectionEvent) and part.epsilon < LARGEST_EPSILON:
@@ -194,7 +194,7 @@ class MeasuredRelease(Release):
     def __init__(
         self,
         *,
-        taken: Iterable[Taken],
+        noisy_tables: Iterable[Measurement],
         rounds: Iterable[Round] = (),
         scored: Scored | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -203,7 +203,7 @@ class MeasuredRelease(Release):
         **common: Any,
     ) -> None:
         super().__init__(**common)
-        self.taken = tuple(taken)
+        self.noisy_tables = tuple(noisy_tables)
         self.rounds = tuple(rounds)
         self.scored = scored
         self.settings = dict(settings or {})
@@ -212,14 +212,14 @@ class MeasuredRelease(Release):
 
     def measurements(self) -> list[Measurement]:
         """Every noisy table, with its own noise."""
-        return [one.measurement() for one in self.taken]
+        return [table.floored(LEAST_STDDEV) for table in self.noisy_tables]
 
     @cached_property
     def unbiased(self) -> UnbiasedEstimates | None:
         """What the noisy tables say together without a model; None where they are too wide for it."""
         self._require_tables()
         try:
-            return UnbiasedEstimates(self.domain, [one.measurement() for one in self.taken if one.merging is None])
+            return UnbiasedEstimates(self.domain, [table for table in self.measurements() if table.query is None])
         except SizeError:
             return None
 
@@ -234,7 +234,7 @@ class MeasuredRelease(Release):
             self.rounds,
             self.scored,
             total=model.total,
-            taken=self.taken,
+            noisy_tables=self.noisy_tables,
         )
 
     def error_bound(self, *attributes: Any, level: float = 0.95) -> ErrorBound:
@@ -254,7 +254,7 @@ class MeasuredRelease(Release):
     def grain(self) -> float:
         """Half a step of the noise over the least of its standard deviations."""
         self._require_tables()
-        return 0.5 / min(one.stddev for one in self.taken)
+        return 0.5 / min(table.stddev for table in self.noisy_tables)
 
     def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
         """The table of counts over some attributes: each number with its interval, or the model's with a bound."""
@@ -292,16 +292,16 @@ class MeasuredRelease(Release):
 
     def contradiction(self) -> str | None:
         """What a release from a file shows that it does not hold."""
-        if self.complete and not self.taken:
+        if self.complete and not self.noisy_tables:
             return "it holds no table"
-        found = unaccounted(self.statement, self.taken, self.rounds) or beyond_budget(self.statement)
+        found = unaccounted(self.statement, self.noisy_tables, self.rounds) or beyond_budget(self.statement)
         if found is None and self.scored is not None:
             generalized = self.settings.get("selection") == "generalized"
             found = too_sure(self.statement, self.rounds, self.scored, generalized=generalized)
         return found
 
     def _require_tables(self) -> None:
-        if not self.taken:
+        if not self.noisy_tables:
             raise QueryError(
                 "the release was interrupted before its first noisy table and answers nothing; go on with it by "
                 "--resume, or plan.release(table, resume=release)"

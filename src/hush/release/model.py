@@ -22,10 +22,10 @@ from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.given import Impossible, excluded
 from hush.graphical.graphical_model import GraphicalModel
-from hush.graphical.measurement import Measurement
 from hush.graphical.synthesis import Method
 from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
+from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
 from hush.release.model_estimates import Distribution, Misfit, ModelEstimates

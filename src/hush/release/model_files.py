@@ -34,10 +34,10 @@ from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, SizeError
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree, Node
-from hush.graphical.measurement import EXTREME, Measurement
 from hush.inference.factors import Factors
 from hush.local.local_model import LocalModel
 from hush.memory import available_memory, readable
+from hush.privacy.measurement import EXTREME, Measurement
 from hush.release.model_estimates import Distribution
 from hush.schema import Schema
 from hush.solution import Solution

@@ -13,12 +13,14 @@ from hush.archive import ArchiveReader
 from hush.codec import Arrays, CliqueTable, narrow, pack, unpack
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError
+from hush.privacy.gate import LinearQuery, MarginalQuery
 from hush.privacy.ledger_chain import NOTE_LENGTH, printable
+from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
-from hush.rare_levels import Merging
+from hush.rare_levels import MergedQuery, Merging
 from hush.rational import parse_rational, rational_text
 from hush.release.model_files import DistributionFile, FitFile, build_distribution, store_distribution
-from hush.release.rounds import Round, Scored, Taken
+from hush.release.rounds import Round, Scored, gaussian_law
 from hush.schema import Schema
 from hush.solution import Solution
 
@@ -32,12 +34,12 @@ COLUMNS = ("weights", "rounds", "penalties", "slacks", "slopes", "distances")
 def pack_record(release: MeasuredRelease) -> tuple[dict[str, Any], Arrays]:
     """The manifest entry and the arrays of a measured release."""
     domain = release.domain
-    arrays: Arrays = pack_cliques(domain, [one.clique for one in release.taken], "taken")
-    for index, one in enumerate(release.taken):
-        arrays[f"noisy_{index}"] = narrow(one.values)
+    arrays: Arrays = pack_cliques(domain, [table.clique for table in release.noisy_tables], "taken")
+    for index, table in enumerate(release.noisy_tables):
+        arrays[f"noisy_{index}"] = narrow(table.raw)
     entry: dict[str, Any] = {
         "settings": release.settings,
-        "variances": [rational_text(one.variance) for one in release.taken],
+        "variances": [rational_text(gaussian_law(table).variance_parameter) for table in release.noisy_tables],
         "rounds": [asdict(one) for one in release.rounds],
         "scored": release.scored is not None,
         "model": None,
@@ -45,7 +47,11 @@ def pack_record(release: MeasuredRelease) -> tuple[dict[str, Any], Arrays]:
     }
     if release.dataset is not None:
         entry["dataset"] = release.dataset
-    merged = {index: one.merging for index, one in enumerate(release.taken) if one.merging is not None}
+    merged = {
+        index: table.asked.merging
+        for index, table in enumerate(release.noisy_tables)
+        if isinstance(table.asked, MergedQuery)
+    }
     if merged:
         entry["merged"] = list(merged)
         for name, codes in next(iter(merged.values())).codes.items():
@@ -68,7 +74,7 @@ def unpack_record(schema: Schema, entry: dict[str, Any], archive: ArchiveReader)
         raise ArchiveError("the file states no settings; get the release again")
     rounds = [_round(domain, one) for one in entry["rounds"]]
     return {
-        "taken": _taken(domain, entry["variances"], entry.get("merged", []), archive),
+        "noisy_tables": _noisy_tables(domain, entry["variances"], entry.get("merged", []), archive),
         "rounds": rounds,
         "scored": _scored(domain, archive, rounds) if entry["scored"] is True else None,
         "settings": settings,
@@ -83,26 +89,28 @@ def _dataset(name: Any) -> str | None:
     return name
 
 
-def _taken(domain: Domain, variances: Any, merged: Any, archive: ArchiveReader) -> list[Taken]:
+def _noisy_tables(domain: Domain, variances: Any, merged: Any, archive: ArchiveReader) -> list[Measurement]:
     cliques = unpack_cliques(domain, archive, "taken")
     if not isinstance(merged, list):
         raise ArchiveError("the file does not say which tables have merged levels; get the release again")
     merging = _merging(domain, archive) if merged else None
     if not isinstance(variances, list) or len(variances) != len(cliques):
         raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
-    made = []
+    tables = []
     for index, (clique, text) in enumerate(zip(cliques, variances, strict=True)):
         domain.check(clique)
         if not isinstance(text, str) or len(text) > LONGEST_VARIANCE:
             raise ArchiveError("the file's noisy tables do not state their noise; get the release again")
         law = DiscreteGaussian(parse_rational(text, "variance"))
         values = archive.array(f"noisy_{index}")
-        own = merging if index in merged else None
-        sizes = domain.sizes(clique) if own is None else own.sizes(clique, domain.sizes(clique))
+        sizes = whole = domain.sizes(clique)
+        query: LinearQuery = MarginalQuery(clique)
+        if merging is not None and index in merged:
+            sizes, query = merging.sizes(clique, whole), MergedQuery(clique, whole, merging)
         if values.dtype.kind != "i" or values.shape != sizes:
             raise ArchiveError("the file's noisy tables do not fit its schema; get the release again")
-        made.append(Taken(clique, law.variance_parameter, values.astype(np.int64), own))
-    return made
+        tables.append(Measurement.of(query, values.astype(np.int64), law))
+    return tables
 
 
 def _merging(domain: Domain, archive: ArchiveReader) -> Merging:

@@ -18,12 +18,12 @@ from hush.archive import write_archive
 from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError, SizeError, WorkloadError, printable, shown
-from hush.graphical.measurement import Measurement
 from hush.graphical.problem import TOLERANCE
 from hush.graphical.synthesis import Method
 from hush.graphical.total import SMALLEST_TOTAL, estimate_total
 from hush.inference.estimates import Estimates
 from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
+from hush.privacy.measurement import Measurement
 from hush.release.answers import Answers
 from hush.release.fit import ROUTES, Restriction, Route, fit
 from hush.release.model import Model

@@ -1,50 +1,19 @@
-"""Taken: one noisy table as it left the gate.
-
-Rounds: what an adaptive mechanism did, step by step; noisy and public facts only.
-"""
+"""Rounds: what an adaptive mechanism did, step by step; noisy and public facts only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from hush.arrays import Floats, Integers
 from hush.domain import Clique
-from hush.graphical.measurement import Measurement
+from hush.errors import DataError
+from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
-from hush.rare_levels import Merging
 
+# Noise of a table counts as no less than a tenth of a row when a model is fitted: noise in whole steps vanishes fast
+# where it is small, and weights that differ by its square cannot be fitted.
 LEAST_STDDEV = 0.1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Taken:
-    """A table of whole numbers with discrete Gaussian noise of this variance parameter; public.
-
-    With `merging`, rare levels were counted together, and the table is as much smaller.
-    """
-
-    clique: Clique
-    variance: Fraction
-    values: Integers
-    merging: Merging | None = None
-
-    @property
-    def stddev(self) -> float:
-        """The standard deviation of the noise of every number."""
-        return DiscreteGaussian(self.variance).stddev
-
-    def measurement(self) -> Measurement:
-        """The table as evidence for a model; its noise counts as no less than a tenth of a row.
-
-        Noise in whole steps vanishes fast where it is small, and weights that differ by its square cannot be fitted.
-        """
-        stddev = max(self.stddev, LEAST_STDDEV)
-        if self.merging is None:
-            return Measurement(self.clique, self.values, stddev)
-        blocks = self.merging.blocks(self.clique, self.values.shape)
-        return Measurement(self.clique, self.values.ravel(), stddev, query=blocks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +54,25 @@ class Scored:
     distances: Floats
 
 
-def measured_in(rounds: Sequence[Round], taken: Sequence[Taken]) -> tuple[Taken | None, ...]:
+def measured_in(rounds: Sequence[Round], tables: Sequence[Measurement]) -> tuple[Measurement | None, ...]:
     """The noisy table of every round: of its clique and its noise, in the same order; None where it took none.
 
     Both are gone through from their ends, for what comes before the rounds may be alike.
     """
-    found: list[Taken | None] = []
-    end = len(taken)
-    for one in reversed(rounds):
-        alike = (i for i in reversed(range(end)) if taken[i].clique == one.clique and taken[i].stddev == one.stddev)
-        place = next(alike, None)
-        found.append(None if place is None else taken[place])
-        end = end if place is None else place
-    return tuple(reversed(found))
+    measured: list[Measurement | None] = []
+    end = len(tables)
+    for played in reversed(rounds):
+        alike = (
+            i for i in reversed(range(end)) if tables[i].clique == played.clique and tables[i].stddev == played.stddev
+        )
+        index = next(alike, None)
+        measured.append(None if index is None else tables[index])
+        end = end if index is None else index
+    return tuple(reversed(measured))
+
+
+def gaussian_law(table: Measurement) -> DiscreteGaussian:
+    """The exact noise of a table as an adaptive mechanism measures it."""
+    if not isinstance(table.law, DiscreteGaussian):
+        raise DataError(f"{table!r} has no discrete Gaussian noise: expected a table as the gate gave it")
+    return table.law

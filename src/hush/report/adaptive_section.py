@@ -115,7 +115,8 @@ IN_ROUNDS = ("aim", "mwem")  # every round measures what it chose and fits again
 def rounds_section(release: MeasuredRelease) -> Markup:
     """What was measured first and in rounds; of mechanisms that choose beforehand, or nothing, all tables."""
     played = release.mechanism in IN_ROUNDS and bool(release.rounds)
-    first = release.taken[: max(len(release.taken) - len(release.rounds), 0)] if played else release.taken
+    tables = release.noisy_tables
+    first = tables[: max(len(tables) - len(release.rounds), 0)] if played else tables
     if played:
         intro = ADAPTIVE.format(first=counted(len(first), "noisy table"))
     else:
@@ -159,7 +160,7 @@ def _folded(inner: Markup, length: int) -> Markup:
 
 def _all(release: MeasuredRelease) -> str:
     """How many tables there are of each number of columns."""
-    orders = Counter(len(one.clique) for one in release.taken)
+    orders = Counter(len(one.clique) for one in release.noisy_tables)
     (first, tables), *more = sorted(orders.items())
     said = [f"{counted(tables, 'table')} over {order_name(first)}"]
     return " and ".join([*said, *(f"{tables:,} over {order_name(order)}" for order, tables in more)])

@@ -22,17 +22,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats, axes_outside, summed
+from hush.arrays import Floats, Integers, axes_outside, summed
 from hush.domain import Clique, Domain
 from hush.errors import ConvergenceError, SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.memory import available_memory, readable
 from hush.privacy.budget import Cost
 from hush.privacy.gate import Request
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.axis_strategy import Factor
 from hush.strategies.noise_kind import NoiseKind, split_exactly
-from hush.strategies.product_strategy import Part, Recovery
+from hush.strategies.product_strategy import Part, ProductQuery, Recovery
 from hush.strategies.residual_basis import Basis, basis_of
 from hush.strategies.residual_strategy import ResidualStrategy, beyond_extremes, marginal_noise
 from hush.strategies.term_table import TermTable
@@ -194,6 +195,11 @@ class LinearStrategy:
         """zCDP, or epsilon, that measuring everything once costs at most."""
         return Cost.total(Cost(rho=part.cost) for part in self.parts).rho or Fraction(0)
 
+    @cached_property
+    def cells(self) -> Integers:
+        """How many numbers are measured by each part: (parts,)."""
+        return np.array([math.prod(part.query.shape) for part in self.parts], dtype=np.int64)
+
     @property
     def numbers(self) -> int:
         """How many numbers are measured."""
@@ -209,6 +215,18 @@ class LinearStrategy:
         """Bytes that measuring takes at its peak, roughly: all answers, and the largest part three times over."""
         largest = max(max(math.prod(part.query.shape), self.domain.size(part.clique)) for part in self.parts)
         return 8 * self.numbers + 24 * largest
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """The shape of the answer of a part, by its position."""
+        return self.parts[index].query.shape
+
+    def query(self, index: int) -> ProductQuery:
+        """The integers that are asked of a part, by its position."""
+        return self.parts[index].query
+
+    def noise_law(self, index: int) -> DiscreteGaussian | DiscreteLaplace:
+        """The noise of a part's integers, by its position."""
+        return self.parts[index].law
 
     def costing(self, budget: Fraction) -> LinearStrategy:
         """The same parts, in the same proportions, with noise that costs at most another budget."""

@@ -24,7 +24,7 @@ from hush.linops.along import along_all
 from hush.privacy.gate import LARGEST_ANSWER, Counts
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, sensitivity
-from hush.strategies.axis_strategy import Factor, IdentityFactor
+from hush.strategies.axis_strategy import Factor, FactorOperator, IdentityFactor
 from hush.strategies.noise_kind import NoiseKind
 
 
@@ -118,6 +118,13 @@ class ProductQuery:
     def scale(self) -> int:
         """L = prod L_g: the answers are L times those of the strategy that the integers stand for."""
         return math.prod(factor.scale for factor in self.factors)
+
+    @property
+    def operator(self) -> LinearOperator | None:
+        """kron_g M_g / L_g, what the answers over the scale are of the counts; None for the counts themselves."""
+        if all(isinstance(factor, IdentityFactor) for factor in self.factors):
+            return None
+        return Kronecker([FactorOperator(factor) for factor in self.factors])
 
     @property
     def largest_factor(self) -> int:

@@ -34,6 +34,7 @@ from hush.domain import Clique, Domain
 from hush.errors import BudgetError, SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.privacy.gate import BATCH_CELLS, LARGEST_ANSWER, Request
+from hush.privacy.measurement import StatedNoise
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.strategies.closure import Closure
@@ -185,6 +186,19 @@ class ResidualStrategy:
     def clique_bases(self, clique: Iterable[str]) -> tuple[Basis, ...]:
         """The bases of a clique's attributes, in its order."""
         return tuple(self.basis(name) for name in clique)
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """The shape of the answer of a set, by its position in the closure."""
+        return tuple(basis.rows for basis in self.clique_bases(self.closure.cliques[index]))
+
+    def query(self, index: int) -> ProductQuery:
+        """The integers that are asked for a set, by its position in the closure."""
+        return residual_query(self, self.closure.cliques[index])
+
+    def noise_law(self, index: int) -> StatedNoise:
+        """The noise of a set's integers, by its position in the closure: sigma_A on answers over their scale."""
+        scale = self.query(index).scale
+        return StatedNoise(math.sqrt(self.sigma_squared[index]) * scale)
 
     def sigma_squared_of(self, clique: Iterable[str]) -> float:
         """sigma^2 of one residual set."""

@@ -1,4 +1,4 @@
-"""Remembered: a table whose counts are kept in memory once they were paid for and taken."""
+"""CachedTable: a table that keeps its counts in memory once they have been paid for and taken."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHARE = 0.25  # of the memory that is free, for counts that are kept
 BYTES = 8
 
 
-class Remembered:
+class CachedTable:
     """A table that counts each clique once, as long as the counts fit into memory; adaptive mechanisms ask often.
 
     Privacy: counts are exact and private, and live as long as this object; nothing is counted before it is asked for.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from hush.arrays import Integers
 from hush.tables import _kernels
@@ -112,12 +113,12 @@ class Accumulator:
         self._undrained += block.rows
         scans = len(self._plan.scans)
         if self._by_rows:
-            bounds = [block.rows * worker // self._threads for worker in range(self._threads + 1)]
-            ranges = zip(self._counters, bounds, bounds[1:], strict=False)
-            work = [(0, scans, counters, first, last) for counters, first, last in ranges]
+            cuts = [block.rows * worker // self._threads for worker in range(self._threads + 1)]
+            shares = zip(self._counters, cuts, cuts[1:], strict=False)
+            work = [(0, scans, counters, first, last) for counters, first, last in shares]
         else:
-            parts = _split(np.ones(scans), 4 * self._threads)
-            work = [(*part, self._counters[0], 0, block.rows) for part in parts]
+            ranges = _split(np.ones(scans), 4 * self._threads)
+            work = [(*bounds, self._counters[0], 0, block.rows) for bounds in ranges]
         self._run([partial(self._scan, block, *piece) for piece in work], work=block.rows * scans)
 
     def results(self) -> list[Counts]:
@@ -132,7 +133,7 @@ class Accumulator:
         plan, layout = self._plan, self._layout
         shared = plan.shared[begin:end].copy()
         shared[:1] = 0  # the scan before belongs to another thread
-        scans = tuple(part[begin:end] for part in plan.scan_arrays)
+        scans = tuple(array[begin:end] for array in plan.scan_arrays)
         places = (layout.width, layout.line)
         _kernels.scan(block.matrices, places, plan.sizes, scans, shared, counters, first, last)
 
@@ -187,6 +188,12 @@ def split_results(plan: ScanPlan, results: Counts) -> list[Counts]:
     ]
     starts, ends = plan.offsets.tolist(), (plan.offsets + plan.cells).tolist()
     return [results[a:b].reshape(shape) for a, b, shape in zip(starts, ends, shapes, strict=True)]
+
+
+def as_numpy(column: pa.Array) -> npt.NDArray[Any]:
+    """The numbers of an Arrow array without nulls, not copied; its own method would import pandas."""
+    numbers: npt.NDArray[Any] = np.frombuffer(column.buffers()[1] or b"", dtype=str(column.type))
+    return numbers[column.offset : column.offset + len(column)]
 
 
 def usable_cores() -> int:

@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 
 from hush.errors import DataError
 from hush.schema.column_kinds import canonical
-from hush.tables.engine import attempt
+from hush.tables.dialects.dialect import attempt
 from hush.tables.rows_per_unit import number_id
 
 HUGE = 10**400  # beyond any float64; Python would refuse to write much longer integers as text
 PLAIN = frozenset({str, bytes, float, type(None)})  # what a column of text is made of; a float for NaN
-Column: TypeAlias = pa.Array | pa.ChunkedArray
+ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
 Spelling = Callable[[Any, str], str | None]  # of an object, in the column of a name: `text_of` or `id_of`
 
 
@@ -62,7 +62,7 @@ def from_reader(
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def readable(column: Column, name: str, spell: Spelling) -> Column:
+def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
     """An Arrow column in a type that DuckDB reads, with the same values."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -130,7 +130,9 @@ def id_of(value: Any, name: str) -> str | None:
     return text_of(value, name)
 
 
-def _table(names: Sequence[str], unit: str | None, convert: Sequence[Callable[[str, Spelling], Column]]) -> pa.Table:
+def _table(
+    names: Sequence[str], unit: str | None, convert: Sequence[Callable[[str, Spelling], ArrowColumn]]
+) -> pa.Table:
     """The converted columns; objects may fail in ways of their own, which are said in our words."""
     columns = []
     for name, conversion in zip(names, convert, strict=True):
@@ -162,7 +164,7 @@ def _float_of(value: float | np.floating[Any] | decimal.Decimal) -> float:
     return float(str(value)) if isinstance(value, np.floating) else value  # a float32 by its own shortest digits
 
 
-def _pandas_column(series: Any, name: str, spell: Spelling) -> Column:
+def _pandas_column(series: Any, name: str, spell: Spelling) -> ArrowColumn:
     kind = str(series.dtype)
     if hasattr(series, "cat") and kind == "category":
         texts = _spelled(series.cat.categories, name, spell)
@@ -180,7 +182,7 @@ def _pandas_column(series: Any, name: str, spell: Spelling) -> Column:
     return readable(attempt(lambda: pa.array(series, from_pandas=True), unsupported), name, spell)
 
 
-def _polars_column(series: Any, name: str, spell: Spelling) -> Column:
+def _polars_column(series: Any, name: str, spell: Spelling) -> ArrowColumn:
     kind = str(series.dtype)
     if kind == "Object":
         return _object_column(series.to_list(), name, spell)
@@ -191,7 +193,7 @@ def _polars_column(series: Any, name: str, spell: Spelling) -> Column:
     return readable(attempt(plain.to_arrow, unsupported), name, spell)
 
 
-def _object_column(values: Sequence[Any], name: str, spell: Spelling) -> Column:
+def _object_column(values: Sequence[Any], name: str, spell: Spelling) -> ArrowColumn:
     """Text where every element is text or missing; else element by element."""
     if set(map(type, values)) <= PLAIN:  # Arrow crashes on some objects, so it is not left to find out
         with contextlib.suppress(DataError):  # a float that is not missing, or text that is not UTF-8
@@ -204,7 +206,7 @@ def _spelled(values: Iterable[Any], name: str, spell: Spelling) -> pa.Array:
     return attempt(lambda: pa.array(texts, pa.string()), f"column {name!r} holds text that is not UTF-8; convert it")
 
 
-def _converted(column: Column, kind: pa.DataType, name: str) -> Column:
+def _converted(column: ArrowColumn, kind: pa.DataType, name: str) -> ArrowColumn:
     failed = f"column {name!r} is stored as {column.type}, which cannot be read; convert it to text or numbers"
     return attempt(lambda: column.cast(kind), failed)
 

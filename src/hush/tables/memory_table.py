@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError
 from hush.schema import Column, Schema
-from hush.tables import engine
-from hush.tables.counting import Accumulator, Block, Codes, Layout
-from hush.tables.rows_per_unit import Selection
+from hush.tables.counting import Accumulator, Block, Codes, Layout, as_numpy
+from hush.tables.rows_per_unit import CappedRows
 from hush.tables.scan_plan import plan_scans
-from hush.tables.sources import Source
+from hush.tables.sources import RowSource
 from hush.tables.table import Counts, Progress, Table
 
 MOST_ROWS = 2**19  # of a block
@@ -33,7 +32,7 @@ class MemoryTable(Table):
 
     @classmethod
     def load(
-        cls, source: Source, schema: Schema, *, memory_limit: int, progress: Progress | None = None
+        cls, source: RowSource, schema: Schema, *, memory_limit: int, progress: Progress | None = None
     ) -> MemoryTable:
         """Read and encode every row; SizeError where the codes take more than half of the limit.
 
@@ -42,7 +41,7 @@ class MemoryTable(Table):
         layout = Layout.of([column.dtype for column in schema])
         blocks: list[Block] = []
         room = memory_limit // 2
-        for block in encoded_blocks(Selection(source, schema, schema.columns), layout, progress):
+        for block in encoded_blocks(CappedRows(source, schema, schema.columns), layout, progress):
             room -= block.nbytes
             if room < 0:
                 raise SizeError(
@@ -62,22 +61,22 @@ class MemoryTable(Table):
                 progress((number + 1) / len(self._blocks))
 
 
-def encoded_blocks(selection: Selection, layout: Layout, progress: Progress | None) -> Iterator[Block]:
+def encoded_blocks(capped: CappedRows, layout: Layout, progress: Progress | None) -> Iterator[Block]:
     """The selected rows as blocks, while they are read.
 
     Privacy: `progress` learns the fraction done, never how many rows.
     """
     reached = 0.0
-    width = sum(column.dtype.itemsize for column in selection.columns)
+    width = sum(column.dtype.itemsize for column in capped.columns)
     rows = max(1024, min(MOST_ROWS, MOST_BYTES // width))
-    with selection.session() as session:
-        for batch in selection.batches(session, rows):
+    with capped.session() as session:
+        for batch in capped.batches(session, rows):
             if batch.num_rows:
-                codes = [engine.as_numpy(column) for column in batch.columns[: len(selection.columns)]]
-                check_codes(selection.columns, codes)
+                codes = [as_numpy(column) for column in batch.columns[: len(capped.columns)]]
+                check_codes(capped.columns, codes)
                 yield layout.block(codes)
             if progress is not None:
-                reached = max(reached, engine.fraction_done(session))
+                reached = max(reached, capped.source.dialect.fraction_done(session))
                 progress(reached)
     if progress is not None:
         progress(1.0)
@@ -85,8 +84,8 @@ def encoded_blocks(selection: Selection, layout: Layout, progress: Progress | No
 
 def check_codes(columns: Sequence[Column], codes: Sequence[Codes]) -> None:
     """Refuse codes beyond a column's levels, which no encoding gives: the kernels do not look where they write."""
-    for column, found in zip(columns, codes, strict=True):
-        if int(found.max()) >= column.size:
+    for column, column_codes in zip(columns, codes, strict=True):
+        if int(column_codes.max()) >= column.size:
             raise DataError(f"column {column.name!r} was encoded beyond its levels; please report this as a bug")
 
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from hush.domain import Domain
 from hush.errors import DataError, SizeError
+from hush.memory import memory_limit as bytes_of
 from hush.schema import Schema, Unit
-from hush.tables import engine as duck
 from hush.tables import frames
+from hush.tables.dialects.dialect import Dialect, attempt
+from hush.tables.dialects.duckdb import DUCKDB
+from hush.tables.file_sources import file_source
 from hush.tables.memory_table import MemoryTable
 from hush.tables.source_tables import SqlTable, StreamTable
-from hush.tables.sources import Source, file_source, find_column
-from hush.tables.sql_types import quoted
+from hush.tables.sources import RowSource, find_column
 from hush.tables.table import Progress, Table
-from hush.tables.table import memory_limit as bytes_of
 
+DIALECTS: tuple[Dialect, ...] = (DUCKDB,)  # engines whose connections can be given
 ENGINES = ("auto", "memory", "stream", "sql")
-FRAME = "hush_frame"
 ACCEPTED = (
     "a path or pattern of CSV or Parquet files, a pandas or polars DataFrame, a polars LazyFrame, a pyarrow Table or "
     "RecordBatchReader, or a DuckDB connection with table= or query="
@@ -61,7 +61,7 @@ def read(
     if engine not in ENGINES:
         raise DataError(f"engine = {engine!r}: expected one of {', '.join(ENGINES)}")
     limit = bytes_of(memory_limit)
-    opened = _source(source, declared, table, query, lambda: duck.connect(limit // 2))
+    opened = _source(source, declared, table, query, lambda: DUCKDB.connect(limit // 2))
     if opened.once and engine in {"stream", "sql"}:
         raise DataError(f"engine = {engine!r}: {opened.name} can be read only once; use engine='memory'")
     if engine == "stream":
@@ -104,101 +104,50 @@ def _with_unit(schema: Schema, unit: str | Unit | None, max_rows: int | None) ->
     return schema.with_unit(chosen)
 
 
-def _source(source: Any, schema: Schema, table: str | None, query: str | None, connect: Callable[[], Any]) -> Source:
-    if isinstance(source, duckdb.DuckDBPyConnection):
-        return _database(source, table, query)
+def _source(source: Any, schema: Schema, table: str | None, query: str | None, connect: Callable[[], Any]) -> RowSource:
+    for dialect in DIALECTS:
+        if dialect.holds(source):
+            return dialect.open_table(source, table, query)
     if table is not None or query is not None:
         raise DataError("table= and query= go with a DuckDB connection only; drop them")
-    if isinstance(source, str | Path):
-        return file_source(source, schema, connect)
     unit = schema.unit.column
     wanted = [column.name for column in schema] + ([] if unit is None else [unit])
+    if isinstance(source, str | Path):
+        return file_source(source, wanted, connect)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
-    if isinstance(source, pa.Table):
-        places = _places(wanted, source.schema.names, "the Arrow table")
-        return _frame("the Arrow table", wanted, frames.from_arrow(source, places, unit), connect())
-    if isinstance(source, pa.RecordBatchReader):
-        places = _places(wanted, source.schema.names, "the Arrow reader")
-        return _frame("the Arrow reader", wanted, frames.from_reader(source, places, unit), connect())
-    if _is_a(source, "pandas", "DataFrame"):
-        labels = [str(label) for label in source.columns]
-        indexed = {str(label) for label in source.index.names} - set(labels)
-        places = _places(wanted, labels, "the DataFrame", indexed)
-        return _frame("the DataFrame", wanted, frames.from_pandas(source, places, unit), connect())
     if _is_a(source, "polars", "LazyFrame"):
-        failed = "the LazyFrame cannot be collected; collect it yourself to see why"
-        names = duck.attempt(lambda: source.collect_schema().names(), failed)
-        _places(wanted, names, "the LazyFrame")
-        if not any(name.startswith("^") for name in wanted):  # polars would take it for a pattern
-            source = source.select(wanted)
-        source = duck.attempt(source.collect, failed)
-    if _is_a(source, "polars", "DataFrame"):
-        places = _places(wanted, source.columns, "the DataFrame")
-        return _frame("the DataFrame", wanted, frames.from_polars(source, places, unit), connect())
-    raise DataError(f"source of type {type(source).__name__}: expected {ACCEPTED}")
-
-
-def _places(wanted: Sequence[str], columns: Sequence[str], where: str, indexed: set[str] | None = None) -> list[int]:
-    """Where the columns of a frame are; of one read from a file without a header, the labels are somebody's cells."""
-    advice = "it is in the index: call reset_index() first"
-    return [
-        find_column(name, columns, where, advice if name in (indexed or ()) else "", similar=False) for name in wanted
-    ]
-
-
-def _frame(name: str, columns: Sequence[str], frame: pa.Table | pa.RecordBatchReader, connection: Any) -> Source:
-    """A source over Arrow data; its columns are those wanted, under names of our own."""
-    once = isinstance(frame, pa.RecordBatchReader)
-    sample = frame.schema.empty_table() if once else frame
-    failed = f"{name} holds a type that cannot be read; convert it to text, numbers or dates"
-    session = duck.attempt(lambda: duck.open_session(connection, {FRAME: sample}), failed)
-    select = f"SELECT * FROM {FRAME}"
-    _, types = duck.describe(session, select, failed)
-    session.close()
-    return Source(
-        name=name,
-        connection=connection,
-        select=select,
-        columns=tuple(columns),
-        types=types,
-        frames={FRAME: frame},
-        rows=None if once else frame.num_rows,
-        once=once,
-    )
-
-
-def _database(connection: Any, table: str | None, query: str | None) -> Source:
-    """A table or query of the user's own DuckDB connection, read through a second cursor of it."""
-    if (table is None) == (query is None):
-        raise DataError("a DuckDB connection needs either table= or query=; give exactly one of them")
-    session = duck.attempt(lambda: duck.open_session(connection, {}), "the DuckDB connection is closed; open it again")
-    if query is not None:
-        name = "the query"
-        failed = "the query cannot be run; run it on the connection yourself to see why"
-        query = query.strip().rstrip(";")
-        statements = duck.attempt(lambda: session.extract_statements(query), failed)
-        if len(statements) != 1:
-            raise DataError("query= holds several statements; give one SELECT")
-        candidates = [f"SELECT * FROM ({query}\n)"]
+        source = _collected(source, wanted)
+    indexed: set[str] = set()
+    convert: Callable[..., pa.Table | pa.RecordBatchReader]
+    if isinstance(source, pa.Table):
+        name, columns, convert = "the Arrow table", source.schema.names, frames.from_arrow
+    elif isinstance(source, pa.RecordBatchReader):
+        name, columns, convert = "the Arrow reader", source.schema.names, frames.from_reader
+    elif _is_a(source, "pandas", "DataFrame"):
+        name, columns, convert = "the DataFrame", [str(label) for label in source.columns], frames.from_pandas
+        indexed = {str(label) for label in source.index.names} - set(columns)
+    elif _is_a(source, "polars", "DataFrame"):
+        name, columns, convert = "the DataFrame", source.columns, frames.from_polars
     else:
-        name = f"the table {table!r}"
-        failed = (
-            f"{name} cannot be seen from a second cursor of the connection: it does not exist, or is temporary, "
-            "registered, or not committed; commit it or pass the data itself"
-        )
-        spellings = {quoted(str(table)): None, ".".join(map(quoted, str(table).split("."))): None}
-        candidates = [f"SELECT * FROM {spelling}" for spelling in spellings]
-    for select in candidates:
-        try:
-            # of the query itself: within another SELECT repeated names would be made distinct
-            columns, types = duck.describe(session, query or select, failed)
-            break
-        except DataError:
-            if select == candidates[-1]:
-                raise
-    session.close()
-    return Source(name=name, connection=connection, select=select, columns=columns, types=types)
+        raise DataError(f"source of type {type(source).__name__}: expected {ACCEPTED}")
+    positions = _positions(wanted, columns, name, indexed)
+    return DUCKDB.open_frame(name, wanted, convert(source, positions, unit), connect())
+
+
+def _collected(source: Any, wanted: Sequence[str]) -> Any:
+    """The wanted columns of a polars LazyFrame as a DataFrame."""
+    failed = "the LazyFrame cannot be collected; collect it yourself to see why"
+    _positions(wanted, attempt(lambda: source.collect_schema().names(), failed), "the LazyFrame")
+    if not any(name.startswith("^") for name in wanted):  # polars would take it for a pattern
+        source = source.select(wanted)
+    return attempt(source.collect, failed)
+
+
+def _positions(wanted: Sequence[str], columns: Sequence[str], where: str, indexed: Collection[str] = ()) -> list[int]:
+    """Where the columns of a frame are; no label is quoted: without a header in its file they are somebody's cells."""
+    advice = "it is in the index: call reset_index() first"
+    return [find_column(name, columns, where, advice if name in indexed else "", similar=False) for name in wanted]
 
 
 def _is_a(source: object, package: str, name: str) -> bool:

@@ -1,10 +1,8 @@
-"""The id of a privacy unit as text, without rounding: as SQL, and of a Python number.
+"""Rows per unit: the codes of a source's rows, with at most so many rows of each privacy unit, told apart by its id.
 
 Categories are compared as float64, so that 0.1 is one level in every type; two ids that round to one float64 are still
-two people. Whatever a source tells apart is told apart here, while 7, 7.0 and 7.00 are one id whatever type holds them.
-A float at which neighbouring integers are rounded may stand for several ids, and is refused.
-
-Selection: the codes of some columns of a source, with at most so many rows of each privacy unit.
+two people. Whatever a source tells apart stays apart here, while 7, 7.0 and 7.00 are one id whatever type holds them. A
+float at which neighbouring integers are rounded may stand for several ids, and is refused.
 """
 
 from __future__ import annotations
@@ -18,41 +16,154 @@ import numpy as np
 import pyarrow as pa
 
 from hush.errors import DataError
-from hush.schema import Column, Schema, Unit
-from hush.schema.column_kinds import LARGEST_INTEGER
-from hush.tables import engine
+from hush.schema import Column, Schema
+from hush.tables.dialects.dialect import Family, type_name
 from hush.tables.encoding import Encoding, Names, encode, refusal
-from hush.tables.sources import Source
-from hush.tables.sql_types import Family, double, family, trimmed, type_name
+from hush.tables.sources import RowSource
 
 MOST_DIGITS = 400  # numbers with more are written with an exponent; Python refuses to write very long integers
 
 Number = int | float | np.integer[Any] | np.floating[Any] | decimal.Decimal
+ORPHAN = "orphan"  # the column that says whether a row has no unit
+ROUNDED = "rounded"  # the column that says whether a row's unit may have been rounded to another one
+_ORPHANED = "unit IS NULL"
+_WAS_ROUNDED = "octet_length(unit) = 0"
 
 
-def as_id(x: str, kind: Family) -> str:
-    """The text of an id, as SQL: NULL where it is missing or blank, empty where it may have been rounded."""
-    text = f"CAST({x} AS VARCHAR)"
-    match kind:
-        case Family.FLOAT | Family.DOUBLE:
-            bound = 2**24 if kind is Family.FLOAT else LARGEST_INTEGER
-            return (
-                f"CASE WHEN isnan({x}) THEN NULL WHEN abs({x}) >= {double(bound)} THEN '' "
-                f"WHEN {x} = trunc({x}) THEN CAST(CAST({x} AS BIGINT) AS VARCHAR) ELSE {text} END"
+class CappedRows:
+    """SQL whose rows are codes: NULL where a value is refused, columns `k0, k1, ...` in the order of `columns`.
+
+    Which rows of a unit are kept depends on the multiset of its own encoded rows and on its id, on nothing else:
+    sorted by their codes they are numbered r = 1 .. n, and r is kept where (r m + h) mod n < m, with m the most rows
+    of a unit and h a hash of the id. That keeps exactly min(n, m) rows, each with the same probability over h. A row
+    with a refused value is always kept, so that it is refused and not overlooked.
+
+    Privacy: hence adding or removing a unit changes the selected rows by at most m, and no row of another unit.
+    """
+
+    def __init__(self, source: RowSource, schema: Schema, columns: Sequence[Column]) -> None:
+        # rows of a unit are told apart by all of their codes, whichever columns are wanted
+        self.columns = tuple(columns) if schema.unit.column is None else schema.columns
+        self.source = source
+        self._dialect = source.dialect
+        self._unit = schema.unit
+        self._encodings: list[tuple[Names, Encoding]] = []
+        for place, column in enumerate(self.columns):
+            at = source.position(column.name)
+            names = Names.numbered(place, f"c{at}")
+            self._encodings.append((names, encode(column, source.types[at], names, source.dialect)))
+        self._encoded_sql = self._encoded()
+        self.sql = self._kept(self._encoded_sql)
+
+    @contextmanager
+    def session(self) -> Iterator[Any]:
+        """A session in which the SQL can run."""
+        with self.source.session() as session:
+            for names, encoding in self._encodings:
+                if encoding.texts:
+                    self._dialect.declare_texts(session, names.texts, encoding.texts)
+            yield session
+
+    def batches(self, session: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The selected rows; DataError as soon as one holds what the schema refuses."""
+        for batch in self._dialect.stream(session, self.sql, batch_rows, self.source.failure):
+            self.check([column.null_count > 0 for column in batch.columns[: len(self.columns)]])
+            if self._unit.column is not None:
+                self.check_units(*(column.true_count > 0 for column in batch.columns[len(self.columns) :]))
+            yield batch
+
+    def check_all(self) -> None:
+        """Raise if any row of the source holds what the schema refuses; reads every row once."""
+        questions = list(self._refusals)
+        if self._unit.column is not None:
+            questions += [_ORPHANED, _WAS_ROUNDED]
+        asked = ", ".join(f"coalesce(bool_or({question}), false)" for question in questions)
+        select = f"SELECT {asked} FROM ({self._encoded_sql})"
+        with self.session() as session:
+            refused = self._dialect.fetch_row(session, select, self.source.failure)
+        self.check(refused[: len(self.columns)])
+        self.check_units(*refused[len(self.columns) :])
+
+    @property
+    def _refusals(self) -> list[str]:
+        """The condition for each column that its value is refused."""
+        return [f"k{place} IS NULL" for place in range(len(self.columns))]
+
+    @property
+    def refused(self) -> str:
+        """The condition, over the columns of the SQL, that a row is refused.
+
+        It looks at all columns: a row that is kept because it is refused is not within its unit's share.
+        """
+        units = [] if self._unit.column is None else [ORPHAN, ROUNDED]
+        return " OR ".join([*units, *self._refusals])
+
+    def check(self, refused: Sequence[bool]) -> None:
+        """Raise for the first column that holds a refused value."""
+        for column, bad in zip(self.columns, refused, strict=True):
+            if bad:
+                raise DataError(refusal(column))
+
+    def check_units(self, orphans: bool = False, rounded: bool = False) -> None:
+        """Raise if some row belongs to no unit, or to one that may be several."""
+        if orphans:
+            raise DataError(
+                f"the unit column {self._unit.column!r} is missing in some rows (how many is private); "
+                "fill it in or leave these rows out of the source"
             )
-        case Family.DECIMAL:
-            cut = f"rtrim(rtrim({text}, '0'), '.')"
-            led = (
-                f"regexp_replace({cut}, '^(-?)[.]', '\\10.')"  # DuckDB writes .5 where the type has no digit before it
+        if rounded:
+            raise DataError(rounded_ids(str(self._unit.column)))
+
+    def _encoded(self) -> str:
+        """SELECT of the codes, and of the unit's id as bytes where there is one."""
+        aliases = ", ".join(f"c{place}" for place in range(len(self.source.columns)))
+        prepared = [f"{encoding.prepare} AS {names.prepared}" for names, encoding in self._encodings]
+        codes = [f"{encoding.code} AS k{place}" for place, (_, encoding) in enumerate(self._encodings)]
+        if self._unit.column is not None:
+            prepared.append(f"{self._unit_id(self._unit.column)} AS unit")
+            codes.append("unit")
+        sql = f"SELECT {', '.join(prepared)} FROM ({self.source.select}) AS source({aliases})"
+        steps = max((len(encoding.refine) for _, encoding in self._encodings), default=0)
+        for step in range(steps):
+            refined = [
+                f"{encoding.refine[step]} AS {names.step(step)}"
+                for names, encoding in self._encodings
+                if step < len(encoding.refine)
+            ]
+            sql = f"SELECT *, {', '.join(refined)} FROM ({sql})"
+        return f"SELECT {', '.join(codes)} FROM ({sql})"
+
+    def _kept(self, encoded: str) -> str:
+        """The rows that count towards their unit's share."""
+        if self._unit.column is None:
+            return encoded
+        codes = ", ".join(f"k{place}" for place in range(len(self.columns)))
+        most, wide = self._unit.max_rows, self._dialect.wide_type
+        place = self._dialect.cast(f"row_number() OVER (PARTITION BY unit ORDER BY {codes})", wide)
+        owned = self._dialect.cast("count(*) OVER (PARTITION BY unit)", wide)
+        return (
+            f"SELECT {codes}, {_ORPHANED} AS {ORPHAN}, {_WAS_ROUNDED} AS {ROUNDED} FROM ("
+            f"SELECT *, {place} AS place, {owned} AS owned FROM ({encoded})) "
+            f"WHERE {' OR '.join([_ORPHANED, _WAS_ROUNDED, *self._refusals])} "
+            f"OR (place * {most} + {self._dialect.unit_hash('unit')}) % owned < {most}"
+        )
+
+    def _unit_id(self, column: str) -> str:
+        """The id as the bytes of its text, the same however a source stores it; NULL and empty as `as_id` says.
+
+        Bytes have no collation, under which ids would be one unit here and several there.
+        """
+        at = self.source.position(column)
+        declared = self.source.types[at]
+        stored = self._dialect.family(declared)
+        if stored is Family.UNSUPPORTED:
+            raise DataError(
+                f"the unit column {column!r} is stored as {type_name(declared)}, which cannot be an id; convert it to "
+                "text or an integer"
             )
-            return f"CASE WHEN {x} = 0 THEN '0' WHEN contains({text}, '.') THEN {led} ELSE {text} END"
-        case Family.TIMESTAMP | Family.INSTANT:
-            stamp = text if kind is Family.TIMESTAMP else f"CAST(CAST({x} AS TIMESTAMP) AS VARCHAR)"
-            return f"regexp_replace({stamp}, ' 00:00:00$', '')"  # of the text, which has all digits of the second
-        case Family.TEXT:
-            return f"CASE WHEN strlen({trimmed(text)}) > 0 THEN {trimmed(text)} END"
-        case _:
-            return text
+        if stored is Family.NOTHING:
+            return self._dialect.cast("NULL", self._dialect.bytes_type)
+        return self._dialect.as_bytes(self._dialect.as_id(f"c{at}", stored))
 
 
 def number_id(value: Number, name: str) -> str | None:
@@ -110,146 +221,3 @@ def _exact(number: decimal.Decimal) -> str:
         return f"{minus}{kept}e{power}"
     padded = kept.rjust(1 - power, "0")
     return f"{minus}{padded[:power]}.{padded[power:]}"
-
-
-ORPHAN = "orphan"  # the column that says whether a row has no unit
-ROUNDED = "rounded"  # the column that says whether a row's unit may have been rounded to another one
-_ORPHANED = "unit IS NULL"
-_WAS_ROUNDED = "octet_length(unit) = 0"
-
-
-class Selection:
-    """SQL whose rows are codes: NULL where a value is refused, columns `k0, k1, ...` in the order of `columns`.
-
-    Which rows of a unit are kept depends on the multiset of its own encoded rows and on its id, on nothing else:
-    sorted by their codes they are numbered r = 1 .. n, and r is kept where (r m + h) mod n < m, with m the most rows
-    of a unit and h a hash of the id. That keeps exactly min(n, m) rows, each with the same probability over h. A row
-    with a refused value is always kept, so that it is refused and not overlooked.
-
-    Privacy: hence adding or removing a unit changes the selected rows by at most m, and no row of another unit.
-    """
-
-    def __init__(self, source: Source, schema: Schema, columns: Sequence[Column]) -> None:
-        unit = schema.unit
-        # rows of a unit are told apart by all of their codes, whichever columns are wanted
-        self.columns = tuple(columns) if unit.column is None else schema.columns
-        self.source = source
-        self._unit = unit
-        self._encodings: list[tuple[Names, Encoding]] = []
-        for place, column in enumerate(self.columns):
-            at = source.position(column.name)
-            names = Names.numbered(place, f"c{at}")
-            self._encodings.append((names, encode(column, source.types[at], names)))
-        self._encoded_sql = self._encoded()
-        self.sql = self._kept(self._encoded_sql)
-
-    @contextmanager
-    def session(self) -> Iterator[Any]:
-        """A session in which the SQL can run."""
-        with self.source.session() as session:
-            for names, encoding in self._encodings:
-                if encoding.texts:
-                    engine.create_enum(session, names.enum, encoding.texts)
-            yield session
-
-    def batches(self, session: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows; DataError as soon as one holds what the schema refuses."""
-        for batch in engine.stream(session, self.sql, batch_rows, self.source.failure):
-            self.check([column.null_count > 0 for column in batch.columns[: len(self.columns)]])
-            if self._unit.column is not None:
-                self.check_units(*(column.true_count > 0 for column in batch.columns[len(self.columns) :]))
-            yield batch
-
-    def check_all(self, session: Any) -> None:
-        """Raise if any row of the source holds what the schema refuses; reads every row once."""
-        questions = [f"k{place} IS NULL" for place in range(len(self.columns))]
-        if self._unit.column is not None:
-            questions += [_ORPHANED, _WAS_ROUNDED]
-        asked = ", ".join(f"coalesce(bool_or({question}), false)" for question in questions)
-        found = engine.attempt(
-            lambda: session.execute(f"SELECT {asked} FROM ({self._encoded_sql})").fetchall()[0], self.source.failure
-        )
-        self.check(found[: len(self.columns)])
-        self.check_units(*found[len(self.columns) :])
-
-    @property
-    def refused(self) -> str:
-        """The condition, over the columns of the SQL, that a row is refused.
-
-        It looks at all columns: a row that is kept because it is refused is not within its unit's share.
-        """
-        conditions = [f"k{place} IS NULL" for place in range(len(self.columns))]
-        return " OR ".join(conditions if self._unit.column is None else [ORPHAN, ROUNDED, *conditions])
-
-    def check(self, refused: Sequence[bool]) -> None:
-        """Raise for the first column that holds a refused value."""
-        for column, bad in zip(self.columns, refused, strict=True):
-            if bad:
-                raise DataError(refusal(column))
-
-    def check_units(self, orphans: bool = False, rounded: bool = False) -> None:
-        """Raise if some row belongs to no unit, or to one that may be several."""
-        if orphans:
-            raise DataError(
-                f"the unit column {self._unit.column!r} is missing in some rows (how many is private); "
-                "fill it in or leave these rows out of the source"
-            )
-        if rounded:
-            raise DataError(rounded_ids(str(self._unit.column)))
-
-    def _encoded(self) -> str:
-        """SELECT of the codes, and of the unit's id as bytes where there is one."""
-        aliases = ", ".join(f"c{place}" for place in range(len(self.source.columns)))
-        prepared = [f"{encoding.prepare} AS {names.prepared}" for names, encoding in self._encodings]
-        codes = [f"{encoding.code} AS k{place}" for place, (_, encoding) in enumerate(self._encodings)]
-        if self._unit.column is not None:
-            prepared.append(f"{self._unit_id(self._unit)} AS unit")
-            codes.append("unit")
-        sql = f"SELECT {', '.join(prepared)} FROM ({self.source.select}) AS source({aliases})"
-        steps = max((len(encoding.refine) for _, encoding in self._encodings), default=0)
-        for step in range(steps):
-            refined = [
-                f"{encoding.refine[step]} AS {names.step(step)}"
-                for names, encoding in self._encodings
-                if step < len(encoding.refine)
-            ]
-            sql = f"SELECT *, {', '.join(refined)} FROM ({sql})"
-        return f"SELECT {', '.join(codes)} FROM ({sql})"
-
-    def _kept(self, encoded: str) -> str:
-        """The rows that count towards their unit's share."""
-        if self._unit.column is None:
-            return encoded
-        codes = ", ".join(f"k{place}" for place in range(len(self.columns)))
-        refused = " OR ".join(f"k{place} IS NULL" for place in range(len(self.columns)))
-        most = self._unit.max_rows
-        return (
-            f"SELECT {codes}, {_ORPHANED} AS {ORPHAN}, {_WAS_ROUNDED} AS {ROUNDED} FROM ("
-            f"SELECT *, CAST(row_number() OVER (PARTITION BY unit ORDER BY {codes}) AS HUGEINT) AS place, "
-            f"CAST(count(*) OVER (PARTITION BY unit) AS HUGEINT) AS owned FROM ({encoded})) "
-            f"WHERE {_ORPHANED} OR {_WAS_ROUNDED} OR {refused} "
-            f"OR (place * {most} + CAST(hash(unit) AS HUGEINT)) % owned < {most}"
-        )
-
-    def _unit_id(self, unit: Unit) -> str:
-        """The id as the bytes of its text, the same however a source stores it; NULL and empty as `as_id` says.
-
-        Bytes have no collation, under which ids would be one unit here and several there.
-        """
-        at = self.source.position(str(unit.column))
-        stored = family(self.source.types[at])
-        if stored is Family.UNSUPPORTED:
-            raise DataError(
-                f"the unit column {unit.column!r} is stored as {type_name(self.source.types[at])}, which cannot be an "
-                "id; convert it to text or an integer"
-            )
-        if stored is Family.NOTHING:
-            return "CAST(NULL AS BLOB)"
-        return f"encode({as_id(f'c{at}', stored)})"
-
-
-def check_rows(source: Source, schema: Schema) -> None:
-    """Raise if any row of a source holds what a schema refuses; reads every row once."""
-    selection = Selection(source, schema, schema.columns)
-    with selection.session() as session:
-        selection.check_all(session)

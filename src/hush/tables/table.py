@@ -1,12 +1,8 @@
-"""How much memory reading and counting may take, and whether a request fits, before anything is allocated.
-
-Table: where exact counts come from.
-"""
+"""Table: where exact counts come from, and whether those that are asked for fit in memory."""
 
 from __future__ import annotations
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
@@ -16,31 +12,13 @@ import numpy.typing as npt
 from hush.arrays import reordered
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError
-from hush.memory import available_memory, readable
+from hush.memory import readable
 from hush.schema import Schema, Unit
 
 BYTES_PER_CELL = 16  # an int64 result, its uint32 counter, and as much again for merged scans
 LARGEST_CLIQUE = 2**32  # cells are numbered by uint32
-SHARE = 0.75  # of the available memory, by default
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-
-
-def memory_limit(wanted: int | str | None) -> int:
-    """Bytes from a number, a text such as "4GB", or by default a share of what is available now.
-
-    >>> memory_limit("1.5 GiB")
-    1610612736
-    """
-    if wanted is None:
-        return int(SHARE * available_memory())
-    if isinstance(wanted, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", wanted.upper())
-        if found and found[2] in _UNITS:
-            wanted = int(float(found[1]) * _UNITS[found[2]])
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise SizeError(f"memory_limit = {wanted!r}: expected bytes, or a text such as '4GB'")
-    return wanted
+Counts = npt.NDArray[np.int64]
+Progress = Callable[[float], None]
 
 
 def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
@@ -66,10 +44,6 @@ def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
             f"memory_limit = {readable(limit)} leaves for counts; the largest is {', '.join(largest) or '()'} with "
             f"{sizes[largest]:,} cells; {advice}, or raise memory_limit"
         )
-
-
-Counts = npt.NDArray[np.int64]
-Progress = Callable[[float], None]
 
 
 class Table(ABC):

@@ -17,9 +17,9 @@ from scipy.special import logsumexp
 from hush.arrays import Floats, summed
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
-from hush.graphical.measurement import Measurement
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator
+from hush.privacy.measurement import Measurement
 from hush.strategies.residual_basis import Basis, MatrixBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from hush.errors import DataError, SchemaError
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
-from hush.schema import drafting as profile
-from hush.schema.drafting import draft_schema, wider_bounds
 from hush.schema.toml_reader import read_toml
+from hush.tables import drafting
+from hush.tables.dialects import duckdb
+from hush.tables.drafting import draft_schema, wider_bounds
 
 CANARY = "canary-7261"
 
@@ -105,8 +106,8 @@ def test_the_delimiter_is_found_in_the_header(tmp_path: Path, content: bytes) ->
 
 
 def test_odd_names_survive(tmp_path: Path) -> None:
-    path = csv(tmp_path, '\ufeffAge,age,"a ""b""\nc",été 😀,"x.y"\ntrue,true,true,true,true\n')
-    names = ["Age", "age", 'a "b"\nc', "été 😀", "x.y"]
+    path = csv(tmp_path, '\ufeffAge,age,"a ""b"" c",été 😀,"x.y"\ntrue,true,true,true,true\n')
+    names = ["Age", "age", 'a "b" c', "été 😀", "x.y"]
     assert list(learnt(path)) == names
     assert draft_schema(path).count("\n[columns.") == 5
 
@@ -226,7 +227,8 @@ def test_a_thousand_values_are_listed_and_more_are_not(tmp_path: Path) -> None:
 
 def test_a_file_larger_than_memory_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = parquet(tmp_path, c=pa.array([f"{k:040}x" for k in range(300_000)]))
-    monkeypatch.setitem(profile.SETTINGS, "memory_limit", "32MB")  # the texts alone take half of it
+    monkeypatch.setattr(drafting, "MEMORY", 32 * 10**6)  # the texts alone take half of it
+    monkeypatch.setattr(duckdb, "SMALLEST_MEMORY", 0)
     assert "left out: it has more than 1000 different texts" in draft_schema(path, from_data=True)
 
 
@@ -252,15 +254,16 @@ def test_compressed_files_and_names_with_wildcards(tmp_path: Path) -> None:
 
 
 BAD_HEADERS = {
-    "empty": (b"", "the file is empty; expected a first line of column names"),
+    "empty": (b"", "is empty; a table without rows still needs its header line"),
     "a blank line": (b"\nx\n", "there are no columns"),
     "an empty name": (b"a,,b\n", "column 2 has no name; give every column a name"),
     "a blank name": (b'a," ",b\n', "column 2 has no name"),
     "a name given twice": (b"canary-7261,b,canary-7261\n", "columns 1 and 3 have the same name; rename one"),
-    "not UTF-8": (b"caf\xe9,b\n", "the header is not UTF-8 text"),
-    "UTF-16": ("a,b\n".encode("utf-16"), "the header is not UTF-8 text"),
-    "an open quote": (b'"a,b\n1,2\n', "the first line is not a header"),
-    "no line end": (b"x" * (2**20 + 2), "the first line is longer than"),
+    "not UTF-8": (b"caf\xe9,b\n", "is not UTF-8 text; convert it, for example with iconv"),
+    "UTF-16": ("a,b\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+    "an open quote": (b'"a,b\n1,2\n', "has a line break in the name of a column; rename it"),
+    "a line break": (b'"a\nb",c\n1,2\n', "has a line break in the name of a column; rename it"),
+    "no line end": (b"x" * (2**20 + 2), "the first line of the file .* has more than 1048576 bytes"),
 }
 
 
@@ -278,7 +281,7 @@ def test_headers_that_cannot_be_used(tmp_path: Path, case: str, from_data: bool)
 def test_parquet_files_that_cannot_be_used(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     path.write_bytes(b"PAR1 canary-7261")
-    with pytest.raises(DataError, match="not a Parquet file, or a damaged one"):
+    with pytest.raises(DataError, match="cannot be read as Parquet; check that it is complete"):
         draft_schema(path)
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
     with pytest.raises(DataError, match="columns 1 and 2 have the same name"):
@@ -289,15 +292,16 @@ def test_parquet_files_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no such file"):
-        draft_schema(tmp_path / "none.csv")
-    with pytest.raises(DataError, match="there is no such file"):
-        draft_schema(tmp_path / "none.parquet")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match="cannot be read: Is a directory"):
-        draft_schema(tmp_path / "folder.csv")
-    with pytest.raises(DataError, match="expected .csv, .tsv or .parquet"):
-        draft_schema(tmp_path / "data.xlsx")
+    (tmp_path / "data.xlsx").touch()
+    for name, words in {
+        "none.csv": "does not exist; check the path",
+        "none.parquet": "does not exist; check the path",
+        "folder.csv": "is a folder; give a .csv",
+        "data.xlsx": "cannot tell the format from the ending '.xlsx'; give a .csv, .tsv or .txt file",
+    }.items():
+        with pytest.raises(DataError, match=words):
+            draft_schema(tmp_path / name)
     (tmp_path / "data.csv.gz").write_bytes(gzip.compress(b"a\n1\n3\n" * 9999)[:-20])
     with pytest.raises(DataError):
         draft_schema(tmp_path / "data.csv.gz", from_data=True)
@@ -307,21 +311,21 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "rows",
+    ("rows", "words"),
     [
-        b"canary-7261,1\ncanary-7261,2,3\n",
-        b"canary-7261,1\ncanary-7261\n",
-        b"canary-7261,\xff\xfe\n",
-        b'canary-7261,"open\n',
+        (b"canary-7261,1\ncanary-7261,2,3\n", "some rows have more or fewer fields than the header"),
+        (b"canary-7261,1\ncanary-7261\n", "some rows have more or fewer fields than the header"),
+        (b"canary-7261,\xff\xfe\n", "not UTF-8 text; convert it"),
+        (b'canary-7261,"open\n', "a quoted field is not closed"),
     ],
 )
-def test_errors_about_rows_hold_no_cell(tmp_path: Path, rows: bytes) -> None:
+def test_errors_about_rows_hold_no_cell(tmp_path: Path, rows: bytes, words: str) -> None:
     path = tmp_path / "data.csv"
     path.write_bytes(b"a,b\n" + rows)
-    with pytest.raises(DataError, match="the rows cannot be read") as caught:
+    with pytest.raises(DataError, match=words) as caught:
         draft_schema(path, from_data=True)
     assert CANARY not in str(caught.value)
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
 
 
 def test_no_rows_are_nothing_to_look_at(tmp_path: Path) -> None:

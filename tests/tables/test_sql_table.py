@@ -12,6 +12,7 @@ from hush.domain import Domain
 from hush.errors import DataError
 from hush.tables import read
 from hush.tables import source_tables as database
+from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.scan_plan import plan_scans
 from hush.tables.source_tables import grouping_sets
 
@@ -35,7 +36,7 @@ def test_many_scans_are_asked_for_in_parts(most, monkeypatch) -> None:
 
 def test_the_query_has_one_key_per_scan() -> None:
     plan = plan_scans([3, 4], [(0, 1), ()], rows=0)
-    query = grouping_sets(plan, range(2), "SELECT 1 AS k0, 2 AS k1", "k0 IS NULL")
+    query = grouping_sets(plan, range(2), "SELECT 1 AS k0, 2 AS k1", "k0 IS NULL", DUCKDB)
     assert query.count("GROUPING SETS ((s0), (s1))") == 1
     assert "* 4 + k1" in query
 

@@ -1,5 +1,6 @@
 import itertools
 import math
+import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
@@ -16,8 +17,8 @@ from hypothesis import strategies as st
 from hush import queries
 from hush.domain import Domain
 from hush.errors import DataError, DomainError, HushError, SizeError, WorkloadError
-from hush.graphical.measurement import Measurement
 from hush.linops import Dense, Identity, Kronecker, LinearOperator, Prefix, Total
+from hush.privacy.measurement import Measurement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})
 CLIQUES = [order for k in range(4) for order in itertools.permutations("abc", k)]
@@ -101,6 +102,8 @@ def test_is_a_value_of_its_own() -> None:
     with pytest.raises(FrozenInstanceError):
         made.stddev = 2.0  # type: ignore[misc]
     assert made != Measurement(("a",), [1.0, 2.0], 0.5)  # both are evidence
+    again = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own bytes
+    assert (repr(again), again.values.tolist()) == (repr(made), [1.0, 2.0])
 
 
 TWO = [1.0, 2.0]

@@ -3,8 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
-from hush.graphical.measurement import Reordered
 from hush.linops import Dense, Permuted
+from hush.linops.permuted import Reordered
 from hush.testing.operators import check_operator
 
 SIZES = (2, 3, 4)

@@ -1,11 +1,7 @@
-"""Profile: what the rows of a file show about its columns, for drafting a schema from data.
+"""Drafting: a first schema for a data file, to be edited by a person who knows what its columns may hold.
 
-Nothing here is private in the sense of differential privacy: these are exact minima, maxima and values. They go
-into a draft that says so, and nowhere else.
-
-Guesses for a draft: the kind of a column from its name, and a column from what the rows show.
-
-Draft: a first schema for a data file, to be edited by a person who knows what its columns may hold.
+By default only the header and the declared types are read, and names suggest the kinds. A draft from the data holds
+exact minima, maxima and values, which are not private: it says so in its first lines, and they go nowhere else.
 """
 
 from __future__ import annotations
@@ -19,26 +15,31 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
-from hush.errors import DataError, SchemaError
+from hush.errors import DataError, SchemaError, SizeError
+from hush.memory import readable
 from hush.schema.column_kinds import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
-from hush.schema.header import UNKNOWN, UNSUPPORTED, Header, read_header
 from hush.schema.toml_writer import VERSION, entries_of, entry, header, table
+from hush.tables.csv_header import ending_of
+from hush.tables.dialects.dialect import WHITESPACE, Family
+from hush.tables.dialects.duckdb import DUCKDB
+from hush.tables.file_sources import CSV_ENDINGS, file_source
+from hush.tables.sources import RowSource
 
 MOST_VALUES = 1000
 LONGEST_VALUE = 200
-SETTINGS = {
-    "memory_limit": "1GB",
-    "temp_directory": "",  # private rows are not spilled to disk
-    "autoinstall_known_extensions": "false",
+MEMORY = 10**9
+UNKNOWN, UNSUPPORTED = "", "unsupported"  # kinds where the file declares no type, or one that no kind of column holds
+_KINDS = {
+    Family.BOOLEAN: "boolean",
+    Family.INTEGER: "integer",
+    **dict.fromkeys((Family.FLOAT, Family.DOUBLE, Family.DECIMAL), "numeric"),
+    **dict.fromkeys((Family.DATE, Family.TIMESTAMP, Family.INSTANT), "date"),
+    Family.TEXT: "categorical",
 }
-_OUR_FAULT = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)  # these hold no cell
 _BATCH = 40  # columns per pass over the file
 _ALWAYS_MISSING = ("?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A", "<NA>")
 _MISSING_AMONG_NUMBERS = ("NA", "na", "None", "none", "-", ".")
 _MARKS = (*_ALWAYS_MISSING, *_MISSING_AMONG_NUMBERS)
-_WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
 _INTEGER = r"[+-]?(0|[1-9][0-9]{0,14})([.]0+)?"
 _NUMBER = r"[+-]?(0|[1-9][0-9]*|)([.][0-9]*)?([eE][+-]?[0-9]+)?"
 _INFINITE = r"[+-]?inf(inity)?"
@@ -46,7 +47,7 @@ _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class ColumnProfile:
     """What the rows show about one column; `values` is None where they are too many or too long to list."""
 
     kind: str
@@ -61,39 +62,51 @@ class Profile:
     values: tuple[str, ...] | None
 
 
-def read_profiles(path: Path, header: Header) -> list[Profile | None]:
+def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile | None]:
     """The profile of every column, in two passes of small memory; None for types that hush cannot hold.
 
-    Privacy: exact facts about the rows. Errors hold no cell: those of DuckDB, which quote them, are replaced.
+    Privacy: exact facts about the rows. Errors hold no cell.
     """
-    columns = [k for k, kind in enumerate(header.kinds) if kind != UNSUPPORTED]
+    columns = [k for k, kind in enumerate(kinds) if kind != UNSUPPORTED]
     facts: dict[int, dict[str, Any]] = {}
     try:
-        with duckdb.connect(config=SETTINGS) as connection:
-            for start in range(0, len(columns), _BATCH):
-                facts |= _facts(connection, header, columns[start : start + _BATCH])
-            listed = [k for k in columns if _kind_of(facts[k]) == "categorical" and _listable(facts[k])]
-            values = _distinct(connection, header, listed)
-    except duckdb.OutOfMemoryException:
-        raise DataError(
-            f"{path}: too large to look at in {SETTINGS['memory_limit']} of memory; draft without the data"
-        ) from None
-    except _OUR_FAULT:
-        raise
-    except duckdb.Error:
-        raise DataError(
-            f"{path}: the rows cannot be read: they do not fit the header, or are not UTF-8 or not well-formed"
-        ) from None
+        for start in range(0, len(columns), _BATCH):
+            facts |= _facts(source, kinds, columns[start : start + _BATCH])
+        listed = [k for k in columns if _kind_of(facts[k]) == "categorical" and _listable(facts[k])]
+        values = _distinct(source, kinds, listed)
+    except SizeError:
+        raise DataError(f"{source.name}: too large to look at in {readable(MEMORY)}; draft without the data") from None
     if columns and not facts[columns[0]]["total"]:
-        raise DataError(f"{path}: there are no rows to look at; draft from the header alone")
-    return [_profile(facts[k], values.get(k)) if k in facts else None for k in range(len(header.names))]
+        raise DataError(f"{source.name}: there are no rows to look at; draft from the header alone")
+    return [_profile(facts[k], values.get(k)) if k in facts else None for k in range(len(kinds))]
 
 
-def _facts(connection: duckdb.DuckDBPyConnection, header: Header, columns: Sequence[int]) -> dict[int, dict[str, Any]]:
+def _ask(source: RowSource, kinds: Sequence[str], columns: Sequence[int], wanted: Sequence[str]) -> tuple[Any, ...]:
+    """Aggregates over every column as trimmed text, blank as null, so that one set of rules serves all types."""
+    texts = []
+    for k in columns:
+        # a float32 is compared as the double it becomes, not by its shorter text
+        stored = f"CAST(c{k} AS DOUBLE)" if kinds[k] == "numeric" else f"c{k}"
+        texts.append(f"nullif(trim(CAST({stored} AS VARCHAR), {DUCKDB.literal(WHITESPACE)}), '') AS c{k}")
+    aliases = ", ".join(f"c{k}" for k in range(len(kinds)))
+    rows = f"SELECT {', '.join(texts)} FROM ({source.select}) AS source({aliases})"
+    with source.session() as session:
+        return DUCKDB.fetch_row(session, f"SELECT {', '.join(wanted)} FROM ({rows})", source.failure)
+
+
+def _facts(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> dict[int, dict[str, Any]]:
     asked = [_questions(f"c{k}") for k in columns]
-    wanted = ", ".join(sql for questions in asked for sql in questions.values())
-    row = iter(connection.execute(f"SELECT {wanted} FROM ({_as_text(header, columns)})").fetchone() or ())
-    return {k: {fact: next(row) for fact in questions} for k, questions in zip(columns, asked, strict=True)}
+    answers = iter(_ask(source, kinds, columns, [sql for questions in asked for sql in questions.values()]))
+    return {k: {fact: next(answers) for fact in questions} for k, questions in zip(columns, asked, strict=True)}
+
+
+def _distinct(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    if not columns:
+        return {}
+    always = _texts(_ALWAYS_MISSING)
+    wanted = [f"list(DISTINCT c{k}) FILTER (c{k} NOT IN ({always}))" for k in columns]
+    answers = _ask(source, kinds, columns, wanted)
+    return {k: tuple(sorted(texts)) for k, texts in zip(columns, answers, strict=True) if len(texts) <= MOST_VALUES}
 
 
 def _questions(x: str) -> dict[str, str]:
@@ -123,29 +136,8 @@ def _questions(x: str) -> dict[str, str]:
     }
 
 
-def _distinct(
-    connection: duckdb.DuckDBPyConnection, header: Header, columns: Sequence[int]
-) -> dict[int, tuple[str, ...]]:
-    if not columns:
-        return {}
-    always = _texts(_ALWAYS_MISSING)
-    wanted = ", ".join(f"list(DISTINCT c{k}) FILTER (c{k} NOT IN ({always}))" for k in columns)
-    row = connection.execute(f"SELECT {wanted} FROM ({_as_text(header, columns)})").fetchone() or ()
-    return {k: tuple(sorted(texts)) for k, texts in zip(columns, row, strict=True) if len(texts) <= MOST_VALUES}
-
-
-def _as_text(header: Header, columns: Sequence[int]) -> str:
-    """Every column as trimmed text, blank as null, so that one set of rules serves all types."""
-    texts = []
-    for k in columns:
-        # a float32 is compared as the double it becomes, not by its shorter text
-        stored = f"CAST(c{k} AS DOUBLE)" if header.kinds[k] == "numeric" else f"c{k}"
-        texts.append(f"nullif(trim(CAST({stored} AS VARCHAR), '{_WHITESPACE}'), '') AS c{k}")
-    return f"SELECT {', '.join(texts)} FROM {header.source}"
-
-
 def _texts(texts: Sequence[str]) -> str:
-    return ", ".join("'" + text.replace("'", "''") + "'" for text in texts)
+    return ", ".join(map(DUCKDB.literal, texts))
 
 
 def _kind_of(facts: dict[str, Any]) -> str:
@@ -167,11 +159,11 @@ def _listable(facts: dict[str, Any]) -> bool:
     return bool(facts["distinct"] <= 1.2 * MOST_VALUES and facts["longest"] <= LONGEST_VALUE)
 
 
-def _profile(facts: dict[str, Any], values: tuple[str, ...] | None) -> Profile:
+def _profile(facts: dict[str, Any], values: tuple[str, ...] | None) -> ColumnProfile:
     kind = _kind_of(facts)
-    found = [mark for bit, mark in enumerate(_MARKS) if (facts["marks"] or 0) >> bit & 1]
-    marks = [mark for mark in found if kind != "categorical" or mark in _ALWAYS_MISSING]
-    return Profile(
+    seen = [mark for bit, mark in enumerate(_MARKS) if (facts["marks"] or 0) >> bit & 1]
+    marks = [mark for mark in seen if kind != "categorical" or mark in _ALWAYS_MISSING]
+    return ColumnProfile(
         kind=kind,
         missing=facts["present"] < facts["total"] or bool(marks),
         missing_values=tuple(sorted(marks)),
@@ -228,7 +220,7 @@ def kind_from_name(name: str) -> str:
     return next((kind for kind, known in _KIND_WORDS.items() if not known.isdisjoint(words)), "categorical")
 
 
-def column_from_profile(name: str, profile: Profile) -> Column | None:
+def column_from_profile(name: str, profile: ColumnProfile) -> Column | None:
     """A column that holds every value of the rows; None where no kind does.
 
     Privacy: as exact as the profile; for drafts that say so.
@@ -252,7 +244,7 @@ def column_from_profile(name: str, profile: Profile) -> Column | None:
         return None
 
 
-def _number(profile: Profile, shared: dict[str, Any]) -> Column:
+def _number(profile: ColumnProfile, shared: dict[str, Any]) -> Column:
     low, high = profile.low or 0.0, profile.high or 0.0
     if profile.kind == "integer" and high - low < MOST_INTEGERS:
         return Integer(low=int(low), high=int(high), **shared)
@@ -347,20 +339,35 @@ def draft_schema(path: str | Path, *, from_data: bool = False) -> str:
     Privacy: by default no row is read. With `from_data` the values and bounds are exact facts about the rows; the
     text begins with a notice that it is not private.
     """
-    file = Path(path)
-    found = read_header(file)
-    profiles = read_profiles(file, found) if from_data else None
-    tables = [
-        _skeleton(name, kind) if profiles is None else _from_rows(name, profiles[k])
-        for k, (name, kind) in enumerate(zip(found.names, found.kinds, strict=True))
-    ]
-    start = NOT_PRIVATE if from_data else FROM_NAMES + _header_notice(found)
-    return "\n".join([start, f"{entry('hush_schema', VERSION)}\n", _unit(found), *tables])
+    source = file_source(path, (), lambda: DUCKDB.connect(MEMORY, spill=False))  # private rows stay off the disk
+    _check_names(source)
+    typed = ending_of(Path(path)) not in CSV_ENDINGS
+    kinds = [_KINDS.get(DUCKDB.family(kind), UNSUPPORTED) if typed else UNKNOWN for kind in source.types]
+    if from_data:
+        profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
+        tables = [_from_rows(name, profile) for name, profile in profiles]
+    else:
+        tables = [_skeleton(name, kind) for name, kind in zip(source.columns, kinds, strict=True)]
+    notice = NOT_PRIVATE if from_data else FROM_NAMES + _header_notice(source.columns)
+    return "\n".join([notice, f"{entry('hush_schema', VERSION)}\n", _unit(source.columns), *tables])
 
 
-def _unit(found: Header) -> str:
+def _check_names(source: RowSource) -> None:
+    """Refuse columns without a name of their own; by position, since without a header the names are private."""
+    if not source.columns:
+        raise DataError(f"{source.name}: there are no columns; expected at least one")
+    first: dict[str, int] = {}
+    for position, name in enumerate(source.columns, start=1):
+        if not name.strip():
+            raise DataError(f"{source.name}: column {position} has no name; give every column a name")
+        if name in first:
+            raise DataError(f"{source.name}: columns {first[name]} and {position} have the same name; rename one")
+        first[name] = position
+
+
+def _unit(names: Sequence[str]) -> str:
     """A unit to switch on, with the first column that names one."""
-    column = next((name for name in found.names if names_a_unit(name)), "person_id")
+    column = next((name for name in names if names_a_unit(name)), "person_id")
     return (
         "# Whose presence is hidden: a row, unless a person may have several. Then name the id column:\n"
         f"# {header(('unit',))}\n# {entry('column', column)}\n"
@@ -368,9 +375,9 @@ def _unit(found: Header) -> str:
     )
 
 
-def _header_notice(found: Header) -> str:
+def _header_notice(names: Sequence[str]) -> str:
     """A word of warning where the first line looks like values: it may be a row."""
-    if not any(name.strip().lstrip("+-").replace(".", "", 1).isdigit() for name in found.names):
+    if not any(name.strip().lstrip("+-").replace(".", "", 1).isdigit() for name in names):
         return ""
     return (
         "# CHECK: some names are numbers. If the file has no line of names, its first row stands here; it is private:\n"
@@ -390,7 +397,7 @@ def _skeleton(name: str, declared: str) -> str:
     return "\n".join([header(("columns", name)), *lines, _MISSING]) + "\n"
 
 
-def _from_rows(name: str, profile: Profile | None) -> str:
+def _from_rows(name: str, profile: ColumnProfile | None) -> str:
     if profile is None:
         return _left_out(name, "its type is not one that hush can count")
     if not profile.kind:

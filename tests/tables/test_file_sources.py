@@ -12,7 +12,7 @@ import pytest
 from hush.errors import DataError, HushError
 from hush.schema import Categorical, Integer, Schema
 from hush.tables import read
-from hush.tables.sources import read_header
+from hush.tables.csv_header import read_csv_header
 
 SCHEMA = Schema(
     [
@@ -193,9 +193,9 @@ def test_parts_of_different_types_are_read_or_refused(tmp_path) -> None:
 def test_the_delimiter_is_chosen_by_the_header_only(tmp_path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"x;y\n1;2,3,4,5\n")
-    assert read_header(path, {"x", "y"}).delimiter == ";"
+    assert read_csv_header(path, {"x", "y"}).delimiter == ";"
     path.write_bytes(b"only\n1;2;3\n")
-    assert read_header(path, {"only"}).columns == ("only",)
+    assert read_csv_header(path, {"only"}).columns == ("only",)
 
 
 def test_a_missing_line_of_a_single_column_is_a_missing_value(tmp_path) -> None:

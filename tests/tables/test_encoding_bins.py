@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.schema import Numeric, Outside
+from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import LARGEST_TREE, equal_width_scale, locate
 
 CLAMP = Outside.CLAMP
@@ -54,6 +55,6 @@ def test_each_way_is_used_where_it_is_the_fastest() -> None:
 
     even = Numeric.edges_of_equal_width(0.0, 1.0, 1000)
     uneven = tuple(1.5**k for k in range(200))
-    assert len(locate(even, "p", step)[0]) == 1
-    assert len(locate(uneven[: LARGEST_TREE + 1], "p", step)[0]) == 0
-    assert len(locate(uneven, "p", step)[0]) == 8
+    assert len(locate(even, "p", step, DUCKDB)[0]) == 1
+    assert len(locate(uneven[: LARGEST_TREE + 1], "p", step, DUCKDB)[0]) == 0
+    assert len(locate(uneven, "p", step, DUCKDB)[0]) == 8

@@ -5,7 +5,7 @@ import pytest
 
 from hush import Domain
 from hush.errors import DomainError
-from hush.tables.cached_table import Remembered
+from hush.tables.cached_table import CachedTable
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 5})
@@ -23,7 +23,7 @@ class Watched(TinyTable):
 
 @pytest.mark.parametrize("memory", [0.0, 100.0, 1e9, None])
 def test_counts_are_those_of_the_table(memory):
-    table, plain = Remembered(TinyTable(DOMAIN, ROWS), memory=memory), TinyTable(DOMAIN, ROWS)
+    table, plain = CachedTable(TinyTable(DOMAIN, ROWS), memory=memory), TinyTable(DOMAIN, ROWS)
     for cliques in ASKED:
         found, expected = table.counts(cliques), plain.counts(cliques)
         assert list(found) == cliques
@@ -34,7 +34,7 @@ def test_counts_are_those_of_the_table(memory):
 
 def test_each_table_is_counted_once():
     table = Watched(DOMAIN, ROWS)
-    kept = Remembered(table, memory=1e9)
+    kept = CachedTable(table, memory=1e9)
     for cliques in ASKED:
         kept.counts([list(own) for own in cliques])
     assert sorted(table.seen) == sorted({own for cliques in ASKED for own in cliques})
@@ -43,13 +43,13 @@ def test_each_table_is_counted_once():
 
 def test_a_table_asked_for_twice_at_once_is_counted_once():
     table = Watched(DOMAIN, ROWS)
-    assert list(Remembered(table).counts([("a",), ("a",)])) == [("a",)]
+    assert list(CachedTable(table).counts([("a",), ("a",)])) == [("a",)]
     assert table.seen == [("a",)]
 
 
 def test_memory_is_kept_to():
     table = Watched(DOMAIN, ROWS)
-    kept = Remembered(table, memory=8 * 9.0)  # (a, b) takes 48 bytes, (b,) then the 24 that are left
+    kept = CachedTable(table, memory=8 * 9.0)  # (a, b) takes 48 bytes, (b,) then the 24 that are left
     for _ in range(3):
         kept.counts([("a", "b")])
         kept.counts([("b",)])
@@ -59,14 +59,14 @@ def test_memory_is_kept_to():
 
 
 def test_what_is_kept_cannot_be_changed():
-    kept = Remembered(TinyTable(DOMAIN, ROWS), memory=1e9)
+    kept = CachedTable(TinyTable(DOMAIN, ROWS), memory=1e9)
     with pytest.raises(ValueError, match="read-only"):
         kept.counts([("a",)])[("a",)][0] = 7
 
 
 def test_nothing_is_read_before_it_is_asked_for():
     table = TinyTable(DOMAIN, ROWS)
-    kept = Remembered(table)
+    kept = CachedTable(table)
     assert (kept.schema, kept.domain, kept.unit) == (table.schema, table.domain, table.unit)
     kept.require([("a", "b")])
     kept.check()
@@ -76,4 +76,4 @@ def test_nothing_is_read_before_it_is_asked_for():
 
 def test_what_cannot_be_counted_is_refused_by_the_table():
     with pytest.raises(DomainError, match="'z'"):
-        Remembered(TinyTable(DOMAIN, ROWS)).require([("z",)])
+        CachedTable(TinyTable(DOMAIN, ROWS)).require([("z",)])

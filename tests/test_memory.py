@@ -6,8 +6,8 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import SizeError
-from hush.memory import available_memory
-from hush.tables.table import check_counts, memory_limit
+from hush.memory import available_memory, memory_limit
+from hush.tables.table import check_counts
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,426 @@
+"""Measurement: noisy numbers about one table, from the gate or from elsewhere; Measurements: those of a strategy.
+
+A measurement says what was asked, by which law the noise was drawn, and over which attributes. The gate gives its
+answers as measurements, files keep them, and every estimator takes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from hush.arrays import Floats, Integers
+from hush.constraints import check_axes
+from hush.domain import Clique, Domain
+from hush.errors import DataError, DomainError, SizeError, WorkloadError, shown
+from hush.linops import Identity, Kronecker, LinearOperator, Total
+from hush.linops.permuted import Reordered
+from hush.memory import available_memory, readable
+
+if TYPE_CHECKING:
+    from hush.privacy.gate import LinearQuery, Query
+    from hush.privacy.noise import Noise
+
+NoiseName: TypeAlias = Literal["gaussian", "laplace"]
+Block: TypeAlias = Callable[[int], LinearOperator] | LinearOperator
+
+NOISES = ("gaussian", "laplace")
+LABELLED = ("to_numpy", "__dataframe__")  # what pandas, polars and Arrow objects have, and plain arrays do not
+EXTREME = 1e60  # squares of larger numbers over smaller deviations could not be computed as floats
+_UNGUARDED = 1 << 23  # bytes of measurements below which nobody asks how much memory is left
+
+
+@dataclass(frozen=True, slots=True)
+class StatedNoise:
+    """Noise that is known by its standard deviation and its kind only."""
+
+    stddev: float
+    name: NoiseName = "gaussian"
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Measurement:
+    """Noisy numbers y = Q mu + noise about the marginal mu over a clique, from any mechanism or from outside.
+
+    `clique` names attributes in any order. Without a `query`, `values` is the noisy table over the clique in that
+    order, or the same flat (row-major), with levels in the order of the domain's codes. A `query` Q is a `hush.linops`
+    operator on that flat table, or a block of `hush.queries` for each attribute, whose product it is; `values` then
+    holds one number per query. `stddev` is the standard deviation of the noise of every number; for Laplace noise that
+    is sqrt(2) times its scale.
+
+    What the gate answered has its exact `law`, and `raw` integers of which `values` are those over the query's scale.
+
+    Privacy: holds noisy numbers only; whatever is computed from them is post-processing.
+    Reference: [HDMM, sec. 4.2].
+
+    >>> noisy = Measurement(("sex", "smokes"), [[40.2, 11.7], [35.9, 9.1]], stddev=2.0)
+    >>> noisy.on(Domain({"smokes": 2, "sex": 2})).values.tolist()
+    [[40.2, 35.9], [11.7, 9.1]]
+    >>> from hush import queries
+    >>> Measurement(("age",), [3.0, 5.5, 9.9], stddev=1.0, query={"age": queries.prefix}).numbers
+    3
+    """
+
+    __slots__ = ("asked", "clique", "law", "raw")
+    clique: Clique
+    raw: np.ndarray[Any, Any]  # int64 from the gate, floats from elsewhere
+    law: Noise | StatedNoise  # of the raw numbers
+    asked: Query | LinearOperator | Mapping[str, Block] | None
+
+    def __init__(
+        self,
+        clique: Iterable[str],
+        values: Any,
+        stddev: float,
+        query: LinearOperator | Mapping[str, Block] | None = None,
+        noise: NoiseName = "gaussian",
+    ) -> None:
+        names = _names(clique)
+        numbers, deviation = _numbers(values, names), _deviation(stddev, names)
+        if noise not in NOISES:
+            raise DataError(f"noise={shown(noise)} of {_what(names)}: expected 'gaussian' or 'laplace'")
+        if isinstance(query, Mapping):
+            if set(query) != set(names):
+                raise WorkloadError(
+                    f"the query of {_what(names)} has blocks for {shown(tuple(query))}: expected one for each "
+                    "attribute of the clique; use queries.total for those that are summed out"
+                )
+            query = dict(query)
+        elif isinstance(query, LinearOperator):
+            if query.shape[0] != numbers.size:
+                raise DataError(f"{numbers.size} values of {_what(names)}: expected {query.shape[0]}, one per query")
+        elif query is not None:
+            raise WorkloadError(
+                f"the query of {_what(names)} is {shown(query)}: expected an operator of hush.linops, or a block of "
+                "hush.queries for each attribute; wrap a matrix as hush.linops.Dense"
+            )
+        self._set(names, numbers, StatedNoise(deviation, noise), query)
+
+    def _set(
+        self,
+        clique: Clique,
+        raw: np.ndarray[Any, Any],
+        law: Noise | StatedNoise,
+        asked: Query | LinearOperator | Mapping[str, Block] | None,
+    ) -> None:
+        object.__setattr__(self, "clique", clique)
+        object.__setattr__(self, "raw", raw)
+        object.__setattr__(self, "law", law)
+        object.__setattr__(self, "asked", asked)
+
+    @classmethod
+    def _unchecked(cls, *fields: Any) -> Measurement:
+        made = object.__new__(cls)
+        made._set(*fields)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._unchecked, (self.clique, self.raw, self.law, self.asked)
+
+    @classmethod
+    def of(cls, query: Query, integers: Integers, law: Noise | StatedNoise) -> Measurement:
+        """The exact answers to a query of the gate plus noise of this law; not checked."""
+        cliques = query.cliques
+        clique = cliques[0] if len(cliques) == 1 else tuple(dict.fromkeys(name for own in cliques for name in own))
+        return cls._unchecked(clique, integers, law, query)
+
+    @property
+    def query(self) -> LinearOperator | Mapping[str, Block] | None:
+        """What was asked of the table over the clique; None for the table itself."""
+        return self._linear.operator if self._from_gate else self.asked  # type: ignore[return-value]
+
+    @property
+    def scale(self) -> int:
+        """The raw numbers are this many times those that `query` asks for."""
+        return self._linear.scale if self._from_gate else 1
+
+    @property
+    def values(self) -> np.ndarray[Any, Any]:
+        """The noisy numbers in the units of `query`."""
+        return self.raw if self.scale == 1 else self.raw / self.scale
+
+    @property
+    def stddev(self) -> float:
+        """The standard deviation of the noise of every value."""
+        return self.law.stddev / self.scale
+
+    @property
+    def variance(self) -> float:
+        """stddev^2."""
+        return self.stddev**2
+
+    @property
+    def noise(self) -> NoiseName:
+        """Which tails the noise has."""
+        return self.law.name
+
+    @property
+    def numbers(self) -> int:
+        """How many noisy numbers."""
+        return int(self.raw.size)
+
+    def floored(self, stddev: float) -> Measurement:
+        """The same numbers, with their noise taken for no less than this."""
+        if self.stddev >= stddev:
+            return self
+        law = StatedNoise(stddev * self.scale, self.noise)
+        return self._unchecked(self.clique, self.raw, law, self.asked)
+
+    def on(self, domain: Domain) -> Measurement:
+        """The same evidence with its clique in domain order; refuses what does not fit the domain.
+
+        Its `values` are floats. Its `query` is None, with `values` of shape `domain.sizes(clique)`, or an operator on
+        the flat table in domain order, with `values` a vector. Attributes that blocks sum out are left out of the
+        clique.
+        """
+        sizes = domain.sizes(self.clique)
+        query, values = self.query, np.asarray(self.values, dtype=np.float64)
+        if isinstance(query, Mapping):
+            return self._blocks_on(domain, values, self._operators(query, sizes))
+        ordered = domain.clique(self.clique)
+        if query is None:
+            check_axes(ordered)
+            table = self._shaped(values, sizes).transpose([self.clique.index(name) for name in ordered])
+            return self._placed(ordered, table, None)
+        if query.shape[1] != math.prod(sizes):
+            raise WorkloadError(
+                f"the query of {_what(self.clique)} has {query.shape[1]} columns: expected {math.prod(sizes)}, "
+                f"one for each cell of a table of sizes {sizes}"
+            )
+        if isinstance(query, Identity | Total):
+            return self._blocks_on(domain, values, [type(query)(size) for size in sizes])
+        if isinstance(query, Kronecker) and [f.shape[1] for f in query.factors] == list(sizes):
+            return self._blocks_on(domain, values, list(query.factors))
+        check_axes(ordered)
+        if ordered != self.clique:
+            back = tuple(ordered.index(name) for name in self.clique)
+            query = Reordered(query, domain.sizes(ordered), back)
+        return self._placed(ordered, values.ravel(), query)
+
+    def _operators(self, blocks: Mapping[str, Block], sizes: tuple[int, ...]) -> list[LinearOperator]:
+        """The operator of every block, in the clique's order."""
+        operators = []
+        for name, size in zip(self.clique, sizes, strict=True):
+            block = blocks[name]
+            operator = block if isinstance(block, LinearOperator) or not callable(block) else block(size)
+            if not isinstance(operator, LinearOperator):
+                raise WorkloadError(
+                    f"the block of {name!r} in {_what(self.clique)} is {shown(block)}: expected one of hush.queries"
+                )
+            if operator.shape[1] != size:
+                raise WorkloadError(
+                    f"attribute {name!r} has {size} levels, its block in {_what(self.clique)} "
+                    f"{operator.shape[1]} columns"
+                )
+            operators.append(operator)
+        return operators
+
+    def _blocks_on(self, domain: Domain, values: Floats, blocks: list[LinearOperator]) -> Measurement:
+        """A product of blocks: its factors move with the attributes, its values with them."""
+        rows = [block.shape[0] for block in blocks]
+        if math.prod(rows) != self.numbers:
+            raise DataError(f"{self.numbers} values of {_what(self.clique)}: expected {math.prod(rows)}, one per query")
+        kept = {n: b for n, b in zip(self.clique, blocks, strict=True) if not isinstance(b, Total)}
+        clique = domain.clique(kept)
+        check_axes(clique)
+        long = {name: count for name, count in zip(self.clique, rows, strict=True) if count > 1}
+        axes = [list(long).index(name) for name in domain.clique(long)]
+        moved = values.reshape(list(long.values())).transpose(axes)
+        if all(isinstance(block, Identity) for block in kept.values()):
+            return self._placed(clique, moved.reshape(domain.sizes(clique)), None)
+        return self._placed(clique, moved.ravel(), Kronecker([kept[name] for name in clique]))
+
+    def _shaped(self, values: Floats, sizes: tuple[int, ...]) -> Floats:
+        if values.shape not in (sizes, (math.prod(sizes),)) and not self._from_gate:
+            raise DataError(
+                f"values of {_what(self.clique)} have shape {values.shape}: expected {sizes}, one axis for each "
+                f"attribute in the order given, or {math.prod(sizes)} numbers in a row"
+            )
+        return np.asarray(values.reshape(sizes))
+
+    def _placed(self, clique: Clique, values: Floats, query: LinearOperator | None) -> Measurement:
+        law = self.law if self.scale == 1 else StatedNoise(self.stddev, self.noise)
+        numbers = np.ascontiguousarray(values).reshape(values.shape)
+        return self._unchecked(clique, numbers, law, query)
+
+    @property
+    def _from_gate(self) -> bool:
+        return not (self.asked is None or isinstance(self.asked, LinearOperator | Mapping))
+
+    @property
+    def _linear(self) -> LinearQuery:
+        if not hasattr(self.asked, "operator"):
+            raise WorkloadError(f"{_what(self.clique)} is of no linear query of counts, so no estimate is made from it")
+        return self.asked  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        query = "" if self.query is None else ", with a query"
+        return f"Measurement({self.clique!r}, {self.numbers} numbers, stddev={self.stddev:g}, {self.noise}{query})"
+
+
+def placed(domain: Domain, measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Measurements in domain order, each checked; refuses none at all."""
+    if isinstance(measurements, Measurement):
+        raise DataError("one measurement where a list of them is expected; put it in a list")
+    listed = list(measurements)
+    for given in listed:
+        if not isinstance(given, Measurement):
+            raise DataError(f"measurement {shown(given)}: expected a hush.Measurement(clique, values, stddev)")
+    if not listed:
+        raise DataError("no measurements: expected at least one hush.Measurement(clique, values, stddev)")
+    needed, free = 16 * sum(given.numbers for given in listed), available_memory()
+    if needed > _UNGUARDED and needed > 0.8 * free:
+        raise SizeError(f"the measurements take {readable(needed)}, more than is free; use smaller cliques")
+    return [given.on(domain) for given in listed]
+
+
+class Measurable(Protocol):
+    """Queries in a fixed order, each with the noise of its answer: what a strategy is to those who keep its answers."""
+
+    @property
+    def cells(self) -> np.ndarray[Any, Any]:
+        """How many numbers each answer has: (queries,)."""
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """The shape of one answer."""
+
+    def query(self, index: int) -> LinearQuery:
+        """What is asked."""
+
+    def noise_law(self, index: int) -> Noise | StatedNoise:
+        """The noise of one answer, in its integers."""
+
+
+Measured = TypeVar("Measured", bound=Measurable)
+
+
+class Measurements(Generic[Measured]):
+    """The noisy answers to a strategy, in one array and in its order, filled as they are measured.
+
+    `filled` says which answers are there; answer i is `flat[starts[i] : starts[i + 1]]`. The array is made before
+    anything is charged, so that it is known to fit. `combined` answers are floats: averages of several measurements.
+
+    >>> from hush.strategies.select_residual import select_residual
+    >>> from hush.workloads import Workload
+    >>> measured = Measurements(select_residual(Workload.kway(Domain({"a": 2}), 1), rho=0.5).value)
+    >>> measured[0] = np.array(10)
+    >>> measured, measured.measurement(0).clique, measured.filled.tolist()
+    (Measurements(1 of 2 answers, 3 numbers), (), [True, False])
+    """
+
+    def __init__(self, strategy: Measured, *, combined: bool = False) -> None:
+        needed, free = 8 * int(strategy.cells.sum()), available_memory()
+        if needed > 0.8 * free:
+            raise SizeError(
+                f"the noisy answers to {len(strategy.cells)} queries take {readable(needed)}, more than the "
+                f"{readable(0.8 * free)} that can be had; drop an attribute, use wider bins or ask for fewer "
+                "attributes at once"
+            )
+        self.strategy = strategy
+        self.starts = np.concatenate([[0], np.cumsum(strategy.cells)]).astype(np.int64)
+        self.flat: np.ndarray[Any, Any] = np.zeros(int(self.starts[-1]), dtype=np.float64 if combined else np.int64)
+        self.filled = np.zeros(len(strategy.cells), dtype=bool)
+
+    def __setitem__(self, index: int, values: Any) -> None:
+        array, shape = np.asarray(values), self.strategy.shape(index)
+        if array.shape != shape or not np.can_cast(array.dtype, self.flat.dtype):
+            kind = "numbers" if self.flat.dtype.kind == "f" else "integers"
+            raise DataError(
+                f"noisy answers over {self._clique(index)!r}: expected {kind} of shape {shape}, "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        self.flat[self.starts[index] : self.starts[index + 1]] = array.ravel()
+        self.filled[index] = True
+
+    def __getitem__(self, index: int) -> np.ndarray[Any, Any]:
+        """The integers of one answer, as a view."""
+        if not self.filled[index]:
+            raise DataError(self.missing(index))
+        return self.flat[self.starts[index] : self.starts[index + 1]].reshape(self.strategy.shape(index))
+
+    def measurement(self, index: int) -> Measurement:
+        """One answer, with what was asked and its noise."""
+        return Measurement.of(self.strategy.query(index), self[index], self.strategy.noise_law(index))
+
+    def __iter__(self) -> Iterator[Measurement]:
+        return (self.measurement(index) for index in np.flatnonzero(self.filled).tolist())
+
+    def __len__(self) -> int:
+        return int(self.filled.sum())
+
+    def missing(self, index: int) -> str:
+        """What to say where an answer is not there."""
+        return f"the noisy answers over {self._clique(index)!r} are missing; measure them, or load the whole release"
+
+    def _clique(self, index: int) -> Clique:
+        return self.strategy.query(index).cliques[0]
+
+    def __repr__(self) -> str:
+        return f"Measurements({len(self)} of {len(self.filled)} answers, {len(self.flat)} numbers)"
+
+
+def _what(clique: Clique) -> str:
+    return f"the measurement of {shown(clique)}"
+
+
+def _names(clique: Iterable[str]) -> Clique:
+    if isinstance(clique, str):
+        parts = tuple(part.strip() for part in clique.split(","))
+        raise DomainError(f"clique {clique!r}: expected a tuple of names, such as {parts!r}")
+    try:
+        names = tuple(clique)
+    except TypeError:
+        raise DomainError(f"clique {shown(clique)}: expected a tuple of attribute names") from None
+    if not all(isinstance(name, str) for name in names):
+        raise DomainError(f"clique {shown(names)}: expected a tuple of attribute names")
+    if len(set(names)) != len(names):
+        raise DomainError(f"clique {shown(names)} names an attribute twice; give each name once")
+    return names
+
+
+def _numbers(values: Any, clique: Clique) -> Floats:
+    """The values as a read-only array of floats of their own."""
+    what = f"values of {_what(clique)}"
+    rows = values if isinstance(values, list | tuple) else ()
+    if any(hasattr(given, mark) for given in (values, *rows[:1]) for mark in LABELLED):
+        kind = type(values).__name__ if not rows else f"a list of {type(rows[0]).__name__}"
+        raise DataError(
+            f"{what} are {kind}, whose labels are not read: give a plain array, such as .to_numpy(), with the levels "
+            "of each attribute in the order of the schema or domain"
+        )
+    if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in (values, *rows)):
+        raise DataError(f"{what} hold masked values: expected a number for every cell; leave the measurement out")
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise DataError(f"{what} are no array: expected real numbers, every row of one length") from None
+    if given.dtype.kind not in "iuf":
+        raise DataError(f"{what} are of type {given.dtype}: expected real numbers")
+    if not given.size:
+        raise DataError(f"{what} are empty: expected at least one number; leave the measurement out")
+    numbers = np.array(given, dtype=np.float64, order="C")
+    if not np.isfinite(numbers).all():
+        raise DataError(f"{what} hold NaN or infinite numbers: expected finite ones; leave the measurement out")
+    if np.abs(numbers).max() > EXTREME:
+        raise DataError(f"{what} are beyond {EXTREME:g} in size; bring values and stddev to another scale")
+    numbers.setflags(write=False)
+    return numbers
+
+
+def _deviation(stddev: Any, clique: Clique) -> float:
+    what = f"stddev={shown(stddev)} of {_what(clique)}"
+    if isinstance(stddev, bool | np.bool_) or not isinstance(stddev, Real):
+        raise DataError(f"{what}: expected one number > 0, the standard deviation of the noise of every value")
+    given = float(stddev)
+    if not (math.isfinite(given) and given > 0):
+        raise DataError(
+            f"{what}: expected a finite number > 0; for values without noise give a small one, such as 0.001"
+        )
+    if not 1 / EXTREME <= given <= EXTREME:
+        raise DataError(f"{what}: expected {1 / EXTREME:g} .. {EXTREME:g}; bring values and stddev to another scale")
+    return given

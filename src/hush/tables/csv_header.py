@@ -1,0 +1,97 @@
+"""CSV header: the delimiter and the column names of a text file, from its first line alone.
+
+Drafting a schema and reading a table both start here, so that a file is cut into columns in one way. Looking at the
+first line only keeps the way a file is read from depending on its rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from hush.errors import DataError
+from hush.tables.dialects.dialect import attempt
+
+DELIMITERS = (",", ";", "\t", "|")
+TAB_ENDINGS = (".tsv", ".tab")
+LONGEST_HEADER = 2**20  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvHeader:
+    """The first line of a CSV file, cut at its delimiter."""
+
+    delimiter: str
+    columns: tuple[str, ...]
+
+
+def read_csv_header(file: Path, wanted: Collection[str] = ()) -> CsvHeader:
+    """The header under the delimiter that gives most of the wanted names, and then most columns.
+
+    Before the number of columns counts that the delimiter fits the quotes of the line, and that it is the tab in a file
+    whose ending says so. A tie goes to the comma. A name loses the spaces at its ends unless it is wanted with them, or
+    nothing is wanted.
+
+    Privacy: in a file without a header the first line is somebody's row, so no message quotes it.
+    """
+    text = _first_text(file)
+    failed = f"the file {str(file)!r} cannot be read; check that it is a text file and that you may read it"
+    tabs = ending_of(file) in TAB_ENDINGS
+    choices: dict[tuple[int, bool, bool, int], CsvHeader] = {}
+    for delimiter in DELIMITERS:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
+        names = attempt(partial(next, reader), failed)
+        columns = tuple(name if not wanted or name in wanted else name.strip() for name in names)
+        declared = tabs and delimiter == "\t" and len(columns) > 1
+        score = (len({*columns}.intersection(wanted)), _quotes_fit(text, delimiter), declared, len(columns))
+        choices.setdefault(score, CsvHeader(delimiter=delimiter, columns=columns))
+    header = choices[max(choices)]
+    if any("\n" in column or "\r" in column for column in header.columns):
+        # DuckDB would take it for the kind of line end that the file has, and find no rows
+        raise DataError(f"the file {str(file)!r} has a line break in the name of a column; rename it")
+    if any("\ufffd" in column for column in header.columns):
+        raise DataError(f"the file {str(file)!r} is not UTF-8 text; convert it, for example with iconv")
+    return header
+
+
+def ending_of(file: Path) -> str:
+    """The ending that names the format, in lower case, without that of compression."""
+    endings = [ending.lower() for ending in file.suffixes]
+    if endings[-1:] == [".gz"]:
+        endings.pop()
+    return endings[-1] if endings else ""
+
+
+def _first_text(file: Path) -> str:
+    """The text at the start of a file, with what is not UTF-8 replaced."""
+    failed = f"the file {str(file)!r} cannot be read; check that it is a text file and that you may read it"
+
+    def start() -> bytes:
+        with file.open("rb") as raw:
+            if file.suffix.lower() != ".gz":
+                return raw.read(LONGEST_HEADER)
+            with gzip.open(raw) as unpacked:
+                return unpacked.read(LONGEST_HEADER)
+
+    head = attempt(start, failed)
+    if not head.strip():
+        raise DataError(f"the file {str(file)!r} is empty; a table without rows still needs its header line")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"the file {str(file)!r} is UTF-16 text; save it as UTF-8")
+    if len(head) == LONGEST_HEADER and b"\n" not in head and b"\r" not in head:
+        raise DataError(f"the first line of the file {str(file)!r} has more than {LONGEST_HEADER} bytes; is it CSV?")
+    return head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace")
+
+
+def _quotes_fit(text: str, delimiter: str) -> bool:
+    """Whether each quote in the first line opens or closes a field."""
+    try:
+        next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except csv.Error:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Engines that hold rows and count them: one file for each."""

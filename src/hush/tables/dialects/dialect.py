@@ -1,0 +1,229 @@
+"""Dialect: what hush asks of an engine that holds rows: its types, the SQL text of values, and its sessions.
+
+The coding of values, the cap on rows per unit and the counting are written once, against this class. A further engine
+is one more file beside `duckdb.py`. Every engine must code a value alike, so that all sources agree on every cell.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import pyarrow as pa
+
+from hush.errors import DataError, HushError, SizeError
+
+if TYPE_CHECKING:
+    from hush.tables.sources import RowSource
+
+Result = TypeVar("Result")
+Explain = Callable[[str], str]  # what to say of an engine's error, by its text and without quoting it
+WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
+OUT_OF_MEMORY = frozenset({"MemoryError", "ArrowMemoryError", "OutOfMemoryException"})  # Python's, Arrow's, DuckDB's
+PANIC = "PanicException"  # how Rust fails in Python, polars for one; it is no Exception
+
+
+class Family(Enum):
+    """How values are stored, as far as coding is concerned."""
+
+    NOTHING = auto()  # a column of nulls only
+    BOOLEAN = auto()
+    INTEGER = auto()
+    FLOAT = auto()
+    DOUBLE = auto()
+    DECIMAL = auto()
+    TEXT = auto()
+    DATE = auto()
+    TIMESTAMP = auto()
+    INSTANT = auto()  # a timestamp with a time zone
+    UNSUPPORTED = auto()
+
+
+NUMBERS = frozenset({Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.DECIMAL})
+
+
+class Dialect(ABC):
+    """One engine. Methods that return text give SQL expressions of the expression `x`; defaults are standard SQL."""
+
+    number_type: ClassVar[str]  # 64-bit floats
+    text_type: ClassVar[str]
+    bytes_type: ClassVar[str]
+    wide_type: ClassVar[str]  # integers of more than 64 bits
+    code_types: ClassVar[Mapping[int, str]]  # unsigned integers, by their bytes
+    latest_day: ClassVar[str]  # a DATE later than any that a source can mean
+
+    # Types and literals
+
+    @abstractmethod
+    def family(self, declared: str) -> Family:
+        """The family of a type as `describe` spells it."""
+
+    def quoted(self, name: str) -> str:
+        """A name as an identifier."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def literal(self, text: str) -> str:
+        """A text."""
+        return "'" + text.replace("'", "''") + "'"
+
+    def day(self, day: dt.date) -> str:
+        """A date."""
+        return f"DATE '{day}'"
+
+    @abstractmethod
+    def number(self, number: float) -> str:
+        """A 64-bit float, infinite and NaN ones too."""
+
+    # Coding of values
+
+    def cast(self, x: str, kind: str) -> str:
+        """x in another type."""
+        return f"CAST({x} AS {kind})"
+
+    def code(self, x: str, width: int) -> str:
+        """x as an unsigned integer of `width` bytes."""
+        return self.cast(x, self.code_types[width])
+
+    def is_nan(self, x: str) -> str:
+        """Whether a float is NaN."""
+        return f"isnan({x})"
+
+    @abstractmethod
+    def as_text(self, x: str, family: Family) -> str:
+        """The SQL twin of `hush.schema.column_kinds.canonical`, but for trimming: the text by which x is compared.
+
+        A float32 is compared by its own shortest digits, so that 0.1 stored in four bytes equals a declared 0.1. A
+        timestamp at midnight is compared as its date, one with a time zone by its time in UTC.
+        """
+
+    @abstractmethod
+    def as_id(self, x: str, family: Family) -> str:
+        """The text of a unit's id without rounding: NULL where missing or blank, empty where it may be rounded.
+
+        Whatever the source tells apart stays apart, while 7, 7.0 and 7.00 are one id whatever type holds them.
+        """
+
+    @abstractmethod
+    def trimmed(self, x: str) -> str:
+        """Text without the characters of `WHITESPACE` at its ends."""
+
+    @abstractmethod
+    def as_bytes(self, x: str) -> str:
+        """The bytes of a text, which no collation compares."""
+
+    @abstractmethod
+    def number_or_null(self, x: str) -> str:
+        """The number that a text spells; NULL where it spells none."""
+
+    @abstractmethod
+    def day_or_null(self, x: str, trimmed: str) -> str:
+        """The day that a text spells, in UTC where it has a time zone; NULL where it spells none."""
+
+    @abstractmethod
+    def element(self, values: Sequence[str], index: str) -> str:
+        """One of the listed expressions, by an index that starts at 0."""
+
+    @abstractmethod
+    def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
+        """Number some texts for `position`, under a name that ends with the session."""
+
+    @abstractmethod
+    def position(self, x: str, name: str) -> str:
+        """The number of a text among those declared under `name`; NULL where it is none of them."""
+
+    @abstractmethod
+    def days_since(self, x: str, start: dt.date) -> str:
+        """How many days a date lies after another one."""
+
+    @abstractmethod
+    def whole_ratio(self, x: str, divisor: int) -> str:
+        """A nonnegative integer divided, rounded down."""
+
+    def year(self, x: str) -> str:
+        """The year of a date."""
+        return f"year({x})"
+
+    def month(self, x: str) -> str:
+        """The month of a date, 1 to 12."""
+        return f"month({x})"
+
+    # Capping and grouping
+
+    @abstractmethod
+    def unit_hash(self, x: str) -> str:
+        """A hash of an id's bytes as a nonnegative integer of `wide_type`."""
+
+    def grouped_counts(self, keys: Mapping[str, str], rows: str) -> str:
+        """How many rows each value of each key has: a column for each key, of which one is not null, and `n`."""
+        columns = ", ".join(f"{key} AS {name}" for name, key in keys.items())
+        sets = ", ".join(f"({name})" for name in keys)
+        return (
+            f"SELECT {', '.join(keys)}, count(*) AS n FROM (SELECT {columns} FROM ({rows})) "
+            f"GROUP BY GROUPING SETS ({sets})"
+        )
+
+    # Sessions
+
+    @abstractmethod
+    def holds(self, source: object) -> bool:
+        """Whether an object is a connection of this engine."""
+
+    @abstractmethod
+    def open_table(self, connection: Any, table: str | None, query: str | None) -> RowSource:
+        """A table or a query of the user's own connection."""
+
+    @abstractmethod
+    def open_session(self, connection: Any, frames: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Any:
+        """A session with fixed settings that leaves the connection undisturbed and sees one state of the source."""
+
+    @abstractmethod
+    def describe(self, session: Any, select: str, failed: str | Explain) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names and types of the columns of a SELECT, without running it; names may repeat."""
+
+    @abstractmethod
+    def stream(self, session: Any, select: str, batch_rows: int, failed: str | Explain) -> Iterator[pa.RecordBatch]:
+        """The rows of a SELECT in batches, computed while they are read."""
+
+    @abstractmethod
+    def fetch_row(self, session: Any, select: str, failed: str | Explain) -> tuple[Any, ...]:
+        """The only row of a SELECT."""
+
+    def fraction_done(self, session: Any) -> float:
+        """How far the running query is, from 0 to 1; 0 where the engine does not say."""
+        return 0.0
+
+
+def type_name(declared: str) -> str:
+    """The type without its arguments: those of an ENUM are values of the table, which no message may show.
+
+    >>> type_name("ENUM('anna', 'bob')"), type_name("DECIMAL(10,2)"), type_name("INTEGER[]")
+    ('ENUM', 'DECIMAL', 'INTEGER[]')
+    """
+    if declared.endswith("]"):
+        return type_name(declared[: declared.rindex("[")]) + "[]"
+    return re.split(r"\(", declared, maxsplit=1)[0].strip()
+
+
+def attempt(call: Callable[[], Result], failed: str | Explain) -> Result:
+    """The result of a call of another library; where it fails, in whatever way, DataError in our own words.
+
+    Privacy: an error of an engine, of Arrow or of polars may quote the row it stumbled on. The error raised here has
+    neither its text nor a reference to it.
+    """
+    try:
+        return call()
+    except HushError:
+        raise
+    except BaseException as trouble:  # errors of any type quote rows
+        names = {cls.__name__ for cls in type(trouble).__mro__}
+        if not isinstance(trouble, Exception) and PANIC not in names:
+            raise
+        if names & OUT_OF_MEMORY:
+            error: HushError = SizeError("reading the source needs more memory than memory_limit allows; raise it")
+        else:
+            error = DataError(failed if isinstance(failed, str) else failed(str(trouble)))
+    raise error  # outside of the handler: the engine's error must not hang on to ours as its context

@@ -1,0 +1,285 @@
+"""DuckDB: the dialect that reads files and frames, and counts the tables of a DuckDB connection."""
+
+from __future__ import annotations
+
+import datetime as dt
+import glob
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import duckdb
+import pyarrow as pa
+
+from hush.errors import DataError
+from hush.schema.column_kinds import LARGEST_INTEGER
+from hush.tables.dialects.dialect import WHITESPACE, Dialect, Explain, Family, attempt, type_name
+from hush.tables.sources import RowSource
+
+SMALLEST_MEMORY = 2**27  # DuckDB cannot do much with less
+FRAME = "hush_frame"
+_FAMILIES = {
+    '"NULL"': Family.NOTHING,
+    "NULL": Family.NOTHING,
+    "BOOLEAN": Family.BOOLEAN,
+    "FLOAT": Family.FLOAT,
+    "DOUBLE": Family.DOUBLE,
+    "DECIMAL": Family.DECIMAL,
+    "DATE": Family.DATE,
+    "TIMESTAMP WITH TIME ZONE": Family.INSTANT,
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), Family.INTEGER),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), Family.INTEGER),
+    **dict.fromkeys(("VARCHAR", "ENUM", "BIGNUM", "UUID", "TIME"), Family.TEXT),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Family.TIMESTAMP),
+}
+
+
+class DuckDB(Dialect):
+    """DuckDB's SQL and sessions; see `Dialect` for what each method gives."""
+
+    number_type = "DOUBLE"
+    text_type = "VARCHAR"
+    bytes_type = "BLOB"
+    wide_type = "HUGEINT"
+    code_types: ClassVar[Mapping[int, str]] = {1: "UTINYINT", 2: "USMALLINT", 4: "UINTEGER"}
+    latest_day = "DATE '5881000-01-01'"
+
+    def family(self, declared: str) -> Family:
+        return _FAMILIES.get(type_name(declared), Family.UNSUPPORTED)
+
+    def number(self, number: float) -> str:
+        digits = repr(float(number))
+        if digits in {"inf", "-inf", "nan"}:
+            return f"CAST('{digits}' AS DOUBLE)"
+        return f"({digits if 'e' in digits else digits + 'e0'})"  # without an exponent it would be a DECIMAL
+
+    def as_text(self, x: str, family: Family) -> str:
+        match family:
+            case Family.FLOAT | Family.DECIMAL | Family.DOUBLE:
+                number = {
+                    Family.FLOAT: f"CAST(CAST({x} AS VARCHAR) AS DOUBLE)",
+                    Family.DECIMAL: f"CAST({x} AS DOUBLE)",
+                    Family.DOUBLE: x,
+                }[family]
+                return (
+                    f"CASE WHEN isnan({number}) THEN NULL "
+                    f"WHEN abs({number}) <= {self.number(LARGEST_INTEGER)} AND {number} = trunc({number}) "
+                    f"THEN CAST(CAST({number} AS BIGINT) AS VARCHAR) ELSE CAST({number} AS VARCHAR) END"
+                )
+            case Family.TIMESTAMP | Family.INSTANT:
+                stamp = x if family is Family.TIMESTAMP else f"CAST({x} AS TIMESTAMP)"
+                return (
+                    f"CASE WHEN {stamp} = date_trunc('day', {stamp}) THEN CAST(CAST({stamp} AS DATE) AS VARCHAR) "
+                    f"ELSE CAST({stamp} AS VARCHAR) END"
+                )
+            case _:
+                return f"CAST({x} AS VARCHAR)"
+
+    def as_id(self, x: str, family: Family) -> str:
+        text = f"CAST({x} AS VARCHAR)"
+        match family:
+            case Family.FLOAT | Family.DOUBLE:
+                bound = 2**24 if family is Family.FLOAT else LARGEST_INTEGER
+                return (
+                    f"CASE WHEN isnan({x}) THEN NULL WHEN abs({x}) >= {self.number(bound)} THEN '' "
+                    f"WHEN {x} = trunc({x}) THEN CAST(CAST({x} AS BIGINT) AS VARCHAR) ELSE {text} END"
+                )
+            case Family.DECIMAL:
+                cut = f"rtrim(rtrim({text}, '0'), '.')"
+                led = f"regexp_replace({cut}, '^(-?)[.]', '\\10.')"  # a type without digits before the point gives .5
+                return f"CASE WHEN {x} = 0 THEN '0' WHEN contains({text}, '.') THEN {led} ELSE {text} END"
+            case Family.TIMESTAMP | Family.INSTANT:
+                stamp = text if family is Family.TIMESTAMP else f"CAST(CAST({x} AS TIMESTAMP) AS VARCHAR)"
+                return f"regexp_replace({stamp}, ' 00:00:00$', '')"  # of the text, which has all digits of the second
+            case Family.TEXT:
+                return f"CASE WHEN strlen({self.trimmed(text)}) > 0 THEN {self.trimmed(text)} END"
+            case _:
+                return text
+
+    def trimmed(self, x: str) -> str:
+        spaces = self.literal(WHITESPACE)
+        return (  # `trim` is slow, so it is called where it has work to do
+            f"(CASE WHEN contains({spaces}, left({x}, 1)) OR contains({spaces}, right({x}, 1)) "
+            f"THEN trim({x}, {spaces}) ELSE {x} END)"
+        )
+
+    def as_bytes(self, x: str) -> str:
+        return f"encode({x})"
+
+    def number_or_null(self, x: str) -> str:
+        return f"TRY_CAST({x} AS DOUBLE)"
+
+    def day_or_null(self, x: str, trimmed: str) -> str:
+        return (
+            f"coalesce(CASE WHEN strlen({x}) = 10 THEN TRY_CAST({x} AS DATE) END, "
+            f"CAST(TRY_CAST({trimmed} AS TIMESTAMP WITH TIME ZONE) AS DATE))"
+        )
+
+    def element(self, values: Sequence[str], index: str) -> str:
+        return f"[{', '.join(values)}][{index} + 1]"
+
+    def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
+        """An enum type, which looks texts up by hash; it binds several times faster than one spelled in place."""
+        session.execute(f"CREATE TEMP TYPE {self.quoted(name)} AS ENUM ({', '.join(map(self.literal, texts))})")
+
+    def position(self, x: str, name: str) -> str:
+        return f"enum_code(TRY_CAST({x} AS {name}))"
+
+    def days_since(self, x: str, start: dt.date) -> str:
+        return f"{x} - {self.day(start)}"
+
+    def whole_ratio(self, x: str, divisor: int) -> str:
+        return f"({x}) // {divisor}"
+
+    def unit_hash(self, x: str) -> str:
+        return f"CAST(hash({x}) AS HUGEINT)"
+
+    def connect(self, memory: int, *, spill: bool = True) -> Any:
+        """A private in-memory database that keeps to `memory` bytes; it may spill to a folder removed with it."""
+        folder = tempfile.TemporaryDirectory(prefix="hush-") if spill else None
+        settings = {
+            "memory_limit": f"{max(memory, SMALLEST_MEMORY)}B",
+            "temp_directory": folder.name if folder else "",
+            "autoinstall_known_extensions": "false",
+        }
+        connection = duckdb.connect(":memory:", config=settings)
+        connection.execute("SET preserve_insertion_order = false")
+        if folder is not None:
+            weakref.finalize(connection, folder.cleanup)
+        return connection
+
+    def holds(self, source: object) -> bool:
+        return isinstance(source, duckdb.DuckDBPyConnection)
+
+    def open_table(self, connection: Any, table: str | None, query: str | None) -> RowSource:
+        if (table is None) == (query is None):
+            raise DataError("a DuckDB connection needs either table= or query=; give exactly one of them")
+        closed = "the DuckDB connection is closed; open it again"
+        session = attempt(lambda: self.open_session(connection, {}), closed)
+        if query is not None:
+            name = "the query"
+            failed = "the query cannot be run; run it on the connection yourself to see why"
+            query = query.strip().rstrip(";")
+            statements = attempt(lambda: session.extract_statements(query), failed)
+            if len(statements) != 1:
+                raise DataError("query= holds several statements; give one SELECT")
+            candidates = [f"SELECT * FROM ({query}\n)"]
+        else:
+            name = f"the table {table!r}"
+            failed = (
+                f"{name} cannot be seen from a second cursor of the connection: it does not exist, or is temporary, "
+                "registered, or not committed; commit it or pass the data itself"
+            )
+            spellings = {self.quoted(str(table)): None, ".".join(map(self.quoted, str(table).split("."))): None}
+            candidates = [f"SELECT * FROM {spelling}" for spelling in spellings]
+        for select in candidates:
+            try:
+                # of the query itself: within another SELECT repeated names would be made distinct
+                columns, types = self.describe(session, query or select, failed)
+                break
+            except DataError:
+                if select == candidates[-1]:
+                    raise
+        session.close()
+        return RowSource(dialect=self, name=name, connection=connection, select=select, columns=columns, types=types)
+
+    def open_frame(
+        self, name: str, columns: Sequence[str], frame: pa.Table | pa.RecordBatchReader, connection: Any
+    ) -> RowSource:
+        """A source over Arrow data, whose columns get these names."""
+        once = isinstance(frame, pa.RecordBatchReader)
+        sample = frame.schema.empty_table() if once else frame
+        failed = f"{name} holds a type that cannot be read; convert it to text, numbers or dates"
+        session = attempt(lambda: self.open_session(connection, {FRAME: sample}), failed)
+        select = f"SELECT * FROM {FRAME}"
+        _, types = self.describe(session, select, failed)
+        session.close()
+        return RowSource(
+            dialect=self,
+            name=name,
+            connection=connection,
+            select=select,
+            columns=tuple(columns),
+            types=types,
+            frames={FRAME: frame},
+            rows=None if once else frame.num_rows,
+            once=once,
+        )
+
+    def select_csv(self, files: Sequence[Path], columns: int, delimiter: str) -> str:
+        """The rows of CSV files with a header line, as columns of text."""
+        declared = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(columns))
+        return (
+            f"SELECT * FROM read_csv({self._listed(files)}, columns = {{{declared}}}, auto_detect = false, "
+            f"header = true, delim = {self.literal(delimiter)}, quote = '\"', escape = '\"', nullstr = '', "
+            "null_padding = false, ignore_errors = false, strict_mode = true, hive_partitioning = false)"
+        )
+
+    def select_parquet(self, files: Sequence[Path]) -> str:
+        """The rows of Parquet files."""
+        return f"SELECT * FROM read_parquet({self._listed(files)}, hive_partitioning = false)"
+
+    def _listed(self, files: Sequence[Path]) -> str:
+        """A list of paths; DuckDB would take the characters of a pattern as such."""
+        return "[" + ", ".join(self.literal(glob.escape(str(file))) for file in files) + "]"
+
+    def explain_csv(self, name: str, trouble: str) -> str:
+        """Which of the usual faults of a CSV file an error is about, in words that hold nothing of the file."""
+        if "unicode" in trouble.lower():
+            return f"{name}: not UTF-8 text; convert it, for example with iconv -f latin1 -t utf-8"
+        if "Expected Number of Columns" in trouble:
+            return f"{name}: some rows have more or fewer fields than the header; repair or quote them"
+        if "unterminated quote" in trouble:
+            return f"{name}: a quoted field is not closed, or text follows its closing quote; repair it"
+        if "state machine" in trouble:
+            return f"{name}: not a well-formed CSV file, perhaps of mixed line ends; repair it"
+        return f"{name} cannot be read as CSV; check that it is complete and well-formed"
+
+    def open_session(self, connection: Any, frames: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Any:
+        """A cursor of its own, so that nothing pending on the connection is disturbed; its settings end with it.
+
+        Time zones are those of UTC wherever the job runs; Python variables are not tables.
+        """
+        session = connection.cursor()
+        session.execute("SET TimeZone = 'UTC'")
+        session.execute("SET python_enable_replacements = false")
+        session.execute("SET enable_progress_bar = true")
+        session.execute("SET enable_progress_bar_print = false")
+        for name, frame in frames.items():
+            session.register(name, frame)
+        return session
+
+    def describe(self, session: Any, select: str, failed: str | Explain) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        rows = attempt(lambda: session.execute(f"DESCRIBE {select}").fetchall(), failed)
+        return tuple(row[0] for row in rows), tuple(row[1] for row in rows)
+
+    def stream(self, session: Any, select: str, batch_rows: int, failed: str | Explain) -> Iterator[pa.RecordBatch]:
+        def start() -> pa.RecordBatchReader:
+            relation = session.sql(select)
+            fetch = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # the name before 1.5
+            return fetch(batch_rows)
+
+        def following() -> pa.RecordBatch | None:
+            try:
+                return reader.read_next_batch()
+            except StopIteration:
+                return None
+
+        reader = attempt(start, failed)
+        while (batch := attempt(following, failed)) is not None:
+            yield batch
+
+    def fetch_row(self, session: Any, select: str, failed: str | Explain) -> tuple[Any, ...]:
+        row: tuple[Any, ...] = attempt(lambda: session.execute(select).fetchone(), failed)
+        return row
+
+    def fraction_done(self, session: Any) -> float:
+        try:
+            return min(1.0, max(0.0, float(session.query_progress()) / 100))
+        except (duckdb.Error, AttributeError):
+            return 0.0
+
+
+DUCKDB = DuckDB()
