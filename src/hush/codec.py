@@ -2,7 +2,7 @@
 
 A `Stored` type is the format of its content. Its annotations state the kinds and bounds of numbers, the tags of a
 union, and the dtype and dimensions of arrays. In the manifest an array is a name, a fraction is text "n/d", and a
-class with `to_json` and `from_json` is what those say. `unpack` refuses unknown and missing fields, other types,
+class with `to_dict` and `from_dict` is what those say. `unpack` refuses unknown and missing fields, other types,
 numbers out of bounds and arrays of another kind. Types check what their fields say about each other when they are
 built. A new kind of content needs a new type and no change here.
 """
@@ -75,8 +75,8 @@ def _plain(value: Any, path: str, arrays: Arrays) -> Any:
             return rational_text(value)
         case Enum():
             return value.value
-        case _ if hasattr(value, "to_json"):
-            return value.to_json()
+        case _ if hasattr(value, "to_dict"):
+            return value.to_dict()
     return value
 
 
@@ -89,7 +89,7 @@ def unpack(kind: type[Content] | Any, entry: Any, archive: ArchiveReader | None,
                 return _array(declared, value, archive)
             if declared is Fraction:
                 return _fraction(value)
-            return _domain(value) if declared is Domain else declared.from_json(value)
+            return _domain(value) if declared is Domain else declared.from_dict(value)
         except (ArchiveError, SizeError):
             raise
         except HushError as error:

@@ -71,7 +71,7 @@ def _release(path: str | Path, archive: ArchiveReader) -> Release:
         archive,
         schema=schema,
         workload=unpack_workload(schema.domain, archive.manifest.get("workload"), archive),
-        statement=Statement.from_json(archive.manifest.get("privacy")),
+        statement=Statement.from_dict(archive.manifest.get("privacy")),
         complete=archive.field("complete", bool),
     )
     complaint = made.contradiction()

@@ -199,15 +199,15 @@ def test_spent_in_its_own_unit():
 @pytest.mark.parametrize("stated", [{"epsilon": 0.1, "delta": 1e-9}, {"epsilon": 1 / 3}, {"rho": 0.1}, {"mu": 1e-7}])
 def test_json_and_repr_keep_every_bit(stated):
     budget = Budget(**stated)
-    assert Budget.from_json(budget.to_json()) == budget
+    assert Budget.from_dict(budget.to_dict()) == budget
     assert eval(repr(budget)) == budget
-    assert budget.to_json() == stated
+    assert budget.to_dict() == stated
 
 
 @pytest.mark.parametrize("body", [None, [], {"epsilon": 1.0, "who": 1}, "rho"])
 def test_json_that_is_no_budget_is_refused(body):
     with pytest.raises(BudgetError, match="budget: expected an object"):
-        Budget.from_json(body)
+        Budget.from_dict(body)
 
 
 @pytest.mark.parametrize(

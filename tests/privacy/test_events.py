@@ -21,7 +21,7 @@ from hush.privacy.events import (
     NonPrivateEvent,
     SelectionEvent,
     compose,
-    event_from_json,
+    event_from_dict,
     price,
 )
 
@@ -60,9 +60,9 @@ def test_prices(event, rho, epsilon):
 
 @given(events)
 def test_json_round_trip(event):
-    text = json.dumps(event.to_json(), sort_keys=True)
-    assert event_from_json(json.loads(text)) == event
-    assert json.dumps(event_from_json(json.loads(text)).to_json(), sort_keys=True) == text
+    text = json.dumps(event.to_dict(), sort_keys=True)
+    assert event_from_dict(json.loads(text)) == event
+    assert json.dumps(event_from_dict(json.loads(text)).to_dict(), sort_keys=True) == text
 
 
 @given(st.lists(events, max_size=6))
@@ -228,12 +228,12 @@ PART = {"count": 2, "event": SELECTION}
 )
 def test_stored_forms_that_are_not_known_are_refused(body):
     with pytest.raises(BudgetError, match=r"^(event|composition)"):
-        event_from_json(body)
+        event_from_dict(body)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5))
 def test_any_value_in_a_field_is_refused_or_read(value):
     with pytest.raises(BudgetError):
-        event_from_json(SELECTION | {"epsilon": value})
+        event_from_dict(SELECTION | {"epsilon": value})
     with pytest.raises(BudgetError):
-        event_from_json({"kind": value})
+        event_from_dict({"kind": value})

@@ -193,7 +193,7 @@ LARGER = cap_fields(Budget(rho=9.0))
         (with_entry(3, content="1e999"), "entry 3: its content is not in canonical form"),
         (with_entry(3, content="[" * 100_000), "entry 3: its content is not"),
         (with_entry(3, content=canonical({"kind": "unheard of"})), "entry 3: event kind 'unheard of' is unknown"),
-        (with_entry(3, content=canonical(NonPrivateEvent().to_json()), rho="", epsilon=""), "not private"),
+        (with_entry(3, content=canonical(NonPrivateEvent().to_dict()), rho="", epsilon=""), "not private"),
         (with_entry(3, note="\x1b[2J"), "entry 3: it holds text that hush never writes"),
         (with_entry(3, release="x" * 300), "entry 3: it holds text that hush never writes"),
         (lambda entries: entries + [entries[2]] * 20, "dataset 'a': the total charged exceeds the cap"),

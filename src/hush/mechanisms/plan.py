@@ -220,7 +220,7 @@ class Plan(ABC):
         manifest = {
             "mechanism": self.mechanism,
             "loss": self.loss,
-            "budget": self.budget.to_json(),
+            "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.name,
             "max_rows_per_unit": self.max_rows_per_unit,
             "domain": pack_domain(self.domain),
@@ -237,7 +237,7 @@ class Plan(ABC):
             return cls(
                 strategy=cls._unpack(domain, archive.manifest.get("strategy"), archive),
                 workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
-                budget=Budget.from_json(archive.manifest.get("budget")),
+                budget=Budget.from_dict(archive.manifest.get("budget")),
                 neighbours=Neighbours[archive.field("neighbours", str)],
                 max_rows_per_unit=archive.field("max_rows_per_unit", int),
                 loss=archive.field("loss", str),

@@ -183,18 +183,18 @@ class Budget:
             raise BudgetError(f"{self} cannot be split {len(shares)} ways: a share would be zero")
         return [Budget(epsilon=share) if self.pure else Budget(rho=share) for share in shares]
 
-    def to_json(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         """The budget as it was stated; floats keep every bit as JSON.
 
-        >>> Budget.from_json(Budget(epsilon=1.0).to_json())
+        >>> Budget.from_dict(Budget(epsilon=1.0).to_dict())
         Budget(epsilon=1.0)
         """
         values = {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self._rho, "mu": self._mu}
         return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
-    def from_json(cls, body: Any) -> Budget:
-        """The budget that `to_json` wrote; refuses names and values it does not know."""
+    def from_dict(cls, body: Any) -> Budget:
+        """The budget that `to_dict` wrote; refuses names and values it does not know."""
         if not isinstance(body, Mapping) or not set(body) <= {"epsilon", "delta", "rho", "mu"}:
             raise BudgetError("budget: expected an object with epsilon (and delta), rho or mu")
         return cls(**body)
@@ -208,10 +208,10 @@ class Budget:
             )
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={number_text(value)}" for name, value in self.to_json().items())
+        return ", ".join(f"{name}={number_text(value)}" for name, value in self.to_dict().items())
 
     def __repr__(self) -> str:
-        return f"Budget({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
+        return f"Budget({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
 
 
 def number_text(value: float) -> str:

@@ -29,7 +29,7 @@ class Event:
         """What the event spends."""
         raise BudgetError(f"event {type(self).__name__} has no price; it cannot be charged")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The event as JSON values; rationals as "numerator/denominator"."""
         body = {field.name: _encode(getattr(self, field.name)) for field in fields(self)}
         return {"kind": self.kind, **body}
@@ -143,10 +143,10 @@ class ComposedEvent(Event):
     def cost(self) -> Cost:
         return Cost.total(event.cost.times(count) for event, count in self.parts)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
-            "parts": [{"count": n, "event": event.to_json()} for event, n in self.parts],
+            "parts": [{"count": n, "event": event.to_dict()} for event, n in self.parts],
         }
 
 
@@ -172,11 +172,11 @@ def price(event: Event) -> Cost:
     for part, _ in parts:
         if type(part) not in _KINDS.values():
             raise BudgetError(f"event {type(part).__name__} is unknown to hush and has no price; it cannot be charged")
-    return event_from_json(event.to_json()).cost
+    return event_from_dict(event.to_dict()).cost
 
 
-def event_from_json(body: Any) -> Event:
-    """The event that `Event.to_json` wrote; refuses kinds and fields it does not know."""
+def event_from_dict(body: Any) -> Event:
+    """The event that `Event.to_dict` wrote; refuses kinds and fields it does not know."""
     if not isinstance(body, Mapping) or not isinstance(body.get("kind"), str):
         raise BudgetError("event: expected an object with a kind")
     if body["kind"] != ComposedEvent.kind:

@@ -18,7 +18,7 @@ from typing import Any
 from hush.errors import BudgetError, LedgerError
 from hush.privacy.account import remaining_of
 from hush.privacy.budget import Budget, Cost
-from hush.privacy.events import Event, event_from_json
+from hush.privacy.events import Event, event_from_dict
 from hush.rational import parse_rational, rational_text
 
 START = "0" * 64  # what the first entry names as its predecessor
@@ -58,12 +58,12 @@ class Entry:
     @property
     def event(self) -> Event:
         """What a charge was for."""
-        return event_from_json(_parsed(self.content))
+        return event_from_dict(_parsed(self.content))
 
     @property
     def cap(self) -> Budget:
         """What a cap allows."""
-        return Budget.from_json(_parsed(self.content))
+        return Budget.from_dict(_parsed(self.content))
 
     @property
     def cost(self) -> Cost:
@@ -78,7 +78,7 @@ class Entry:
 def charge_fields(event: Event, cost: Cost) -> dict[str, str]:
     """The fields of an entry that say what a charge is for and what it costs."""
     rho, epsilon = ("" if value is None else rational_text(value) for value in (cost.rho, cost.epsilon))
-    return {"action": CHARGE, "content": canonical(event.to_json()), "rho": rho, "epsilon": epsilon}
+    return {"action": CHARGE, "content": canonical(event.to_dict()), "rho": rho, "epsilon": epsilon}
 
 
 def cap_fields(cap: Budget) -> dict[str, str]:
@@ -87,7 +87,7 @@ def cap_fields(cap: Budget) -> dict[str, str]:
         raise BudgetError(f"cap={cap!r}: expected a Budget, such as Budget(epsilon=1.0, delta=1e-9)")
     limit = rational_text(cap.limit)
     rho, epsilon = ("", limit) if cap.pure else (limit, "")
-    return {"action": CAP, "content": canonical(cap.to_json()), "rho": rho, "epsilon": epsilon}
+    return {"action": CAP, "content": canonical(cap.to_dict()), "rho": rho, "epsilon": epsilon}
 
 
 @dataclass(slots=True)

@@ -55,7 +55,7 @@ def ledger_dict(ledger: Ledger) -> dict[str, Any]:
     spent = Fraction(ledger.budget.spent(ledger.total))
     return {
         "dataset": ledger.dataset,
-        "cap": ledger.budget.to_json(),
+        "cap": ledger.budget.to_dict(),
         "unit": "epsilon" if ledger.budget.pure else "rho",
         "limit": str(spent + ledger.remaining),
         "spent": str(spent),

@@ -281,7 +281,7 @@ class Release(ABC):
         manifest = {
             "mechanism": self.mechanism,
             "complete": self.complete,
-            "privacy": self.statement.to_json(),
+            "privacy": self.statement.to_dict(),
             "domain": pack_domain(self.domain),
             "schema": self.schema.to_toml(),
             "workload": workload,

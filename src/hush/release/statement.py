@@ -16,7 +16,7 @@ from hush.privacy.events import (
     GaussianEvent,
     LaplaceEvent,
     SelectionEvent,
-    event_from_json,
+    event_from_dict,
     price,
 )
 from hush.privacy.sensitivity import Neighbours
@@ -92,21 +92,21 @@ class Statement:
     def __str__(self) -> str:
         return "\n".join(f"{name:10}  {value}" for name, value in self.lines())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The statement as JSON values."""
         return {
-            "budget": self.budget.to_json(),
+            "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.name,
             "unit": {"column": self.unit.column, "max_rows": self.unit.max_rows},
-            "event": self.event.to_json(),
+            "event": self.event.to_dict(),
             "private": self.private,
             "ledger_head": self.ledger_head,
             "hush": self.version,
         }
 
     @classmethod
-    def from_json(cls, body: Any) -> Statement:
-        """The statement that `to_json` wrote."""
+    def from_dict(cls, body: Any) -> Statement:
+        """The statement that `to_dict` wrote."""
         try:
             if not isinstance(body, Mapping) or not isinstance(body["private"], bool):
                 raise TypeError
@@ -114,10 +114,10 @@ class Statement:
             head = body["ledger_head"]
             if head is not None and not isinstance(head, str):
                 raise TypeError
-            event = event_from_json(body["event"])
+            event = event_from_dict(body["event"])
             _check_sum(event)
             return cls(
-                budget=Budget.from_json(body["budget"]),
+                budget=Budget.from_dict(body["budget"]),
                 neighbours=Neighbours[body["neighbours"]],
                 unit=Unit(column=body["unit"]["column"], max_rows=body["unit"]["max_rows"]),
                 event=event,
