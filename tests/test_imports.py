@@ -45,7 +45,7 @@ def loaded(code: str) -> set[str]:
         ("from hush import Schema, Workload, datasets", {*THIRD_PARTY} - {"numpy"}),
         ("import hush.graphical.likelihood, hush.graphical.total", (*DATA, *PRIVATE, "numba", "scipy", *GATE)),
         ("import hush.graphical.belief_propagation", (*DATA, *SOLVERS, *PRIVATE, "hush.linops", "hush.privacy")),
-        ("import hush.graphical.unbiased", (*DATA, *SOLVERS, *PRIVATE, "mpmath")),
+        ("import hush.inference.best_unbiased", (*DATA, *SOLVERS, *PRIVATE, "mpmath")),
         ("import hush.cli.main", {*THIRD_PARTY} - {"click"}),
         ("import hush; hush.read", (*SOLVERS, "dp_accounting", "sqlglot", "hush.privacy", "hush.strategies")),
         ("import hush; hush.plan, hush.load", (*SOLVERS, "dp_accounting", "duckdb", "rich.console", "sqlglot")),

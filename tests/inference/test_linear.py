@@ -8,8 +8,8 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DataError, WorkloadError
+from hush.inference.best_unbiased import combine_marginals
 from hush.inference.linear_estimates import GlobalEstimates, LocalEstimates
-from hush.inference.marginal_combination import combine_marginals
 from hush.inference.residual_estimates import ResidualEstimates, covariance_matrix, variance_of, variance_of_product
 from hush.linops import Dense, Identity, Prefix
 from hush.privacy.measurement import Measurements

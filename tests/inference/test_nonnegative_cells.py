@@ -11,8 +11,8 @@ from scipy.optimize import nnls
 
 from hush.domain import Domain
 from hush.errors import ConvergenceError, SizeError, WorkloadError
+from hush.inference.best_unbiased import combine_marginals
 from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
-from hush.inference.marginal_combination import combine_marginals
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells, nonnegative_squares
 from hush.inference.residual_estimates import ResidualEstimates
 from hush.linops import AllRange, Dense, Equivalent, Identity, Prefix, Total

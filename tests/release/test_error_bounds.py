@@ -12,8 +12,8 @@ from scipy.stats import binom
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, QueryError
-from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference import l1_bounds
+from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement

@@ -10,7 +10,7 @@ import pytest
 import hush
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, QueryError, SizeError
-from hush.graphical.unbiased import UnbiasedEstimates
+from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix, Total
 from hush.privacy.gate import MarginalQuery

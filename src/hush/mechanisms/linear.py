@@ -22,9 +22,9 @@ from hush.arrays import Floats
 from hush.codec import narrow
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, BudgetError, SizeError, WorkloadError, shown
+from hush.inference.best_unbiased import combine_marginals
 from hush.inference.estimates import Estimates
 from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
-from hush.inference.marginal_combination import combine_marginals
 from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells
 from hush.inference.residual_estimates import ResidualEstimates

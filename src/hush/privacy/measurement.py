@@ -132,12 +132,18 @@ class Measurement:
     @property
     def query(self) -> LinearOperator | Mapping[str, Block] | None:
         """What was asked of the table over the clique; None for the table itself."""
-        return self._linear.operator if self._from_gate else self.asked  # type: ignore[return-value]
+        asked = self.asked
+        if asked is None or isinstance(asked, LinearOperator | Mapping):
+            return asked
+        if not hasattr(asked, "operator"):
+            raise WorkloadError(f"{_what(self.clique)} is of no linear query of counts, so no estimate is made from it")
+        operator: LinearOperator | None = asked.operator
+        return operator
 
     @property
     def scale(self) -> int:
         """The raw numbers are this many times those that `query` asks for."""
-        return self._linear.scale if self._from_gate else 1
+        return getattr(self.asked, "scale", 1) if self._from_gate else 1
 
     @property
     def values(self) -> np.ndarray[Any, Any]:
@@ -252,14 +258,8 @@ class Measurement:
     def _from_gate(self) -> bool:
         return not (self.asked is None or isinstance(self.asked, LinearOperator | Mapping))
 
-    @property
-    def _linear(self) -> LinearQuery:
-        if not hasattr(self.asked, "operator"):
-            raise WorkloadError(f"{_what(self.clique)} is of no linear query of counts, so no estimate is made from it")
-        return self.asked  # type: ignore[return-value]
-
     def __repr__(self) -> str:
-        query = "" if self.query is None else ", with a query"
+        query = "" if getattr(self.asked, "operator", self.asked) is None else ", with a query"
         return f"Measurement({self.clique!r}, {self.numbers} numbers, stddev={self.stddev:g}, {self.noise}{query})"
 
 

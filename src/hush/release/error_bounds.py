@@ -37,8 +37,8 @@ from hush.arrays import Floats
 from hush.cell_table import NO_NUMBER, CellColumn, CellTable, fixed_text, number_columns
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError
-from hush.graphical.unbiased import UnbiasedEstimates
 from hush.inference import l1_bounds
+from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.privacy.measurement import Measurement
 from hush.release.answers import check_level
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law, measured_in

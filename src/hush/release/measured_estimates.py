@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
-from hush.graphical.unbiased import UnbiasedEstimates
+from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.linops import LinearOperator
 from hush.release.error_bounds import ErrorBounds
 from hush.release.model_estimates import Distribution, ModelEstimates

@@ -22,7 +22,7 @@ from hush.domain import Clique
 from hush.errors import BudgetError, QueryError, SizeError
 from hush.graphical.problem import TOLERANCE
 from hush.graphical.total import estimate_total
-from hush.graphical.unbiased import UnbiasedEstimates
+from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.linops import LinearOperator
 from hush.privacy.events import ComposedEvent, Event, SelectionEvent, price
 from hush.privacy.measurement import Measurement

@@ -1,7 +1,5 @@
 """Conditions on a model: what is given in real values, as codes, and the records that have it.
 
-Sources: where a model's unbiased estimates come from, a release or the tables that it was fitted to.
-
 Model: one consistent distribution behind noisy tables, in the real values of a schema.
 """
 
@@ -23,7 +21,7 @@ from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.given import Impossible, excluded
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.synthesis import Method
-from hush.graphical.unbiased import UnbiasedEstimates
+from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
@@ -82,46 +80,6 @@ class Source(Protocol):
     def estimates(self) -> Estimates: ...
 
     def marginal(self, *attributes: str, level: float = 0.95) -> Answers: ...
-
-
-class MeasuredTables:
-    """The tables that were measured cell by cell, as a source like a release.
-
-    Estimates share the total at least, so that one table with Laplace noise gives all intervals its tails.
-
-    >>> import hush
-    >>> schema = Schema.from_domain(hush.Domain({"sex": 2}))
-    >>> twice = [Measurement(("sex",), [10.0, 20.0], 1.0), Measurement(("sex",), [12.0, 20.0], 1.0)]
-    >>> MeasuredTables(schema, twice).marginal("sex").estimate.tolist()
-    [11.0, 20.0]
-    """
-
-    def __init__(self, schema: Schema, measurements: Iterable[Measurement]) -> None:
-        self._schema = schema
-        self._tables = [one for one in measurements if one.query is None]
-
-    @property
-    def laplace(self) -> bool:
-        """Whether some of the noise has Laplace tails."""
-        return any(one.noise == "laplace" for one in self._tables)
-
-    @cached_property
-    def estimates(self) -> UnbiasedEstimates:
-        """The best linear unbiased estimates from all tables."""
-        return UnbiasedEstimates(self._schema.domain, self._tables)
-
-    def covers(self, names: Clique) -> bool:
-        """Whether a table holds these attributes; those of one level are in every table."""
-        wanted = {name for name in names if self._schema.domain[name] > 1}
-        return any(wanted <= set(one.clique) for one in self._tables)
-
-    def marginal(self, *attributes: str, level: float = 0.95) -> Answers:
-        """The estimate of a table inside a measured one, with exact errors."""
-        names = self._schema.domain.check(attributes)
-        ones = np.ones(self._schema.domain.sizes(names))
-        variances = self.estimates.covariance(names, ones, ones, len(names))
-        made = Answers.of_marginal(self._schema, names, self.estimates.counts(names), variances, level)
-        return replace(made, laplace=self.laplace)
 
 
 NOTE = "from the fitted model."
@@ -254,7 +212,13 @@ class Model:
                 f"the model knows no table that holds {names!r} and was measured cell by cell; ask `marginal`, which "
                 "needs none, or, where the model was made from a release, ask that: release.marginal(...)"
             )
-        return (self.source or self._measured).marginal(*names, level=level)
+        if self.source is not None:
+            return self.source.marginal(*names, level=level)
+        estimates, ones = self._unbiased, np.ones(self.domain.sizes(names))
+        variances = estimates.covariance(names, ones, ones, len(names))
+        answers = Answers.of_marginal(self.schema, names, estimates.counts(names), variances, level)
+        # estimates share the total at least, so that one table with Laplace noise gives all intervals its tails
+        return replace(answers, laplace=any(table.noise == "laplace" for table in self._tables))
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL from the model, without errors; see docs/sql.md for what can be asked."""
@@ -335,12 +299,21 @@ class Model:
         return cls(schema, *unpack_model(archive, schema))
 
     @cached_property
-    def _measured(self) -> MeasuredTables:
-        return MeasuredTables(self.schema, self.measurements)
+    def _tables(self) -> list[Measurement]:
+        """What was measured cell by cell."""
+        return [given for given in self.measurements if given.query is None]
+
+    @cached_property
+    def _unbiased(self) -> UnbiasedEstimates:
+        """The best linear unbiased estimates from those tables."""
+        return UnbiasedEstimates(self.domain, self._tables)
 
     def _covered(self, names: Clique) -> bool:
-        """Whether `unbiased` knows the table."""
-        return self._measured.covers(names) if self.source is None else self.source.estimates.covers(names)
+        """Whether `unbiased` knows the table; attributes of one level are in every measured table."""
+        if self.source is not None:
+            return self.source.estimates.covers(names)
+        several = {name for name in names if self.domain[name] > 1}
+        return any(several <= set(table.clique) for table in self._tables)
 
     def _graphical(self, what: str) -> GraphicalModel:
         if not isinstance(self.distribution, GraphicalModel):

@@ -1,10 +1,12 @@
-"""UnbiasedEstimates: what noisy marginals say together without a model, with exact errors.
+"""The best linear unbiased combination of noisy marginals, with exact errors and without a model.
 
-Every table splits into parts for the subsets A of its clique, of which those of different sets are uncorrelated. The
-part for A of every measurement that contains A estimates the same, so their average with weights 1 / variance is the
-best there is, and the sum of the parts is the generalised least squares estimate of a table from all measurements.
+Every table splits into residuals for the subsets A of its clique, and residuals of different sets are uncorrelated.
+Every marginal whose clique contains A estimates the same residual of A, so their average with weights 1 / variance is
+the best there is, and the sum of the residuals is the generalised least squares estimate of a table from all of them.
+`strategies.residual_strategy.marginal_noise` has the weights and the noise of the averages. Each marginal is brought
+down to every subset of its attributes by one total per axis, in O(k cells).
 
-Reference: [ResidualPlanner, Alg. 2 and Thm 4.7] for the parts; `strategies.marginal_noise` for their noise.
+Reference: [ResidualPlanner, Alg. 2 and Thm 4.7] for the residuals; [AIM, Thm 2] for the average.
 """
 
 from __future__ import annotations
@@ -17,10 +19,14 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
+from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_parts
 from hush.inference.residual_estimates import ResidualEstimates
+from hush.inference.residual_reconstruction import parts
 from hush.linops import LinearOperator
 from hush.privacy.measurement import Measurement, Measurements, placed
-from hush.strategies.residual_strategy import marginal_noise
+from hush.strategies.linear_strategy import marginal_strategy
+from hush.strategies.residual_basis import Basis, TiltedBasis
+from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise, total_variance
 
 MOST_ATTRIBUTES = 12  # of several levels in a clique: pairs of a subset and one inside it are 3^k
 
@@ -42,24 +48,21 @@ class UnbiasedEstimates:
         self._domain = domain
         self._single = tuple(name for name in domain if domain[name] == 1)
         tables = []
-        for one in placed(domain, measurements):
-            if one.query is not None:
+        for table in placed(domain, measurements):
+            if table.query is not None:
                 raise WorkloadError(
-                    f"the measurement of {one.clique!r} has a query: expected a table measured cell by cell; "
+                    f"the measurement of {table.clique!r} has a query: expected a table measured cell by cell; "
                     "leave it out"
                 )
-            clique = self._several(one.clique)
+            clique = self._several(table.clique)
             if len(clique) > MOST_ATTRIBUTES:
                 raise SizeError(
-                    f"the measurement of {shown(one.clique)} has {len(clique)} attributes of several levels: unbiased "
-                    f"estimates take {MOST_ATTRIBUTES} at most; ask `marginal`, or leave the measurement out"
+                    f"the measurement of {shown(table.clique)} has {len(clique)} attributes of several levels: "
+                    f"unbiased estimates take {MOST_ATTRIBUTES} at most; ask `marginal`, or leave the measurement out"
                 )
-            tables.append((clique, one.values.reshape(domain.sizes(clique)), one.variance))
+            tables.append((clique, table.values.reshape(domain.sizes(clique)), table.variance))
         strategy = marginal_noise(domain, [(clique, variance) for clique, _, variance in tables])
-        answers = Measurements(strategy, combined=True)
-        for index, clique in enumerate(strategy.closure):
-            answers[index] = domain.size(clique) * _average(domain, tables, clique)
-        self._estimates = ResidualEstimates(answers)
+        self._estimates = ResidualEstimates(_combined(strategy, tables))
 
     @property
     def domain(self) -> Domain:
@@ -104,21 +107,21 @@ class UnbiasedEstimates:
         sizes = self._domain.sizes(clique)
         several = self._several(clique)
         inner = self._domain.sizes(several)
-        own = first.reshape(inner)
-        other = own if second is first else second.reshape(inner)
-        found = self._estimates.covariance(several, own, other, len(self._several(clique[:groups])))
-        return found.reshape(sizes[:groups])
+        left = first.reshape(inner)
+        right = left if second is first else second.reshape(inner)
+        covariances = self._estimates.covariance(several, left, right, len(self._several(clique[:groups])))
+        return covariances.reshape(sizes[:groups])
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         """The estimated answers to a product of query blocks and their exact variances, one axis per block."""
         if len(blocks) != len(clique):
             raise WorkloadError(f"{len(blocks)} query blocks for {len(clique)} attributes; give one each")
-        own = dict(zip(self._domain.check(clique), blocks, strict=True))
+        block_of = dict(zip(self._domain.check(clique), blocks, strict=True))
         names = self._several(clique)
-        values, variances = self._estimates.product(names, [own[name] for name in names])
+        values, variances = self._estimates.product(names, [block_of[name] for name in names])
         for name in clique:
             if name in self._single:  # its only level has coefficient c in a query
-                column = own[name].matmat(np.ones((1, 1)))[:, 0]
+                column = block_of[name].matmat(np.ones((1, 1)))[:, 0]
                 values, variances = np.multiply.outer(values, column), np.multiply.outer(variances, column**2)
                 names = (*names, name)
         axes = [names.index(name) for name in clique]
@@ -129,18 +132,39 @@ class UnbiasedEstimates:
         return tuple(name for name in clique if self._domain[name] > 1)
 
 
-def _average(domain: Domain, tables: Sequence[tuple[Clique, Floats, float]], clique: Clique) -> Floats:
-    """The average of the tables that contain a clique, each added up to it, with weights 1 / variance.
+def combine_marginals(answers: LinearMeasurements) -> Measurements[ResidualStrategy]:
+    """Residual answers of every set within some measured part of a strategy whose parts are marginals."""
+    measured = measured_parts(answers)
+    strategy = marginal_strategy(answers.strategy.domain, measured)
+    return _combined(strategy, [(part.clique, answers_of(answers, part), part.variance) for part in measured])
 
-    A table over r of variance s^2 added up to A has variance s^2 n_r / n_A.
 
-    Reference: [AIM, Thm 2].
-    """
-    weighted, precision = np.zeros(domain.sizes(clique)), 0.0
-    for names, values, variance in tables:
-        if set(clique) <= set(names):
-            weight = domain.size(clique) / (variance * math.prod(values.shape))
-            outside = tuple(axis for axis, name in enumerate(names) if name not in clique)
-            weighted += weight * values.sum(axis=outside)
-            precision += weight
-    return weighted / precision
+def _combined(
+    strategy: ResidualStrategy, tables: Iterable[tuple[Clique, Floats, float]]
+) -> Measurements[ResidualStrategy]:
+    """Residual answers, in floats, from tables with the variance of their noise, one axis per attribute."""
+    combined = Measurements(strategy, combined=True)
+    for clique, values, variance in tables:
+        bases = strategy.clique_bases(clique)
+        extended = _with_totals(values, bases)
+        positions = strategy.closure.subsets(clique)
+        for mask, levels in parts(len(bases)):
+            index = positions[mask]
+            outside = math.prod(total_variance(b) for axis, b in enumerate(bases) if not mask >> axis & 1)
+            scale = math.prod(b.scale for axis, b in enumerate(bases) if mask >> axis & 1)
+            weight = strategy.sigma_squared[index] / (variance * outside) * scale
+            start, stop = combined.starts[index], combined.starts[index + 1]
+            combined.flat[start:stop] += weight * np.asarray(extended[levels]).ravel()
+            combined.filled[index] = True
+    return combined
+
+
+def _with_totals(values: Floats, bases: tuple[Basis, ...]) -> Floats:
+    """The answers with one more level per axis, level 0: the total along it, by least squares."""
+    for axis, basis in enumerate(bases):
+        if isinstance(basis, TiltedBasis):
+            total = np.expand_dims(np.tensordot(values, basis.total, axes=(axis, 0)), axis)
+        else:
+            total = values.sum(axis=axis, keepdims=True)
+        values = np.concatenate([total, values], axis=axis)
+    return values

@@ -10,7 +10,7 @@ from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError, WorkloadError
 from hush.graphical.total import estimate_total
-from hush.graphical.unbiased import UnbiasedEstimates
+from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix
 from hush.privacy.measurement import Measurement
