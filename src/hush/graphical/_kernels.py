@@ -68,19 +68,19 @@ def exp_cells(x: Floats, scratch: Floats) -> None:
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def _largest(x: Floats) -> float:
-    found = -np.inf
+    largest = -np.inf
     for j in range(x.size):
         v = x[j]
-        found = v if v > found else found
-    return found
+        largest = v if v > largest else largest
+    return largest
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc"})
 def _total(x: Floats) -> float:
-    found = 0.0
+    total = 0.0
     for j in range(x.size):
-        found += x[j]
-    return found
+        total += x[j]
+    return total
 
 
 @njit(nogil=True, cache=True)
@@ -181,14 +181,14 @@ def _spread_chunk(
 def _soften(cells: Floats, columns: int, weights: Floats, messages: Floats, scratch: Floats) -> None:
     """Whole rows of logarithms to exp(row - largest), weights that make rows sum to one, and logs of the sums."""
     for row in range(weights.size):
-        own = cells[row * columns : (row + 1) * columns]
-        largest = _largest(own)
+        row_cells = cells[row * columns : (row + 1) * columns]
+        largest = _largest(row_cells)
         weights[row] = largest
         if largest == -np.inf:
-            own[:] = -np.inf
+            row_cells[:] = -np.inf
         else:
-            for j in range(own.size):
-                own[j] -= largest
+            for j in range(row_cells.size):
+                row_cells[j] -= largest
     exp_cells(cells, scratch)
     for row in range(weights.size):
         largest = weights[row]
@@ -257,9 +257,9 @@ def _scale(x: Floats, columns: int, weights: Floats, masses: Floats, out: Floats
     """out = x * weight * mass, row by row."""
     for row in range(weights.size):
         factor = weights[row] * masses[row]
-        own, made = x[row * columns : (row + 1) * columns], out[row * columns : (row + 1) * columns]
-        for j in range(own.size):
-            made[j] = own[j] * factor
+        source, target = x[row * columns : (row + 1) * columns], out[row * columns : (row + 1) * columns]
+        for j in range(source.size):
+            target[j] = source[j] * factor
 
 
 @njit(nogil=True, cache=True)
@@ -283,9 +283,9 @@ def distribute(
         elif node[TILES] == 1:
             for at in range(0, node[CELLS], chunk):
                 cells = x[node[CELL] + at : node[CELL] + min(at + chunk, node[CELLS])]
-                rows, made = cells.size // columns, scratch[: cells.size]
-                _scale(cells, columns, weights[tile : tile + rows], separators[message : message + rows], made)
-                _spread_chunk(made, node, shape, kinds, strides, count, bases, mu, separators)
+                rows, counts = cells.size // columns, scratch[: cells.size]
+                _scale(cells, columns, weights[tile : tile + rows], separators[message : message + rows], counts)
+                _spread_chunk(counts, node, shape, kinds, strides, count, bases, mu, separators)
                 tile += rows
                 message += rows
         else:
@@ -293,19 +293,19 @@ def distribute(
                 begin, mass = node[CELL] + row * columns, separators[message + row : message + row + 1]
                 for t in range(node[TILES]):
                     cells = x[begin + t * chunk : begin + min((t + 1) * chunk, columns)]
-                    made = scratch[: cells.size]
-                    _scale(cells, cells.size, weights[tile : tile + 1], mass, made)
-                    _spread_chunk(made, node, shape, kinds, strides, count, bases, mu, separators)
+                    counts = scratch[: cells.size]
+                    _scale(cells, cells.size, weights[tile : tile + 1], mass, counts)
+                    _spread_chunk(counts, node, shape, kinds, strides, count, bases, mu, separators)
                     tile += 1
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def dot(first: Floats, second: Floats) -> float:
     """The inner product."""
-    found = 0.0
+    product = 0.0
     for j in range(first.size):
-        found += first[j] * second[j]
-    return found
+        product += first[j] * second[j]
+    return product
 
 
 @njit(nogil=True, cache=True)
@@ -359,7 +359,7 @@ def distribute_tangent(
 ) -> None:  # fmt: skip
     """Root to leaves: the derivative of the counts of every factor along the direction."""
     count, bases = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
-    again, restart = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
+    recount, restart = np.zeros(shapes.shape[1] + 1, np.int64), np.zeros(starts.size + 1, np.int64)
     scratch = np.empty(nodes[:, CHUNK].max())
     change[:] = 0.0
     sums[:] = 0.0
@@ -367,7 +367,7 @@ def distribute_tangent(
         node, shape = nodes[k], shapes[k]
         columns, message, tile, chunk = node[COLUMNS], node[MESSAGES], node[WEIGHT], node[CHUNK]
         _start(node, starts, count, bases)
-        _start(node, starts, again, restart)
+        _start(node, starts, recount, restart)
         if columns == 0:
             cells = sums[message : message + node[CELLS]]
             _spread_chunk(cells, node, shape, kinds, strides, count, bases, change, sums)
@@ -382,12 +382,12 @@ def distribute_tangent(
                 for row in range(0, cells.size, row_cells):
                     mass = separators[message]
                     shift = (sums[message] / mass if mass > 0.0 else 0.0) - means[message]
-                    own = cells[row : row + row_cells]
-                    _tilt(own, mass * weights[tile], shift, delta[row : row + row_cells])
+                    row_of_cells = cells[row : row + row_cells]
+                    _tilt(row_of_cells, mass * weights[tile], shift, delta[row : row + row_cells])
                     tile += 1
                     if node[TILES] == 1:
                         message += 1
-                _spread_chunk(delta, node, shape, kinds, strides, again, restart, change, sums)
+                _spread_chunk(delta, node, shape, kinds, strides, recount, restart, change, sums)
             if node[TILES] > 1:
                 message += 1
 
@@ -480,9 +480,9 @@ def sum_middle(x: Floats, out: Floats) -> None:
         row = out[i]
         row[:] = x[i, 0]
         for k in range(1, x.shape[1]):
-            own = x[i, k]
+            source = x[i, k]
             for j in range(row.size):
-                row[j] += own[j]
+                row[j] += source[j]
 
 
 @njit(nogil=True, cache=True)
@@ -493,6 +493,6 @@ def small_products(left: Floats, right: Floats, out: Floats) -> None:
             row = out[b, i]
             row[:] = 0.0
             for k in range(left.shape[2]):
-                factor, own = left[b, i, k], right[b, k]
+                factor, source = left[b, i, k], right[b, k]
                 for j in range(row.size):
-                    row[j] += factor * own[j]
+                    row[j] += factor * source[j]

@@ -1,17 +1,4 @@
-"""Grouping: which tables of a node to add up beforehand, so that its cells meet few tables in long runs.
-
-A node of many cells meets every one of its tables at every cell. Two tables over A and B can be added up first, over
-A | B, at the cost of the cells of A | B, and the node then meets one table instead of two. Tables that hold only part
-of the node's last axes are widened to all of them, so that runs are long. What comes down is summed the same way.
-
-Program: where every table meets every run of cells of a junction tree, as plain arrays for the compiled passes.
-
-Cells of a node lie in C order over its axes, separator first: row s of a node is the table p(rest | separator = s).
-Adjacent axes that no table tells apart are merged; what is left of the last axis is a *run*, which may be part of a row
-or some rows. Runs are worked on in *chunks* of about 2048 cells: some whole rows, or a *tile* of one longer row, which
-has a scale of its own. Nothing is compiled anew when the cliques change.
-
-Belief: exact marginals of a graphical model by two passes over its junction tree.
+"""Belief propagation: exact marginals of a graphical model by two passes over its junction tree.
 
 p(x) = exp(sum_r theta_r(x_r)) / Z. From the leaves to the root every node turns the sum of its tables and of its
 children's messages into p(rest | separator), row by row, each row scaled by its own largest value,
@@ -27,6 +14,15 @@ The derivative of the counts along a direction g is their covariance with G(x) =
     d count_r(x_r) = count_r(x_r) (E[G | x_r] - E[G]),
 
 and takes two further passes without exponentials: means of G given separators up, then down.
+
+Layout for the compiled passes (`TreeProgram`): the cells of a node lie in C order over its axes, separator first, so
+that row s of a node is p(rest | separator = s). Adjacent axes that no table tells apart are merged; what is left of the
+last axis is a *run*, which may be part of a row or several rows. Runs are worked on in *chunks* of about 2048 cells:
+whole rows, or a *tile* of one longer row, which has a scale of its own. New cliques need no new compilation.
+
+Grouping: a node of many cells meets each of its tables at every cell. Two tables over A and B can be added up first,
+over A | B, so that the node meets one table instead of two. Tables that hold only some of the node's last axes are
+widened to all of them, so that runs are long. What comes down is summed the same way.
 
 Reference: [HDMM, sec. 4.4] for the oracle; the conditional form of its messages is ours.
 """
@@ -53,40 +49,40 @@ OVERHEAD = 12.0  # cells along a run that take as long as starting one
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A sum over a clique of tables, by their places; groups before it may be among them, after all tables."""
+class TableGroup:
+    """Tables that are added up over one clique, by index; indices after those of all tables are earlier groups."""
 
     clique: Clique
     members: tuple[int, ...]
 
 
-def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tuple[list[Group], list[int]]:
-    """Groups, each of tables and earlier groups, and the places of tables and groups that the node itself meets.
+def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tuple[list[TableGroup], list[int]]:
+    """Groups, each of tables and earlier groups, and the indices of tables and groups that the node itself meets.
 
-    Places count the tables first, then the groups in their order.
+    Indices count the tables first, then the groups in their order.
     """
     cells = domain.size(axes)
     if cells < FEWEST_CELLS or len(tables) < 2:
         return [], list(range(len(tables)))
     cliques = [frozenset(table) for table in tables]
-    groups: list[Group] = []
+    groups: list[TableGroup] = []
     live = list(range(len(tables)))
     order = {name: i for i, name in enumerate(axes)}
 
     def made(members: Sequence[int], over: frozenset[str]) -> None:
-        groups.append(Group(tuple(sorted(over, key=order.__getitem__)), tuple(members)))
+        groups.append(TableGroup(tuple(sorted(over, key=order.__getitem__)), tuple(members)))
         cliques.append(over)
         for member in members:
             live.remove(member)
         live.append(len(cliques) - 1)
 
     suffix = _suffix(domain, axes, cells)
-    for place in list(live):
-        if cliques[place] & suffix and not suffix <= cliques[place]:
-            over = cliques[place] | suffix
+    for index in list(live):
+        if cliques[index] & suffix and not suffix <= cliques[index]:
+            over = cliques[index] | suffix
             if domain.size(over) * SHARE <= cells:
                 same = [p for p in live if cliques[p] <= over and cliques[p] & suffix]
-                if place in same:
+                if index in same:
                     made(same, over)
     run = domain.size(suffix)
     while len(live) > 1:
@@ -110,7 +106,7 @@ def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tupl
 def _meeting(
     cells: int, cliques: Sequence[frozenset[str]], members: Sequence[int], suffix: frozenset[str], run: int
 ) -> float:
-    """What it costs that a node's cells meet some tables: by cells along a run, and at the start of every run."""
+    """The cost of meeting some tables at every cell of a node: along each run, and at its start."""
     whole = sum(1 for member in members if cliques[member] & suffix)
     return cells * whole + cells / run * OVERHEAD * len(members)
 
@@ -126,7 +122,7 @@ def _suffix(domain: Domain, axes: Clique, cells: int) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class TreeProgram:
     """Tables of integers that the passes of `_kernels` read, and the sizes of the buffers they need."""
 
     nodes: Integers
@@ -165,7 +161,7 @@ def with_domain(tree: JunctionTree, domain: Domain) -> JunctionTree:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _NodeTable:
     """A table that meets a node: its kind, where it starts in its buffer, and its attributes in domain order."""
 
     kind: int
@@ -174,7 +170,7 @@ class _Table:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _ProgramWriter:
     """Rows of the program as they are made."""
 
     domain: Domain
@@ -192,7 +188,7 @@ class _Writer:
         self.rows += size
         return self.rows - size
 
-    def node(self, axes: Clique, columns: int, message: int, tables: Sequence[_Table]) -> None:
+    def node(self, axes: Clique, columns: int, message: int, tables: Sequence[_NodeTable]) -> None:
         """A node over its axes, rows first, or a sum where `columns` is 0."""
         shape, strides = _merge(self.domain, axes, [table.clique for table in tables])
         cells = math.prod(shape)
@@ -204,7 +200,7 @@ class _Writer:
         else:
             chunk, tiles = fitting, -(-columns // fitting)
         order = sorted(range(len(tables)), key=lambda s: strides[s][-1] == 0)
-        unit = sum(1 for own in strides if own[-1])
+        unit = sum(1 for steps in strides if steps[-1])
         run = [self.cells, cells, rows, columns, length, chunk, tiles, len(shape) - 1]
         self.nodes.append([*run, len(self.kinds), len(tables), unit, message, self.tiles])
         self.shapes.append(shape)
@@ -217,33 +213,35 @@ class _Writer:
             self.tiles += rows * tiles
 
 
-def compile_program(tree: JunctionTree, factors: Factors, fixed: Sequence[Clique]) -> Program:
+def compile_program(tree: JunctionTree, factors: Factors, fixed: Sequence[Clique]) -> TreeProgram:
     """Place every factor and fixed table in the smallest node that holds it, and every message in the parent."""
-    writer = _Writer(tree.domain, [], [], [], [], [])
-    meet: list[list[_Table]] = [[] for _ in tree.nodes]
+    writer = _ProgramWriter(tree.domain, [], [], [], [], [])
+    meet: list[list[_NodeTable]] = [[] for _ in tree.nodes]
     for index, clique in enumerate(factors.cliques):
-        meet[tree.home(clique)].append(_Table(kernels.FACTOR, int(factors.offsets[index]), clique))
+        meet[tree.home(clique)].append(_NodeTable(kernels.FACTOR, int(factors.offsets[index]), clique))
     start = 0
     for clique in fixed:
-        meet[tree.home(clique)].append(_Table(kernels.FIXED, start, clique))
+        meet[tree.home(clique)].append(_NodeTable(kernels.FIXED, start, clique))
         start += tree.domain.size(clique)
     messages = [writer.room(tree.domain.size(node.separator)) for node in tree.nodes]
     for node, message in zip(tree.nodes[1:], messages[1:], strict=True):
-        meet[node.parent].append(_Table(kernels.MESSAGE, message, node.separator))
+        meet[node.parent].append(_NodeTable(kernels.MESSAGE, message, node.separator))
     for node, message, tables in zip(tree.nodes, messages, meet, strict=True):
         groups, met = group_tables(tree.domain, node.axes, [table.clique for table in tables])
-        sums = [_Table(kernels.MESSAGE, writer.room(tree.domain.size(group.clique)), group.clique) for group in groups]
+        sums = [
+            _NodeTable(kernels.MESSAGE, writer.room(tree.domain.size(group.clique)), group.clique) for group in groups
+        ]
         everything = [*tables, *sums]
-        writer.node(node.axes, tree.domain.size(node.rest), message, [everything[place] for place in met])
-        for group, own in zip(reversed(groups), reversed(sums), strict=True):
-            writer.node(group.clique, 0, own.start, [everything[place] for place in group.members])
+        writer.node(node.axes, tree.domain.size(node.rest), message, [everything[index] for index in met])
+        for group, total in zip(reversed(groups), reversed(sums), strict=True):
+            writer.node(group.clique, 0, total.start, [everything[index] for index in group.members])
     return _packed(writer)
 
 
-def _packed(writer: _Writer) -> Program:
+def _packed(writer: _ProgramWriter) -> TreeProgram:
     width = max(len(shape) for shape in writer.shapes)
-    strides = [own + [0] * (width - len(own)) for own in writer.strides]
-    return Program(
+    strides = [steps + [0] * (width - len(steps)) for steps in writer.strides]
+    return TreeProgram(
         np.array(writer.nodes, dtype=np.int64),
         np.array([shape + [1] * (width - len(shape)) for shape in writer.shapes], dtype=np.int64),
         np.array(writer.kinds, dtype=np.int64),
@@ -261,14 +259,14 @@ def _merge(domain: Domain, axes: Clique, cliques: Sequence[Clique]) -> tuple[lis
     shape: list[int] = []
     held: list[tuple[bool, ...]] = []
     for name in axes:
-        own = tuple(name in members for members in sets)
-        if held and (own == held[-1] or domain[name] == 1):
+        holding = tuple(name in members for members in sets)
+        if held and (holding == held[-1] or domain[name] == 1):
             shape[-1] *= domain[name]
         elif held and shape[-1] == 1:
-            shape[-1], held[-1] = domain[name], own
+            shape[-1], held[-1] = domain[name], holding
         else:
             shape.append(domain[name])
-            held.append(own)
+            held.append(holding)
     if not shape:
         shape, held = [1], [tuple(False for _ in sets)]
     strides = []
@@ -347,20 +345,20 @@ class Belief:
         They are views, valid until the next potentials; a row that cannot be reached is all zero.
         """
         kernels.normalise(self._program.nodes, self._cells, self._weights)
-        made = []
+        tables = []
         for node in self._program.nodes:
             rows, columns, cell = int(node[kernels.ROWS]), int(node[kernels.COLUMNS]), int(node[kernels.CELL])
             if columns:
-                made.append(self._cells[cell : cell + rows * columns].reshape(rows, columns))
-        return made
+                tables.append(self._cells[cell : cell + rows * columns].reshape(rows, columns))
+        return tables
 
     def separators(self, total: float) -> list[Floats]:
         """The counts of every node's separator, flat, which add up to `total`; after `condition` or `marginals`."""
         unused = np.empty(self.factors.size)
         kernels.distribute(*self._program.tables, self._cells, self._weights, total, self._separators, unused)
-        made = []
+        tables = []
         for node in self._program.nodes:
             if node[kernels.COLUMNS]:
-                place, rows = int(node[kernels.MESSAGES]), int(node[kernels.ROWS])
-                made.append(self._separators[place : place + rows])
-        return made
+                start, rows = int(node[kernels.MESSAGES]), int(node[kernels.ROWS])
+                tables.append(self._separators[start : start + rows])
+        return tables

@@ -12,7 +12,7 @@ from hush.domain import Domain
 from hush.errors import DataError, DomainError, WorkloadError, shown
 from hush.graphical.belief_propagation import Belief, in_tree_order, with_domain
 from hush.graphical.dual_averaging import dual_averaging
-from hush.graphical.elimination import RESTARTS
+from hush.graphical.elimination_order import RESTARTS
 from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off

@@ -1,6 +1,6 @@
-"""Information: the entropy of a calibrated junction tree, and the probability of records under it.
+"""GraphicalModel: one consistent distribution behind noisy marginals, and what it answers.
 
-GraphicalModel: one consistent distribution behind noisy marginals, and what can be asked of it.
+It gives tables of counts, conditional probabilities, the entropy, the probability of records, and synthetic rows.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats, reordered
+from hush.arrays import Floats, Integers, reordered
 from hush.constraints import Constraint, merge
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, shown
 from hush.graphical.belief_propagation import Belief
-from hush.graphical.given import Given, Impossible, codes_of, constraints_of
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.marginals import Marginals
 from hush.graphical.synthesis import Codes, Method, draw_rows
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator
 from hush.memory import readable
+
+Given: TypeAlias = Mapping[str, int | Iterable[int]]
 
 CHUNK_CELLS = 1 << 18
 
@@ -43,15 +44,15 @@ def entropy(
     >>> round(entropy(tree, [np.array([[0.5, 0.5]])], [np.array([80.0])]), 6)
     0.693147
     """
-    found = 0.0
+    total = 0.0
     for table, counts in zip(conditionals, separators, strict=True):
         step = max(1, CHUNK_CELLS // table.shape[1])
         weights = counts / counts.sum()
         for start in range(0, len(table), step):
             p = table[start : start + step]
             logs = np.log(p, out=np.zeros(p.shape), where=p > 0)
-            found -= float(weights[start : start + step] @ (p * logs).sum(axis=1))
-    return found + 0.0  # never -0.0
+            total -= float(weights[start : start + step] @ (p * logs).sum(axis=1))
+    return total + 0.0  # never -0.0
 
 
 def log_probability(
@@ -63,15 +64,15 @@ def log_probability(
     """
     columns = _checked(tree, codes)
     rows = len(next(iter(columns.values()))) if columns else 0
-    found = np.zeros(rows)
+    logs = np.zeros(rows)
     for node, table in zip(tree.nodes, conditionals, strict=True):
-        place = np.zeros(rows, dtype=np.int64)
+        cells = np.zeros(rows, dtype=np.int64)
         for name in node.axes:
-            place *= tree.domain[name]
-            place += columns[name]
+            cells *= tree.domain[name]
+            cells += columns[name]
         with np.errstate(divide="ignore"):
-            found += np.log(table.reshape(-1)[place])
-    return found
+            logs += np.log(table.reshape(-1)[cells])
+    return logs
 
 
 def _checked(tree: JunctionTree, codes: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
@@ -81,13 +82,15 @@ def _checked(tree: JunctionTree, codes: Mapping[str, np.ndarray[Any, Any]]) -> d
     for name in tree.domain:
         if name not in codes:
             raise DataError(f"no codes of attribute {name!r}; give an array of codes for every attribute")
-        own = np.asarray(codes[name])
-        if own.ndim != 1 or own.dtype.kind not in "iu":
-            raise DataError(f"codes of {name!r}: expected one integer per row, found {own.dtype} with {own.ndim} axes")
-        if own.size and not (own.min() >= 0 and own.max() < tree.domain[name]):
+        column = np.asarray(codes[name])
+        if column.ndim != 1 or column.dtype.kind not in "iu":
+            raise DataError(
+                f"codes of {name!r}: expected one integer per row, found {column.dtype} with {column.ndim} axes"
+            )
+        if column.size and not (column.min() >= 0 and column.max() < tree.domain[name]):
             raise DataError(f"codes of {name!r}: expected 0 .. {tree.domain[name] - 1} in every row")
-        columns[name] = own
-    lengths = sorted({len(own) for own in columns.values()})
+        columns[name] = column
+    lengths = sorted({len(column) for column in columns.values()})
     if len(lengths) > 1:
         raise DataError(f"attributes have {shown(lengths)} rows; give every attribute the same rows")
     return columns
@@ -139,7 +142,7 @@ class GraphicalModel:
 
     @property
     def _prepared(self) -> _Prepared:
-        """What everything is computed from, made once: the passes work in place, on buffers that threads share."""
+        """What all answers are computed from, prepared once: passes work in place, on buffers that threads share."""
         if self._ready is None:
             with _PREPARING:
                 if self._ready is None:
@@ -147,15 +150,15 @@ class GraphicalModel:
         return self._ready
 
     def _prepare(self) -> _Prepared:
-        made = self._given or Belief(self.tree, self.factors, fixed_tables(self.tree.domain, self.constraints))
-        made.condition(self.potentials)
-        if made.log_partition == -np.inf:
+        belief = self._given or Belief(self.tree, self.factors, fixed_tables(self.tree.domain, self.constraints))
+        belief.condition(self.potentials)
+        if belief.log_partition == -np.inf:
             raise DomainError(
                 "the constraints contradict each other: no combination of levels is left; look for a loop of "
                 "[[forbidden]], [[allowed]] or [[depends]] that excludes every row"
             )
-        conditionals = made.conditionals()
-        return _Prepared(made, conditionals, [own.copy() for own in made.separators(1.0)])
+        conditionals = belief.conditionals()
+        return _Prepared(belief, conditionals, [shares.copy() for shares in belief.separators(1.0)])
 
     @property
     def belief(self) -> Belief:
@@ -191,7 +194,7 @@ class GraphicalModel:
     @cached_property
     def separators(self) -> list[Floats]:
         """The counts of every node's separator."""
-        return [self.total * own for own in self._prepared.shares]
+        return [self.total * shares for shares in self._prepared.shares]
 
     @cached_property
     def marginals(self) -> Marginals:
@@ -269,8 +272,60 @@ class GraphicalModel:
 
 def fixed_tables(domain: Domain, constraints: Iterable[Constraint]) -> list[tuple[Clique, Floats]]:
     """Constraints as tables of logarithms with axes in the order of a domain."""
-    made = []
+    tables = []
     for constraint in constraints:
-        own = domain.clique(constraint.clique)
-        made.append((own, np.ascontiguousarray(reordered(constraint.potentials(), constraint.clique, own))))
-    return made
+        clique = domain.clique(constraint.clique)
+        tables.append((clique, np.ascontiguousarray(reordered(constraint.potentials(), constraint.clique, clique))))
+    return tables
+
+
+def codes_of(domain: Domain, given: Given, asked: Clique = ()) -> dict[str, Integers]:
+    """The codes that each attribute may have, in order and once each.
+
+    >>> codes_of(Domain({"age": 85, "sex": 2}), {"sex": 1, "age": [30, 29]})
+    {'sex': array([1]), 'age': array([29, 30])}
+    """
+    if not isinstance(given, Mapping):
+        raise DomainError(f'given = {shown(given)}: expected names and codes, such as {{"sex": 1}}')
+    both = [name for name in domain.check(given) if name in asked]
+    if both:
+        raise DomainError(f"attribute {both[0]!r} is both asked for and given; leave it out of the clique")
+    return {name: _codes(name, domain[name], value) for name, value in given.items()}
+
+
+def constraints_of(domain: Domain, given: Given) -> list[Constraint]:
+    """One constraint for every attribute that something is known of."""
+    return [Constraint.allow(domain, (name,), codes[:, None]) for name, codes in codes_of(domain, given).items()]
+
+
+class Impossible(DomainError):
+    """Evidence of probability zero; `excluded` where that is due to constraints."""
+
+    def __init__(self, given: Mapping[str, Any], *, excluded: bool) -> None:
+        reason = "the constraints exclude it" if excluded else "no row of the model is like this"
+        super().__init__(
+            f"given = {shown(dict(given))} has probability zero under the model: {reason}; give other values, or fewer"
+        )
+        self.excluded = excluded
+
+
+def excluded(constraints: Iterable[Constraint], codes: Mapping[str, Integers]) -> bool:
+    """Whether some constraint by itself allows nothing that has the given codes."""
+    for constraint in constraints:
+        table = constraint.allowed
+        for axis, name in enumerate(constraint.clique):
+            table = table.take(codes[name], axis=axis) if name in codes else table
+        if not table.any():
+            return True
+    return False
+
+
+def _codes(name: str, size: int, value: int | Iterable[int]) -> Integers:
+    values = value if isinstance(value, np.ndarray) or not isinstance(value, Iterable) else list(value)
+    codes = np.atleast_1d(np.asarray(values))
+    if codes.ndim != 1 or codes.dtype.kind not in "iu" or not codes.size:
+        raise DomainError(f"given {name!r} = {shown(value)}: expected a code 0 .. {size - 1}, or several of them")
+    outside = codes[(codes < 0) | (codes >= size)]
+    if outside.size:
+        raise DomainError(f"given {name!r} = {outside[0]}: expected codes 0 .. {size - 1}")
+    return np.unique(codes.astype(np.int64))

@@ -1,4 +1,4 @@
-"""Junction trees: the tables that exact inference on a graphical model needs, and how they hang together."""
+"""Junction trees: the tables that exact inference on a graphical model needs, and how they are connected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 from hush.domain import Clique, Domain
 from hush.errors import DomainError
-from hush.graphical.elimination import RESTARTS, bits, eliminate, graph
+from hush.graphical.elimination_order import RESTARTS, bits, eliminate, graph
 
 BYTES_PER_CELL = 8
 UNLINKED = (1, 0)
@@ -75,10 +75,11 @@ class JunctionTree:
         given = sets_of(domain, cliques)
         order = () if start is None else start.order
         adjacent = graph(len(domain), given)
-        found = eliminate(adjacent, domain.shape, restarts=restarts, seed=seed, start=order)
-        if start is not None and start.cells <= found.cells and all(start.find(members) >= 0 for members in given):
+        elimination = eliminate(adjacent, domain.shape, restarts=restarts, seed=seed, start=order)
+        held = start is not None and all(start.find(members) >= 0 for members in given)
+        if start is not None and held and start.cells <= elimination.cells:
             return start
-        return cls(domain, _nodes(domain, found.cliques or (0,)))
+        return cls(domain, _nodes(domain, elimination.cliques or (0,)))
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -93,10 +94,10 @@ class JunctionTree:
     def home(self, clique: Iterable[str]) -> int:
         """The node with the fewest cells that holds the clique."""
         names = self.domain.check(clique)
-        found = self.find(self._members(names))
-        if found < 0:
+        index = self.find(self._members(names))
+        if index < 0:
             raise DomainError(f"clique {names!r} is inside no node of the tree; build the tree with it")
-        return found
+        return index
 
     def __contains__(self, clique: Iterable[str]) -> bool:
         return self.find(self._members(self.domain.check(clique))) >= 0
@@ -117,8 +118,8 @@ class JunctionTree:
 
 def sets_of(domain: Domain, cliques: Iterable[Iterable[str]]) -> list[int]:
     """Every clique as a set of positions in the domain, once each; refuses names that the domain does not know."""
-    places = {name: 1 << i for i, name in enumerate(domain)}
-    return list(dict.fromkeys(sum(places[name] for name in domain.check(clique)) for clique in cliques))
+    positions = {name: 1 << i for i, name in enumerate(domain)}
+    return list(dict.fromkeys(sum(positions[name] for name in domain.check(clique)) for clique in cliques))
 
 
 def megabytes(cells: int) -> float:
@@ -141,7 +142,7 @@ def _nodes(domain: Domain, cliques: Sequence[int]) -> list[Node]:
     for k, clique in enumerate(sets):
         for i in bits(clique):
             holders[i].add(k)
-    place: dict[int, int] = {}
+    position: dict[int, int] = {}
     nodes: list[Node] = []
     heap: list[tuple[int, int, int, int]] = []
     best: dict[int, tuple[int, int]] = {}
@@ -156,10 +157,10 @@ def _nodes(domain: Domain, cliques: Sequence[int]) -> list[Node]:
                 tuple(names[i] for i in bits(sets[k])),
                 tuple(names[i] for i in bits(shared)),
                 tuple(names[i] for i in rest),
-                place.get(parent, -1),
+                position.get(parent, -1),
             )
         )
-        place[k] = len(place)
+        position[k] = len(position)
         smallest = min(smallest, k)
         for i in bits(sets[k]):
             holders[i].discard(k)
@@ -168,12 +169,12 @@ def _nodes(domain: Domain, cliques: Sequence[int]) -> list[Node]:
             if link < best.get(other, UNLINKED):
                 best[other] = link
                 heappush(heap, (*link, other, k))
-        while heap and heap[0][2] in place:
+        while heap and heap[0][2] in position:
             heappop(heap)
         if heap:
             _, _, k, parent = heappop(heap)
         else:
-            unseen = next((k for k in waiting if k not in place), None)
+            unseen = next((k for k in waiting if k not in position), None)
             if unseen is None:
                 return nodes
             k, parent = unseen, smallest

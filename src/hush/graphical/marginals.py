@@ -1,7 +1,4 @@
-"""Node tables: sums of the tables of a junction tree's nodes, each made from the smallest one that is still there.
-
-Marginals: any table of a calibrated junction tree, one or many, and any product of query blocks.
-"""
+"""Marginals: any table of a calibrated junction tree, one or many, and answers to any product of query blocks."""
 
 from __future__ import annotations
 
@@ -35,8 +32,8 @@ Key = TypeVar("Key", bound=Hashable)
 Table = TypeVar("Table", bound=Sized)
 
 
-class Kept(Generic[Key, Table]):
-    """Tables by key, the last used ones up to some number of cells."""
+class TableCache(Generic[Key, Table]):
+    """The most recently used tables, up to some number of cells."""
 
     def __init__(self, cells: int) -> None:
         self._room = cells
@@ -44,21 +41,21 @@ class Kept(Generic[Key, Table]):
 
     def get(self, key: Key) -> Table | None:
         """The table, if it is still there."""
-        found = self._tables.get(key)
-        if found is not None:
+        table = self._tables.get(key)
+        if table is not None:
             self._tables.move_to_end(key)
-        return found
+        return table
 
     def put(self, key: Key, table: Table) -> list[Key]:
-        """Keep a table; the keys of those that make room for it."""
+        """Keep a table; returns the keys of those dropped to make room."""
         self._tables[key] = table
         self._room -= table.size
-        gone = []
+        dropped_keys = []
         while self._room < 0 and len(self._tables) > 1:
             old, dropped = self._tables.popitem(last=False)
             self._room += dropped.size
-            gone.append(old)
-        return gone
+            dropped_keys.append(old)
+        return dropped_keys
 
 
 class NodeTables:
@@ -78,22 +75,22 @@ class NodeTables:
         self._conditionals = conditionals
         self._separators = separators
         self._codes = codes
-        self._kept: Kept[tuple[int, bool, frozenset[str]], Floats] = Kept(max(KEPT_CELLS, 2 * tree.cells))
+        self._kept: TableCache[tuple[int, bool, frozenset[str]], Floats] = TableCache(max(KEPT_CELLS, 2 * tree.cells))
         self._known: dict[tuple[int, bool], dict[frozenset[str], int]] = {}
 
-    def table(self, k: int, counts: bool, own: Clique) -> Floats:
+    def table(self, k: int, counts: bool, names: Clique) -> Floats:
         """Node k's counts, or probabilities given its separator, over attributes in the order of the node's axes."""
-        wanted = frozenset(own)
+        wanted = frozenset(names)
         known = self._known.setdefault((k, counts), {})
-        axes, found = self._start(k, counts, wanted, known)
+        axes, table = self._start(k, counts, wanted, known)
         sizes = self._tree.domain
-        while len(axes) > len(own):
+        while len(axes) > len(names):
             drop = max((name for name in axes if name not in wanted), key=lambda name: sizes[name])
-            place = axes.index(drop)
-            found = summed(found, place)
-            axes = axes[:place] + axes[place + 1 :]
-            self._keep(k, counts, frozenset(axes), found)
-        return found
+            axis = axes.index(drop)
+            table = summed(table, axis)
+            axes = axes[:axis] + axes[axis + 1 :]
+            self._keep(k, counts, frozenset(axes), table)
+        return table
 
     def _start(
         self, k: int, counts: bool, wanted: frozenset[str], known: dict[frozenset[str], int]
@@ -101,16 +98,16 @@ class NodeTables:
         """The smallest table there is that holds what is wanted."""
         node = self._tree.nodes[k]
         best = min((names for names in known if wanted <= names), key=known.__getitem__, default=None)
-        found = None if best is None else self._kept.get((k, counts, best))
-        if best is None or found is None:
-            best, found = frozenset(node.axes), self._whole(k, counts)
-            self._keep(k, counts, best, found)
-        return tuple(name for name in node.axes if name in best), found
+        table = None if best is None else self._kept.get((k, counts, best))
+        if best is None or table is None:
+            best, table = frozenset(node.axes), self._whole(k, counts)
+            self._keep(k, counts, best, table)
+        return tuple(name for name in node.axes if name in best), table
 
     def _keep(self, k: int, counts: bool, names: frozenset[str], table: Floats) -> None:
-        gone = self._kept.put((k, counts, names), table)
+        dropped_keys = self._kept.put((k, counts, names), table)
         self._known[k, counts][names] = table.size
-        for other, kind, dropped in gone:
+        for other, kind, dropped in dropped_keys:
             del self._known[other, kind][dropped]
 
     def _whole(self, k: int, counts: bool) -> Floats:
@@ -132,14 +129,14 @@ def summed(table: Floats, axis: int) -> Floats:
     """The sum over one axis of a contiguous table."""
     shape = table.shape
     left, n, right = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    made = np.empty((left, right))
+    sums = np.empty((left, right))
     if right == 1:
-        made = table.reshape(left, n) @ np.ones(n)
+        sums = table.reshape(left, n) @ np.ones(n)
     elif left == 1:
-        made = np.ones(n) @ table.reshape(n, right)
+        sums = np.ones(n) @ table.reshape(n, right)
     else:
-        sum_middle(table.reshape(left, n, right), made)
-    return made.reshape(shape[:axis] + shape[axis + 1 :])
+        sum_middle(table.reshape(left, n, right), sums)
+    return sums.reshape(shape[:axis] + shape[axis + 1 :])
 
 
 MOST_AXES = 64  # of an array of numpy
@@ -185,7 +182,7 @@ class Marginals:
         """The tables of many cliques, by clique as given; sums and messages that they share are computed once."""
         asked = list(dict.fromkeys(self._checked(clique) for clique in cliques))
         _check_cells(sum(map(self._domain.size, asked)), _of(*asked), "ask for fewer attributes or tables")
-        work = _Elimination(self._tree, self._conditionals, self._separators)
+        work = _TreeMarginals(self._tree, self._conditionals, self._separators)
         spellings: dict[frozenset[str], list[Clique]] = {}
         for names in sorted(asked, key=self._domain.size, reverse=True):
             spellings.setdefault(frozenset(names), []).append(names)
@@ -216,7 +213,7 @@ class Marginals:
             if block.shape[0] < block.shape[1]:
                 early[name] = block
             late.append(Identity(block.shape[0]) if name in early else block)
-        work = _Elimination(self._tree, self._conditionals, self._separators, codes, early)
+        work = _TreeMarginals(self._tree, self._conditionals, self._separators, codes, early)
         table = work.table(names).ordered(names)
         return Kronecker(late).matmat(table.reshape(-1, 1)).reshape(rows) if late else table
 
@@ -224,8 +221,8 @@ class Marginals:
         """The counts over a clique of the records that have one of the given codes in each of some other attributes."""
         names = self._checked(clique)
         _check_cells(self._domain.size(names), _of(names), "ask for fewer attributes")
-        sums = {name: Dense(np.ones((1, len(own)))) for name, own in codes.items() if len(own) > 1}
-        work = _Elimination(self._tree, self._conditionals, self._separators, codes, sums)
+        sums = {name: Dense(np.ones((1, len(listed)))) for name, listed in codes.items() if len(listed) > 1}
+        work = _TreeMarginals(self._tree, self._conditionals, self._separators, codes, sums)
         return work.table((*names, *codes)).ordered(names)
 
     def _checked(self, clique: Iterable[str]) -> Clique:
@@ -238,7 +235,7 @@ class Marginals:
         return names
 
 
-class _Elimination:
+class _TreeMarginals:
     """Tables over one tree whose axes may be restricted to some codes, and blocks that are applied on the way."""
 
     def __init__(
@@ -257,7 +254,7 @@ class _Elimination:
         self._routes = Routes(tree, levels, rows)
         self._tables = NodeTables(tree, conditionals, separators, restricted)
         self._buffers = Buffers()
-        self._kept: Kept[Message, NamedTable] = Kept(KEPT_CELLS)
+        self._kept: TableCache[Message, NamedTable] = TableCache(KEPT_CELLS)
 
     def table(self, names: Clique) -> NamedTable:
         """The table over some attributes."""
@@ -270,21 +267,21 @@ class _Elimination:
         missing: list[tuple[Message | None, Step]] = [(None, last)]
         for _, step in missing:  # grows as it is read: what each step needs that is not kept from before
             for join in step.joins:
-                found = self._kept.get(join.message)
-                if found is None:
+                cached = self._kept.get(join.message)
+                if cached is None:
                     missing.append((join.message, self._routes.step(join.message)))
                 else:
-                    at_hand[join.message] = found
+                    at_hand[join.message] = cached
         for message, step in reversed(missing[1:]):
             assert message is not None  # noqa: S101
-            made = self._run(step, at_hand)
-            at_hand[message] = made
-            self._kept.put(message, made)
+            table = self._run(step, at_hand)
+            at_hand[message] = table
+            self._kept.put(message, table)
         return self._run(last, at_hand)
 
     def _run(self, step: Step, messages: dict[Message, NamedTable]) -> NamedTable:
-        own = self._tables.table(step.node, step.counts, step.own)
-        live = NamedTable.of(step.own, own.shape, own)
+        table = self._tables.table(step.node, step.counts, step.names)
+        live = NamedTable.of(step.names, table.shape, table)
         live = self._shrunk(live, step.first)
         for join in step.joins:
             live = self._shrunk(joined(live, messages.pop(join.message), join, self._buffers), join.shrunk)

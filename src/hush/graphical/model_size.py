@@ -1,4 +1,4 @@
-"""How large a model would be: before anything is measured, for every candidate of a round, and against a limit.
+"""Model size: predict it before anything is measured, for every candidate of a round, and hold it to a limit.
 
 Reference: JT-SIZE of [HDMM, sec. 4.4, Remark 1] and [AIM], in decimal megabytes of 8-byte cells over all nodes.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hush.domain import Clique, Domain, domain_of, listed_cliques
 from hush.errors import SizeError, shown
-from hush.graphical.elimination import RESTARTS, bits, cells_of, eliminate, graph
+from hush.graphical.elimination_order import RESTARTS, bits, cells_of, eliminate, graph
 from hush.graphical.junction_tree import BYTES_PER_CELL, JunctionTree, megabytes, sets_of
 from hush.memory import readable
 
@@ -39,13 +39,13 @@ def model_size_mb(
     >>> model_size_mb(Domain({"age": 85, "sex": 2, "race": 5}), [("age", "sex"), ("race", "sex")])
     0.00144
     """
-    own = domain_of(domain)
+    attributes = domain_of(domain)
     named = [
         *listed_cliques(getattr(cliques, "cliques", cliques)),
         *(c.clique for c in getattr(domain, "constraints", ())),
     ]
-    found = eliminate(graph(len(own), sets_of(own, named)), own.shape, restarts=restarts, seed=seed)
-    return megabytes(found.cells)
+    adjacent = graph(len(attributes), sets_of(attributes, named))
+    return megabytes(eliminate(adjacent, attributes.shape, restarts=restarts, seed=seed).cells)
 
 
 def sizes_with(
@@ -76,7 +76,7 @@ def sizes_with(
     base = graph(len(domain), given)
     order = tree.order
     known: dict[int, int] = {}
-    found = []
+    cells = []
     for candidate in candidates:
         (members,) = sets_of(domain, [candidate])
         if members not in known:
@@ -89,8 +89,8 @@ def sizes_with(
                     known[members] = eliminate(adjacent, sizes, criteria=(), restarts=0, start=order).cells
                 if not enough or known[members] > enough:
                     known[members] = eliminate(adjacent, sizes, restarts=restarts, seed=seed, start=order).cells
-        found.append(known[members])
-    return found
+        cells.append(known[members])
+    return cells
 
 
 def check_fits(
@@ -150,8 +150,8 @@ def _offenders(domain: Domain, given: Sequence[int], limit: float, tree: Junctio
 
     def model(cliques: Sequence[int]) -> tuple[int, int]:
         adjacent = graph(len(domain), cliques)
-        found = eliminate(adjacent, sizes, criteria=("weighted fill",), restarts=0, start=order)
-        return found.cells, max(found.cliques, key=lambda clique: cells_of(clique, sizes), default=0)
+        elimination = eliminate(adjacent, sizes, criteria=("weighted fill",), restarts=0, start=order)
+        return elimination.cells, max(elimination.cliques, key=lambda clique: cells_of(clique, sizes), default=0)
 
     cells, largest = model(kept)
     while megabytes(cells) > limit and len(dropped) < MOST_NAMED:

@@ -108,14 +108,14 @@ def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Gener
     [125.59, 197.52, None]
     """
     table = schema.decode(codes)
-    for place, name in enumerate(table.column_names):
+    for index, name in enumerate(table.column_names):
         column = schema[name]
         if isinstance(column, Numeric):
             numbers = _inside(column, np.asarray(codes[name]).astype(np.int64), generator)
-            table = table.set_column(place, name, numbers)
+            table = table.set_column(index, name, numbers)
         elif isinstance(column, Date) and column.granularity is not Granularity.DAY:
             days = _days(column, np.asarray(codes[name]).astype(np.int64), generator)
-            table = table.set_column(place, name, days)
+            table = table.set_column(index, name, days)
     return table
 
 
@@ -138,9 +138,9 @@ def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: n
     """A day in the period of each code; null for missing."""
     import pyarrow as pa
 
-    periods, place = np.unique(np.minimum(codes, column.levels - 1), return_inverse=True)
+    periods, position = np.unique(np.minimum(codes, column.levels - 1), return_inverse=True)
     ends = np.array([column.days(code) for code in periods.tolist()], dtype="datetime64[D]").reshape(-1, 2)
-    first, last = ends.astype(np.int64)[place].T
+    first, last = ends.astype(np.int64)[position].T
     return pa.array(
         generator.integers(first, last, endpoint=True).astype("datetime64[D]"), mask=codes == column.missing_code
     )

@@ -1,16 +1,12 @@
-"""Buffers: memory of large tables that is used again once nobody looks at it, as new pages cost more than sums.
-
-Routes: through which nodes of a junction tree a table is computed, in which order, and how large it gets on the way.
+"""Variable elimination over a junction tree: plan which messages a table needs, then multiply and sum them.
 
 A message crosses an edge between a node and its parent. Upward it is p(far | separator), downward it is
 count(far, separator), where `far` are the asked attributes on the side it comes from, without the separator. Sides
-where nothing is asked sum to one or to the separator's counts, and are never visited. The node where messages meet may
-be any: the tables p(rest | separator) serve every direction, as count(far, separator) takes the place of the
-separator's counts. Everything here is known before a number is computed.
+where nothing is asked sum to one or to the separator's counts, and are never visited. Messages may meet at any node:
+the tables p(rest | separator) serve every direction, as count(far, separator) takes the place of the separator's
+counts. `Routes` plans all of this, with the memory it takes, before a number is computed.
 
-Reference: [HDMM, sec. 4.4.1 and Alg. 4]; variable elimination over the nodes of the tree.
-
-Contraction: tables with named axes, multiplied and summed as matrices.
+Reference: [HDMM, sec. 4.4.1 and Alg. 4].
 """
 
 from __future__ import annotations
@@ -29,14 +25,14 @@ from hush.graphical._kernels import small_products
 from hush.graphical.junction_tree import JunctionTree
 
 LEAST_CELLS = 1 << 15
-SLACK = 2  # a buffer is taken for a table of at least half its cells
-UNUSED_CELLS = 1 << 25  # of buffers that wait to be used again
+SLACK = 2  # a buffer serves tables of at least half its cells
+UNUSED_CELLS = 1 << 25  # of buffers that wait to be reused
 _SAMPLE = [np.empty(0)]
 _ALONE = sys.getrefcount(_SAMPLE[0])  # references to what a list alone holds
 
 
 class Buffers:
-    """Arrays that share memory with those made before them and gone since.
+    """Reuse the memory of large arrays that nobody refers to any more: new pages cost more than the sums in them.
 
     >>> buffers = Buffers()
     >>> first = buffers.empty((300, 200))
@@ -59,29 +55,29 @@ class Buffers:
         unused = [i for i in range(len(self._owners)) if sys.getrefcount(self._owners[i]) <= _ALONE]
         fitting = [i for i in unused if cells <= self._owners[i].size <= SLACK * cells]
         if fitting:
-            found = self._owners[min(fitting, key=lambda i: self._owners[i].size)]
+            owner = self._owners[min(fitting, key=lambda i: self._owners[i].size)]
         else:
             self._forget(unused)
-            found = np.empty(cells)
-            self._owners.append(found)
-        return found[:cells].reshape(shape)
+            owner = np.empty(cells)
+            self._owners.append(owner)
+        return owner[:cells].reshape(shape)
 
     def _forget(self, unused: Sequence[int]) -> None:
         """Give unused buffers back, the oldest first, down to the limit."""
         waiting = sum(self._owners[i].size for i in unused)
-        gone = set()
+        released = set()
         for i in unused:
             if waiting <= UNUSED_CELLS:
                 break
             waiting -= self._owners[i].size
-            gone.add(i)
-        self._owners = [owner for i, owner in enumerate(self._owners) if i not in gone]
+            released.add(i)
+        self._owners = [owner for i, owner in enumerate(self._owners) if i not in released]
 
 
 Names = frozenset[str]
 
 MOVING = 4  # multiplications that take as long as moving a cell
-LITTLE = 1 << 20  # cells; tables up to this size are all equally welcome
+LITTLE = 1 << 20  # cells; tables up to this size count as equally small
 
 
 class Message(NamedTuple):
@@ -106,15 +102,15 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node's own table over `own`, shrunk by the blocks of `first`, joined with messages one after the other.
+    """A node's table over `names`, shrunk by the blocks of `first`, then joined with one message after the other.
 
-    `counts` tells whether the own table holds counts, or probabilities given the separator. `peak` are the cells held
-    at once, here or in any step before, and `cost` estimates the work of all of them.
+    `counts` tells whether that table holds counts, or probabilities given the separator. `peak` is the number of cells
+    held at once, here or in any step before, and `cost` estimates the work of all of them.
     """
 
     node: int
     counts: bool
-    own: Clique
+    names: Clique
     first: Clique
     joins: tuple[Join, ...]
     peak: int
@@ -122,7 +118,7 @@ class Step:
 
 
 class Routes:
-    """Plans over one tree; `levels` are the lengths of axes as they come, `rows` those after an attribute's block."""
+    """Plans over one tree; `levels` are the lengths of axes at first, `rows` those after an attribute's block."""
 
     def __init__(self, tree: JunctionTree, levels: Mapping[str, int], rows: Mapping[str, int]) -> None:
         self._tree = tree
@@ -136,12 +132,12 @@ class Routes:
         """The step that gives the table over `asked`, at the node where it takes the least memory, then work."""
         if asked in self._tree:
             return self._step(self._tree.home(asked), None, asked, [])
-        part = _Part(self._tree, self._entries, asked)
-        for message in part.messages():
+        subtree = _Subtree(self._tree, self._entries, asked)
+        for message in subtree.messages():
             if message not in self._steps:
                 sender = message.node if message.upward else self._tree.nodes[message.node].parent
-                self._steps[message] = self._step(sender, message, message.far, part.into(sender, message))
-        finals = (self._step(k, None, asked, part.into(k, None)) for k in part.far)
+                self._steps[message] = self._step(sender, message, message.far, subtree.into(sender, message))
+        finals = (self._step(k, None, asked, subtree.into(k, None)) for k in subtree.far)
         return min(finals, key=lambda step: (max(step.peak, LITTLE), step.cost))
 
     def step(self, message: Message) -> Step:
@@ -152,27 +148,27 @@ class Routes:
         node = self._tree.nodes[k]
         kept = Names() if message is None else self._separators[message.node]
         upward = message is not None and message.upward
-        counts = not upward and all(one.upward for one in incoming)
-        needed = asked.union(kept, *(self._separators[one.node] for one in incoming))
-        own = tuple(name for name in node.axes if name in needed or (not counts and name in self._separators[k]))
-        length = {name: self._levels[name] for name in own}
+        counts = not upward and all(arriving.upward for arriving in incoming)
+        needed = asked.union(kept, *(self._separators[arriving.node] for arriving in incoming))
+        names = tuple(name for name in node.axes if name in needed or (not counts and name in self._separators[k]))
+        length = {name: self._levels[name] for name in names}
         waiting = list(incoming)
-        first = self._shrink(own, length, kept, waiting)
+        first = self._shrink(names, length, kept, waiting)
         whole = math.prod(self._levels[name] for name in node.clique)
-        peak = (whole if counts or len(own) < len(node.clique) else 0) + math.prod(self._levels[name] for name in own)
+        peak = math.prod(self._levels[name] for name in names)
+        if counts or len(names) < len(node.clique):
+            peak += whole
         cost = MOVING * peak
-        held = sum(self._size(one) for one in incoming)
+        held = sum(self._size(arriving) for arriving in incoming)
         joins = []
         while waiting:
             best = waiting.pop(self._smallest(length, asked, kept, waiting))
             join, during, work = self._join(best, length, asked, kept, waiting)
             joins.append(join)
             peak, cost = max(peak, during), cost + work
-        before = [self._steps[one] for one in incoming]
-        return Step(
-            k, counts, own, first, tuple(joins),
-            max((peak + held, *(one.peak for one in before))), cost + sum(one.cost for one in before),
-        )  # fmt: skip
+        before = [self._steps[arriving] for arriving in incoming]
+        peak = max(peak + held, *(step.peak for step in before)) if before else peak + held
+        return Step(k, counts, names, first, tuple(joins), peak, cost + sum(step.cost for step in before))
 
     def _size(self, message: Message) -> int:
         """Cells of a message."""
@@ -182,41 +178,41 @@ class Routes:
     def _smallest(self, length: dict[str, int], asked: Names, kept: Names, waiting: Sequence[Message]) -> int:
         """The place of the message after which the fewest cells are live."""
         sizes = []
-        for i, one in enumerate(waiting if len(waiting) > 1 else ()):
+        for i, message in enumerate(waiting if len(waiting) > 1 else ()):
             trial = dict(length)
-            self._join(one, trial, asked, kept, [*waiting[:i], *waiting[i + 1 :]])
+            self._join(message, trial, asked, kept, [*waiting[:i], *waiting[i + 1 :]])
             sizes.append(math.prod(trial.values()))
         return sizes.index(min(sizes)) if sizes else 0
 
     def _join(
-        self, one: Message, length: dict[str, int], asked: Names, kept: Names, waiting: Sequence[Message]
+        self, message: Message, length: dict[str, int], asked: Names, kept: Names, waiting: Sequence[Message]
     ) -> tuple[Join, int, int]:
         """The join with a message, cells held during it and work; `length` becomes what is live after it."""
-        shared = self._separators[one.node]
+        shared = self._separators[message.node]
         later = asked.union(kept, *(self._separators[other.node] for other in waiting))
         batch = tuple(name for name in length if name in shared and name in later)
         summed = tuple(name for name in length if name in shared and name not in later)
         others = tuple(name for name in length if name not in shared)
-        far = tuple(sorted(one.far))
-        live, message = math.prod(length.values()), self._size(one)
+        far = tuple(sorted(message.far))
+        live, message_cells = math.prod(length.values()), self._size(message)
         for name in summed:
             del length[name]
         length.update((name, self._rows[name]) for name in far)
-        made = math.prod(length.values())
-        work = made * math.prod(self._levels[name] for name in summed) + MOVING * (live + message + made)
+        cells = math.prod(length.values())
+        work = cells * math.prod(self._levels[name] for name in summed) + MOVING * (live + message_cells + cells)
         shrunk = self._shrink(batch, length, kept, waiting)
-        return Join(one, batch, others, summed, far, shrunk), 2 * live + message + made, work
+        return Join(message, batch, others, summed, far, shrunk), 2 * live + message_cells + cells, work
 
     def _shrink(self, names: Iterable[str], length: dict[str, int], kept: Names, waiting: Sequence[Message]) -> Clique:
-        """Attributes among `names` that no other table tells apart any more, and whose blocks are applied now."""
+        """Attributes among `names` that no later message has: their blocks are applied now."""
         later = kept.union(*(self._separators[other.node] for other in waiting))
         now = tuple(name for name in names if self._rows[name] != self._levels[name] and name not in later)
         length.update((name, self._rows[name]) for name in now)
         return now
 
 
-class _Part:
-    """The smallest part of the tree that holds every asked attribute, as far as no node holds them all."""
+class _Subtree:
+    """The smallest part of the tree that holds every asked attribute."""
 
     def __init__(self, tree: JunctionTree, entries: Mapping[str, int], asked: Names) -> None:
         self.tree = tree
@@ -251,10 +247,10 @@ class _Part:
     def into(self, k: int, message: Message | None) -> list[Message]:
         """The messages that a node needs to give `message`, or the table itself."""
         target = -1 if message is None or message.upward else message.node
-        found = [self._upward(child) for child in self.children[k] if child != target]
+        messages = [self._upward(child) for child in self.children[k] if child != target]
         if k != self.top and (message is None or not message.upward):
-            found.append(self._downward(k))
-        return found
+            messages.append(self._downward(k))
+        return messages
 
     def _upward(self, k: int) -> Message:
         return Message(k, True, self.far[k])
@@ -283,12 +279,12 @@ def joined(live: NamedTable, message: NamedTable, join: Join, buffers: Buffers) 
     right = matrices(message, (join.batch, join.summed, join.far), buffers)
     b, o, s = left.shape
     z = right.shape[2]
-    made = buffers.empty((b, o, z))
+    product = buffers.empty((b, o, z))
     if s == 1:
-        np.multiply(left, right, out=made)
+        np.multiply(left, right, out=product)
     elif b > 1 and o * s * z < FEW:
-        small_products(np.ascontiguousarray(left), np.ascontiguousarray(right), made)
+        small_products(np.ascontiguousarray(left), np.ascontiguousarray(right), product)
     else:
-        np.matmul(left, right, out=made)
+        np.matmul(left, right, out=product)
     sizes = live.sizes(join.batch) + live.sizes(join.others) + message.sizes(join.far)
-    return NamedTable.of(join.batch + join.others + join.far, sizes, made)
+    return NamedTable.of(join.batch + join.others + join.far, sizes, product)

@@ -97,9 +97,9 @@ def _drop_level(source: Any, target: Any, shift: Any, outer: int, size: int, inn
             shift[i] /= size
         for j in range(size):
             level = source[first + (j + 1) * inner : first + (j + 2) * inner]
-            own = target[(o * size + j) * inner : (o * size + j + 1) * inner]
+            restored = target[(o * size + j) * inner : (o * size + j + 1) * inner]
             for i in range(inner):
-                own[i] = level[i] + shift[i]
+                restored[i] = level[i] + shift[i]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -107,13 +107,13 @@ def _drop_last_level(source: Any, target: Any, outer: int, size: int) -> None:
     """The last axis, (outer, size + 1) to (outer, size)."""
     for o in range(outer):
         levels = source[o * (size + 1) : (o + 1) * (size + 1)]
-        own = target[o * size : (o + 1) * size]
+        restored = target[o * size : (o + 1) * size]
         total = 0.0
         for j in range(1, size + 1):
             total += levels[j]
         shift = (levels[0] - total) / size
         for j in range(size):
-            own[j] = levels[j + 1] + shift
+            restored[j] = levels[j + 1] + shift
 
 
 @numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -130,15 +130,15 @@ def _extend(table: Floats, sizes: Integers, here: Floats, there: Floats) -> bool
             sums = target[:inner]
             sums[:] = 0.0
             for j in range(n):
-                own = source[j * inner : (j + 1) * inner]
+                level = source[j * inner : (j + 1) * inner]
                 for i in range(inner):
-                    sums[i] += own[i]
+                    sums[i] += level[i]
             scale = 1.0 / n
             for j in range(n):
-                own = source[j * inner : (j + 1) * inner]
-                made = target[(j + 1) * inner : (j + 2) * inner]
+                level = source[j * inner : (j + 1) * inner]
+                centred = target[(j + 1) * inner : (j + 2) * inner]
                 for i in range(inner):
-                    made[i] = own[i] - scale * sums[i]
+                    centred[i] = level[i] - scale * sums[i]
         inner *= n + 1
         here, there = there, here
         first = not first
@@ -159,10 +159,10 @@ def _restore(table: Floats, sizes: Integers, here: Floats, there: Floats) -> Non
             source = here[o * (n + 1) * inner : (o + 1) * (n + 1) * inner]
             target = there[o * n * inner : (o + 1) * n * inner]
             for j in range(n):
-                own = source[(j + 1) * inner : (j + 2) * inner]
-                made = target[j * inner : (j + 1) * inner]
+                level = source[(j + 1) * inner : (j + 2) * inner]
+                restored = target[j * inner : (j + 1) * inner]
                 for i in range(inner):
-                    made[i] = own[i] + scale * source[i]
+                    restored[i] = level[i] + scale * source[i]
         outer *= n
         here, there = there, here
     table[:] = here[: table.size]
@@ -174,12 +174,12 @@ def _visit(extended: Floats, sizes: Integers, part: int, cells: Floats, share: f
     k = sizes.size
     strides = np.empty(k, dtype=np.int64)
     count = np.zeros(k, dtype=np.int64)
-    stride, place, last = 1, 0, -1
+    stride, start, last = 1, 0, -1
     for axis in range(k - 1, -1, -1):
         strides[axis] = stride
         stride *= sizes[axis] + 1
         if part >> axis & 1:
-            place += strides[axis]
+            start += strides[axis]
             last = max(last, axis)
     run = sizes[last] if last >= 0 else 1
     step = strides[last] if last >= 0 else 1
@@ -187,18 +187,18 @@ def _visit(extended: Floats, sizes: Integers, part: int, cells: Floats, share: f
     while True:
         for j in range(run):
             if write:
-                extended[place + j * step] = cells[at + j]
+                extended[start + j * step] = cells[at + j]
             else:
-                cells[at + j] += share * extended[place + j * step]
+                cells[at + j] += share * extended[start + j * step]
         at += run
         axis = last - 1
         while axis >= 0:
             if part >> axis & 1:
                 count[axis] += 1
-                place += strides[axis]
+                start += strides[axis]
                 if count[axis] < sizes[axis]:
                     break
-                place -= strides[axis] * sizes[axis]
+                start -= strides[axis] * sizes[axis]
                 count[axis] = 0
             axis -= 1
         if axis < 0:
@@ -213,7 +213,7 @@ def agree(
     sizes: Integers,
     first: Integers,  # (n + 1,): where the parts of a table begin in `parts`, `places` and `shares`
     parts: Integers,  # the parts that other tables have too, and the total
-    places: Integers,  # where the mean of a part begins in `means`
+    mean_starts: Integers,  # where the mean of a part begins in `means`
     shares: Floats,  # the table's weight in that mean; those of a part add up to one
     means: Floats,
     total: float,
@@ -223,20 +223,20 @@ def agree(
     n = offsets.size - 1
     means[:] = 0.0
     for item in range(n):
-        own = sizes[axes[item] : axes[item + 1]]
-        straight = _extend(flat[offsets[item] : offsets[item + 1]], own, scratch[0], scratch[1])
+        shape = sizes[axes[item] : axes[item + 1]]
+        straight = _extend(flat[offsets[item] : offsets[item + 1]], shape, scratch[0], scratch[1])
         extended = scratch[0] if straight else scratch[1]
         for p in range(first[item], first[item + 1]):
-            _visit(extended, own, parts[p], means[places[p] :], shares[p], False)
+            _visit(extended, shape, parts[p], means[mean_starts[p] :], shares[p], False)
     means[0] = total
     for item in range(n):
-        own = sizes[axes[item] : axes[item + 1]]
+        shape = sizes[axes[item] : axes[item + 1]]
         table = flat[offsets[item] : offsets[item + 1]]
-        straight = _extend(table, own, scratch[0], scratch[1])
+        straight = _extend(table, shape, scratch[0], scratch[1])
         extended = scratch[0] if straight else scratch[1]
         for p in range(first[item], first[item + 1]):
-            _visit(extended, own, parts[p], means[places[p] :], 1.0, True)
-        _restore(table, own, extended, scratch[1] if straight else scratch[0])
+            _visit(extended, shape, parts[p], means[mean_starts[p] :], 1.0, True)
+        _restore(table, shape, extended, scratch[1] if straight else scratch[0])
 
 
 @numba.njit(nogil=True, cache=True)
@@ -249,14 +249,14 @@ def step_up(
     """
     astray = 0.0
     for item in range(offsets.size - 1):
-        own = 0.0
+        product = 0.0
         for i in range(offsets[item], offsets[item + 1]):
             new = ahead[i] - point[i]
             if new < 0.0 and not (blocked.size and blocked[i]):
                 new = 0.0
-            own += (ahead[i] - new) * (new - multipliers[i])
+            product += (ahead[i] - new) * (new - multipliers[i])
             point[i] = new
-        astray += weights[item] * own
+        astray += weights[item] * product
     return astray
 
 

@@ -64,10 +64,10 @@ class Factors:
     def index(self, clique: Iterable[str]) -> int:
         """The position of a clique, whatever the order of its names."""
         names = self.domain.clique(clique)
-        found = self._index.get(names)
-        if found is None:
+        index = self._index.get(names)
+        if index is None:
             raise WorkloadError(f"{names!r} is none of the {len(self)} cliques; add it to them")
-        return found
+        return index
 
     def __contains__(self, clique: Iterable[str]) -> bool:
         return self.domain.clique(clique) in self._index

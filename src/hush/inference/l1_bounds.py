@@ -90,11 +90,11 @@ def supported(
     n, overlap = model.size, np.minimum(model, unbiased).ravel()
     grid = [2**j for j in range((n // 2).bit_length())] if n >= FEW and math.isfinite(records) else []
     own = GRID_SHARE * failure if grid else 0.0
-    found = [float(np.abs(model - unbiased).sum()) + noise_l1(n, variance, largest, failure - own, step)]
+    bounds = [float(np.abs(model - unbiased).sum()) + noise_l1(n, variance, largest, failure - own, step)]
     held = records + float(model.sum())
     best = np.concatenate([[0.0], np.cumsum(np.maximum(np.sort(overlap)[::-1], 0.0))])
-    found += [held, *(held - 2 * (best[k] - top_noise(n, k, variance, largest, own / len(grid), step)) for k in grid)]
-    return max(min(found), 0.0)
+    bounds += [held, *(held - 2 * (best[k] - top_noise(n, k, variance, largest, own / len(grid), step)) for k in grid)]
+    return max(min(bounds), 0.0)
 
 
 def chosen(misfit: float, stddev: float, cells: int, failure: float, step: float = 0.0) -> float:

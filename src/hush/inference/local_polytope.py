@@ -108,12 +108,12 @@ class LocalPolytope:
         offsets, pace, count = self.factors.offsets, 1.0, 0
         scratch = self._scratch
         while True:
-            found = self._certified(target, owed, count)
-            if found.gap <= gap and found.share <= share:
-                return found
+            nearest = self._certified(target, owed, count)
+            if nearest.gap <= gap and nearest.share <= share:
+                return nearest
             if count >= iterations:
-                return Nearest(found.counts, found.agreeing, owed, found.gap, found.share, count, False)
-            del found
+                return Nearest(nearest.counts, nearest.agreeing, owed, nearest.gap, nearest.share, count, False)
+            del nearest
             for _ in range(CHECK_EVERY):
                 np.add(target, ahead, out=point)
                 agree(point, offsets, *self._margins, self.total, scratch)
@@ -166,27 +166,27 @@ def _shared_margins(factors: Factors, weights: Floats) -> tuple[Any, ...]:
     holders: dict[Clique, int] = {}
     listed: list[list[tuple[int, Clique, float]]] = []
     for clique, weight in zip(cliques, weights, strict=True):
-        own: list[tuple[Clique, int, float]] = [((), 0, weight / domain.size(clique))]
+        margins: list[tuple[Clique, int, float]] = [((), 0, weight / domain.size(clique))]
         for axis, name in enumerate(clique):
-            own += [((*kept, name), part | 1 << axis, share * domain[name]) for kept, part, share in own]
-        for kept, _, share in own:
+            margins += [((*kept, name), part | 1 << axis, share * domain[name]) for kept, part, share in margins]
+        for kept, _, share in margins:
             sums[kept] = sums.get(kept, 0.0) + share
             holders[kept] = holders.get(kept, 0) + 1
-        listed.append([(part, kept, share) for kept, part, share in own])
-    places: dict[Clique, int] = {(): 0}
+        listed.append([(part, kept, share) for kept, part, share in margins])
+    starts: dict[Clique, int] = {(): 0}
     size = 1
     for kept, count in holders.items():
         if kept and count > 1:
-            places[kept] = size
+            starts[kept] = size
             size += domain.size(kept)
-    shared = [[(p, kept, share) for p, kept, share in own if kept in places] for own in listed]
-    flat = [entry for own in shared for entry in own]
+    shared = [[(p, kept, share) for p, kept, share in margins if kept in starts] for margins in listed]
+    flat = [entry for margins in shared for entry in margins]
     return (
         np.array([0, *accumulate(len(clique) for clique in cliques)], dtype=np.int64),
         np.array([domain[name] for clique in cliques for name in clique], dtype=np.int64),
-        np.array([0, *accumulate(len(own) for own in shared)], dtype=np.int64),
+        np.array([0, *accumulate(len(margins) for margins in shared)], dtype=np.int64),
         np.array([part for part, _, _ in flat], dtype=np.int64),
-        np.array([places[kept] for _, kept, _ in flat], dtype=np.int64),
+        np.array([starts[kept] for _, kept, _ in flat], dtype=np.int64),
         np.array([share / sums[kept] for _, kept, share in flat], dtype=np.float64),
         np.empty(size),
     )

@@ -54,13 +54,13 @@ def nonnegative_tables(
     counts, stats, status = np.zeros(target.size), {"iterations": 0.0, "uniform_share": 0.0, "negative": 0.0}, SOLVED
     if fixed > 0:  # a total of zero leaves zeros alone
         polytope = LocalPolytope(factors, np.array([stated.get(clique, 1.0) for clique in factors.cliques]), fixed)
-        found = polytope.nearest(target, share=tolerance, iterations=iterations)
-        counts, negative = found.counts, max(0.0, -float(found.agreeing.min()))
-        stats = {"iterations": float(found.iterations), "uniform_share": found.share, "negative": negative}
-        if not found.solved:
+        nearest = polytope.nearest(target, share=tolerance, iterations=iterations)
+        counts, negative = nearest.counts, max(0.0, -float(nearest.agreeing.min()))
+        stats = {"iterations": float(nearest.iterations), "uniform_share": nearest.share, "negative": negative}
+        if not nearest.solved:
             status = (
-                f"a share of {found.share:.2g} of the uniform table was needed after {found.iterations} iterations, "
-                f"tolerance {tolerance:g}; raise iterations or the tolerance, or ask for smaller tables"
+                f"a share of {nearest.share:.2g} of the uniform table was needed after {nearest.iterations} iterations"
+                f", tolerance {tolerance:g}; raise iterations or the tolerance, or ask for smaller tables"
             )
     stats["moved"] = math.sqrt(float(np.mean((counts - target) ** 2)))
     return Solution(value=dict(zip(factors.cliques, factors.tables(counts), strict=True)), status=status, stats=stats)
@@ -70,16 +70,16 @@ def checked_tables(domain: Domain, tables: Mapping[Clique, Any]) -> Tables:
     """Tables as arrays, each in the domain order of its clique; refuses misfits."""
     if not tables:
         raise WorkloadError("no tables were given; give at least one")
-    made: Tables = {}
+    checked: Tables = {}
     for clique, values in tables.items():
         ordered = domain.clique(clique)
         array = np.asarray(values, dtype=np.float64)
         if array.shape != domain.sizes(clique) or not np.isfinite(array).all():
             raise DataError(f"table over {tuple(clique)!r}: expected finite numbers of shape {domain.sizes(clique)}")
-        if ordered in made:
+        if ordered in checked:
             raise WorkloadError(f"the table over {ordered!r} is given twice; give it once")
-        made[ordered] = reordered(array, tuple(clique), ordered)
-    return made
+        checked[ordered] = reordered(array, tuple(clique), ordered)
+    return checked
 
 
 def whole_tables(domain: Domain, tables: Mapping[Clique, Any], *, total: int | None = None) -> dict[Clique, Integers]:
@@ -121,9 +121,9 @@ def round_nested(table: Floats, total: int) -> Integers:
         low = np.floor(margin)
         spare = margin - low
         left = (whole - low.sum(axis=-1).astype(np.int64))[..., None]
-        given = _rank(-spare) < left
-        taken = _rank(np.where(low > 0, spare, 2)) < -left  # only where rounding of floats left one too many
-        whole = low.astype(np.int64) + given - taken
+        raised = _rank(-spare) < left
+        lowered = _rank(np.where(low > 0, spare, 2)) < -left  # only where rounding of floats left one too many
+        whole = low.astype(np.int64) + raised - lowered
     return whole
 
 

@@ -10,8 +10,7 @@ from hush.arrays import Floats, reordered, summed
 from hush.constraints import Constraint, check_axes
 from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import SizeError, WorkloadError, shown
-from hush.graphical.given import Given
-from hush.graphical.graphical_model import GraphicalModel
+from hush.graphical.graphical_model import Given, GraphicalModel
 from hush.graphical.synthesis import Codes, Method
 from hush.inference.factors import Factors
 from hush.linops import Kronecker, LinearOperator
@@ -172,7 +171,7 @@ class LocalModel:
                 f"a table over {shown(clique)} needs {size}, {readable(free)} are free; ask for fewer attributes"
             )
         wanted = set(clique)
-        shared = {tuple(name for name in own if name in wanted) for own in self.cliques} - {()}
+        shared = {tuple(name for name in fitted if name in wanted) for fitted in self.cliques} - {()}
         margins = [(kept, self._margin(self._home(kept), kept)) for kept in maximal_cliques(sorted(shared))]
         return proportional_fit(clique, margins, self.domain.sizes(clique), self.total)
 

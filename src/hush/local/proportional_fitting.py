@@ -30,11 +30,11 @@ def proportional_fit(
     for _ in range(sweeps):
         missed = 0.0
         for kept, margin in margins:
-            own = table.sum(axis=axes_outside(clique, kept), keepdims=True)
-            wanted = margin.reshape(own.shape)
-            missed = max(missed, float(np.abs(own - wanted).sum()))
-            table *= np.divide(wanted, own, out=np.zeros_like(own), where=own > 0)
+            margin_now = table.sum(axis=axes_outside(clique, kept), keepdims=True)
+            wanted = margin.reshape(margin_now.shape)
+            missed = max(missed, float(np.abs(margin_now - wanted).sum()))
+            table *= np.divide(wanted, margin_now, out=np.zeros_like(margin_now), where=margin_now > 0)
         if missed <= CLOSE * total:
             break
-    found = float(table.sum())
-    return table * (total / found) if found > 0 else np.full(shape, total / cells)
+    sum_of_cells = float(table.sum())
+    return table * (total / sum_of_cells) if sum_of_cells > 0 else np.full(shape, total / cells)

@@ -18,8 +18,7 @@ from hush.archive import ArchiveReader
 from hush.arrays import Floats
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DomainError, WorkloadError, shown
-from hush.graphical.given import Impossible, excluded
-from hush.graphical.graphical_model import GraphicalModel
+from hush.graphical.graphical_model import GraphicalModel, Impossible, excluded
 from hush.graphical.synthesis import Method
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates

@@ -1,18 +1,4 @@
-"""Greedy elimination of a graph: the cheapest attribute first, by one of four costs, with or without noise.
-
-Eliminating attribute v with neighbours N(v) adds the edges that N(v) lacks. The costs of doing so are
-
-    fill           how many edges are added
-    weighted fill  sum of n_a n_b over the added edges (a, b)
-    size           cells of the new table, prod of n_i over N(v) + v
-    degree         how many neighbours there are
-
-A noisy order takes cost c with probability about c^(-1/T): it adds Gumbel noise of scale T to log c. Whoever has fill 0
-goes first, and neighbours that are left with nothing outside the new table go with it: both are free.
-
-Sets of attributes are integers, bit i for attribute i; cells are exact integers at any magnitude.
-
-Elimination orders: which tables a graphical model needs, found by greedy search with random restarts.
+"""Elimination orders: which tables a graphical model needs, found by greedy search with random restarts.
 
 Eliminating attribute v joins its remaining neighbours N(v) into a clique and leaves the table over N(v) + v. The tables
 that are inside no other are the maximal cliques of a chordal graph around the input, and the model holds
@@ -21,6 +7,18 @@ that are inside no other are the maximal cliques of a chordal graph around the i
 
 An attribute whose neighbours are a clique already is eliminated at once: no order has fewer cells for it. What is left,
 the core, falls into components that are searched apart. A graph without a core is chordal, and its cells are the least.
+
+The greedy search takes the cheapest attribute first. Eliminating v adds the edges that N(v) lacks; its cost is one of
+
+    fill           how many edges are added
+    weighted fill  sum of n_a n_b over the added edges (a, b)
+    size           cells of the new table, prod of n_i over N(v) + v
+    degree         how many neighbours there are
+
+Restarts take cost c with probability about c^(-1/T), by Gumbel noise of scale T on log c. Attributes of fill 0 go
+first, and neighbours left with nothing outside the new table go with them: both are free.
+
+Sets of attributes are integers, bit i for attribute i; cells are exact integers at any magnitude.
 
 Reference: [HDMM, sec. 4.4, Remark 1] for the size of a junction tree; the search is ours.
 """
@@ -72,7 +70,7 @@ class GreedyOrder:
         self.sizes = list(sizes)
         self.kept = [[clique for clique in kept if clique >> v & 1] for v in range(len(sizes))]
         self.cells = [cells_of(near | 1 << v, sizes) for v, near in enumerate(adjacent)]
-        self.groups = [(n, sum(1 << v for v, own in enumerate(sizes) if own == n)) for n in sorted(set(sizes))]
+        self.groups = [(n, sum(1 << v for v, size in enumerate(sizes) if size == n)) for n in sorted(set(sizes))]
         self.fill = self._all_fill([(1, -1)])
         self.weighted_fill = self._all_fill(self.groups)
 
@@ -104,14 +102,14 @@ class GreedyOrder:
             return (cost - next(draws, 0.0), tie, v)
 
         keys: list[Key | None] = [key(v) for v in range(len(sizes))]
-        heap = [own for own in keys if own]
+        heap = [entry for entry in keys if entry]
         heapify(heap)
         cliques: list[int] = []
         total = 0
         while heap:
-            taken = heappop(heap)
-            v = taken[2]
-            if keys[v] is not taken:
+            cheapest = heappop(heap)
+            v = cheapest[2]
+            if keys[v] is not cheapest:
                 continue
             near = adjacent[v]
             clique = near | 1 << v
@@ -131,26 +129,26 @@ class GreedyOrder:
                         for w in bits(both):
                             fill[w] -= less
                         changed |= both
-            gone = 1 << v
+            eliminated = 1 << v
             for a in bits(near):
                 fresh = near & ~adjacent[a] & ~(1 << a)
                 if fresh:
                     cells[a] *= cells_of(fresh, sizes)
                 adjacent[a] = (adjacent[a] | near) & ~(1 << a | 1 << v)
                 if not adjacent[a] & ~near:
-                    gone |= 1 << a
-            left = near & ~gone
-            removed = cells_of(gone, sizes)
+                    eliminated |= 1 << a
+            left = near & ~eliminated
+            removed = cells_of(eliminated, sizes)
             for a in bits(left):
-                adjacent[a] &= ~gone
+                adjacent[a] &= ~eliminated
                 cells[a] //= removed
             for a in bits(left):
                 fill[a] = _fill(adjacent, sizes, groups, adjacent[a], left)
-            for a in bits(gone):
+            for a in bits(eliminated):
                 keys[a] = None
-            for a in bits(changed & ~gone):
-                keys[a] = own = key(a)
-                heappush(heap, own)
+            for a in bits(changed & ~eliminated):
+                keys[a] = entry = key(a)
+                heappush(heap, entry)
         return Elimination(tuple(cliques), total)
 
     def _all_fill(self, groups: Sequence[tuple[int, int]]) -> list[int]:
@@ -191,7 +189,7 @@ def graph(size: int, cliques: Iterable[int]) -> list[int]:
     for clique in cliques:
         for i in bits(clique):
             adjacent[i] |= clique
-    return [own & ~(1 << i) for i, own in enumerate(adjacent)]
+    return [near & ~(1 << i) for i, near in enumerate(adjacent)]
 
 
 def eliminate(
@@ -216,17 +214,17 @@ def eliminate(
     outer = tuple(cliques)
     rank = {v: k for k, v in enumerate(start)}
     for members in _components(adjacent):
-        own = list(bits(members))
-        place = {v: k for k, v in enumerate(own)}
+        vertices = list(bits(members))
+        index = {v: k for k, v in enumerate(vertices)}
         kept = sorted({clique & members for clique in outer if (clique & members).bit_count() > 1})
         order = GreedyOrder(
-            [_packed(adjacent[v], place) for v in own],
-            [sizes[v] for v in own],
-            [_packed(clique, place) for clique in kept],
+            [_packed(adjacent[v], index) for v in vertices],
+            [sizes[v] for v in vertices],
+            [_packed(clique, index) for clique in kept],
         )
-        found = _search(order, criteria, restarts, seed, [rank[v] for v in own] if rank else [])
-        cliques += [sum(1 << own[k] for k in bits(clique)) for clique in found.cliques]
-        cells += found.cells
+        core = _search(order, criteria, restarts, seed, [rank[v] for v in vertices] if rank else [])
+        cliques += [sum(1 << vertices[k] for k in bits(clique)) for clique in core.cliques]
+        cells += core.cells
     return Elimination(tuple(cliques), cells)
 
 
@@ -245,15 +243,15 @@ def _search(
     idle = 0
     for k in range(min(restarts, max(FEWEST, WORK // edges))):
         noise = random.gumbel(scale=TEMPERATURES[k // len(noisy) % len(TEMPERATURES)], size=8 * len(order.sizes))
-        found = order.run(noisy[k % len(noisy)], best, noise=noise.tolist())
-        best, idle = (found, 0) if found else (best, idle + 1)
+        smaller = order.run(noisy[k % len(noisy)], best, noise=noise.tolist())
+        best, idle = (smaller, 0) if smaller else (best, idle + 1)
         if idle == PATIENCE:
             break
     return best or Elimination((), 0)
 
 
-def _packed(members: int, place: dict[int, int]) -> int:
-    return sum(1 << place[i] for i in bits(members))
+def _packed(members: int, index: dict[int, int]) -> int:
+    return sum(1 << index[i] for i in bits(members))
 
 
 def _simplicial(adjacent: list[int]) -> list[int]:
@@ -261,10 +259,10 @@ def _simplicial(adjacent: list[int]) -> list[int]:
     cliques: list[int] = []
     holders: list[list[int]] = [[] for _ in adjacent]
     waiting = sorted(range(len(adjacent)), key=lambda v: adjacent[v].bit_count(), reverse=True)
-    gone = 0
+    eliminated = 0
     while waiting:
         v = waiting.pop()
-        if gone >> v & 1:
+        if eliminated >> v & 1:
             continue
         near = adjacent[v]
         if any(near & ~adjacent[a] & ~(1 << a) for a in bits(near)):
@@ -278,7 +276,7 @@ def _simplicial(adjacent: list[int]) -> list[int]:
             adjacent[a] &= ~(1 << v)
             waiting.append(a)
         adjacent[v] = 0
-        gone |= 1 << v
+        eliminated |= 1 << v
     return cliques
 
 

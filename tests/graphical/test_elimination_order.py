@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.graphical import elimination
-from hush.graphical.elimination import GreedyOrder, bits, cells_of, eliminate, graph
+from hush.graphical import elimination_order
+from hush.graphical.elimination_order import GreedyOrder, bits, cells_of, eliminate, graph
 
 
 @st.composite
@@ -94,19 +94,19 @@ def test_the_start_is_among_the_orders():
 
 
 def test_chordal_graphs_are_not_searched(monkeypatch):
-    monkeypatch.setattr(elimination, "_search", None)
+    monkeypatch.setattr(elimination_order, "_search", None)
     assert eliminate(graph(50, [7 << i for i in range(48)]), [10] * 50).cells == 48_000
 
 
 def test_components_are_searched_apart(monkeypatch):
     seen = []
-    search = elimination._search
+    search = elimination_order._search
 
     def spy(order, *rest):
         seen.append(len(order.sizes))
         return search(order, *rest)
 
-    monkeypatch.setattr(elimination, "_search", spy)
+    monkeypatch.setattr(elimination_order, "_search", spy)
     rings = graph(11, [1 << i | 1 << (i + 1) % 4 for i in range(4)] + [16 << i | 16 << (i + 1) % 6 for i in range(6)])
     assert eliminate(rings, [2] * 11).cells == 2 * 8 + 4 * 8 + 2
     assert sorted(seen) == [4, 6]
@@ -122,11 +122,11 @@ def test_large_graphs_get_fewer_restarts_and_idle_ones_end(monkeypatch):
 
     monkeypatch.setattr(GreedyOrder, "run", spy)
     eliminate(ring(8), [2] * 8, restarts=1000)
-    assert sum(runs) == elimination.PATIENCE
+    assert sum(runs) == elimination_order.PATIENCE
     runs.clear()
-    monkeypatch.setattr(elimination, "WORK", 1)
+    monkeypatch.setattr(elimination_order, "WORK", 1)
     eliminate(ring(8), [2] * 8, restarts=1000)
-    assert sum(runs) == elimination.FEWEST
+    assert sum(runs) == elimination_order.FEWEST
 
 
 def test_a_bridge_inside_a_table_of_the_chordal_part_is_not_counted_again():

@@ -9,19 +9,21 @@ from hypothesis import strategies as st
 from hush.domain import Clique, Domain
 from hush.errors import DomainError
 from hush.graphical import _kernels as kernels
-from hush.graphical.belief_propagation import Program, compile_program, in_tree_order, with_domain
+from hush.graphical.belief_propagation import TreeProgram, compile_program, in_tree_order, with_domain
 from hush.graphical.junction_tree import JunctionTree
 from hush.inference.factors import Factors
 
 DOMAIN = Domain({"a": 5, "b": 4, "one": 1, "c": 3, "d": 2})
 
 
-def compiled(domain: Domain, cliques: list[Clique], fixed: list[Clique] | None = None) -> tuple[JunctionTree, Program]:
+def compiled(
+    domain: Domain, cliques: list[Clique], fixed: list[Clique] | None = None
+) -> tuple[JunctionTree, TreeProgram]:
     tree = in_tree_order(JunctionTree.build(domain, [*cliques, *(fixed or [])]))
     return tree, compile_program(tree, Factors(tree.domain, cliques), [tree.domain.clique(c) for c in fixed or []])
 
 
-def visits(program: Program, node: int, table: int) -> list[int]:
+def visits(program: TreeProgram, node: int, table: int) -> list[int]:
     """Where a table is read at every cell of a node: by the odometer, written out."""
     row = program.nodes[node]
     place = row[kernels.FIRST] + table

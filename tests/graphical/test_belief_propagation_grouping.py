@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.domain import Clique, Domain
-from hush.graphical.belief_propagation import FEWEST_CELLS, LEAST_RUN, SHARE, Group, group_tables
+from hush.graphical.belief_propagation import FEWEST_CELLS, LEAST_RUN, SHARE, TableGroup, group_tables
 
 LETTERS = "abcdefg"
 
 
-def spread(groups: list[Group], met: list[int], tables: int) -> list[int]:
+def spread(groups: list[TableGroup], met: list[int], tables: int) -> list[int]:
     """How often each table is added to the node, through all sums."""
     times = np.zeros(tables + len(groups), dtype=int)
     times[met] += 1

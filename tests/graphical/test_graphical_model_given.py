@@ -7,8 +7,7 @@ from hush.constraints import Constraint
 from hush.domain import Domain
 from hush.errors import DomainError
 from hush.graphical.belief_propagation import in_tree_order
-from hush.graphical.given import codes_of, constraints_of
-from hush.graphical.graphical_model import GraphicalModel
+from hush.graphical.graphical_model import GraphicalModel, codes_of, constraints_of
 from hush.graphical.junction_tree import JunctionTree
 from hush.inference.factors import Factors
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.graphical.elimination import CRITERIA, Elimination, GreedyOrder, bits, cells_of, graph
+from hush.graphical.elimination_order import CRITERIA, Elimination, GreedyOrder, bits, cells_of, graph
 
 
 @st.composite
