@@ -25,15 +25,22 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 Values: TypeAlias = np.ndarray[Any, np.dtype[Scalar]]
 
 
-class Operator(Protocol):
-    """What can be applied along an axis: a linear operator on columns."""
+class Columnwise(Protocol):
+    """What maps columns to columns: a linear operator, or the exact product with an integer matrix."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """(m, n)."""
 
-    def matmat(self, x: Floats, /) -> Floats:
+    def matmat(self, x: Any, /) -> Any:
         """(n, k) -> (m, k)."""
+
+
+class Operator(Columnwise, Protocol):
+    """A linear operator that knows how to apply itself along an axis."""
+
+    def along(self, values: Any, axis: int, /) -> Any:
+        """The table with the operator applied along one axis."""
 
 
 def reordered(values: Values[Scalar], names: Sequence[Hashable], order: Sequence[Hashable]) -> Values[Scalar]:
@@ -71,20 +78,26 @@ def spread(values: Values[Scalar], names: Sequence[Hashable], over: Sequence[Has
     return moved.reshape([next(sizes) if name in names else 1 for name in over])
 
 
-def apply_along(operator: Operator, values: Floats, axis: int) -> Floats:
-    """The table with an operator applied along one axis, by blocks: beyond input and output, memory of one block."""
+def apply_along(operator: Columnwise, values: Numbers, axis: int) -> Numbers:
+    """The table with an operator applied along one axis, by blocks: beyond input and output, memory of a few blocks."""
     shape, (m, n) = values.shape, operator.shape
+    new_shape = (*shape[:axis], m, *shape[axis + 1 :])
     left, right = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     tables = np.ascontiguousarray(values).reshape(left, n, right)
-    if left == 1:
-        return operator.matmat(tables[0]).reshape(*shape[:axis], m, *shape[axis + 1 :])
-    applied = np.empty((left, m, right))
-    step = max(1, BLOCK_CELLS // (max(m, n) * right))
-    for start in range(0, left, step):
-        block = tables[start : start + step]
-        columns = block[0] if len(block) == 1 else block.transpose(1, 0, 2).reshape(n, -1)
-        applied[start : start + step] = operator.matmat(columns).reshape(m, -1, right).transpose(1, 0, 2)
-    return applied.reshape(*shape[:axis], m, *shape[axis + 1 :])
+    if left == 1 and max(m, n) * right <= BLOCK_CELLS:
+        return np.asarray(operator.matmat(tables[0]).reshape(new_shape))
+    applied: Numbers | None = None
+    width = min(right, max(1, BLOCK_CELLS // max(m, n)))
+    count = max(1, BLOCK_CELLS // (max(m, n) * width)) if width == right else 1
+    for i in range(0, left, count):
+        for j in range(0, right, width):
+            block = tables[i : i + count, :, j : j + width]
+            columns = block[0] if len(block) == 1 else block.transpose(1, 0, 2).reshape(n, -1)
+            answers = operator.matmat(columns).reshape(m, len(block), -1)
+            if applied is None:
+                applied = np.empty((left, m, right), dtype=answers.dtype)
+            applied[i : i + count, :, j : j + width] = answers.transpose(1, 0, 2)
+    return np.zeros(new_shape) if applied is None else applied.reshape(new_shape)
 
 
 def apply_each(operators: Sequence[Operator | None], values: Floats) -> Floats:
@@ -98,7 +111,7 @@ def apply_each(operators: Sequence[Operator | None], values: Floats) -> Floats:
         (operator.shape[0] / operator.shape[1], axis, operator) for axis, operator in enumerate(operators) if operator
     ]
     for _, axis, operator in sorted(present, key=lambda entry: entry[:2]):
-        values = apply_along(operator, values, axis)
+        values = operator.along(values, axis)
     return values
 
 

@@ -11,9 +11,9 @@ from hush.errors import DataError, WorkloadError
 from hush.inference.best_unbiased import combine_marginals
 from hush.inference.linear_estimates import GlobalEstimates, LocalEstimates
 from hush.inference.residual_estimates import ResidualEstimates, covariance_matrix, variance_of, variance_of_product
-from hush.linops import Dense, Identity, Prefix
+from hush.linops import Dense, Identity, LevelsAndTotal, Prefix
 from hush.privacy.measurement import Measurements
-from hush.strategies.axis_strategy import IdentityFactor, LevelsFactor, MatrixFactor
+from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Part, Recovery
@@ -31,9 +31,10 @@ def part(groups, factors, cost=Fraction(1, 3), noise=NoiseKind.GAUSSIAN) -> Part
 
 
 PRODUCT = part(
-    (("a",), ("b",), ("c",)), (LevelsFactor(3, levels=5, total=2), IdentityFactor(2), MatrixFactor(MATRIX, 4))
+    (("a",), ("b",), ("c",)),
+    (AxisStrategy(LevelsAndTotal(3, levels=5, total=2)), AxisStrategy(Identity(2)), AxisStrategy.of(MATRIX, 4)),
 )
-GROUPED = part((("a", "b"), ("c",)), (MatrixFactor(JOINT, 1), MatrixFactor(MATRIX, 4)), noise=NoiseKind.LAPLACE)
+GROUPED = part((("a", "b"), ("c",)), (AxisStrategy.of(JOINT, 1), AxisStrategy.of(MATRIX, 4)), noise=NoiseKind.LAPLACE)
 
 
 def dense_strategy(own: Part) -> np.ndarray:
@@ -77,8 +78,8 @@ def test_local_estimates_are_least_squares_with_exact_covariances(own: Part) -> 
 
 
 def test_each_question_goes_to_the_part_that_knows_it_best() -> None:
-    wide = part((("a",), ("b",)), (IdentityFactor(3), IdentityFactor(2)), Fraction(1, 10))
-    narrow = part((("a",),), (IdentityFactor(3),), Fraction(1, 2))
+    wide = part((("a",), ("b",)), (AxisStrategy(Identity(3)), AxisStrategy(Identity(2))), Fraction(1, 10))
+    narrow = part((("a",),), (AxisStrategy(Identity(3)),), Fraction(1, 2))
     strategy = LinearStrategy(DOMAIN, (wide, narrow), Recovery.LOCAL, "test")
     answers = Measurements(strategy)
     answers[0] = np.arange(6).reshape(3, 2)
@@ -96,7 +97,7 @@ def test_each_question_goes_to_the_part_that_knows_it_best() -> None:
 
 
 def test_unsupported_queries_are_refused() -> None:
-    halves = part((("c",),), (MatrixFactor([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
+    halves = part((("c",),), (AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
     strategy = LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test")
     with pytest.raises(WorkloadError, match="does not support the queries on c"):
         _ = strategy.errors(Workload.marginals(DOMAIN, [("c",)])).rmse
@@ -116,9 +117,9 @@ def test_unsupported_queries_are_refused() -> None:
 
 @pytest.mark.parametrize("tilted", [False, True], ids=["plain", "tilted"])
 def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: bool) -> None:
-    factors = {name: IdentityFactor(size) for name, size in zip(DOMAIN, DOMAIN.shape, strict=True)}
+    factors = {name: AxisStrategy(Identity(size)) for name, size in zip(DOMAIN, DOMAIN.shape, strict=True)}
     if tilted:
-        factors |= {"a": LevelsFactor(3, levels=3, total=2), "c": MatrixFactor(MATRIX, 4)}
+        factors |= {"a": AxisStrategy(LevelsAndTotal(3, levels=3, total=2)), "c": AxisStrategy.of(MATRIX, 4)}
     costs = {("a", "b"): Fraction(1, 3), ("b", "c"): Fraction(1, 5), ("a",): Fraction(1), (): Fraction(1, 7)}
     parts = tuple(
         part(tuple((name,) for name in clique), tuple(factors[name] for name in clique), cost)
@@ -131,7 +132,7 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
         answers[index] = RANDOM.integers(0, 40, own.query.shape)
         matrix = np.ones((1, 1))
         for name, size in zip(DOMAIN, DOMAIN.shape, strict=True):
-            own_rows = factors[name].forward(np.eye(size), 0) if name in own.clique else np.ones((1, size))
+            own_rows = factors[name].scaled.dense() if name in own.clique else np.ones((1, size))
             matrix = np.kron(matrix, own_rows)
         rows.append(matrix)
         noisy.append(answers[index].ravel() / own.query.scale)
@@ -190,7 +191,7 @@ def twin_covariance(inverse: np.ndarray, first: dict, second: dict) -> float:
 
 @pytest.mark.parametrize("noise", list(NoiseKind))
 def test_noise_is_the_least_within_the_cost(noise: NoiseKind) -> None:
-    own = part((("c",),), (MatrixFactor(MATRIX, 4),), Fraction(1, 9), noise)
+    own = part((("c",),), (AxisStrategy.of(MATRIX, 4),), Fraction(1, 9), noise)
     l1, l2 = np.abs(MATRIX).sum(axis=0).max(), (MATRIX**2).sum(axis=0).max()
     wanted = l2 / (2 / 9) if noise is NoiseKind.GAUSSIAN else 2 * (l1 * 9) ** 2
     assert own.variance == pytest.approx(wanted / 16, rel=1e-3)
@@ -200,9 +201,13 @@ def test_noise_is_the_least_within_the_cost(noise: NoiseKind) -> None:
 def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool, monkeypatch) -> None:
     if not small:
         monkeypatch.setattr("hush.strategies.linear_strategy.LARGEST_MATRIX", 1)
-    levels = part((("a",), ("b",)), (LevelsFactor(3, levels=5, total=2), IdentityFactor(2)), Fraction(1, 4))
-    ages = part((("c",),), (MatrixFactor(MATRIX, 4),), Fraction(1, 2))
-    both = part((("b",), ("c",)), (IdentityFactor(2), MatrixFactor(MATRIX, 4)), Fraction(1, 8))
+    levels = part(
+        (("a",), ("b",)),
+        (AxisStrategy(LevelsAndTotal(3, levels=5, total=2)), AxisStrategy(Identity(2))),
+        Fraction(1, 4),
+    )
+    ages = part((("c",),), (AxisStrategy.of(MATRIX, 4),), Fraction(1, 2))
+    both = part((("b",), ("c",)), (AxisStrategy(Identity(2)), AxisStrategy.of(MATRIX, 4)), Fraction(1, 8))
     strategy = LinearStrategy(DOMAIN, (levels, ages, both), Recovery.GLOBAL, "test")
     answers = Measurements(strategy)
     rows, noisy, weights = [], [], []
@@ -212,7 +217,7 @@ def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool,
         for name, size in zip(DOMAIN, DOMAIN.shape, strict=True):
             inside = name in own.clique
             factor = own.factors[own.clique.index(name)] if inside else None
-            matrix = np.kron(matrix, factor.forward(np.eye(size), 0) if factor else np.ones((1, size)))
+            matrix = np.kron(matrix, factor.scaled.dense() if factor else np.ones((1, size)))
         rows.append(matrix)
         noisy.append(answers[index].ravel() / own.query.scale)
         weights.append(np.full(len(matrix), 1 / own.variance))
@@ -249,7 +254,7 @@ def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool,
 
 def test_sums_that_a_part_supports_are_answered_without_its_cells() -> None:
     """Halves of c by every level of b: half of c, grouped by b, is known; a single level of c is not."""
-    halves = part((("b",), ("c",)), (IdentityFactor(2), MatrixFactor([[1, 1, 0, 0], [0, 0, 1, 1]], 1)))
+    halves = part((("b",), ("c",)), (AxisStrategy(Identity(2)), AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1)))
     strategy = LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test")
     answers = Measurements(strategy)
     answers[0] = np.array([[3, 4], [5, 6]])

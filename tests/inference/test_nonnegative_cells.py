@@ -15,9 +15,9 @@ from hush.inference.best_unbiased import combine_marginals
 from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells, nonnegative_squares
 from hush.inference.residual_estimates import ResidualEstimates
-from hush.linops import AllRange, Dense, Equivalent, Identity, Prefix, Total
+from hush.linops import AllRange, Dense, Equivalent, Identity, LevelsAndTotal, Prefix, Total
 from hush.privacy.measurement import Measurements
-from hush.strategies.axis_strategy import IdentityFactor, LevelsFactor, MatrixFactor
+from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Part, Recovery
@@ -34,15 +34,19 @@ def part(groups, factors, cost=Fraction(1, 3)) -> Part:
 
 
 def plain(clique: tuple[str, ...], cost: Fraction) -> Part:
-    return part(tuple((name,) for name in clique), tuple(IdentityFactor(DOMAIN[name]) for name in clique), cost)
+    return part(tuple((name,) for name in clique), tuple(AxisStrategy(Identity(DOMAIN[name])) for name in clique), cost)
 
 
 UNION = (
-    part((("a",), ("b",)), (LevelsFactor(3, levels=5, total=2), IdentityFactor(2)), Fraction(1, 4)),
-    part((("c",),), (MatrixFactor(TREE, 1),), Fraction(1, 2)),
-    part((("b",), ("c",)), (IdentityFactor(2), MatrixFactor(HAAR, 1)), Fraction(1, 8)),
+    part(
+        (("a",), ("b",)),
+        (AxisStrategy(LevelsAndTotal(3, levels=5, total=2)), AxisStrategy(Identity(2))),
+        Fraction(1, 4),
+    ),
+    part((("c",),), (AxisStrategy.of(TREE, 1),), Fraction(1, 2)),
+    part((("b",), ("c",)), (AxisStrategy(Identity(2)), AxisStrategy.of(HAAR, 1)), Fraction(1, 8)),
 )
-GROUPED = (part((("a", "b"), ("c",)), (IdentityFactor(6), MatrixFactor(TREE, 1))),)
+GROUPED = (part((("a", "b"), ("c",)), (AxisStrategy(Identity(6)), AxisStrategy.of(TREE, 1))),)
 MARGINALS = tuple(
     plain(clique, cost) for clique, cost in {("a", "b"): Fraction(1, 3), ("b", "c"): Fraction(1, 5)}.items()
 )
@@ -93,7 +97,7 @@ def dense_problem(answers: LinearMeasurements, estimates, method: str) -> tuple[
                     matrix = np.kron(matrix, np.ones((1, size)))
                 elif heads:
                     factor = own.factors[own.groups.index(heads[0])]
-                    matrix = np.kron(matrix, factor.forward(np.eye(factor.size), 0))
+                    matrix = np.kron(matrix, factor.scaled.dense())
             rows.append(matrix / math.sqrt(own.variance))
             targets.append(answers[index].ravel() / own.query.scale / math.sqrt(own.variance))
     else:
@@ -207,7 +211,7 @@ def test_only_measured_attributes_have_axes() -> None:
 
 
 def test_queries_that_do_not_support_every_cell_can_be_fitted() -> None:
-    halves = part((("c",),), (MatrixFactor([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
+    halves = part((("c",),), (AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
     answers = Measurements(LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test"))
     answers[0] = np.array([-3, 8])
     asked = Workload(DOMAIN, [Term(("c",), (Dense([[1, 1, 0, 0], [1, 1, 1, 1]]),))])

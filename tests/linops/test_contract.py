@@ -8,6 +8,7 @@ import pytest
 import hush.linops
 from hush.linops import (
     AllRange,
+    CompoundSymmetric,
     Dense,
     Diagonal,
     Differences,
@@ -84,6 +85,10 @@ CASES: dict[str, LinearOperator] = {
     "signed levels and total": LevelsAndTotal(4, -2.0, 0.5),
     "no levels": LevelsAndTotal(4, 0.0, 0.5),
     "no total": LevelsAndTotal(1, 1.0, 0.0),
+    "levels alike": CompoundSymmetric(4, 2.0, -0.25),
+    "centred": CompoundSymmetric(5, 5, -1),
+    "total only": CompoundSymmetric(4, 0.0, 0.5),
+    "one level alike": CompoundSymmetric(1, 2.0, 1.0),
     "all predicates": Equivalent(8 * (np.eye(5) + 1), 32),
     "singular equivalent": Equivalent(WIDE.T @ WIDE, 2),
     "marginals": MarginalSet((2, 3, 4), {(0, 1): 1.0, (1, 2): -2.0, (): 0.5}),

@@ -8,6 +8,7 @@ import pytest
 import hush
 from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
+from hush.linops import Identity, LevelsAndTotal
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Counts, Gate, LinearQuery, MarginalQuery, Request, watch
@@ -15,7 +16,7 @@ from hush.privacy.measurement import Measurement, StatedNoise
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 from hush.rare_levels import MergedQuery, Merging
-from hush.strategies.axis_strategy import IdentityFactor, LevelsFactor, MatrixFactor
+from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.residual_strategy import residual_query
 from hush.strategies.select_residual import select_residual
@@ -28,7 +29,7 @@ TABLE = TinyTable(DOMAIN, [(0, 0, 0), (1, 2, 1), (1, 3, 0), (0, 1, 2), (1, 0, 0)
 MERGING = Merging({"b": np.array([0, 2, 1, 2])})
 MIXED = Workload.product(DOMAIN, {"b": hush.queries.prefix, "c": hush.queries.identity}) + Workload.kway(DOMAIN, 2)
 PLAN = select_residual(MIXED, rho=0.5).value
-MATRIX = MatrixFactor([[2, 0, 1], [0, 3, -1]], scale=3)
+MATRIX = AxisStrategy.of([[2, 0, 1], [0, 3, -1]], scale=3)
 LAWS = [DiscreteGaussian.of_scale(5), DiscreteLaplace.of_scale(Fraction(7, 2)), DiscreteGaussian.of_scale(0.3)]
 
 QUERIES: dict[str, LinearQuery] = {
@@ -37,10 +38,12 @@ QUERIES: dict[str, LinearQuery] = {
     "total": MarginalQuery(()),
     "merged": MergedQuery(("a", "b"), (2, 4), MERGING),
     "merged in another order": MergedQuery(("b", "a"), (4, 2), MERGING),
-    "levels": ProductQuery((("b",), ("c",)), (LevelsFactor(4, levels=3, total=2), IdentityFactor(3))),
-    "matrix": ProductQuery((("a",), ("c",)), (IdentityFactor(2), MATRIX)),
-    "one group": ProductQuery((("a", "b"), ("c",)), (IdentityFactor(8), MATRIX)),
-    "one group of counts": ProductQuery((("a", "b"), ("c",)), (IdentityFactor(8), IdentityFactor(3))),
+    "levels": ProductQuery(
+        (("b",), ("c",)), (AxisStrategy(LevelsAndTotal(4, levels=3, total=2)), AxisStrategy(Identity(3)))
+    ),
+    "matrix": ProductQuery((("a",), ("c",)), (AxisStrategy(Identity(2)), MATRIX)),
+    "one group": ProductQuery((("a", "b"), ("c",)), (AxisStrategy(Identity(8)), MATRIX)),
+    "one group of counts": ProductQuery((("a", "b"), ("c",)), (AxisStrategy(Identity(8)), AxisStrategy(Identity(3)))),
     "product of nothing": ProductQuery((), ()),
     "residual": residual_query(PLAN, ("b", "c")),
     "residual of one": residual_query(PLAN, ("a",)),

@@ -8,12 +8,18 @@ from hypothesis import strategies as st
 
 from hush.errors import WorkloadError
 from hush.linops import AllRange, Dense, Identity, Prefix, Total, WidthRange
-from hush.strategies.residual_basis import Basis, MatrixBasis, PlainBasis, design_basis
+from hush.strategies.residual_basis import ResidualBasis, design_basis
 from hush.testing.dense_twins import basis_matrix
 
 PREFIX = design_basis(Prefix(6).gram_dense()).value
 RANGES = design_basis(AllRange(6).gram_dense()).value
-BASES = [PlainBasis(2), PlainBasis(5), PREFIX, RANGES, MatrixBasis([[1, -1, 0], [1, 1, -2], [0, 3, -3]], scale=4)]
+BASES = [
+    ResidualBasis.plain(2),
+    ResidualBasis.plain(5),
+    PREFIX,
+    RANGES,
+    ResidualBasis.of([[1, -1, 0], [1, 1, -2], [0, 3, -3]], scale=4),
+]
 
 
 def sub(m: int) -> np.ndarray:
@@ -41,7 +47,7 @@ def test_sub_4_inverse_as_printed_with_its_first_entry_corrected() -> None:
 
 
 @pytest.mark.parametrize("basis", BASES, ids=repr)
-def test_a_basis_agrees_with_its_matrix(basis: Basis) -> None:
+def test_a_basis_agrees_with_its_matrix(basis: ResidualBasis) -> None:
     m = basis_matrix(basis)
     gram = m.T @ m
     whole = np.rint(m * basis.scale).astype(np.int64)
@@ -61,7 +67,7 @@ def test_a_basis_agrees_with_its_matrix(basis: Basis) -> None:
 
 
 @pytest.mark.parametrize("basis", BASES, ids=repr)
-def test_queries_split_into_residual_and_mean(basis: Basis) -> None:
+def test_queries_split_into_residual_and_mean(basis: ResidualBasis) -> None:
     n = basis.size
     rows = np.random.default_rng(1).normal(size=(4, n))
     inverse = np.linalg.pinv(basis_matrix(basis).T @ basis_matrix(basis))
@@ -72,14 +78,14 @@ def test_queries_split_into_residual_and_mean(basis: Basis) -> None:
 
 
 def test_plain_coefficients_are_those_of_the_document() -> None:
-    basis = PlainBasis(7)
+    basis = ResidualBasis.plain(7)
     assert basis.max_diagonal == Fraction(6, 7)
     np.testing.assert_allclose(basis.query_variances(Identity(7)), np.full(7, 6 / 7))
     np.testing.assert_allclose(basis.query_mean(Identity(7)), np.full(7, 1 / 49))
 
 
 @pytest.mark.parametrize("basis", BASES, ids=repr)
-def test_opposition_is_the_most_negative_product_of_two_columns(basis: Basis) -> None:
+def test_opposition_is_the_most_negative_product_of_two_columns(basis: ResidualBasis) -> None:
     whole = np.rint(basis_matrix(basis) * basis.scale).astype(np.int64)
     columns = range(basis.size)
     products = [int(whole[:, r] @ whole[:, s]) for r, s in itertools.product(columns, columns)]
@@ -88,12 +94,12 @@ def test_opposition_is_the_most_negative_product_of_two_columns(basis: Basis) ->
 
 def test_bases_of_one_size_are_told_apart() -> None:
     assert PREFIX != RANGES
-    assert PlainBasis(6) != PREFIX
-    assert PlainBasis(6) == PlainBasis(6) != PlainBasis(5)
-    assert isinstance(PREFIX, MatrixBasis)
-    assert MatrixBasis(PREFIX.matrix, PREFIX.scale) == PREFIX
-    assert hash(MatrixBasis(PREFIX.matrix, PREFIX.scale)) == hash(PREFIX)
-    assert MatrixBasis(PREFIX.matrix, PREFIX.scale + 1) != PREFIX
+    assert ResidualBasis.plain(6) != PREFIX
+    assert ResidualBasis.plain(6) == ResidualBasis.plain(6) != ResidualBasis.plain(5)
+    assert not PREFIX.is_plain
+    assert ResidualBasis.of(PREFIX.matrix, PREFIX.scale) == PREFIX
+    assert hash(ResidualBasis.of(PREFIX.matrix, PREFIX.scale)) == hash(PREFIX)
+    assert ResidualBasis.of(PREFIX.matrix, PREFIX.scale + 1) != PREFIX
 
 
 @pytest.mark.parametrize(
@@ -110,25 +116,25 @@ def test_bases_of_one_size_are_told_apart() -> None:
 )
 def test_a_matrix_that_is_no_basis_is_refused(matrix: list, scale: int, message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
-        MatrixBasis(matrix, scale)
+        ResidualBasis.of(matrix, scale)
 
 
 def test_misfits_are_refused() -> None:
     with pytest.raises(WorkloadError, match="1 levels has no residual"):
-        PlainBasis(1)
+        ResidualBasis.plain(1)
     with pytest.raises(WorkloadError, match="5 columns on an attribute of 6 levels"):
         PREFIX.query_variances(Identity(5))
     with pytest.raises(WorkloadError, match="5 columns on an attribute of 6 levels"):
-        PlainBasis(6).query_variances(Identity(5))
+        ResidualBasis.plain(6).query_variances(Identity(5))
     with pytest.raises(WorkloadError, match="5 columns"):
-        PlainBasis(6).query_mean(Prefix(5))
+        ResidualBasis.plain(6).query_mean(Prefix(5))
 
 
 @given(st.integers(2, 9), st.integers(0, 2**32 - 1))
 def test_measuring_is_exact_modulo_2_to_the_64(size: int, seed: int) -> None:
     counts = np.random.default_rng(seed).integers(0, 2**61, size=size)
     wanted = [(size * int(c) - sum(map(int, counts))) % 2**64 for c in counts]
-    assert [int(v) % 2**64 for v in PlainBasis(size).measure(counts, 0)] == wanted
+    assert [int(v) % 2**64 for v in ResidualBasis.plain(size).measure(counts, 0)] == wanted
 
 
 @pytest.mark.parametrize(
@@ -140,4 +146,4 @@ def test_measuring_is_exact_modulo_2_to_the_64(size: int, seed: int) -> None:
 )
 def test_entries_whose_sums_could_wrap_around_are_refused(matrix: list[list[int]]) -> None:
     with pytest.raises(WorkloadError, match="too large for exact sums"):
-        MatrixBasis(np.array(matrix, dtype=np.int64), 1)
+        ResidualBasis.of(np.array(matrix, dtype=np.int64), 1)

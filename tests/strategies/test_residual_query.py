@@ -16,7 +16,7 @@ from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.strategies.noise_kind import sum_binary
 from hush.strategies.product_strategy import ProductQuery
-from hush.strategies.residual_basis import MatrixBasis, PlainBasis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy, check_measurable, exact_shares, requests, residual_query
 from hush.strategies.select_residual import select_residual
 from hush.testing import TinyTable, check_replay, neighbours_of
@@ -64,7 +64,7 @@ def test_no_neighbour_moves_the_answers_beyond_the_declared_sensitivity(
 
 def test_replacing_is_exact_on_plain_attributes() -> None:
     domain = Domain({"a": 3, "b": 4})
-    query = ProductQuery((("a",), ("b",)), (PlainBasis(3), PlainBasis(4)))
+    query = ProductQuery((("a",), ("b",)), (ResidualBasis.plain(3), ResidualBasis.plain(4)))
     cells = list(itertools.product(range(3), range(4)))
     moves = []
     for one, two in itertools.product(cells, cells):
@@ -78,7 +78,7 @@ def test_the_total_is_one_cell_and_does_not_move_when_rows_are_replaced() -> Non
     assert total.row_norms.one_cell
     assert total.row_norms.gap_l2_squared == 0
     assert total.answer({(): np.array(7)}) == 7
-    assert not ProductQuery((("a",),), (PlainBasis(2),)).row_norms.one_cell
+    assert not ProductQuery((("a",),), (ResidualBasis.plain(2),)).row_norms.one_cell
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))
@@ -148,11 +148,11 @@ def test_sets_whose_answers_could_overflow_are_refused_before_anything_is_charge
     with pytest.raises(SizeError, match="64-bit"):
         requests(plan)
     with pytest.raises(SizeError, match="fewer levels"):
-        ProductQuery(tuple((name,) for name in domain), tuple(PlainBasis(100) for _ in range(5)))
+        ProductQuery(tuple((name,) for name in domain), tuple(ResidualBasis.plain(100) for _ in range(5)))
 
 
 def test_the_largest_table_allowed_is_answered_exactly() -> None:
-    big = MatrixBasis([[2**28, -(2**28)]], scale=1)
+    big = ResidualBasis.of([[2**28, -(2**28)]], scale=1)
     query = ProductQuery((("a",),), (big,))
     answer = query.answer({("a",): np.array([2**32, 0])})
     assert answer.tolist() == [2**60]

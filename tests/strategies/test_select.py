@@ -15,7 +15,7 @@ from hush.errors import BudgetError, ConvergenceError, WorkloadError
 from hush.linops import Dense, Total
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.losses import MaxOfSums, MaxVariance, SumOfVariances
-from hush.strategies.residual_basis import PlainBasis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import select_for_target, select_residual
 from hush.strategies.term_table import TermTable
@@ -330,7 +330,7 @@ def test_sets_that_the_loss_does_not_need_are_measured_all_the_same() -> None:
 
 
 def test_a_basis_may_be_given() -> None:
-    plan = select_residual(MIXED, rho=0.5, bases={"c": PlainBasis(4)}).value
+    plan = select_residual(MIXED, rho=0.5, bases={"c": ResidualBasis.plain(4)}).value
     assert plan.plain
     assert not select_residual(MIXED, rho=0.5).value.plain
     assert select_residual(MIXED, rho=0.5).value.rmse(MIXED) < plan.rmse(MIXED)
@@ -340,7 +340,7 @@ def test_prefix_sums_of_a_large_attribute_gain_much_from_their_basis() -> None:
     domain = Domain({"age": 100, "sex": 2})
     workload = Workload.product(domain, {"age": queries.prefix, "sex": queries.identity})
     designed = select_residual(workload, rho=0.5).value
-    plain = select_residual(workload, rho=0.5, bases={"age": PlainBasis(100)}).value
+    plain = select_residual(workload, rho=0.5, bases={"age": ResidualBasis.plain(100)}).value
     assert designed.rmse(workload) < 0.6 * plain.rmse(workload)
     with pytest.raises(WorkloadError, match="use query_variances"):
         designed.variance(("age",))
@@ -359,7 +359,7 @@ def test_prefix_sums_of_a_large_attribute_gain_much_from_their_basis() -> None:
         ({"rho": 0.5, "loss": MaxOfSums([[1.0, 2.0]])}, WorkloadError, "gives 2 weights for 4 terms"),
         ({"rho": 0.5, "loss": MaxOfSums([Workload.kway(DOMAIN, 4)])}, WorkloadError, "not within the plan"),
         ({"rho": 0.5, "loss": MaxOfSums([Workload.kway(Domain({"a": 2}), 1)])}, WorkloadError, "another domain"),
-        ({"rho": 0.5, "bases": {"a": PlainBasis(3)}}, WorkloadError, "'a' has 2 levels, its basis 3"),
+        ({"rho": 0.5, "bases": {"a": ResidualBasis.plain(3)}}, WorkloadError, "'a' has 2 levels, its basis 3"),
     ],
 )
 def test_bad_requests_are_refused(options: dict, error: type[Exception], message: str) -> None:

@@ -25,8 +25,8 @@ from hush.inference.residual_reconstruction import parts
 from hush.linops import LinearOperator
 from hush.privacy.measurement import Measurement, Measurements, placed
 from hush.strategies.linear_strategy import marginal_strategy
-from hush.strategies.residual_basis import Basis, TiltedBasis
-from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise, total_variance
+from hush.strategies.residual_basis import ResidualBasis
+from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise
 
 MOST_ATTRIBUTES = 12  # of several levels in a clique: pairs of a subset and one inside it are 3^k
 
@@ -150,7 +150,7 @@ def _combined(
         positions = strategy.closure.subsets(clique)
         for mask, levels in parts(len(bases)):
             index = positions[mask]
-            outside = math.prod(total_variance(b) for axis, b in enumerate(bases) if not mask >> axis & 1)
+            outside = math.prod(b.total_variance_factor for axis, b in enumerate(bases) if not mask >> axis & 1)
             scale = math.prod(b.scale for axis, b in enumerate(bases) if mask >> axis & 1)
             weight = strategy.sigma_squared[index] / (variance * outside) * scale
             start, stop = combined.starts[index], combined.starts[index + 1]
@@ -159,12 +159,8 @@ def _combined(
     return combined
 
 
-def _with_totals(values: Floats, bases: tuple[Basis, ...]) -> Floats:
+def _with_totals(values: Floats, bases: tuple[ResidualBasis, ...]) -> Floats:
     """The answers with one more level per axis, level 0: the total along it, by least squares."""
     for axis, basis in enumerate(bases):
-        if isinstance(basis, TiltedBasis):
-            total = np.expand_dims(np.tensordot(values, basis.total, axes=(axis, 0)), axis)
-        else:
-            total = values.sum(axis=axis, keepdims=True)
-        values = np.concatenate([total, values], axis=axis)
+        values = np.concatenate([basis.total_of(values, axis), values], axis=axis)
     return values

@@ -29,7 +29,7 @@ from hush.errors import ConvergenceError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along_all
 from hush.privacy.measurement import Measurements
-from hush.strategies.axis_strategy import Factor
+from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
 from hush.strategies.product_strategy import Part
 
@@ -128,7 +128,7 @@ class LocalEstimates:
     def _values(self, part: Part, names: Clique) -> Floats:
         """The estimated counts over some attributes of a part: totals are taken first, while they shrink the work."""
         tensor: np.ndarray[Any, Any] = self._answers[self._answers.strategy.parts.index(part)]
-        kept: list[tuple[Factor, Clique, tuple[int, ...]]] = []
+        kept: list[tuple[AxisStrategy, Clique, tuple[int, ...]]] = []
         for axis in reversed(range(len(part.factors))):
             group, factor = part.groups[axis], part.factors[axis]
             if set(group) & set(names):
@@ -158,7 +158,7 @@ class LocalEstimates:
 
 
 def _joint(
-    factor: Factor,
+    factor: AxisStrategy,
     group: Clique,
     sizes: tuple[int, ...],
     inside: list[str],

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats, apply_along, apply_each, axes_outside, spread, summed
+from hush.arrays import Floats, apply_each, axes_outside, spread, summed
 from hush.domain import Clique
 from hush.errors import SizeError, WorkloadError, shown
 from hush.inference.estimates import Estimates
@@ -324,7 +324,7 @@ class _TermSquares:
             if isinstance(block, Total):
                 values = np.broadcast_to(values.sum(axis=axis, keepdims=True), values.shape)
             elif block.shape[1] > LARGEST_GRAM:
-                values = apply_along(block.gram(), values, axis)
+                values = block.gram().along(values, axis)
             elif not isinstance(block, Identity):
                 if block not in self._grams:
                     self._grams[block] = block.gram_dense()

@@ -28,8 +28,9 @@ from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
 from hush.inference.residual_reconstruction import Reconstruction, collapse, expand, parts
 from hush.linops import Identity, LinearOperator
+from hush.linops.along import along
 from hush.privacy.measurement import Measurements
-from hush.strategies.residual_basis import Basis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 
 Combination: TypeAlias = Sequence[tuple[Iterable[str], Any]]
@@ -234,7 +235,7 @@ class ResidualEstimates:
         for axis, (basis, size) in enumerate(zip(bases[:groups], self.domain.sizes(names), strict=False)):
             level = Identity(size)
             pair = np.column_stack([basis.query_mean(level), basis.query_variances(level)])
-            weights = np.moveaxis(np.tensordot(pair, weights, axes=(1, axis)), 0, axis)
+            weights = along(pair, weights, axis)
         products = _split(first, bases, groups)
         products = products * (products if second is first else _split(second, bases, groups))
         for axis in range(groups, len(names)):
@@ -255,7 +256,7 @@ class ResidualEstimates:
         return reordered(tensor, ordered, names)
 
 
-def _split(coefficients: Floats, bases: tuple[Basis, ...], groups: int) -> Floats:
+def _split(coefficients: Floats, bases: tuple[ResidualBasis, ...], groups: int) -> Floats:
     """Coefficients along each axis after the groups as their mean part, then their residual part."""
     found = np.asarray(coefficients, dtype=np.float64)
     for axis in range(groups, len(bases)):

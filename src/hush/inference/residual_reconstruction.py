@@ -40,13 +40,13 @@ from hush.inference._kernels import expand_plain
 from hush.linops import LinearOperator
 from hush.memory import available_memory, readable
 from hush.privacy.measurement import Measurements
-from hush.strategies.residual_basis import Basis, PlainBasis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 
 Part = tuple[slice | int, ...]
 
 
-def expand(extended: Floats, bases: Sequence[Basis]) -> Floats:
+def expand(extended: Floats, bases: Sequence[ResidualBasis]) -> Floats:
     """Counts from an extended tensor of residual answers over L: axes of k_i + 1 levels become axes of l_i."""
     tensor = extended
     for axis, basis in enumerate(bases):
@@ -55,7 +55,7 @@ def expand(extended: Floats, bases: Sequence[Basis]) -> Floats:
     return tensor
 
 
-def collapse(coefficients: Floats, bases: Sequence[Basis]) -> Floats:
+def collapse(coefficients: Floats, bases: Sequence[ResidualBasis]) -> Floats:
     """Coefficients on residual answers from coefficients on counts: the transpose of `expand`."""
     tensor = coefficients
     for axis, basis in enumerate(bases):
@@ -169,7 +169,9 @@ class Reconstruction:
             for clique in batch:
                 closure.index(clique)
         self._require(subsets)
-        if not all(isinstance(self.strategy.bases[p], PlainBasis) for p in np.unique(rows).tolist()):
+        if not all(
+            basis.is_plain for basis in self.strategy.clique_bases({name for clique in batch for name in clique})
+        ):
             return [self._general(clique, subsets[i]) for i, clique in enumerate(batch)]
         sizes = np.array(self.strategy.domain.shape, dtype=np.int64)[rows].reshape(len(batch), k)
         cells = np.prod(sizes, axis=1)

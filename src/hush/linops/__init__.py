@@ -6,7 +6,7 @@ from hush.linops.diagonal import Diagonal
 from hush.linops.equivalent import Equivalent
 from hush.linops.haar import Haar
 from hush.linops.kronecker import Kronecker
-from hush.linops.levels_and_total import LevelsAndTotal
+from hush.linops.levels_and_total import CompoundSymmetric, LevelsAndTotal
 from hush.linops.marginal_gram import MarginalGram
 from hush.linops.marginal_set import MarginalSet
 from hush.linops.operator import Dense, Gram, LinearOperator
@@ -16,6 +16,7 @@ from hush.linops.tree import Tree
 
 __all__ = [
     "AllRange",
+    "CompoundSymmetric",
     "Dense",
     "Diagonal",
     "Differences",

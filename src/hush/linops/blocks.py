@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, Numbers
 from hush.errors import WorkloadError
 from hush.linops.combination import Scaled, Transposed
 from hush.linops.operator import LinearOperator, check_fits, check_norm
@@ -47,6 +47,9 @@ class Identity(_Sized):
 
     def matmat(self, x: Floats) -> Floats:
         return x
+
+    def along(self, values: Numbers, axis: int) -> Numbers:
+        return values
 
     def transpose(self) -> LinearOperator:
         return self

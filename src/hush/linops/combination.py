@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, Numbers
 from hush.errors import WorkloadError
 from hush.linops.operator import LinearOperator
 
@@ -41,8 +41,14 @@ class Scaled(LinearOperator):
     def matmat(self, x: Floats) -> Floats:
         return self.factor * self.operator.matmat(x)
 
+    def along(self, values: Numbers, axis: int) -> Numbers:
+        return np.asarray(self.factor * self.operator.along(values, axis))
+
     def transpose(self) -> LinearOperator:
         return Scaled(self.operator.transpose(), self.factor)
+
+    def dense(self) -> Floats:
+        return np.asarray(self.factor * self.operator.dense())
 
     def gram(self) -> LinearOperator:
         return Scaled(self.operator.gram(), self.factor**2)
@@ -125,6 +131,11 @@ class Product(LinearOperator):
         for operator in reversed(self.operators):
             x = operator.matmat(x)
         return x
+
+    def along(self, values: Numbers, axis: int) -> Numbers:
+        for operator in reversed(self.operators):
+            values = operator.along(values, axis)
+        return values
 
     def transpose(self) -> LinearOperator:
         return Product([operator.transpose() for operator in reversed(self.operators)])

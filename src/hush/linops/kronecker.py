@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats, apply_along
+from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.linops.blocks import Identity
 from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 
@@ -47,14 +46,11 @@ class Kronecker(LinearOperator):
         return math.prod(f.queries for f in self.factors)
 
     def matmat(self, x: Floats) -> Floats:
-        sizes = [f.shape[1] for f in self.factors]
-        k = x.shape[1]
-        for i in sorted(range(len(sizes)), key=lambda i: self.factors[i].shape[0] / self.factors[i].shape[1]):
-            if not isinstance(self.factors[i], Identity):
-                left, right = math.prod(sizes[:i]), math.prod(sizes[i + 1 :]) * k
-                x = apply_along(self.factors[i], x.reshape(left, sizes[i], right), 1)
-                sizes[i] = self.factors[i].shape[0]
-        return x.reshape(math.prod(sizes), k)
+        cells = x.reshape([*(f.shape[1] for f in self.factors), x.shape[1]])
+        shrinking = sorted(enumerate(self.factors), key=lambda item: item[1].shape[0] / item[1].shape[1])
+        for axis, factor in shrinking:
+            cells = factor.along(cells, axis)
+        return cells.reshape(self.shape[0], x.shape[1])
 
     def transpose(self) -> LinearOperator:
         return Kronecker([f.transpose() for f in self.factors])

@@ -1,4 +1,7 @@
-"""LevelsAndTotal: every level and the sum of all."""
+"""Matrices on one attribute that treat all its levels alike: [a I; b 1^T] and alpha I + beta 1 1^T, at any size.
+
+Both take tensors with any number of axes after the first, and whole numbers give whole numbers where the weights are.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, Numbers
 from hush.errors import WorkloadError
 from hush.linops.combination import Transposed
-from hush.linops.marginal_gram import MarginalGram
 from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 
+class _Alike(LinearOperator):
+    """An operator whose columns are one column with its levels permuted."""
+
+    __slots__ = ()
+
+    def along(self, values: Numbers, axis: int) -> Numbers:
+        return self.matmat(values.swapaxes(0, axis)).swapaxes(0, axis)
+
+    def column_norms(self, p: int) -> Floats:
+        return np.full(self.shape[1], self.sensitivity(p))
+
+
 @dataclass(frozen=True, slots=True)
-class LevelsAndTotal(LinearOperator):
-    """[a I; b 1^T], with Gram matrix a^2 I + b^2 1 1^T of eigenvalues a^2 and, on 1, a^2 + n b^2.
+class LevelsAndTotal(_Alike):
+    """Every level times a, and the total times b: [a I; b 1^T], with Gram matrix a^2 I + b^2 1 1^T.
 
     >>> LevelsAndTotal(2, levels=1.0, total=-3.0).dense().tolist()
     [[1.0, 0.0], [0.0, 1.0], [-3.0, -3.0]]
@@ -37,11 +51,8 @@ class LevelsAndTotal(LinearOperator):
     def shape(self) -> tuple[int, int]:
         return self.size + 1, self.size
 
-    def matmat(self, x: Floats) -> Floats:
-        made = np.empty((self.size + 1, x.shape[1]))
-        np.multiply(x, self.levels, out=made[:-1])
-        made[-1] = self.total * x.sum(axis=0)
-        return made
+    def matmat(self, x: Numbers) -> Numbers:
+        return np.concatenate([self.levels * x, self.total * x.sum(axis=0, keepdims=True)])
 
     def transpose(self) -> LinearOperator:
         return Transposed(self)
@@ -49,21 +60,72 @@ class LevelsAndTotal(LinearOperator):
     def adjoint(self, y: Floats) -> Floats:
         return np.asarray(self.levels * y[:-1] + self.total * y[-1])
 
-    def gram(self) -> MarginalGram:
-        return MarginalGram((self.size,), (self.total**2, self.levels**2))
+    def gram(self) -> CompoundSymmetric:
+        return CompoundSymmetric(self.size, self.levels**2, self.total**2)
 
     def gram_dense(self) -> Floats:
-        check_fits((self.size, self.size), "use gram(), which stays implicit")
-        made = np.full((self.size, self.size), self.total**2)
-        np.fill_diagonal(made, self.levels**2 + self.total**2)
-        return made
+        return self.gram().dense()
 
     def pinv(self) -> LinearOperator:
         return self.gram().pinv() @ Transposed(self)
 
-    def column_norms(self, p: int) -> Floats:
-        return np.full(self.size, self.sensitivity(p))
-
     def sensitivity(self, p: int) -> float:
         check_norm(p)
         return abs(self.levels) + abs(self.total) if p == 1 else math.hypot(self.levels, self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class CompoundSymmetric(_Alike):
+    """alpha I + beta 1 1^T: the eigenvalue alpha + n beta on 1, and alpha on everything that adds up to zero.
+
+    >>> CompoundSymmetric(2, 2, -1).dense().tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+
+    size: int
+    alpha: float
+    beta: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    @property
+    def top(self) -> float:
+        """alpha + n beta, zero where it is zero up to rounding."""
+        value = self.alpha + self.size * self.beta
+        limit = 4 * np.finfo(np.float64).eps * (abs(self.alpha) + self.size * abs(self.beta))
+        return value if abs(value) > limit else 0
+
+    def matmat(self, x: Numbers) -> Numbers:
+        return np.asarray(self.alpha * x + self.beta * x.sum(axis=0, keepdims=True))
+
+    def transpose(self) -> LinearOperator:
+        return self
+
+    def dense(self) -> Floats:
+        check_fits(self.shape, "keep it implicit: every other member needs its two numbers alone")
+        entries = np.full(self.shape, float(self.beta))
+        np.fill_diagonal(entries, self.alpha + self.beta)
+        return entries
+
+    def gram(self) -> CompoundSymmetric:
+        return CompoundSymmetric(self.size, self.alpha**2, 2 * self.alpha * self.beta + self.size * self.beta**2)
+
+    def gram_dense(self) -> Floats:
+        return self.gram().dense()
+
+    def pinv(self) -> CompoundSymmetric:
+        low, high = (1 / value if value else 0.0 for value in (self.alpha, self.top))
+        beta = -self.beta * low * high if low and high else (high - low) / self.size
+        return CompoundSymmetric(self.size, low, beta)
+
+    def sensitivity(self, p: int) -> float:
+        check_norm(p)
+        diagonal, others = abs(self.alpha + self.beta), abs(self.beta)
+        if p == 1:
+            return diagonal + (self.size - 1) * others
+        return math.hypot(diagonal, math.sqrt(self.size - 1) * others)
+
+    def trace(self) -> float:
+        return float(self.size * (self.alpha + self.beta))

@@ -1,10 +1,7 @@
-"""LinearOperator: three required members, everything else with a generic fallback that may be overridden.
+"""LinearOperator, the base of all implicit matrices, with the two that every other one may turn into: Dense and Gram.
 
-Must define: `shape`, `matmat`, `transpose`. May override: every other member, where a closed form is known.
-
-Dense: any explicit matrix.
-
-Gram: the implicit product A^T A.
+An operator must define `shape`, `matmat` and `transpose`. It may override every other member where it knows a closed
+form.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, Numbers, apply_along
 from hush.errors import SizeError, WorkloadError
 from hush.memory import available_memory, readable
 
@@ -52,6 +49,10 @@ class LinearOperator(ABC):
             made[start : start + columns.shape[1]] = columns.T @ y
         return made
 
+    def along(self, values: Numbers, axis: int) -> Numbers:
+        """A along one axis of a tensor, of which n numbers become m."""
+        return apply_along(self, values, axis)
+
     def dense(self) -> Floats:
         """The matrix itself, (m, n); for small ones and tests."""
         check_fits(self.shape, "keep it implicit: matmat, gram() and column_norms(p) do not need its entries")
@@ -64,7 +65,6 @@ class LinearOperator(ABC):
 
     def gram(self) -> LinearOperator:
         """A^T A, kept implicit."""
-
         return Gram(self)
 
     def gram_dense(self) -> Floats:
@@ -79,7 +79,6 @@ class LinearOperator(ABC):
 
     def pinv(self) -> LinearOperator:
         """The Moore-Penrose inverse A^+, (n, m); explicit where not overridden, so for small matrices."""
-
         m, n = self.shape
         if m * n > LARGEST_DENSE_INVERSE:
             raise SizeError(

@@ -31,7 +31,7 @@ from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.strategies.losses import Loss
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.residual_basis import Basis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy, check_measurable, requests
 from hush.strategies.select_residual import select_for_target, select_residual
 from hush.strategies.strategy_files import pack_strategy, unpack_strategy
@@ -53,7 +53,7 @@ class Residual:
     """
 
     loss: str | Loss = "rmse"
-    bases: Mapping[str, Basis] = field(default_factory=dict)
+    bases: Mapping[str, ResidualBasis] = field(default_factory=dict)
 
     def plan(
         self,

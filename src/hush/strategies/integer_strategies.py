@@ -12,7 +12,7 @@ from hush.errors import BudgetError, WorkloadError
 from hush.linops import Identity, LevelsAndTotal, LinearOperator
 from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.axis_strategy import Factor, IdentityFactor, LevelsFactor, MatrixFactor
+from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind, split_exactly
 from hush.strategies.product_strategy import LARGEST_ROWS, Draft, Part, PartDraft, Recovery
@@ -48,14 +48,14 @@ def _rounded(draft: Draft, budget: Fraction, neighbours: Neighbours, most: int) 
     bits = [_bits(part, kept, most) for part in draft.parts]
     if draft.recovery is Recovery.MARGINALS:  # every part must measure an attribute with the same integers
         bits = [min(bits)] * len(bits)
-    rounded: dict[tuple[int, int], Factor] = {}
+    rounded: dict[tuple[int, int], AxisStrategy] = {}
     parts = []
     for part, cost, own in zip(draft.parts, costs, bits, strict=True):
         factors = []
         for factor in part.factors:
             key = (id(factor), own)
             if key not in rounded:
-                rounded[key] = kept[id(factor)] or MatrixFactor(_round(factor.dense(), own, draft.noise), 1)
+                rounded[key] = kept[id(factor)] or AxisStrategy.of(_round(factor.dense(), own, draft.noise), 1)
             factors.append(rounded[key])
         sizes = tuple(draft.domain.sizes(group) for group in part.groups)
         parts.append(Part(part.groups, sizes, tuple(factors), cost, draft.noise, neighbours))
@@ -63,7 +63,7 @@ def _rounded(draft: Draft, budget: Fraction, neighbours: Neighbours, most: int) 
     return LinearStrategy(draft.domain, tuple(parts), draft.recovery, draft.method)
 
 
-def _bits(part: PartDraft, kept: Mapping[int, Factor | None], most: int) -> int:
+def _bits(part: PartDraft, kept: Mapping[int, AxisStrategy | None], most: int) -> int:
     """How many bits each factor of a part that must be rounded may have."""
     known = [own for own in (kept[id(factor)] for factor in part.factors) if own is not None]
     left = _BITS - sum(own.largest_entry.bit_length() - (own.largest_entry == 1) for own in known)
@@ -76,13 +76,13 @@ def _bits(part: PartDraft, kept: Mapping[int, Factor | None], most: int) -> int:
     return bits
 
 
-def _kept(factor: LinearOperator) -> Factor | None:
+def _kept(factor: LinearOperator) -> AxisStrategy | None:
     """The factor exactly, or as two short integers; None where it must be rounded."""
     if isinstance(factor, Identity):
-        return IdentityFactor(factor.shape[1])
+        return AxisStrategy(Identity(factor.shape[1]))
     if isinstance(factor, LevelsAndTotal):
         levels, total = _short_ratio(factor.levels, factor.total)
-        return LevelsFactor(factor.shape[1], levels=levels, total=total)
+        return AxisStrategy(LevelsAndTotal(factor.shape[1], levels=levels, total=total))
     return _whole(factor.dense())
 
 
@@ -98,14 +98,14 @@ def _short_ratio(levels: float, total: float) -> tuple[int, int]:
     return (ratio.numerator, ratio.denominator) if ratio else (1, most)
 
 
-def _whole(matrix: Floats) -> MatrixFactor | None:
+def _whole(matrix: Floats) -> AxisStrategy | None:
     """The matrix as small integers, where it is a multiple of some."""
     least = np.abs(matrix[matrix != 0]).min()
     scaled = matrix / least
     integers = np.rint(scaled)
     if np.abs(integers).max() > _SMALL or np.abs(scaled - integers).max() > 1e-9:
         return None
-    return MatrixFactor(integers.astype(np.int64), 1)
+    return AxisStrategy.of(integers.astype(np.int64), 1)
 
 
 def _round(matrix: Floats, bits: int, noise: NoiseKind) -> Integers:

@@ -31,10 +31,10 @@ from hush.privacy.budget import Cost
 from hush.privacy.gate import Request
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.axis_strategy import Factor
+from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.noise_kind import NoiseKind, split_exactly
 from hush.strategies.product_strategy import Part, ProductQuery, Recovery
-from hush.strategies.residual_basis import Basis, basis_of
+from hush.strategies.residual_basis import ResidualBasis, basis_of
 from hush.strategies.residual_strategy import ResidualStrategy, beyond_extremes, marginal_noise
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
@@ -88,14 +88,14 @@ class JointPrecision:
         tensor = counts.reshape(self.sizes).sum(axis=axes_outside(self.clique, part.clique))
         tensor = tensor.reshape([factor.size for factor in part.factors])
         for axis, factor in enumerate(part.factors):
-            tensor = factor.forward(tensor, axis)
+            tensor = factor.scaled.along(tensor, axis)
         return np.asarray(tensor)
 
     def spread(self, part: Part, answers: Floats) -> Floats:
         """Q_j^T y over all attributes, in the shape of their sizes."""
         tensor = answers
         for axis, factor in enumerate(part.factors):
-            tensor = factor.backward(tensor, axis)
+            tensor = factor.scaled.T.along(tensor, axis)
         shape = [size if name in part.clique else 1 for name, size in zip(self.clique, self.sizes, strict=True)]
         return np.asarray(np.broadcast_to(tensor.reshape(shape), self.sizes))
 
@@ -369,9 +369,9 @@ def marginal_strategy(domain: Domain, parts: Sequence[Part]) -> ResidualStrategy
     return marginal_noise(domain, [(part.clique, part.variance) for part in parts], _bases(parts))
 
 
-def _bases(parts: Sequence[Part]) -> dict[str, Basis]:
+def _bases(parts: Sequence[Part]) -> dict[str, ResidualBasis]:
     """The basis of every attribute; refuses parts that measure an attribute in two ways, or several as one."""
-    factors: dict[str, Factor] = {}
+    factors: dict[str, AxisStrategy] = {}
     for part in parts:
         for group, factor in zip(part.groups, part.factors, strict=True):
             if len(group) != 1 or not factor.full or factors.setdefault(group[0], factor) != factor:

@@ -19,12 +19,12 @@ import numpy as np
 from hush.arrays import Floats, Integers, reordered
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError, WorkloadError
-from hush.linops import Kronecker, LinearOperator, Total
+from hush.linops import Identity, Kronecker, LinearOperator, Total
 from hush.linops.along import along_all
 from hush.privacy.gate import LARGEST_ANSWER, Counts
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, sensitivity
-from hush.strategies.axis_strategy import Factor, FactorOperator, IdentityFactor
+from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.noise_kind import NoiseKind
 
 
@@ -91,7 +91,7 @@ class ProductQuery:
     """
 
     groups: tuple[Clique, ...]
-    factors: tuple[Factor, ...]
+    factors: tuple[AxisStrategy, ...]
 
     def __post_init__(self) -> None:
         if len(self.groups) != len(self.factors):
@@ -122,9 +122,9 @@ class ProductQuery:
     @property
     def operator(self) -> LinearOperator | None:
         """kron_g M_g / L_g, what the answers over the scale are of the counts; None for the counts themselves."""
-        if all(isinstance(factor, IdentityFactor) for factor in self.factors):
+        if all(isinstance(factor.operator, Identity) for factor in self.factors):
             return None
-        return Kronecker([FactorOperator(factor) for factor in self.factors])
+        return Kronecker([factor.scaled for factor in self.factors])
 
     @property
     def largest_factor(self) -> int:
@@ -148,10 +148,10 @@ class ProductQuery:
 
 
 @lru_cache(maxsize=4096)
-def _row_norms(factors: tuple[Factor, ...]) -> RowNorms:
+def _row_norms(factors: tuple[AxisStrategy, ...]) -> RowNorms:
     if not factors:
         return RowNorms(Fraction(1), Fraction(1), Fraction(0), Fraction(0), one_cell=True)
-    if all(isinstance(factor, IdentityFactor) for factor in factors):
+    if all(isinstance(factor.operator, Identity) for factor in factors):
         return ONE_CELL
     l1 = Fraction(math.prod(factor.largest_l1 for factor in factors))
     l2 = Fraction(math.prod(factor.largest_l2_squared for factor in factors))
@@ -178,7 +178,7 @@ class Part:
 
     groups: tuple[Clique, ...]
     sizes: tuple[tuple[int, ...], ...]
-    factors: tuple[Factor, ...]
+    factors: tuple[AxisStrategy, ...]
     cost: Fraction
     noise: NoiseKind
     neighbours: Neighbours = Neighbours.ADD_REMOVE
@@ -252,7 +252,7 @@ class Part:
             if name in clique and axis < groups:  # each level that counts must be known by itself
                 used = np.moveaxis(tensor, axis, 0).reshape(factor.size, -1).any(axis=1)
                 asked, axis = np.diag(used.astype(np.float64)), 0
-            known = factor.backward(factor.adjoint(asked, axis), axis)
+            known = factor.scaled.T.along(factor.adjoint(asked, axis), axis)
             if np.abs(known - asked).max(initial=0.0) > 1e-7 * np.abs(asked).max(initial=0.0):
                 return False
         return True

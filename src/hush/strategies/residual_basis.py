@@ -1,28 +1,18 @@
-"""Basis: what is measured of one attribute beyond its total.
+"""ResidualBasis: what is measured of one attribute beyond its total, and how to design it for the queries asked.
 
 A basis of an attribute of size l is an integer matrix M (k x l) with M 1 = 0 and rank l - 1, and an integer scale L. It
 stands for M / L = S P, where S is the attribute's base strategy and P = I - 1 1^T / l takes the mean off. The plain
-basis, for counts of single levels, is M = l I - 1 1^T with L = l, so that M / L = P.
+basis, for counts of single levels, is M = l I - 1 1^T with L = l, so that M / L = P. With G = M^T M / L^2, a query w on
+the attribute splits into its residual, answered with variance a[w] = w G^+ w^T per unit of noise, and its mean,
+b[w] = (w 1 / l)^2 per unit of variance of the total.
 
-With G = M^T M / L^2, a query w on the attribute splits into its residual, answered with variance a[w] = w G^+ w^T per
-unit of noise, and its mean, b[w] = (w 1 / l)^2 per unit of variance of the total.
+A full-rank strategy Q gives a tilted basis. With X = Q^T Q, lambda = 1^T X^{-1} 1 and m = X^{-1} 1 / lambda, counts
+split into their total and the rest, x = m (1^T x) + (I - m 1^T) x, and the least squares estimates of the two from
+y = Q x + noise are uncorrelated: the total has variance lambda, the rest covariance X^{-1} - lambda m m^T. For Q = I
+this is the plain basis, with m = 1 / l and lambda = l; other strategies spread the total unevenly.
 
-Reference: [ResidualPlanner, sec. 4.2, Sub_m], in the integer form M = l I - 1 1^T, which has the same row space.
-Differs from [ResidualPlanner]: the base strategy S may be any, one per attribute; there it is the identity.
-
-TiltedBasis: what a full-rank factor says of one attribute beyond its total, where the total may be known better.
-
-With X = Q^T Q, lambda = 1^T X^{-1} 1 and m = X^{-1} 1 / lambda, counts split into their total and the rest,
-
-    x = m (1^T x) + (I - m 1^T) x,
-
-and the least squares estimates of the two from y = Q x + noise, 1^T Q^+ y and (I - m 1^T) Q^+ y, are uncorrelated: the
-first has variance lambda, the second covariance K K^T with K = (I - m 1^T) Q^+. For Q = I this is the plain basis, with
-m = 1 / l and lambda = l; a tilted basis spreads the total unevenly, as the strategy suggests.
-
-Design a basis for what is asked of one attribute: prefix sums, ranges, or any other queries.
-
-On the space orthogonal to 1, the best base strategy X = S^T S for queries with Gram matrix V solves
+To design a basis is to find the base strategy X = S^T S on the space orthogonal to 1 that solves, for queries with Gram
+matrix V,
 
     minimise  max diag(X) * tr(X^+ V),
 
@@ -30,33 +20,63 @@ the product of privacy cost and summed variance. Its dual, over weights d >= 0 o
 
     maximise  (tr (V^{1/2} diag(d) V^{1/2})^{1/2})^2,
 
-and X = V^{1/2} (V^{1/2} diag(d) V^{1/2})^{-1/2} V^{1/2} is the primal point of d. This is the problem of
-`hush.strategies.optimum` on one subspace, without column completion, which would leave it.
+and X = V^{1/2} (V^{1/2} diag(d) V^{1/2})^{-1/2} V^{1/2} is the primal point of d: the problem of
+`hush.strategies.optimum` on one subspace, without column completion, which would leave it. The result is rounded, as a
+matrix, to integers whose rows add up to zero exactly.
 
-The result is rounded, as a matrix, to integers whose rows add up to zero exactly, so that sensitivity and variances
-are those of what is measured.
-
-Reference: [Li 2013, chapter 3] for the objective.
+Reference: [ResidualPlanner, sec. 4.2, Sub_m], in the integer form M = l I - 1 1^T, which has the same row space;
+[Li 2013, chapter 3] for the design. Differs from [ResidualPlanner]: the base strategy S may be any, one per attribute;
+there it is the identity.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.arrays import Floats
 from hush.errors import SizeError, WorkloadError
-from hush.linops import Identity, LinearOperator
+from hush.linops import CompoundSymmetric, Identity, LinearOperator
+from hush.linops.along import along
 from hush.solution import Solution
 from hush.strategies import optimum
-from hush.strategies.axis_strategy import Factor, IdentityFactor, MatrixFactor
+from hush.strategies.axis_strategy import AxisStrategy
 
 
-class Basis(Factor):
-    """The residual basis of one attribute: a factor whose rows add up to zero."""
+class ResidualBasis(AxisStrategy):
+    """The residual basis of one attribute: whole numbers whose rows add up to zero, or a tilted full-rank strategy.
+
+    >>> ResidualBasis.plain(3).measure(np.array([5, 1, 0]), 0).tolist(), ResidualBasis.plain(3).max_diagonal
+    ([9, -3, -6], Fraction(2, 3))
+    >>> ResidualBasis.of([[1, -1, 0], [1, 1, -2]], scale=2).max_diagonal
+    Fraction(1, 1)
+    """
+
+    def __init__(self, operator: LinearOperator, scale: int = 1) -> None:
+        super().__init__(operator, scale)
+        if self.size < 2:
+            raise WorkloadError(f"an attribute of {self.size} levels has no residual; leave it out of the workload")
+        if self.operator.matmat(np.ones((self.size, 1))).any():
+            raise WorkloadError("each row of a residual basis must add up to zero")
+        if self._facts is None and self._singular[1].size < self.size - 1:
+            raise WorkloadError(
+                f"a basis matrix of rank {self._singular[1].size} on an attribute of {self.size} levels cannot answer "
+                f"every query; it needs rank {self.size - 1}"
+            )
+
+    @classmethod
+    def plain(cls, size: int) -> ResidualBasis:
+        """M = l I - 1 1^T, never built: M v = l v - sum(v)."""
+        return cls(CompoundSymmetric(size, size, -1), size)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the plain basis."""
+        return isinstance(self.operator, CompoundSymmetric)
+
+    _cholesky = None  # G is singular
 
     @property
     def full(self) -> bool:
@@ -65,235 +85,85 @@ class Basis(Factor):
 
     def supports(self, block: LinearOperator) -> bool:
         """Whether every query of a block adds up to zero."""
-        self._require(block)
+        self._check_block(block)
         return bool(np.abs(block.matmat(np.ones((self.size, 1)))).max() <= 1e-9)
 
+    @property
+    def total_variance_factor(self) -> float:
+        """lambda: the variance of the total from the answers, per unit of noise."""
+        return float(self.size)
+
+    def total_of(self, answers: Floats, axis: int) -> Floats:
+        """The total along one axis by least squares, from answers of levels; the axis is kept with one level."""
+        return np.asarray(answers.sum(axis=axis, keepdims=True))
+
     def mean(self, coefficients: Floats, axis: int) -> Floats:
-        """The part of coefficients that the total answers, 1^T c / l along one axis, which is kept with one level."""
+        """The share of coefficients that the total answers, m^T c along one axis, which is kept with one level."""
         return np.asarray(coefficients.sum(axis=axis, keepdims=True) / self.size)
 
     def spread(self, totals: Floats, axis: int) -> Floats:
-        """Totals, along one axis of one level, spread over the levels: 1 t / l."""
+        """Totals, along one axis of one level, spread over the levels: m t."""
         return np.asarray(np.repeat(totals / self.size, self.size, axis=axis))
 
     def query_mean(self, block: LinearOperator) -> Floats:
-        """b[w] = (w 1 / l)^2 for each row w of a query block."""
-        self._require(block)
-        return np.asarray((block.matmat(np.ones((self.size, 1)))[:, 0] / self.size) ** 2)
+        """b[w] = (w m)^2 for each row w of a query block."""
+        self._check_block(block)
+        return np.asarray(block.matmat(self.spread(np.ones((1, 1)), 0))[:, 0] ** 2)
 
 
-class PlainBasis(Basis):
-    """M = l I - 1 1^T, never built: M v = l v - sum(v). Two are equal if their sizes are.
+class TiltedBasis(ResidualBasis):
+    """The basis of a full-rank strategy; its answers are those of the strategy itself."""
 
-    >>> PlainBasis(3).measure(np.array([5, 1, 0]), 0).tolist(), PlainBasis(3).max_diagonal
-    ([9, -3, -6], Fraction(2, 3))
-    """
+    _alike = None  # the strategy's own, not that of what is left beyond the total
 
-    def __init__(self, size: int) -> None:
-        if size < 2:
-            raise WorkloadError(f"an attribute of {size} levels has no residual; leave it out of the workload")
-        self._size = size
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    @property
-    def rows(self) -> int:
-        return self._size
-
-    @property
-    def scale(self) -> int:
-        return self._size
-
-    @property
-    def largest_entry(self) -> int:
-        return self._size - 1
-
-    @property
-    def largest_l1(self) -> int:
-        return 2 * (self._size - 1)
-
-    @property
-    def largest_l2_squared(self) -> int:
-        return self._size * (self._size - 1)
-
-    @property
-    def opposition(self) -> Fraction:
-        return Fraction(1, self._size - 1)
-
-    def measure(self, counts: Integers, axis: int) -> Integers:
-        return np.asarray(counts * np.int64(self._size) - counts.sum(axis=axis, keepdims=True, dtype=np.int64))
-
-    def forward(self, counts: Floats, axis: int) -> Floats:
-        return self.estimate(counts, axis)
-
-    def backward(self, answers: Floats, axis: int) -> Floats:
-        return self.estimate(answers, axis)
-
-    def estimate(self, answers: Floats, axis: int) -> Floats:
-        return np.asarray(answers - answers.mean(axis=axis, keepdims=True))
-
-    def adjoint(self, coefficients: Floats, axis: int) -> Floats:
-        return self.estimate(coefficients, axis)
-
-    def columns(self, start: int, stop: int) -> Floats:
-        part = np.full((self._size, stop - start), -1 / self._size)
-        part[np.arange(start, stop), np.arange(stop - start)] += 1
-        return part
-
-    @property
-    def inverse_gram(self) -> Floats:
-        return self.columns(0, self._size)
-
-    def query_variances(self, block: LinearOperator) -> Floats:
-        if isinstance(block, Identity):
-            self._require(block)
-            return np.full(self._size, (self._size - 1) / self._size)
-        return super().query_variances(block)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PlainBasis) and self._size == other._size
-
-    def __hash__(self) -> int:
-        return hash((PlainBasis, self._size))
-
-    def __repr__(self) -> str:
-        return f"PlainBasis({self._size})"
-
-
-class MatrixBasis(MatrixFactor, Basis):
-    """An explicit integer M with its scale; two are equal if their entries and scales are.
-
-    >>> MatrixBasis([[1, -1, 0], [1, 1, -2]], scale=2).max_diagonal
-    Fraction(1, 1)
-    """
-
-    def __init__(self, matrix: Any, scale: int) -> None:
-        super().__init__(matrix, scale)
-        if self.size < 2:
-            raise WorkloadError("a basis matrix must be a two-dimensional array of integers with two or more columns")
-        if self.matrix.sum(axis=1).any():
-            raise WorkloadError("each row of a basis matrix must add up to zero")
-        if self._singular[1].size < self.size - 1:
-            raise WorkloadError(
-                f"a basis matrix of rank {self._singular[1].size} on an attribute of {self.size} levels cannot answer "
-                f"every query; it needs rank {self.size - 1}"
-            )
-
-    @property
-    def full(self) -> bool:
-        """A basis never answers totals."""
-        return False
-
-    supports = Basis.supports
-    _solved = None
-
-
-class TiltedBasis(Basis):
-    """The basis of a factor; answers are those of the factor itself, over its scale. Equal if their factors are."""
-
-    def __init__(self, factor: Factor) -> None:
-        if not factor.full:
-            raise WorkloadError(f"{factor!r} does not have full rank, so it is no basis; use local recovery")
-        self.factor = factor
-
-    @property
-    def size(self) -> int:
-        return self.factor.size
-
-    @property
-    def rows(self) -> int:
-        return self.factor.rows
-
-    @property
-    def scale(self) -> int:
-        return 1
-
-    @property
-    def largest_entry(self) -> int:
-        return self.factor.largest_entry
-
-    @property
-    def largest_l1(self) -> int:
-        return self.factor.largest_l1
-
-    @property
-    def largest_l2_squared(self) -> int:
-        return self.factor.largest_l2_squared
-
-    @property
-    def opposition(self) -> Fraction:
-        return self.factor.opposition
+    def __init__(self, strategy: AxisStrategy) -> None:
+        if not strategy.full:
+            raise WorkloadError(f"{strategy!r} does not have full rank, so it is no basis; use local recovery")
+        AxisStrategy.__init__(self, strategy.operator, strategy.scale)
+        self._strategy = strategy
 
     @cached_property
-    def total(self) -> Floats:
+    def _total(self) -> Floats:
         """1^T Q^+, (k,): the total from the answers."""
-        return self.factor.adjoint(np.ones(self.size), 0)
+        return self._strategy.adjoint(np.ones(self.size), 0)
 
     @cached_property
     def total_variance_factor(self) -> float:
-        """lambda: the variance of the total per unit of noise."""
-        return float(self.total @ self.total)
+        return float(self._total @ self._total)
 
     @cached_property
     def tilt(self) -> Floats:
         """m, (l,): where a count of one goes when nothing but the total is known."""
-        return np.asarray(self.factor.estimate(self.total, 0) / self.total_variance_factor)
+        return np.asarray(self._strategy.estimate(self._total, 0) / self.total_variance_factor)
 
-    def measure(self, counts: Integers, axis: int) -> Integers:
-        return self.factor.measure(counts, axis)
+    def total_of(self, answers: Floats, axis: int) -> Floats:
+        return along(self._total[None], answers, axis)
 
-    def forward(self, counts: Floats, axis: int) -> Floats:
-        return self.factor.forward(counts, axis)
+    def mean(self, coefficients: Floats, axis: int) -> Floats:
+        return along(self.tilt[None], coefficients, axis)
 
-    def backward(self, answers: Floats, axis: int) -> Floats:
-        return self.factor.backward(answers, axis)
+    def spread(self, totals: Floats, axis: int) -> Floats:
+        return along(self.tilt[:, None], totals, axis)
 
     def estimate(self, answers: Floats, axis: int) -> Floats:
-        counts = self.factor.estimate(answers, axis)
+        counts = self._strategy.estimate(answers, axis)
         return np.asarray(counts - self.spread(counts.sum(axis=axis, keepdims=True), axis))
 
     def adjoint(self, coefficients: Floats, axis: int) -> Floats:
-        return self.factor.adjoint(coefficients - self.mean(coefficients, axis), axis)
-
-    def mean(self, coefficients: Floats, axis: int) -> Floats:
-        """m^T c along one axis, which is kept with one level."""
-        return np.expand_dims(np.tensordot(coefficients, self.tilt, axes=(axis, 0)), axis)
-
-    def spread(self, totals: Floats, axis: int) -> Floats:
-        """m t along one axis of one level."""
-        shape = [1] * totals.ndim
-        shape[axis] = self.size
-        return np.asarray(totals * self.tilt.reshape(shape))
-
-    def columns(self, start: int, stop: int) -> Floats:
-        answers = np.zeros((self.rows, stop - start))
-        answers[np.arange(start, stop), np.arange(stop - start)] = 1.0
-        return self.estimate(answers, 0)
+        return self._strategy.adjoint(coefficients - self.mean(coefficients, axis), axis)
 
     @cached_property
     def inverse_gram(self) -> Floats:
-        return np.asarray(self.factor.inverse_gram - self.total_variance_factor * np.outer(self.tilt, self.tilt))
+        return np.asarray(self._strategy.inverse_gram - self.total_variance_factor * np.outer(self.tilt, self.tilt))
 
-    def query_mean(self, block: LinearOperator) -> Floats:
-        """b[w] = (w m)^2 for each row w of a query block."""
-        self._require(block)
-        return np.asarray(block.matmat(self.tilt[:, None])[:, 0] ** 2)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TiltedBasis) and self.factor == other.factor
-
-    def __hash__(self) -> int:
-        return hash((TiltedBasis, self.factor))
-
-    def __repr__(self) -> str:
-        return f"TiltedBasis({self.factor!r})"
+    def query_variances(self, block: LinearOperator) -> Floats:
+        means = self.total_variance_factor * self.query_mean(block)
+        return np.maximum(self._strategy.query_variances(block) - means, 0)
 
 
-def basis_of(factor: Factor) -> Basis:
-    """The basis of a full-rank factor."""
-    return PlainBasis(factor.size) if isinstance(factor, IdentityFactor) else TiltedBasis(factor)
+def basis_of(strategy: AxisStrategy) -> ResidualBasis:
+    """The basis of a full-rank strategy."""
+    return ResidualBasis.plain(strategy.size) if isinstance(strategy.operator, Identity) else TiltedBasis(strategy)
 
 
 LARGEST_SIZE = 4096
@@ -307,7 +177,7 @@ def design_basis(
     *,
     tolerance: float = 1e-3,
     rounding_loss: float = 1e-3,
-) -> Solution[Basis]:
+) -> Solution[ResidualBasis]:
     """The basis for queries of this Gram matrix W^T W, within `tolerance` of the best and rounded to short integers.
 
     The bits of the entries are the fewest for which rounding costs at most `rounding_loss` of the variance. `stats`
@@ -328,7 +198,7 @@ def design_basis(
     v = _centre(gram)
     mean = np.trace(v) / (n - 1)
     if mean <= 1e-12 * np.trace(gram) or np.abs(v - _centre(mean * np.eye(n))).max() <= 1e-9 * mean:
-        return Solution(value=PlainBasis(n))
+        return Solution(value=ResidualBasis.plain(n))
     found = optimal_gram(v + _centre(_RIDGE * mean * np.eye(n)), tolerance=tolerance)
     x, d = found.value
     basis, bits = _round(x, v, rounding_loss)
@@ -357,7 +227,7 @@ def optimal_gram(
     return Solution(value=(found.value.gram, found.value.weights), status=found.status, stats=found.stats)
 
 
-def _round(x: Floats, centred: Floats, rounding_loss: float) -> tuple[MatrixBasis, int]:
+def _round(x: Floats, centred: Floats, rounding_loss: float) -> tuple[ResidualBasis, int]:
     """The shortest integers that lose at most `rounding_loss` against the unrounded strategy."""
     u = _orthonormal(len(x))
     v = u.T @ centred @ u
@@ -367,7 +237,7 @@ def _round(x: Floats, centred: Floats, rounding_loss: float) -> tuple[MatrixBasi
     for bits in range(LEAST_BITS, MOST_BITS + 1):
         matrix = _round_rows(s * 2.0**bits)
         if _value(matrix / 2.0**bits, u, v) <= aim:
-            return MatrixBasis(matrix, 2**bits), bits
+            return ResidualBasis.of(matrix, 2**bits), bits
     raise WorkloadError(
         "the queries on one attribute differ too much in scale for one base strategy; bring their entries to one scale"
     )

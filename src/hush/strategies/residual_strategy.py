@@ -33,6 +33,7 @@ from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
+from hush.linops.along import along
 from hush.privacy.gate import BATCH_CELLS, LARGEST_ANSWER, Request
 from hush.privacy.measurement import StatedNoise
 from hush.privacy.noise import DiscreteGaussian
@@ -41,7 +42,7 @@ from hush.strategies.closure import Closure
 from hush.strategies.noise_allocation import smallest_sum
 from hush.strategies.noise_kind import NoiseKind, split_exactly
 from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_large
-from hush.strategies.residual_basis import Basis, PlainBasis, TiltedBasis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
 from hush.workloads import Term, Workload
@@ -66,7 +67,7 @@ class ResidualStrategy:
     kind: ClassVar[str] = "residual"
 
     domain: Domain
-    bases: tuple[Basis | None, ...]
+    bases: tuple[ResidualBasis | None, ...]
     closure: Closure
     sigma_squared: Floats  # (sets,)
     rho: Fraction
@@ -92,7 +93,7 @@ class ResidualStrategy:
     @property
     def plain(self) -> bool:
         """Whether every basis is plain, so that the strategy is optimal for what it was selected for."""
-        return all(basis is None or isinstance(basis, PlainBasis) for basis in self.bases)
+        return all(basis is None or basis.is_plain for basis in self.bases)
 
     @property
     def privacy(self) -> Floats:
@@ -172,10 +173,10 @@ class ResidualStrategy:
         return 8 * int(self.cells.sum())
 
     @cached_property
-    def _by_name(self) -> dict[str, Basis]:
+    def _by_name(self) -> dict[str, ResidualBasis]:
         return {name: basis for name, basis in zip(self.domain, self.bases, strict=True) if basis is not None}
 
-    def basis(self, attribute: str) -> Basis:
+    def basis(self, attribute: str) -> ResidualBasis:
         """The basis of an attribute that some set has."""
         found = self._by_name.get(attribute)
         if found is None:
@@ -183,7 +184,7 @@ class ResidualStrategy:
             raise WorkloadError(f"attribute {attribute!r} is in no set of the plan; add it to the workload")
         return found
 
-    def clique_bases(self, clique: Iterable[str]) -> tuple[Basis, ...]:
+    def clique_bases(self, clique: Iterable[str]) -> tuple[ResidualBasis, ...]:
         """The bases of a clique's attributes, in its order."""
         return tuple(self.basis(name) for name in clique)
 
@@ -211,7 +212,7 @@ class ResidualStrategy:
         """
         names = self.domain.clique(clique)
         for name in names:
-            if not isinstance(self.basis(name), PlainBasis):
+            if not self.basis(name).is_plain:
                 raise WorkloadError(
                     f"the cells of {names!r} differ in variance, for {name!r} has a basis of its own; "
                     "use query_variances"
@@ -266,7 +267,7 @@ class ResidualStrategy:
             return None
         table = TermTable.of(workload)
         closure = table.closure()
-        bases = [PlainBasis(size) if size > 1 else None for size in self.domain.shape]
+        bases = [ResidualBasis.plain(size) if size > 1 else None for size in self.domain.shape]
         loss = mean_variances(table, closure, bases).T @ (table.weights * table.queries)
         return smallest_sum(loss, privacy_coefficients(closure, bases), self.pcost)
 
@@ -279,7 +280,7 @@ class ResidualStrategy:
         # bit i of a subset's number is attribute i, so the last axis of the reshaped array is the first attribute
         found = self.sigma_squared[self.closure.subsets(clique)].reshape((2,) * k).T
         for axis, pair in enumerate(pairs):
-            found = np.moveaxis(np.tensordot(pair, found, axes=(1, axis)), 0, axis)
+            found = along(pair, found, axis)
         return np.asarray(found)
 
 
@@ -358,7 +359,7 @@ def exact_shares(strategy: ResidualStrategy) -> list[Fraction]:
 
 
 def marginal_noise(
-    domain: Domain, marginals: Iterable[tuple[Clique, float]], bases: Mapping[str, Basis] | None = None
+    domain: Domain, marginals: Iterable[tuple[Clique, float]], bases: Mapping[str, ResidualBasis] | None = None
 ) -> ResidualStrategy:
     """The residual strategy equivalent to noisy marginals, each with the variance of its noise.
 
@@ -370,19 +371,14 @@ def marginal_noise(
     """
     listed = list(marginals)
     inside = {name for clique, _ in listed for name in clique}
-    own = {name: PlainBasis(domain[name]) for name in inside} | dict(bases or {})
+    own = {name: ResidualBasis.plain(domain[name]) for name in inside} | dict(bases or {})
     closure = Closure.of(domain, [clique for clique, _ in listed])
     precision = np.zeros(len(closure))
     for clique, variance in listed:
         cells = np.array([1 / variance])
         for name in domain.clique(clique):  # bit i of a subset's number is attribute i
-            cells = np.concatenate([cells / total_variance(own[name]), cells])
+            cells = np.concatenate([cells / own[name].total_variance_factor, cells])
         precision[closure.subsets(clique)] += cells
     used = tuple(own[name] if name in inside else None for name in domain)
     cost = float(np.sum(privacy_coefficients(closure, used) * precision))
     return ResidualStrategy(domain, used, closure, 1 / precision, Fraction(cost) * Fraction(1, 2))
-
-
-def total_variance(basis: Basis) -> float:
-    """lambda: the variance of the total from an attribute's answers, per unit of noise."""
-    return basis.total_variance_factor if isinstance(basis, TiltedBasis) else float(basis.size)

@@ -17,7 +17,7 @@ from hush.solution import Solution
 from hush.strategies.closure import Closure
 from hush.strategies.losses import Loss, MaxOfSums, MaxVariance, SumOfVariances, loss_of
 from hush.strategies.noise_allocation import minimise_largest, minimise_loss, minimise_sum, smallest_sum
-from hush.strategies.residual_basis import Basis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
@@ -29,7 +29,7 @@ def select_residual(
     *,
     rho: Fraction | float,
     loss: str | Loss = "rmse",
-    bases: Mapping[str, Basis] | None = None,
+    bases: Mapping[str, ResidualBasis] | None = None,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     tolerance: float = 1e-4,
     iterations: int = 2000,
@@ -62,7 +62,7 @@ def select_for_target(
     *,
     target: float,
     loss: str | Loss = "rmse",
-    bases: Mapping[str, Basis] | None = None,
+    bases: Mapping[str, ResidualBasis] | None = None,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     tolerance: float = 1e-4,
     iterations: int = 2000,
@@ -99,14 +99,16 @@ class Problem:
 
     table: TermTable
     closure: Closure
-    bases: tuple[Basis | None, ...]
+    bases: tuple[ResidualBasis | None, ...]
     neighbours: Neighbours
     privacy: Floats  # (sets,)
     loss: Loss
     rows: scipy.sparse.csr_array  # (rows, sets): what the loss is a function of
 
     @classmethod
-    def of(cls, workload: Workload, loss: Loss, bases: Mapping[str, Basis] | None, neighbours: Neighbours) -> Problem:
+    def of(
+        cls, workload: Workload, loss: Loss, bases: Mapping[str, ResidualBasis] | None, neighbours: Neighbours
+    ) -> Problem:
         """The coefficients of a workload."""
         table = TermTable.of(workload)
         closure = table.closure()
@@ -140,7 +142,7 @@ class Problem:
 
 
 def _loss_rows(
-    table: TermTable, closure: Closure, bases: tuple[Basis | None, ...], loss: Loss
+    table: TermTable, closure: Closure, bases: tuple[ResidualBasis | None, ...], loss: Loss
 ) -> scipy.sparse.csr_array:
     if isinstance(loss, MaxVariance):
         rows, terms = largest_variances(table, closure, bases)
@@ -160,7 +162,7 @@ def _own_sum(
     table: TermTable,
     means: scipy.sparse.csr_array,
     closure: Closure,
-    bases: tuple[Basis | None, ...],
+    bases: tuple[ResidualBasis | None, ...],
 ) -> Floats:
     """The coefficients of one stakeholder's weighted sum of variances: (sets,)."""
     if isinstance(own, Workload):

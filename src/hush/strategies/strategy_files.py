@@ -12,13 +12,14 @@ from hush.archive import ArchiveReader
 from hush.codec import Arrays, CliqueTable, FloatVector, IntMatrix, Size, Stored, Whole, pack, unpack
 from hush.domain import Domain
 from hush.errors import ArchiveError, HushError
+from hush.linops import Dense, Identity, LevelsAndTotal
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.axis_strategy import Factor, IdentityFactor, LevelsFactor, MatrixFactor
+from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.closure import Closure
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Part, Recovery
-from hush.strategies.residual_basis import Basis, MatrixBasis, PlainBasis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 
 Scale = Annotated[int, Meta(ge=1, lt=2**62)]  # entries are below 2^31, and scales about as large
@@ -70,16 +71,16 @@ class ResidualStrategyFile(Stored):
             raise ArchiveError("the file's strategy cannot be read; make it anew") from None
 
 
-def _stored_basis(basis: Basis | None) -> StoredBasis:
-    if isinstance(basis, MatrixBasis):
+def _stored_basis(basis: ResidualBasis | None) -> StoredBasis:
+    if basis is not None and not basis.is_plain:
         return BasisFile(scale=basis.scale, matrix=basis.matrix)
     return None if basis is None else "plain"
 
 
-def _basis(stored: StoredBasis, size: int) -> Basis | None:
+def _basis(stored: StoredBasis, size: int) -> ResidualBasis | None:
     if isinstance(stored, BasisFile):
-        return MatrixBasis(stored.matrix, stored.scale)
-    return None if stored is None else PlainBasis(size)
+        return ResidualBasis.of(stored.matrix, stored.scale)
+    return None if stored is None else ResidualBasis.plain(size)
 
 
 class IdentityFactorFile(Stored, tag_field="kind", tag="identity"):
@@ -119,7 +120,7 @@ class LinearStrategyFile(Stored):
     def of(cls, strategy: LinearStrategy) -> LinearStrategyFile:
         """The stored form of a strategy."""
         index = {name: number for number, name in enumerate(strategy.domain)}
-        factors: dict[Factor, int] = {}
+        factors: dict[AxisStrategy, int] = {}
         products = [
             ProductFile(
                 groups=[[index[name] for name in group] for group in part.groups],
@@ -157,24 +158,24 @@ class LinearStrategyFile(Stored):
             raise ArchiveError("the file's strategy cannot be read; make it anew") from None
 
 
-def _stored_factor(factor: Factor) -> IdentityFactorFile | LevelsFactorFile | MatrixFactorFile:
-    match factor:
-        case IdentityFactor():
+def _stored_factor(factor: AxisStrategy) -> IdentityFactorFile | LevelsFactorFile | MatrixFactorFile:
+    match factor.operator:
+        case Identity():
             return IdentityFactorFile(size=factor.size)
-        case LevelsFactor():
-            return LevelsFactorFile(size=factor.size, levels=factor.levels, total=factor.total)
-        case MatrixFactor():
+        case LevelsAndTotal(levels=levels, total=total):
+            return LevelsFactorFile(size=factor.size, levels=int(levels), total=int(total))
+        case Dense():
             return MatrixFactorFile(scale=factor.scale, matrix=factor.matrix)
     raise TypeError(f"no way to store {factor!r}")
 
 
-def _factor(stored: IdentityFactorFile | LevelsFactorFile | MatrixFactorFile) -> Factor:
+def _factor(stored: IdentityFactorFile | LevelsFactorFile | MatrixFactorFile) -> AxisStrategy:
     match stored:
         case IdentityFactorFile():
-            return IdentityFactor(stored.size)
+            return AxisStrategy(Identity(stored.size))
         case LevelsFactorFile():
-            return LevelsFactor(stored.size, levels=stored.levels, total=stored.total)
-    return MatrixFactor(stored.matrix, stored.scale)
+            return AxisStrategy(LevelsAndTotal(stored.size, levels=stored.levels, total=stored.total))
+    return AxisStrategy.of(stored.matrix, stored.scale)
 
 
 def pack_strategy(strategy: ResidualStrategy) -> tuple[dict[str, Any], Arrays]:

@@ -12,7 +12,7 @@ from hush.arrays import Floats, Integers
 from hush.domain import Domain
 from hush.linops import Identity, LinearOperator
 from hush.strategies.closure import Closure, Places
-from hush.strategies.residual_basis import Basis, PlainBasis, design_basis
+from hush.strategies.residual_basis import ResidualBasis, design_basis
 from hush.workloads import Workload
 
 
@@ -72,7 +72,7 @@ class TermTable:
         """Every subset of every term's attributes."""
         return Closure.of_places(self.domain, [group.places for group in self.groups])
 
-    def bases(self, given: Mapping[str, Basis] | None = None) -> tuple[Basis | None, ...]:
+    def bases(self, given: Mapping[str, ResidualBasis] | None = None) -> tuple[ResidualBasis | None, ...]:
         """One basis per attribute for the whole workload; None for an attribute that no term has.
 
         Plain where every term asks for single levels. Otherwise the basis is designed for the sum of the Gram
@@ -82,7 +82,7 @@ class TermTable:
         given = {} if given is None else given
         self.domain.check(given)
         share = self._shares()
-        made: list[Basis | None] = []
+        made: list[ResidualBasis | None] = []
         for place, (name, size) in enumerate(zip(self.domain, self.domain.shape, strict=True)):
             own = [(share[n], block) for n, (at, block) in enumerate(self.blocks) if at == place]
             if not own:
@@ -90,7 +90,7 @@ class TermTable:
             elif name in given:
                 made.append(given[name])
             elif all(isinstance(block, Identity) for _, block in own):
-                made.append(PlainBasis(size))
+                made.append(ResidualBasis.plain(size))
             else:
                 total = max(weight for weight, _ in own)
                 made.append(design_basis(sum(w / total * block.gram_dense() for w, block in own)).value)

@@ -30,7 +30,7 @@ from hush.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.closure import Closure, Places
-from hush.strategies.residual_basis import Basis, PlainBasis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.term_table import Group, TermTable
 
 
@@ -47,9 +47,9 @@ class Profile:
     frontier: Floats  # (h, 2): columns a and b
 
     @classmethod
-    def of(cls, basis: Basis, block: LinearOperator) -> Profile:
+    def of(cls, basis: ResidualBasis, block: LinearOperator) -> Profile:
         """The profile of a block on an attribute's basis."""
-        if isinstance(basis, PlainBasis) and isinstance(block, Identity):
+        if basis.is_plain and isinstance(block, Identity):
             n = basis.size  # every level alike, so that no array of levels is needed
             a, b = np.array([(n - 1) / n]), np.array([1 / n**2])
         else:
@@ -88,7 +88,7 @@ LARGEST_COEFFICIENTS = 100_000_000
 
 
 def privacy_coefficients(
-    closure: Closure, bases: Sequence[Basis | None], neighbours: Neighbours = Neighbours.ADD_REMOVE
+    closure: Closure, bases: Sequence[ResidualBasis | None], neighbours: Neighbours = Neighbours.ADD_REMOVE
 ) -> Floats:
     """p_A for every set: the largest squared distance between neighbours' exact answers, over L_A^2: (sets,).
 
@@ -104,7 +104,7 @@ def privacy_coefficients(
 
 
 def mean_variances(
-    table: TermTable, closure: Closure, bases: Sequence[Basis | None]
+    table: TermTable, closure: Closure, bases: Sequence[ResidualBasis | None]
 ) -> scipy.sparse.csr_array:  # (terms, sets)
     """One row per term: the mean variance of its queries; on plain terms the variance of every cell."""
     pairs = [np.array([[profile.mean_residual, profile.mean_mean]]) for profile in _profiles(table, bases)]
@@ -113,7 +113,7 @@ def mean_variances(
 
 
 def largest_variances(
-    table: TermTable, closure: Closure, bases: Sequence[Basis | None]
+    table: TermTable, closure: Closure, bases: Sequence[ResidualBasis | None]
 ) -> tuple[scipy.sparse.csr_array, Integers]:  # (rows, sets), (rows,)
     """Rows whose largest entry of `rows @ sigma_squared` is the largest variance of any query, and each row's term.
 
@@ -122,7 +122,7 @@ def largest_variances(
     return _rows(table, closure, [profile.frontier for profile in _profiles(table, bases)])
 
 
-def _profiles(table: TermTable, bases: Sequence[Basis | None]) -> list[Profile]:
+def _profiles(table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[Profile]:
     made = []
     for place, block in table.blocks:
         basis = bases[place]

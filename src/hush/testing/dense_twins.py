@@ -20,7 +20,7 @@ from hush.errors import SizeError, WorkloadError
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator
 from hush.privacy.measurement import Measurement
-from hush.strategies.residual_basis import Basis, MatrixBasis
+from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 
 
@@ -248,9 +248,9 @@ class DenseResidual:
         return np.asarray(queries @ self._inverse @ others.T)
 
 
-def basis_matrix(basis: Basis) -> Floats:
+def basis_matrix(basis: ResidualBasis) -> Floats:
     """M / L written out."""
-    if isinstance(basis, MatrixBasis):
+    if not basis.is_plain:
         return np.asarray(basis.matrix / basis.scale)
     return np.eye(basis.size) - 1 / basis.size
 
