@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from hush.domain import Domain
 from hush.linops import Identity, LevelsAndTotal, Prefix
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 from hush.workloads.census import sf1, sf1_plus
 
 CPS = (50, 100, 7, 4, 2)
@@ -42,7 +42,7 @@ def with_prefixes(plain: Workload, numeric: int) -> Workload:
     return Workload(
         plain.domain,
         [
-            Term(
+            ProductTerm(
                 term.clique,
                 tuple((Prefix if name in ordered else Identity)(plain.domain[name]) for name in term.clique),
             )
@@ -82,7 +82,7 @@ WORKLOADS: dict[str, tuple[Callable[[], Workload], int]] = {  # and how many que
 def two_prefixes() -> Workload:
     """Example 2: prefix sums of either of two attributes of 100 levels."""
     domain = domain_of((100, 100))
-    return Workload(domain, [Term((name,), (Prefix(100),)) for name in domain])
+    return Workload(domain, [ProductTerm((name,), (Prefix(100),)) for name in domain])
 
 
 def two_way() -> Workload:

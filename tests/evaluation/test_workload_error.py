@@ -13,7 +13,7 @@ from hush.errors import DataError, DomainError, SizeError, WorkloadError
 from hush.evaluation import term_errors, workload_error
 from hush.linops import Equivalent
 from hush.testing import TinyTable
-from hush.workloads import Term
+from hush.workloads import ProductTerm
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 
@@ -108,7 +108,7 @@ def test_tables_that_do_not_fit_are_refused(exact: dict, other: dict, error: typ
 
 
 def test_queries_that_are_not_listed_have_no_absolute_errors() -> None:
-    workload = Workload(DOMAIN, [Term(("a",), (Equivalent(np.eye(3) + 1, queries=8),))])
+    workload = Workload(DOMAIN, [ProductTerm(("a",), (Equivalent(np.eye(3) + 1, queries=8),))])
     with pytest.raises(WorkloadError, match="Gram matrix alone"):
         workload_error(workload, REAL.counts, OTHER.counts)
 

@@ -18,7 +18,7 @@ from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Part, Recovery
 from hush.testing.dense_twins import DenseEstimates
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 
 RANDOM = np.random.Generator(np.random.PCG64(11))
 DOMAIN = Domain({"a": 3, "b": 2, "c": 4})
@@ -72,7 +72,7 @@ def test_local_estimates_are_least_squares_with_exact_covariances(own: Part) -> 
             blocks = [Prefix(n) if n > 2 else Identity(n) for n in DOMAIN.sizes(clique)]
             for found, wanted in zip(estimates.product(clique, blocks), twin.product(clique, blocks), strict=True):
                 np.testing.assert_allclose(found, wanted, atol=1e-8)
-            term = Term(clique, tuple(blocks))
+            term = ProductTerm(clique, tuple(blocks))
             np.testing.assert_allclose(strategy.term_variances(term), twin.product(clique, blocks)[1], atol=1e-8)
             assert strategy.total_variance(term) == pytest.approx(twin.product(clique, blocks)[1].sum())
 
@@ -154,7 +154,7 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
             )
         blocks = tuple(Prefix(n) for n in DOMAIN.sizes(clique))
         np.testing.assert_allclose(
-            strategy.term_variances(Term(clique, blocks)), twin.product(clique, blocks)[1], atol=1e-8
+            strategy.term_variances(ProductTerm(clique, blocks)), twin.product(clique, blocks)[1], atol=1e-8
         )
     asked = Workload.marginals(DOMAIN, [("a", "b"), ("c",)]) + Workload.product(DOMAIN, {"b": Prefix, "c": Prefix})
     sums = [twin.product(term.clique, term.blocks)[1] for term in asked]
@@ -175,7 +175,7 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
     assert variance_of_product(strategy.residual, ("b", "c"), [np.ones(2), np.arange(4.0)]) == pytest.approx(
         twin.covariance(("c",), np.arange(4.0), np.arange(4.0), 0)
     )
-    assert not strategy.supports(Term(("a", "c"), (Identity(3), Identity(4))))
+    assert not strategy.supports(ProductTerm(("a", "c"), (Identity(3), Identity(4))))
 
 
 def twin_covariance(inverse: np.ndarray, first: dict, second: dict) -> float:
@@ -244,7 +244,7 @@ def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool,
     with pytest.raises(WorkloadError, match="no combination of what was measured"):
         estimates.counts(("a", "c"))
     if small:
-        term = Term(("b", "c"), (Identity(2), Prefix(4)))
+        term = ProductTerm(("b", "c"), (Identity(2), Prefix(4)))
         _, variances = twin.product(term.clique, term.blocks)
         np.testing.assert_allclose(strategy.term_variances(term), variances, atol=1e-8)
         assert strategy.total_variance(term) == pytest.approx(variances.sum())

@@ -21,7 +21,7 @@ from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Part, Recovery
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 4})
 TREE = np.vstack([np.eye(4, dtype=int), [[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]]])
@@ -59,11 +59,11 @@ CASES = {
 ASKED = Workload(
     DOMAIN,
     [
-        Term(("b", "c"), (Identity(2), Prefix(4)), 2.0),
-        Term(("a",), (AllRange(3),), 0.5),
-        Term(("c", "b"), (Dense([[1, -1, 0, 0], [1, 1, 1, 2]]), Total(2))),
-        Term(("c",), (Equivalent(np.eye(4) + 1, queries=16),)),
-        Term((), ()),
+        ProductTerm(("b", "c"), (Identity(2), Prefix(4)), 2.0),
+        ProductTerm(("a",), (AllRange(3),), 0.5),
+        ProductTerm(("c", "b"), (Dense([[1, -1, 0, 0], [1, 1, 1, 2]]), Total(2))),
+        ProductTerm(("c",), (Equivalent(np.eye(4) + 1, queries=16),)),
+        ProductTerm((), ()),
     ],
 )
 
@@ -178,7 +178,7 @@ def test_identity_measurements_are_clipped_by_nnls_and_not_by_hybrid() -> None:
     estimates = LocalEstimates(answers)
     x = nonnegative_cells(answers, estimates, ASKED, method="nnls", **FINE).checked()
     np.testing.assert_allclose(x, np.maximum(answers[0], 0), atol=1e-6)
-    total = Workload(DOMAIN, [Term((), ())])
+    total = Workload(DOMAIN, [ProductTerm((), ())])
     y = nonnegative_cells(answers, estimates, total, method="hybrid", **FINE).checked()
     assert y.sum() == pytest.approx(max(0.0, float(answers[0].sum())), abs=1e-5)
 
@@ -214,7 +214,7 @@ def test_queries_that_do_not_support_every_cell_can_be_fitted() -> None:
     halves = part((("c",),), (AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
     answers = Measurements(LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test"))
     answers[0] = np.array([-3, 8])
-    asked = Workload(DOMAIN, [Term(("c",), (Dense([[1, 1, 0, 0], [1, 1, 1, 1]]),))])
+    asked = Workload(DOMAIN, [ProductTerm(("c",), (Dense([[1, 1, 0, 0], [1, 1, 1, 1]]),))])
     x = nonnegative_cells(answers, LocalEstimates(answers), asked, **FINE).checked()
     np.testing.assert_allclose([x[:2].sum(), x[2:].sum()], [0, 5], atol=1e-4)
     y = nonnegative_cells(answers, LocalEstimates(answers), asked, method="nnls", **FINE).checked()

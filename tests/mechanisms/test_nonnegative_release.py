@@ -16,7 +16,7 @@ from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.measurement import Measurements
 from hush.strategies.product_strategy import Recovery
 from hush.testing import TinyTable
-from hush.workloads import Term
+from hush.workloads import ProductTerm
 
 DOMAIN = Domain({"a": 2, "b": 5, "c": 3})
 TABLE = TinyTable(DOMAIN, [(0, 0, 0), (1, 2, 1), (1, 4, 0), (0, 1, 2), (1, 0, 0), (1, 4, 1), (0, 3, 2)])
@@ -53,7 +53,7 @@ def released(case: str, seed: int = 0, table: TinyTable = TABLE) -> LinearReleas
     return type(made)(answers=answers, schema=made.schema, workload=ASKED, statement=made.statement)
 
 
-def truth_of(term: Term, table: TinyTable = TABLE) -> np.ndarray:
+def truth_of(term: ProductTerm, table: TinyTable = TABLE) -> np.ndarray:
     truth = table.counts([term.clique])[term.clique].astype(float)
     for axis, block in enumerate(term.blocks):
         truth = np.moveaxis(np.tensordot(block.dense(), truth, axes=(1, axis)), 0, axis)

@@ -23,7 +23,7 @@ from hush.release.measured_release import marginal_answers, measured_term_answer
 from hush.release.rounds import Round, Scored
 from hush.release.sql_answers import Bounded, answer_sql
 from hush.schema import Categorical, Integer, Schema
-from hush.workloads import Term
+from hush.workloads import ProductTerm
 
 SCHEMA = Schema(
     [
@@ -190,7 +190,7 @@ def test_values_of_one_query_have_bases_of_their_own() -> None:
 
 @pytest.mark.parametrize(("clique", "basis"), [(("a", "b"), "exact"), (("b", "c"), "bound"), (("c", "d"), "none")])
 def test_terms_of_all_three_bases(clique: Clique, basis: str) -> None:
-    term = Term(clique, (Prefix(DOMAIN[clique[0]]), Identity(DOMAIN[clique[1]])))
+    term = ProductTerm(clique, (Prefix(DOMAIN[clique[0]]), Identity(DOMAIN[clique[1]])))
     answers = measured_term_answers(SCHEMA, term, MADE, 0.9, ["N."], grain=0.5)
     assert bases(answers) == {basis}
     assert answers.notes[-1] == "N."
@@ -200,10 +200,10 @@ def test_terms_of_all_three_bases(clique: Clique, basis: str) -> None:
 
 def test_the_interval_of_a_query_is_by_its_coefficients() -> None:
     rows = np.array([[1.0, 2, 3, 0], [0, -5, 0, 0], [1, -1, 4, 0]])
-    answers = measured_term_answers(SCHEMA, Term(("b", "c"), (Dense(rows), Total(2))), MADE)
+    answers = measured_term_answers(SCHEMA, ProductTerm(("b", "c"), (Dense(rows), Total(2))), MADE)
     margins = [MADE.margin(("b", "c"), np.array(low), np.array(high), 0.95) for low, high in ((0, 3), (-5, 0), (-4, 4))]
     np.testing.assert_allclose(answers.upper - answers.estimate, margins)
-    ranges = measured_term_answers(SCHEMA, Term(("b", "c"), (AllRange(4), Identity(2))), MADE)
+    ranges = measured_term_answers(SCHEMA, ProductTerm(("b", "c"), (AllRange(4), Identity(2))), MADE)
     np.testing.assert_allclose(ranges.upper - ranges.estimate, MADE.margin(("b", "c"), np.zeros(()), np.ones(()), 0.95))
 
 

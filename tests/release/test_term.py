@@ -28,7 +28,7 @@ from hush.release import release as module
 from hush.release.term_answers import row_labels
 from hush.schema import Boolean, Categorical, Integer
 from hush.testing.dense_twins import DenseEstimates, DenseResidual
-from hush.workloads import Term
+from hush.workloads import ProductTerm
 
 SCHEMA = Schema(
     [
@@ -146,12 +146,12 @@ def test_rows_can_be_shown_taken_and_exported(release: hush.Release) -> None:
 
 
 def test_terms_outside_the_workload_can_be_asked_for_too(release: hush.Release) -> None:
-    answers = release.term(Term(("sex",), (Dense([[1, 1, 0]]),)))
+    answers = release.term(ProductTerm(("sex",), (Dense([[1, 1, 0]]),)))
     assert answers.estimate[0] == pytest.approx(release.counts(("sex",))[:2].sum())
 
 
 def test_levels_in_another_order_are_said_so(release: hush.Release) -> None:
-    answers = release.term(Term(("age",), (Permuted(Prefix(4), [3, 0, 1, 2]),)))
+    answers = release.term(ProductTerm(("age",), (Permuted(Prefix(4), [3, 0, 1, 2]),)))
     assert answers.labels["age"] == ["<= 23", "<= 20", "<= 21", "<= 22"]
     assert answers.notes == ("age: its levels stand in the order of the workload: 23, 20, 21, 22.",)
     counts = release.counts(("age",))
@@ -160,12 +160,12 @@ def test_levels_in_another_order_are_said_so(release: hush.Release) -> None:
 
 def test_queries_known_by_their_gram_matrix_alone_are_refused(release: hush.Release) -> None:
     with pytest.raises(WorkloadError, match="cannot be answered one by one"):
-        release.term(Term(("age",), (Equivalent(np.eye(4), queries=100),)))
+        release.term(ProductTerm(("age",), (Equivalent(np.eye(4), queries=100),)))
 
 
 @pytest.mark.parametrize("which", [4, -1, True, "age", None, 1.0])
 def test_places_outside_the_workload_are_refused(release: hush.Release, which: object) -> None:
-    with pytest.raises(WorkloadError, match="expected a Term, or a place from 0 to 3"):
+    with pytest.raises(WorkloadError, match="expected a ProductTerm, or a place from 0 to 3"):
         release.term(which)  # type: ignore[arg-type]
 
 
@@ -173,9 +173,9 @@ def test_terms_that_were_not_measured_or_do_not_fit_are_refused(
     release: hush.Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(WorkloadError, match="add it to the workload"):
-        release.term(Term(("sex", "count"), (Identity(3), Identity(2))))
+        release.term(ProductTerm(("sex", "count"), (Identity(3), Identity(2))))
     with pytest.raises(WorkloadError, match="4 levels, its query block 3"):
-        release.term(Term(("age",), (Prefix(3),)))
+        release.term(ProductTerm(("age",), (Prefix(3),)))
     monkeypatch.setattr(module, "LARGEST_TABLES", 5)
     with pytest.raises(SizeError, match="10 numbers"):
         release.term(1)

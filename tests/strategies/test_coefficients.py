@@ -22,7 +22,7 @@ from hush.strategies.variance_forms import (
     upper_right_hull,
 )
 from hush.testing.dense_twins import DenseResidual, basis_matrix, powerset
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 
 DOMAIN = Domain({"age": 5, "sex": 2, "race": 3, "work": 5})
 MIXED = (
@@ -94,7 +94,7 @@ def test_variances_are_those_of_least_squares(workload: Workload) -> None:
     wanted = max(term.weight * own for term, own in zip(workload, largest, strict=True))
     assert strategy.max_variance(workload) == pytest.approx(wanted)
     assert strategy.max_variance(workload, weighted=False) == pytest.approx(max(largest))
-    unweighted = Workload(DOMAIN, [Term(term.clique, term.blocks) for term in workload])
+    unweighted = Workload(DOMAIN, [ProductTerm(term.clique, term.blocks) for term in workload])
     assert strategy.rmse(workload, weighted=False) == pytest.approx(strategy.rmse(unweighted))
 
 
@@ -109,7 +109,7 @@ def test_cliques_may_be_given_in_any_order() -> None:
     there = strategy.query_variances(("age", "sex"), [Prefix(5), Identity(2)])
     back = strategy.query_variances(("sex", "age"), [Identity(2), Prefix(5)])
     np.testing.assert_allclose(back, there.T)
-    turned = Workload(DOMAIN, [Term(("sex", "age"), (Identity(2), Prefix(5)))])
+    turned = Workload(DOMAIN, [ProductTerm(("sex", "age"), (Identity(2), Prefix(5)))])
     assert strategy.rmse(turned) == pytest.approx(np.sqrt(there.mean()))
 
 

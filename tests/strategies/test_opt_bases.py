@@ -8,16 +8,16 @@ from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Recovery
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
-from hush.workloads.workload import Term
+from hush.workloads.workload import ProductTerm
 
 DOMAIN = Domain({"a": 6, "b": 5, "c": 3})
 WORKLOAD = Workload(
     DOMAIN,
     [
-        Term(("a", "b"), (Prefix(6), AllRange(5))),
-        Term(("a", "c"), (Prefix(6), Identity(3)), 2.0),
-        Term(("b",), (Prefix(5),)),
-        Term((), ()),
+        ProductTerm(("a", "b"), (Prefix(6), AllRange(5))),
+        ProductTerm(("a", "c"), (Prefix(6), Identity(3)), 2.0),
+        ProductTerm(("b",), (Prefix(5),)),
+        ProductTerm((), ()),
     ],
 )
 
@@ -55,6 +55,6 @@ def test_plain_marginals_are_a_special_case() -> None:
 
 def test_prefix_sums_keep_a_strategy_of_their_own() -> None:
     domain = Domain({"x": 64, "y": 64, "z": 2})
-    terms = [Term(("x", "y"), (Prefix(64), Prefix(64))), Term(("x", "z"), (Prefix(64), Identity(2)))]
+    terms = [ProductTerm(("x", "y"), (Prefix(64), Prefix(64))), ProductTerm(("x", "z"), (Prefix(64), Identity(2)))]
     grams = TermGrams.of(Workload(domain, terms))
     assert opt_bases(grams, NoiseKind.GAUSSIAN).error < opt_marginals(grams, NoiseKind.GAUSSIAN).value.error / 2

@@ -10,7 +10,7 @@ from hush.optimizers.opt_hdmm import direct_draft, identity_draft, opt_hdmm
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
-from hush.workloads.workload import Term
+from hush.workloads.workload import ProductTerm
 
 EXAMPLE_4 = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
 
@@ -49,7 +49,7 @@ def product_workload(seed: int) -> Workload:
             block = picked[int(random.integers(5))]
             if not isinstance(block, Total):
                 blocks[name] = block
-        terms.append(Term(tuple(blocks), tuple(blocks.values()), float(random.uniform(0.2, 5))))
+        terms.append(ProductTerm(tuple(blocks), tuple(blocks.values()), float(random.uniform(0.2, 5))))
     return Workload(domain, terms)
 
 
@@ -94,7 +94,7 @@ def test_levels_and_totals_of_any_size_and_other_blocks_refused_by_name() -> Non
     grams = TermGrams.of(Workload.upto(domain, 2))
     for noise in NoiseKind:
         assert opt_hdmm(grams, noise)[0].error < identity_draft(grams, noise).error
-    prefixes = Workload(domain, [Term(("zip",), (Prefix(100_000),))])
+    prefixes = Workload(domain, [ProductTerm(("zip",), (Prefix(100_000),))])
     with pytest.raises(SizeError, match=r"'zip' has 100000 levels.*coarsen"):
         opt_hdmm(TermGrams.of(prefixes), NoiseKind.GAUSSIAN)
 
@@ -108,9 +108,9 @@ def test_a_factor_common_to_all_terms_gets_its_own_optimum() -> None:
     """kron([P; T], J) = kron of the two: the error of the single product is that of its factors, multiplied."""
     both = Domain({"x": 20, "y": 51})
     levels = Dense(np.concatenate([np.eye(51), np.ones((1, 51))]))
-    one = Workload(Domain({"x": 20}), [Term(("x",), (Prefix(20),)), Term((), ())])
-    two = Workload(both, [Term(("x", "y"), (Prefix(20), levels)), Term(("y",), (levels,))])
-    state = Workload(Domain({"y": 51}), [Term(("y",), (levels,))])
+    one = Workload(Domain({"x": 20}), [ProductTerm(("x",), (Prefix(20),)), ProductTerm((), ())])
+    two = Workload(both, [ProductTerm(("x", "y"), (Prefix(20), levels)), ProductTerm(("y",), (levels,))])
+    state = Workload(Domain({"y": 51}), [ProductTerm(("y",), (levels,))])
     for noise in NoiseKind:
         errors = [
             next(d.error for d in opt_hdmm(TermGrams.of(w), noise, operators=["kron"]) if d.method == "kron")

@@ -13,14 +13,14 @@ from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Draft
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
-from hush.workloads.workload import Term
+from hush.workloads.workload import ProductTerm
 
 
 def union(domain: Domain, *products: tuple[LinearOperator, ...], weights: tuple[float, ...] = ()) -> Workload:
     terms = []
     for j, blocks in enumerate(products):
         kept = [(a, b) for a, b in zip(domain, blocks, strict=True) if not isinstance(b, Total)]
-        terms.append(Term(tuple(a for a, _ in kept), tuple(b for _, b in kept), weights[j] if weights else 1.0))
+        terms.append(ProductTerm(tuple(a for a, _ in kept), tuple(b for _, b in kept), weights[j] if weights else 1.0))
     return Workload(domain, terms)
 
 

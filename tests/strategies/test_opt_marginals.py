@@ -12,7 +12,7 @@ from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Draft, Recovery
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
-from hush.workloads.workload import Term
+from hush.workloads.workload import ProductTerm
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 SIZES = (2.0, 3.0, 4.0)
@@ -30,7 +30,7 @@ def products(seed: int) -> Workload:
             block = picked[int(random.integers(5))]
             if not isinstance(block, Total):
                 blocks[name] = block
-        terms.append(Term(tuple(blocks), tuple(blocks.values()), float(random.uniform(0.5, 3))))
+        terms.append(ProductTerm(tuple(blocks), tuple(blocks.values()), float(random.uniform(0.5, 3))))
     return Workload(DOMAIN, terms)
 
 

@@ -10,7 +10,7 @@ from hush.optimizers.strategy_pool import shelves_of
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
-from hush.workloads.workload import Term
+from hush.workloads.workload import ProductTerm
 
 EXAMPLE_4 = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
 
@@ -24,7 +24,7 @@ def test_example_4_by_single_terms_and_grouped() -> None:
 
 def test_example_2() -> None:
     domain = Domain({"x": 100, "y": 100})
-    workload = Workload(domain, [Term((name,), (Prefix(100),)) for name in domain])
+    workload = Workload(domain, [ProductTerm((name,), (Prefix(100),)) for name in domain])
     draft = opt_plus(TermGrams.of(workload), NoiseKind.LAPLACE)
     assert draft.error <= 14_252
     assert [part.share for part in draft.parts] == pytest.approx([0.5, 0.5], abs=1e-3)
@@ -53,8 +53,8 @@ def test_groups_found_are_no_worse_than_single_terms_or_one_group(noise: NoiseKi
 
 def test_equal_terms_are_one() -> None:
     domain = Domain({"a": 3, "b": 60})
-    term = Term(("b",), (Prefix(60),))
-    workload = Workload(domain, [term, Term(("a",), Workload.kway(domain, 1).terms[0].blocks), term])
+    term = ProductTerm(("b",), (Prefix(60),))
+    workload = Workload(domain, [term, ProductTerm(("a",), Workload.kway(domain, 1).terms[0].blocks), term])
     draft = opt_plus(TermGrams.of(workload), NoiseKind.GAUSSIAN)
     assert (0, 2) in [part.terms for part in draft.parts]
 

@@ -21,7 +21,7 @@ from hush.strategies.select_residual import select_for_target, select_residual
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
 from hush.testing.dense_twins import powerset
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "d": 3})
 WORKLOAD = Workload.marginals(DOMAIN, [("a", "b"), ("b", "c", "d"), ("a",), ()], [1.0, 2.0, 5.0, 0.1])
@@ -319,7 +319,7 @@ def test_replacing_rows_costs_what_its_coefficients_say() -> None:
 
 def test_sets_that_the_loss_does_not_need_are_measured_all_the_same() -> None:
     """Differences of levels need no total, and totals no levels; both stay in the closure at next to no cost."""
-    contrasts = Workload(DOMAIN, [Term(("b",), (Dense([[1.0, -1.0, 0.0]]),)), Term(("a",), (Total(2),))])
+    contrasts = Workload(DOMAIN, [ProductTerm(("b",), (Dense([[1.0, -1.0, 0.0]]),)), ProductTerm(("a",), (Total(2),))])
     for loss in ("rmse", "maxvar"):
         found = select_residual(contrasts, rho=0.5, loss=loss)
         assert found.solved

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from hush import Workload
-from hush.workloads import Term, census
+from hush.workloads import ProductTerm, census
 
 SIGMA = 4.224678889  # of the analytic Gaussian mechanism at epsilon 1, delta 1e-6
 
 
-def product(workload: Workload, term: Term, figure: Callable, absent: Callable) -> float:
+def product(workload: Workload, term: ProductTerm, figure: Callable, absent: Callable) -> float:
     """A figure that multiplies over attributes."""
     own = dict(zip(term.clique, term.blocks, strict=True))
     return math.prod(figure(own[name]) if name in own else absent(size) for name, size in _sizes(workload))

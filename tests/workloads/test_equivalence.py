@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hush import Domain, Workload, queries
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Dense, Equivalent, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total
-from hush.workloads import Term, equivalence
+from hush.workloads import ProductTerm, equivalence
 from hush.workloads.equivalence import equivalent
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
@@ -31,7 +31,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     for _ in range(draw(st.integers(1, 3))):
         clique = tuple(name for name in DOMAIN if draw(st.booleans()))
         blocks = tuple(draw(st.sampled_from(BLOCKS))(DOMAIN[name]) for name in clique)
-        terms.append(Term(clique, blocks, draw(st.sampled_from([0.5, 1.0, 2.0]))))
+        terms.append(ProductTerm(clique, blocks, draw(st.sampled_from([0.5, 1.0, 2.0]))))
     return Workload(DOMAIN, terms)
 
 
@@ -63,9 +63,9 @@ ROTATION = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0]
         (one(Prefix(4)), one(Identity(4)), False),
         (one(Identity(4)), 2.0 * one(Identity(4)), False),
         (Workload(DOMAIN, [*one(Prefix(4)).terms] * 2), 2.0 * one(Prefix(4)), True),
-        (Workload(DOMAIN, [Term(("a", "c"), (Total(2), Prefix(4)))]), one(Prefix(4)), True),
+        (Workload(DOMAIN, [ProductTerm(("a", "c"), (Total(2), Prefix(4)))]), one(Prefix(4)), True),
         (
-            Workload(DOMAIN, [Term(("c", "a"), (Prefix(4), Identity(2)))]),
+            Workload(DOMAIN, [ProductTerm(("c", "a"), (Prefix(4), Identity(2)))]),
             Workload.product(DOMAIN, {"a": queries.identity, "c": queries.prefix}),
             True,
         ),

@@ -19,7 +19,7 @@ from hush.linops import Dense, Identity
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.testing.dense_twins import DenseEstimates
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 from hush.workloads import sql_workload as module
 from hush.workloads.sql_workload import workload_of_sql
 
@@ -128,16 +128,16 @@ def test_answers_are_those_of_duckdb(count: str, inner: str, where: str, chosen:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SELECT COUNT(*) FROM t", Term((), ())),
-        ("SELECT COUNT(*) FROM t WHERE one = 'same' AND 1 = 1", Term((), ())),
-        ("SELECT Sex, one, COUNT(*) FROM t GROUP BY ALL", Term(("Sex",), (Identity(4),))),
-        ("SELECT COUNT(*) FROM t WHERE Sex = 'f'", Term(("Sex",), (Dense([[0, 1, 0, 0]]),))),
+        ("SELECT COUNT(*) FROM t", ProductTerm((), ())),
+        ("SELECT COUNT(*) FROM t WHERE one = 'same' AND 1 = 1", ProductTerm((), ())),
+        ("SELECT Sex, one, COUNT(*) FROM t GROUP BY ALL", ProductTerm(("Sex",), (Identity(4),))),
+        ("SELECT COUNT(*) FROM t WHERE Sex = 'f'", ProductTerm(("Sex",), (Dense([[0, 1, 0, 0]]),))),
         ("SELECT day, COUNT(*) FROM t WHERE day > '2020-01-01' GROUP BY 1 ORDER BY 2 DESC", None),
         ("SELECT COUNT(*) FROM t WHERE (age = 1 OR age = 2) AND (Sex = 'm' OR Sex = 'f')", None),
         ("SELECT COUNT(*) FROM t WHERE NOT (age = 1 OR Sex = 'm')", None),
     ],
 )
-def test_conjunctions_are_one_product(text: str, expected: Term | None) -> None:
+def test_conjunctions_are_one_product(text: str, expected: ProductTerm | None) -> None:
     (term,) = workload_of_sql(SCHEMA, text)
     assert expected is None or term == expected
 

@@ -7,7 +7,7 @@ from hush import Domain, Workload, queries
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError
 from hush.linops import Dense, Equivalent, Identity, LevelsAndTotal, Permuted, Prefix, Scaled, Stack
-from hush.workloads import Term, census
+from hush.workloads import ProductTerm, census
 from hush.workloads.workload_files import pack_domain, pack_workload, unpack_domain, unpack_workload
 
 DOMAIN = Domain({"a": 4, "b": 3, 'ü "x"': 5})
@@ -62,7 +62,7 @@ def test_contents_that_do_not_fit_are_refused(tmp_path: Path, changes: dict) -> 
 
 def test_blocks_share_their_parts_and_stay_small(tmp_path: Path) -> None:
     blocks = (Permuted(Prefix(4), [3, 2, 1, 0]), Permuted(Prefix(4), [1, 0, 2, 3]), Prefix(4))
-    entry, arrays = pack_workload(Workload(DOMAIN, [Term(("a",), (block,)) for block in blocks]))
+    entry, arrays = pack_workload(Workload(DOMAIN, [ProductTerm(("a",), (block,)) for block in blocks]))
     assert [item["kind"] for item in entry["blocks"]] == ["prefix", "permuted", "permuted"]
     assert arrays["workload_used"].tolist() == [1, 2, 0]
     stored_orders = {name for name in arrays if name.startswith("workload_blocks")}
@@ -111,7 +111,7 @@ def test_blocks_that_are_none_are_refused(tmp_path: Path, block: object, changes
 
 
 def with_block(folder: Path, block: object, arrays: dict) -> Path:
-    workload = Workload(DOMAIN, [Term(("a",), (Prefix(4),)), Term(("a",), (Dense(np.eye(4)),))])
+    workload = Workload(DOMAIN, [ProductTerm(("a",), (Prefix(4),)), ProductTerm(("a",), (Dense(np.eye(4)),))])
     entry = pack_workload(workload)[0] | {"blocks": [{"kind": "prefix", "size": 4}, block]}
     return stored(folder, workload, entry, **arrays)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hush import Domain, Schema, Workload, queries
 from hush.errors import DomainError, SizeError, WorkloadError
 from hush.linops import Equivalent, Identity, Prefix, Stack
-from hush.workloads import Term
+from hush.workloads import ProductTerm
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "d": 5})
 
@@ -60,7 +60,7 @@ def test_union_adds_weights_of_equal_terms() -> None:
 
 def test_products_keep_their_blocks_and_leave_totals_out() -> None:
     workload = Workload.product(DOMAIN, {"c": queries.prefix, "a": queries.identity, "b": queries.total})
-    assert workload.terms == (Term(("a", "c"), (Identity(2), Prefix(4))),)
+    assert workload.terms == (ProductTerm(("a", "c"), (Identity(2), Prefix(4))),)
     assert workload.queries == 8
     assert not workload.plain
     explicit = Workload.product(DOMAIN, {"a": queries.matrix([[1, -1]])})

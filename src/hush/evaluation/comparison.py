@@ -22,7 +22,7 @@ from hush.release.model import Model
 from hush.release.release import Release
 from hush.schema import Schema
 from hush.tables.table import Table
-from hush.workloads import Workload
+from hush.workloads import ProductTerm, Workload
 
 
 def cramers_v(table: Any) -> float:
@@ -199,7 +199,8 @@ def compare(
         Pair(clique, _distance(true, other), cramers_v(true), cramers_v(other))
         for clique, true, other in paired(domain, list(itertools.combinations(several, 2)), exact, estimated)
     ]
-    sets, sampled = all(_is_set(block) for term in asked for block in term.blocks), Resampling(rows)
+    sets = all(isinstance(term, ProductTerm) and all(map(_is_set, term.blocks)) for term in asked)
+    sampled = Resampling(rows)
     take = (lambda term, answers: sampled.add(answers, term.weight)) if sets else None
     errors = term_errors(asked, exact, estimated, seen=take, progress=progress)
     return Comparison(

@@ -12,7 +12,6 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError, WorkloadError
-from hush.linops import Kronecker
 from hush.workloads import Term, Workload
 
 Tables: TypeAlias = Mapping[Clique, Any] | Callable[[Sequence[Clique]], Mapping[Clique, Any]]
@@ -96,7 +95,7 @@ def term_errors(
         total, own = _total(true, "exact"), _total(made, "estimated")
         for place in places[clique]:
             term = workload.terms[place]
-            asked, answered = _answers(term, true), _answers(term, made)
+            asked, answered = term.exact_answers(true), term.exact_answers(made)
             absolute[place] = np.abs(asked - answered).sum()
             distances[place] = 0.5 * np.abs(asked / total - answered / own).sum()
             if seen is not None:
@@ -151,10 +150,6 @@ def _total(table: Floats, kind: str) -> float:
     if not (math.isfinite(total) and total > 0):
         raise DataError(f"the {kind} table has no rows, so nothing can be compared with it; give a table with rows")
     return total
-
-
-def _answers(term: Term, table: Floats) -> Floats:
-    return table if term.plain else Kronecker(term.blocks) @ table.ravel()
 
 
 def _check_term(term: Term) -> None:

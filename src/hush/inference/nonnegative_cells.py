@@ -50,7 +50,7 @@ from hush.privacy.measurement import Measurements
 from hush.solution import SOLVED, Solution
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
 from hush.strategies.product_strategy import Part, Recovery
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 from hush.workloads.term import merged
 
 Product = Callable[[Floats], Floats]
@@ -261,7 +261,7 @@ def nonnegative_cells(
         noise = float(sum(math.prod(part.query.shape) for part in joint.parts))
         product = joint.apply
     else:
-        asked = _TermSquares(clique, sizes, list(merged(workload)))
+        asked = _TermSquares(clique, sizes, merged(workload.products))
         target, noise = asked.target(answers, estimates)
         product = asked.apply
     found = nonnegative_squares(
@@ -273,7 +273,7 @@ def nonnegative_cells(
     return Solution(value=found.value.reshape(sizes), status=found.status, stats=found.stats)
 
 
-def block_answers(clique: Clique, counts: Floats, term: Term) -> Floats:
+def block_answers(clique: Clique, counts: Floats, term: ProductTerm) -> Floats:
     """The answers to a term from counts over a clique that holds its attributes, one axis per block."""
     return np.asarray(apply_each(term.blocks, summed(counts, clique, term.clique)))
 
@@ -281,7 +281,7 @@ def block_answers(clique: Clique, counts: Floats, term: Term) -> Floats:
 class _TermSquares:
     """sum_t w_t W_t^T W_t over the cells of a clique, applied axis by axis."""
 
-    def __init__(self, clique: Clique, sizes: Sequence[int], terms: list[Term]) -> None:
+    def __init__(self, clique: Clique, sizes: Sequence[int], terms: list[ProductTerm]) -> None:
         self.clique = clique
         self.sizes = tuple(sizes)
         self.terms = terms
@@ -317,7 +317,7 @@ class _TermSquares:
                 total += term.weight * spread(values, term.clique, self.clique)
         return total, noise
 
-    def _squared(self, term: Term, values: Floats) -> Floats:
+    def _squared(self, term: ProductTerm, values: Floats) -> Floats:
         """w W^T W along the axes of a term; the others have length one."""
         for name, block in zip(term.clique, term.blocks, strict=True):
             axis = self.clique.index(name)
@@ -345,7 +345,7 @@ def _check_memory(answers: LinearMeasurements, workload: Workload) -> None:
     names = measured_clique(answers)
     cells = answers.strategy.domain.size(names)
     widest = max(math.prod(max(f.rows, f.size) for f in part.factors) for part in measured_parts(answers))
-    blocks = {block for term in workload for block in term.blocks if not isinstance(block, Identity | Total)}
+    blocks = {block for term in workload.products for block in term.blocks if not isinstance(block, Identity | Total)}
     held = sum(block.shape[1] ** 2 for block in blocks if block.shape[1] <= LARGEST_GRAM)
     needed, free = 8 * (VECTORS * cells + 3 * widest + held), available_memory()
     if needed > 0.8 * free:

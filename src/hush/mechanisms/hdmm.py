@@ -67,7 +67,7 @@ class HDMM(LinearMechanism[HDMMPlan]):
         )
         ready = (recovered(draft, self.least_squares) for draft in drafts)
         rounded = (round_draft(draft, budget=budget, neighbours=neighbours) for draft in ready)
-        able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload))
+        able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload.products))
         strategy = next(able, None)
         if strategy is None:
             raise WorkloadError("no strategy that was found supports the workload; use mechanism='residual'")

@@ -42,7 +42,7 @@ from hush.strategies.linear_strategy import LinearErrors, LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Draft, Recovery
 from hush.strategies.strategy_files import pack_linear, unpack_linear
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 from hush.workloads.term import EXTREME
 
 NOISES = ("auto", *NoiseKind)
@@ -100,7 +100,7 @@ class LinearPlan(FixedPlan):
 
     def __init__(self, **common: Any) -> None:
         super().__init__(**common)
-        for place, term in enumerate(self.workload):
+        for place, term in enumerate(self.workload.products):
             if not self.strategy.supports(term):
                 raise WorkloadError(
                     f"the strategy does not support term {place} of the workload: rounded to integers it measures "
@@ -294,7 +294,7 @@ class LinearRelease(Release):
         return self._nonnegative[method]
 
     def nonnegative_term(
-        self, which: int | Term = 0, *, method: str = "hybrid", level: float = 0.95
+        self, which: int | ProductTerm = 0, *, method: str = "hybrid", level: float = 0.95
     ) -> NonnegativeAnswers:
         """The answers to a term without negative counts. **Biased**; `term` gives the unbiased ones.
 
@@ -355,7 +355,7 @@ def _contradiction(strategy: LinearStrategy, workload: Workload, neighbours: str
     """Where a strategy does not support the workload shown, or is for other neighbours."""
     if strategy.neighbours.name != neighbours:
         return "its noise is for other neighbours than it states"
-    for term in workload:
+    for term in workload.products:
         if not strategy.supports(term):
             return "it measures other tables than its workload asks for"
     numbers = np.array([*workload.weights, *(part.variance for part in strategy.parts)])

@@ -165,7 +165,7 @@ def _least_maximum(workload: Workload, noise: NoiseKind) -> Draft:
     names = tuple(workload.domain.attributes[place] for place in grams.asked)
     _require_small(list(workload.domain.sizes(names)))
     rows = []
-    for term in workload:
+    for term in workload.products:
         own = dict(zip(term.clique, term.blocks, strict=True))
         product = np.full((1, 1), math.sqrt(term.weight))
         for name in names:

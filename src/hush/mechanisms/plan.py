@@ -34,7 +34,7 @@ from hush.release.statement import Statement
 from hush.schema import Schema, Unit
 from hush.strategies.noise_kind import NoiseKind, unit_variance
 from hush.strategies.term_grams import TermGrams
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import pack_domain, pack_workload, unpack_domain, unpack_workload
 
 LARGEST_EXACT = 1024  # rows of the eigenvalue problem that a plan may take, a fraction of a second
@@ -245,11 +245,11 @@ class Plan(ABC):
         except (BudgetError, WorkloadError, KeyError):
             raise ArchiveError("the file's plan contradicts itself; make it anew") from None
 
-    def _listed(self, which: int) -> Term:
+    def _listed(self, which: int) -> ProductTerm:
         """A term of the workload by its place, whose queries are known one by one."""
         if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which < len(self.workload):
             raise WorkloadError(f"term {which!r}: expected an integer from 0 to {len(self.workload) - 1}")
-        term = self.workload.terms[which]
+        term = self.workload.products[which]
         if not term.listed:
             raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
         return term

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.cell_table import CellColumn, CellTable, counted, number_columns
-from hush.linops import AllRange, Identity, LevelsAndTotal, LinearOperator, Prefix, WidthRange
 from hush.mechanisms.adaptive import AdaptivePlan
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.privacy.budget import Budget, number_text
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 SHARE = 0.1  # of an average cell
 MOST_ROWS = 24
-KINDS = {Identity: "", Prefix: ":prefix", AllRange: ":range", LevelsAndTotal: ":levels"}  # as in workload texts
 LARGEST_DELTA = 1e-3  # above it the plan warns
 DELTA_WARNING = "delta is the chance of an arbitrary leak; use far less than one over the number of people"
 
@@ -99,16 +97,16 @@ def _expected(plan: Plan, rows: int | None) -> CellTable:
     errors, terms = np.sqrt(plan.term_variances), plan.workload.terms
     entries: list[tuple[str, str, int]] = []  # the name, how many tables, and the place of the term that is shown
     if len(terms) <= MOST_ROWS:
-        entries = [(_name(term), "1", place) for place, term in enumerate(terms)]
+        entries = [(term.text, "1", place) for place, term in enumerate(terms)]
     else:
         orders = np.array([len(term.clique) for term in terms])
         for order in np.unique(orders):
             places = np.flatnonzero(orders == order)
             least, most = places[np.argmin(errors[places])], places[np.argmax(errors[places])]
             label = "least error" if len(places) > 1 else "only"
-            entries.append((f"{order}-way, {label}: {_name(terms[least])}", f"{len(places):,}", least))
+            entries.append((f"{order}-way, {label}: {terms[least].text}", f"{len(places):,}", least))
             if len(places) > 1:
-                entries.append((f"{order}-way, most error: {_name(terms[most])}", "", most))
+                entries.append((f"{order}-way, most error: {terms[most].text}", "", most))
     shown = [
         (name, tables, f"{terms[i].queries:,}", _short(errors[i]), _relative(errors[i], terms[i], rows))
         for name, tables, i in entries
@@ -165,19 +163,6 @@ def _unit(rows: int) -> str:
 
 def _title(plan: Plan) -> str:
     return f"{plan.mechanism}: {counted(len(plan.workload), 'table')}, {plan.workload.queries:,} numbers"
-
-
-def _name(term: Term) -> str:
-    """The attributes of a term, with what is asked of each where that is not its levels."""
-    if not term.clique:
-        return "(total)"
-    return " x ".join(name + _kind(block) for name, block in zip(term.clique, term.blocks, strict=True))
-
-
-def _kind(block: LinearOperator) -> str:
-    if isinstance(block, WidthRange):
-        return f":width{block.width}"
-    return next((word for kind, word in KINDS.items() if isinstance(block, kind)), ":queries")
 
 
 def _relative(error: float, term: Term, rows: int | None) -> str:

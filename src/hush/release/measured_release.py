@@ -42,7 +42,7 @@ from hush.release.statement import Statement
 from hush.release.term_answers import term_answers
 from hush.schema import Schema
 from hush.solution import Solution
-from hush.workloads import Term
+from hush.workloads import ProductTerm
 
 if TYPE_CHECKING:
     from hush.graphical.graphical_model import GraphicalModel
@@ -145,7 +145,7 @@ def marginal_answers(
 
 def measured_term_answers(
     schema: Schema,
-    term: Term,
+    term: ProductTerm,
     estimates: MeasuredEstimates,
     level: float = 0.95,
     notes: Iterable[str] = (),
@@ -261,7 +261,7 @@ class MeasuredRelease(Release):
         names = self.domain.named(attributes)
         return marginal_answers(self.schema, names, self.estimates, level=level, notes=self._notes(), grain=self.grain)
 
-    def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
+    def term(self, which: int | ProductTerm = 0, *, level: float = 0.95) -> Answers:
         """The answers to one term of the workload, or to any other product of queries, with intervals or a bound."""
         return measured_term_answers(
             self.schema, self._term(which), self.estimates, level=level, notes=self._notes(), grain=self.grain

@@ -18,7 +18,7 @@ from hush.arrays import Floats
 from hush.linops import AllRange, Identity, LinearOperator, Prefix, Total, WidthRange
 from hush.release.answer_columns import Codes, ErrorKind, Quantity
 from hush.release.answers import Answers
-from hush.workloads import Term
+from hush.workloads import ProductTerm
 
 Signs = np.ndarray[Any, np.dtype[np.int8]]
 BIASED = (
@@ -59,7 +59,7 @@ class NonnegativeAnswers(Answers):
         )
 
 
-def nonnegative_answers(answers: Answers, term: Term, values: Floats | None) -> NonnegativeAnswers:
+def nonnegative_answers(answers: Answers, term: ProductTerm, values: Floats | None) -> NonnegativeAnswers:
     """Unbiased answers to a term with their estimates replaced by `values`, or clipped where these are None.
 
     The standard errors stay those of the unbiased answers. Clipping can only lower the squared error of an answer, so
@@ -81,11 +81,11 @@ def nonnegative_answers(answers: Answers, term: Term, values: Floats | None) -> 
     )
 
 
-def query_signs(term: Term) -> Signs:
+def query_signs(term: ProductTerm) -> Signs:
     """1 for each query of a term without negative coefficients, -1 for each without positive ones, 0 for others.
 
     >>> from hush.linops import Dense
-    >>> query_signs(Term(("a", "b"), (Dense([[1, 2], [1, -1], [0, -1]]), Prefix(2)))).tolist()
+    >>> query_signs(ProductTerm(("a", "b"), (Dense([[1, 2], [1, -1], [0, -1]]), Prefix(2)))).tolist()
     [1, 1, 0, 0, -1, -1]
     """
     signs = np.ones((1,) * len(term.blocks), dtype=np.int8)

@@ -32,7 +32,7 @@ from hush.release.statement import SEEDED, STAMP, Statement
 from hush.release.synthetic_rows import Copies, check_wishes, copy_seeds
 from hush.release.term_answers import term_answers
 from hush.schema import Schema
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import pack_domain, pack_workload
 
 KIND = "release"
@@ -127,7 +127,7 @@ class Release(ABC):
         made = Answers.of_marginal(self.schema, names, counts, variances, level, notes=self._notes())
         return replace(made, laplace=self.laplace, grain=self.grain)
 
-    def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
+    def term(self, which: int | ProductTerm = 0, *, level: float = 0.95) -> Answers:
         """The answers to one term of the workload, by its place or itself: prefix sums, ranges, any product of blocks.
 
         Every combination of queries, one on each attribute, has an estimate and its exact standard error. Any other
@@ -303,13 +303,15 @@ class Release(ABC):
         ones = np.ones(self.domain.sizes(clique))
         return self.estimates.covariance(clique, ones, ones, len(clique))
 
-    def _term(self, which: int | Term) -> Term:
-        if isinstance(which, Term):
-            return Workload(self.domain, [which]).terms[0]
+    def _term(self, which: int | ProductTerm) -> ProductTerm:
+        if isinstance(which, ProductTerm):
+            return Workload(self.domain, [which]).products[0]
         last = len(self.workload) - 1
         if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which <= last:
-            raise WorkloadError(f"term {shown(which)}: expected a Term, or a place from 0 to {last} in the workload")
-        return self.workload.terms[which]
+            raise WorkloadError(
+                f"term {shown(which)}: expected a ProductTerm, or a place from 0 to {last} in the workload"
+            )
+        return self.workload.products[which]
 
     def _covered(self, clique: Iterable[str]) -> Clique:
         names = self.domain.check(clique)

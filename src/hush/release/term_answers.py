@@ -28,7 +28,7 @@ from hush.linops import (
 from hush.release.answer_columns import GroupColumn, Quantity, QueryColumn, group_notes
 from hush.release.answers import Answers, check_level, spare
 from hush.schema import Column, Schema
-from hush.workloads import Term
+from hush.workloads import ProductTerm
 
 TOTAL = "(total)"
 
@@ -88,7 +88,7 @@ def _run(labels: Sequence[str], first: int, last: int) -> str:
 
 
 def term_answers(
-    schema: Schema, term: Term, estimates: Estimates, *, level: float, notes: Iterable[str] = ()
+    schema: Schema, term: ProductTerm, estimates: Estimates, *, level: float, notes: Iterable[str] = ()
 ) -> Answers:
     """One row for each combination of queries, one on each attribute, with its estimate and standard error."""
     check_level(level)

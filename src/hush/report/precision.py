@@ -22,7 +22,7 @@ from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.report.charts import FONT, SMALL, Axis, picture
 from hush.report.labels import compact, error_text, order_name, page_table, readable, table_name, width
 from hush.report.level_groups import cell_errors
-from hush.workloads.workload import Term
+from hush.workloads import ProductTerm
 
 if TYPE_CHECKING:
     from hush.release.release import Release
@@ -75,8 +75,8 @@ def naive_stddev(release: Release) -> float:
 
 def by_order(release: Release) -> list[Precision]:
     """One entry for the tables of each number of columns."""
-    orders: dict[int, list[Term]] = {}
-    for term in release.workload:
+    orders: dict[int, list[ProductTerm]] = {}
+    for term in release.workload.products:
         orders.setdefault(len(term.clique), []).append(term)
     naive = naive_stddev(release)
     return [_typical(release.estimates, orders[order], naive, None) for order in sorted(orders)]
@@ -84,7 +84,7 @@ def by_order(release: Release) -> list[Precision]:
 
 def by_table(release: Release) -> list[Precision]:
     """One entry for each table of the workload, where they are few; otherwise none."""
-    terms = release.workload.terms
+    terms = release.workload.products
     if len(terms) > MOST_TABLES or len({term.clique for term in terms}) < len(terms):
         return []
     naive = naive_stddev(release)
@@ -106,7 +106,7 @@ def overall(entries: Sequence[Precision]) -> Precision:
     )
 
 
-def _typical(estimates: Estimates, terms: Sequence[Term], naive: float, clique: Clique | None) -> Precision:
+def _typical(estimates: Estimates, terms: Sequence[ProductTerm], naive: float, clique: Clique | None) -> Precision:
     candidates = [terms[place] for place in spread(len(terms), 4 * LOOKED_AT)]  # coverage is not free to find out
     usable = [term for term in candidates if _usable(estimates, term)]
     looked_at = [usable[place] for place in spread(len(usable), LOOKED_AT)]
@@ -123,7 +123,7 @@ def _typical(estimates: Estimates, terms: Sequence[Term], naive: float, clique: 
     )
 
 
-def _usable(estimates: Estimates, term: Term) -> bool:
+def _usable(estimates: Estimates, term: ProductTerm) -> bool:
     return (
         estimates.domain.size(term.clique) <= LARGEST_TABLE
         and estimates.covers(term.clique)
@@ -131,7 +131,7 @@ def _usable(estimates: Estimates, term: Term) -> bool:
     )
 
 
-def _variances(estimates: Estimates, term: Term, naive: float) -> tuple[float, float]:
+def _variances(estimates: Estimates, term: ProductTerm, naive: float) -> tuple[float, float]:
     """The mean variance of the answers of a term: as released, and with independent noise on every cell.
 
     Of a term with ranges and the like some queries, evenly spread, stand for all.

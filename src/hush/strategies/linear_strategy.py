@@ -38,7 +38,7 @@ from hush.strategies.residual_basis import ResidualBasis, basis_of
 from hush.strategies.residual_strategy import ResidualStrategy, beyond_extremes, marginal_noise
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 
 LARGEST_MATRIX = 4096  # cells up to which N^+ is made
 METHODS = {
@@ -257,7 +257,7 @@ class LinearStrategy:
         """
         return self.recovery is not Recovery.GLOBAL or self.joint.small
 
-    def part_for(self, term: Term) -> Part:
+    def part_for(self, term: ProductTerm) -> Part:
         """The part that answers a product of blocks with the least error; WorkloadError where none can."""
         able = [part for part in self.parts if part.supports(term.clique, term.blocks)]
         if not able:
@@ -267,13 +267,13 @@ class LinearStrategy:
             )
         return able[0] if len(able) == 1 else min(able, key=lambda part: part.total(term.clique, term.blocks))
 
-    def supports(self, term: Term) -> bool:
+    def supports(self, term: ProductTerm) -> bool:
         """Whether a product of blocks can be answered without bias."""
         if self.recovery is Recovery.MARGINALS:
             return term.clique in self.residual.closure
         return any(part.supports(term.clique, term.blocks) for part in self.parts)
 
-    def term_variances(self, term: Term) -> Floats:
+    def term_variances(self, term: ProductTerm) -> Floats:
         """The variance of every query of a product of blocks, one axis per block; see `exact`."""
         if self.recovery is Recovery.MARGINALS:
             return self.residual.query_variances(term.clique, term.blocks)
@@ -282,7 +282,7 @@ class LinearStrategy:
             return self.joint.variances(term.clique, term.blocks)
         return self.part_for(term).variances(term.clique, term.blocks)
 
-    def total_variance(self, term: Term) -> float:
+    def total_variance(self, term: ProductTerm) -> float:
         """The summed variance of the queries of a product of blocks; see `exact`."""
         if self.recovery is Recovery.MARGINALS or (self.recovery is Recovery.GLOBAL and self.joint.small):
             return float(self.term_variances(term).sum())
@@ -291,7 +291,7 @@ class LinearStrategy:
     def variance(self, clique: Iterable[str]) -> float:
         """The mean variance over the cells of a marginal."""
         clique = self.domain.clique(clique)
-        term = Term(clique, tuple(Identity(size) for size in self.domain.sizes(clique)))
+        term = ProductTerm(clique, tuple(Identity(size) for size in self.domain.sizes(clique)))
         return self.total_variance(term) / term.queries
 
     def errors(self, workload: Workload) -> LinearErrors:
@@ -307,7 +307,7 @@ class LinearStrategy:
 
     def check(self, workload: Workload) -> None:
         """Refuse a workload that the strategy does not support."""
-        for index, term in enumerate(workload):
+        for index, term in enumerate(workload.products):
             if not self.supports(term):
                 raise WorkloadError(
                     f"the strategy does not support term {index} of the workload: rounded to integers it measures "
@@ -316,7 +316,7 @@ class LinearStrategy:
 
     def inconsistency(self, workload: Workload) -> str | None:
         """Explain why a strategy from a file does not belong to a workload."""
-        if not all(self.supports(term) for term in workload):
+        if not all(self.supports(term) for term in workload.products):
             return "it measures other tables than its workload asks for"
         return beyond_extremes(np.array([*workload.weights, *(part.variance for part in self.parts)]))
 
@@ -338,7 +338,7 @@ class LinearErrors:
     def totals(self) -> Floats:
         """The summed variance over the queries of each term: (terms,)."""
         if self.strategy.recovery is not Recovery.MARGINALS:
-            return np.array([self.strategy.total_variance(term) for term in self.workload])
+            return np.array([self.strategy.total_variance(term) for term in self.workload.products])
         own, table = self.strategy.residual, TermTable.of(self.workload)
         return np.asarray(mean_variances(table, own.closure, own.bases) @ own.sigma_squared * table.queries)
 
@@ -360,8 +360,8 @@ class LinearErrors:
         if self.strategy.recovery is Recovery.MARGINALS:
             return self.strategy.residual.max_variance(self.workload, weighted=False)
         if self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small:
-            return max(float(self.strategy.term_variances(term).max()) for term in self.workload)
-        return max(self.strategy.part_for(term).largest(term.clique, term.blocks) for term in self.workload)
+            return max(float(self.strategy.term_variances(term).max()) for term in self.workload.products)
+        return max(self.strategy.part_for(term).largest(term.clique, term.blocks) for term in self.workload.products)
 
 
 def marginal_strategy(domain: Domain, parts: Sequence[Part]) -> ResidualStrategy:

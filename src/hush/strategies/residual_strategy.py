@@ -45,7 +45,7 @@ from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_lar
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 from hush.workloads.term import EXTREME
 
 
@@ -147,7 +147,7 @@ class ResidualStrategy:
         """The errors of every term of a workload."""
         return ResidualErrors(self, workload)
 
-    def term_variances(self, term: Term) -> Floats:
+    def term_variances(self, term: ProductTerm) -> Floats:
         """The variance of every query of a term, one axis per attribute."""
         return self.query_variances(term.clique, term.blocks)
 

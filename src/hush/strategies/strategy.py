@@ -11,7 +11,7 @@ from hush.domain import Domain
 from hush.privacy.gate import Request
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.noise_kind import NoiseKind
-from hush.workloads import Term, Workload
+from hush.workloads import ProductTerm, Workload
 
 
 class PredictedErrors(Protocol):
@@ -73,7 +73,7 @@ class Strategy(Protocol):
     def variance(self, clique: Iterable[str]) -> float:
         """The variance of each cell of a marginal, or their mean where they differ."""
 
-    def term_variances(self, term: Term) -> Floats:
+    def term_variances(self, term: ProductTerm) -> Floats:
         """The variance of every query of a term, one axis per attribute."""
 
     def claim(self, loss: str, comparison: Callable[[], str]) -> str:

@@ -51,7 +51,7 @@ class TermGrams:
         place = {name: i for i, name in enumerate(domain)}
         known: list[dict[LinearOperator, int]] = [{Total(size): 0} for size in domain.shape]
         index = np.zeros((len(workload), len(domain)), dtype=np.int32)
-        for j, term in enumerate(workload):
+        for j, term in enumerate(workload.products):
             for name, block in zip(term.clique, term.blocks, strict=True):
                 own = known[place[name]]
                 index[j, place[name]] = own.setdefault(block, len(own))

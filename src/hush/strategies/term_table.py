@@ -41,7 +41,7 @@ class TermTable:
     def of(cls, workload: Workload) -> TermTable:
         """The table of a workload. O(total length of its cliques), mostly in array operations."""
         place = {name: index for index, name in enumerate(workload.domain)}
-        terms = workload.terms
+        terms = workload.products
         lengths = np.fromiter((len(term.clique) for term in terms), dtype=np.int64, count=len(terms))
         total = int(lengths.sum())
         names = itertools.chain.from_iterable(term.clique for term in terms)

@@ -1,7 +1,7 @@
-"""What the user wants to know: weighted tables of counts, and products of query blocks."""
+"""What the user wants to know: weighted tables of counts, products of query blocks, and further kinds of terms."""
 
 from hush.workloads import census
-from hush.workloads.term import Term
+from hush.workloads.term import ProductTerm, Term
 from hush.workloads.workload import Workload
 
-__all__ = ["Term", "Workload", "census"]
+__all__ = ["ProductTerm", "Term", "Workload", "census"]

@@ -15,7 +15,7 @@ import numpy as np
 
 from hush.domain import Domain
 from hush.linops import Dense, Identity, LevelsAndTotal, LinearOperator, Total
-from hush.workloads.term import Term
+from hush.workloads.term import ProductTerm
 from hush.workloads.workload import Workload
 
 SIZES = {"sex": 2, "hispanic": 2, "race": 64, "age": 115}
@@ -67,7 +67,7 @@ def _workload(sizes: Mapping[str, int]) -> Workload:
         words = (*written.split(), *("J" for _ in range(len(sizes) - len(SIZES))))
         blocks = {name: _block(word, size) for (name, size), word in zip(sizes.items(), words, strict=True)}
         kept = {name: block for name, block in blocks.items() if not isinstance(block, Total)}
-        made.append(Term(tuple(kept), tuple(kept.values())))
+        made.append(ProductTerm(tuple(kept), tuple(kept.values())))
     return Workload(Domain(sizes), made)
 
 

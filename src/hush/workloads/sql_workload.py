@@ -25,7 +25,7 @@ from hush.sql.parsing import Query, parse, statements
 from hush.sql.predicate import TRUE, always, truth
 from hush.sql.scope import Scope, quote
 from hush.sql.select_list import read_output
-from hush.workloads.term import Term, merged
+from hush.workloads.term import ProductTerm, merged
 from hush.workloads.workload import Workload
 
 Box = tuple[Booleans, ...]  # one mask of levels for each axis
@@ -103,7 +103,7 @@ def workload_of_sql(
         raise WorkloadError("the workload is empty; give at least one query, such as SELECT sex, COUNT(*) FROM t ...")
     if weights is not None and len(weights) != len(texts):
         raise WorkloadError(f"{len(weights)} weights for {len(texts)} queries; give one each")
-    terms: list[Term] = []
+    terms: list[ProductTerm] = []
     for number, text in enumerate(texts):
         weight = 1.0 if weights is None else float(weights[number])
         try:
@@ -115,7 +115,7 @@ def workload_of_sql(
     return Workload(schema.domain, merged(terms))
 
 
-def _terms(query: Query, schema: Schema, weight: float) -> Iterator[Term]:
+def _terms(query: Query, schema: Schema, weight: float) -> Iterator[ProductTerm]:
     """The products of one query, those of each of its values in turn."""
     if query.limit is not None or query.offset:
         raise QueryError("LIMIT and OFFSET choose among answers, which a workload does not have; leave them out")
@@ -124,7 +124,7 @@ def _terms(query: Query, schema: Schema, weight: float) -> Iterator[Term]:
     for item in output.values:
         where = [] if query.where is None else list(_conditions(query.where, scope))
         for clique, blocks in _products([*where, *_value(item.node, scope)], output.groups, scope.domain):
-            yield Term(clique, blocks, weight)
+            yield ProductTerm(clique, blocks, weight)
 
 
 def _value(node: exp.Expr, scope: Scope) -> Iterator[_Part]:

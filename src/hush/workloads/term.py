@@ -1,39 +1,143 @@
-"""Term: one product of query blocks with its weight."""
+"""Terms of a workload: what to ask of the counts over one clique, and with which weight.
+
+A kind of query is a subclass of `Term`; products of query blocks, with marginals as their plain case, are the first.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
-from hush.linops import Dense, Equivalent, Identity, LinearOperator
+from hush.linops import (
+    AllRange,
+    Dense,
+    Equivalent,
+    Identity,
+    Kronecker,
+    LevelsAndTotal,
+    LinearOperator,
+    Prefix,
+    WidthRange,
+)
 
 EXTREME = 1e100  # errors of larger weights or entries could not be computed as floats
+BLOCK_WORDS = {Identity: "", Prefix: ":prefix", AllRange: ":range", LevelsAndTotal: ":levels"}
+
+
+AnyTerm = TypeVar("AnyTerm", bound="Term")
+
+
+class Term(ABC):
+    """Linear queries on the counts of a clique: their exact answers, their sensitivity, their number and their text.
+
+    Subclasses are frozen dataclasses with the fields `clique` and `weight`. The weight multiplies the variance of each
+    answer wherever errors are added or compared.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]  # one of many, for messages
+    clique: Clique
+    weight: float
+
+    @property
+    @abstractmethod
+    def queries(self) -> int:
+        """How many numbers it asks for."""
+
+    @abstractmethod
+    def exact_answers(self, counts: Floats) -> Floats:
+        """The answers from the counts of the clique, which have one axis per attribute."""
+
+    @abstractmethod
+    def sensitivity(self, p: int) -> float:
+        """The largest L_p norm of what one row adds to the answers, for p = 1 or 2."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The term for a person: its attributes, and what is asked of them."""
+
+    @property
+    def listed(self) -> bool:
+        """Whether its queries are known one by one, and not through their Gram matrix alone."""
+        return True
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a marginal: every cell of the clique."""
+        return False
+
+    @property
+    def question(self) -> Hashable:
+        """What it asks for, without its weight: equal for terms that ask for the same."""
+        return self.reweighted(1.0)
+
+    def reweighted(self, weight: float) -> Self:
+        """The same queries with another weight."""
+        return replace(self, weight=weight)  # type: ignore[type-var]
+
+    def check(self, domain: Domain) -> None:
+        """Refuse a weight that is none; subclasses refuse what does not fit the domain."""
+        if not (math.isfinite(self.weight) and self.weight > 0):
+            raise WorkloadError(
+                f"the {self.kind} {self.clique!r} has weight {self.weight!r}: expected a finite number > 0"
+            )
+        if not 1 / EXTREME < self.weight < EXTREME:
+            raise WorkloadError(
+                f"the {self.kind} {self.clique!r} has weight {self.weight!r}: beyond {EXTREME:g}; scale all of them"
+            )
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class ProductTerm(Term):
     """One product of query blocks: `blocks[i]` on attribute `clique[i]`, everything else totalled out.
 
-    `weight` multiplies the variance of each of its answers wherever errors are added or compared.
+    >>> term = ProductTerm(("age", "sex"), (Prefix(3), Identity(2)))
+    >>> term.exact_answers(np.array([[1, 2], [3, 4], [5, 6]])).tolist()
+    [1.0, 2.0, 4.0, 6.0, 9.0, 12.0]
+    >>> term.sensitivity(1), term.text
+    (3.0, 'age:prefix x sex')
     """
 
     clique: Clique
     blocks: tuple[LinearOperator, ...]
     weight: float = 1.0
+    kind: ClassVar[str] = "marginal"
 
     @property
     def queries(self) -> int:
         """How many numbers it asks for."""
         return math.prod(block.queries for block in self.blocks)
 
+    def exact_answers(self, counts: Floats) -> Floats:
+        """The product of the blocks applied to the counts; for a marginal the counts themselves."""
+        return np.asarray(counts if self.plain else Kronecker(self.blocks) @ np.asarray(counts, dtype=float).ravel())
+
+    def sensitivity(self, p: int) -> float:
+        """The product over the blocks: a column of a Kronecker product is a product of columns."""
+        if p == 1 and not self.listed:
+            raise WorkloadError(
+                f"the queries over {self.clique!r} are known through their Gram matrix alone; use p = 2"
+            )
+        return math.prod(block.sensitivity(p) for block in self.blocks)
+
+    @property
+    def text(self) -> str:
+        """The attributes, with what is asked of each where that is not its levels, in the words of workload texts."""
+        names = (name + _word(block) for name, block in zip(self.clique, self.blocks, strict=True))
+        return " x ".join(names) or "(total)"
+
     @property
     def listed(self) -> bool:
-        """Whether its queries are known one by one, and not through their Gram matrix alone."""
+        """Whether no block is known through its Gram matrix alone."""
         return not any(isinstance(block, Equivalent) for block in self.blocks)
 
     @property
@@ -41,32 +145,42 @@ class Term:
         """Whether it is a marginal: every cell of the clique."""
         return all(isinstance(block, Identity) for block in self.blocks)
 
+    @property
+    def question(self) -> tuple[Clique, tuple[LinearOperator, ...]]:
+        """The clique and the blocks."""
+        return self.clique, self.blocks
 
-def merged(terms: Iterable[Term]) -> Iterator[Term]:
+    def check(self, domain: Domain) -> None:
+        """Refuse a weight that is none, and blocks that do not fit their attributes."""
+        Term.check(self, domain)
+        for name, block in zip(self.clique, self.blocks, strict=True):
+            size = domain[name]
+            if block.shape[1] != size:
+                raise WorkloadError(f"attribute {name!r} has {size} levels, its query block {block.shape[1]} columns")
+            if isinstance(block, Dense):
+                _check_entries(name, block)
+            if size == 1:
+                raise WorkloadError(f"attribute {name!r} has a single level, so it says nothing; leave it out")
+
+
+def merged(terms: Iterable[AnyTerm]) -> list[AnyTerm]:
     """The terms in order of first appearance, those that ask for the same with their weights added."""
-    weights: dict[tuple[Clique, tuple[LinearOperator, ...]], float] = {}
+    first: dict[Hashable, AnyTerm] = {}
+    weights: dict[Hashable, float] = {}
     for term in terms:
-        key = (term.clique, term.blocks)
-        weights[key] = weights.get(key, 0.0) + term.weight
-    return (Term(clique, blocks, weight) for (clique, blocks), weight in weights.items())
+        question = term.question
+        first.setdefault(question, term)
+        weights[question] = weights.get(question, 0.0) + term.weight
+    return [
+        term if term.weight == weights[question] else term.reweighted(weights[question])
+        for question, term in first.items()
+    ]
 
 
-def check_term(domain: Domain, term: Term) -> None:
-    """Refuse a term with a weight that is none, or blocks that do not fit their attributes."""
-    if not (math.isfinite(term.weight) and term.weight > 0):
-        raise WorkloadError(f"the marginal {term.clique!r} has weight {term.weight!r}: expected a finite number > 0")
-    if not 1 / EXTREME < term.weight < EXTREME:
-        raise WorkloadError(
-            f"the marginal {term.clique!r} has weight {term.weight!r}: beyond {EXTREME:g}; scale all of them"
-        )
-    for name, block in zip(term.clique, term.blocks, strict=True):
-        size = domain[name]
-        if block.shape[1] != size:
-            raise WorkloadError(f"attribute {name!r} has {size} levels, its query block {block.shape[1]} columns")
-        if isinstance(block, Dense):
-            _check_entries(name, block)
-        if size == 1:
-            raise WorkloadError(f"attribute {name!r} has a single level, so it says nothing; leave it out")
+def _word(block: LinearOperator) -> str:
+    if isinstance(block, WidthRange):
+        return f":width{block.width}"
+    return next((word for kind, word in BLOCK_WORDS.items() if isinstance(block, kind)), ":queries")
 
 
 def _check_entries(name: str, block: Dense) -> None:

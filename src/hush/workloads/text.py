@@ -22,7 +22,7 @@ from hush import queries
 from hush.domain import Domain
 from hush.errors import WorkloadError
 from hush.linops import Identity, LinearOperator
-from hush.workloads.term import Term
+from hush.workloads.term import ProductTerm
 from hush.workloads.workload import Workload
 
 _NAME = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",:;*+]+))\s*(?::\s*([a-z]+)(\d*)\s*)?(,|$)')
@@ -79,7 +79,7 @@ def _parse_part(domain: Domain, part: str) -> Workload:
     return Workload(domain, terms)
 
 
-def _parse_term(domain: Domain, piece: str) -> Term:
+def _parse_term(domain: Domain, piece: str) -> ProductTerm:
     blocks: dict[str, LinearOperator] = {}
     position = 0
     while position < len(piece):
@@ -93,7 +93,7 @@ def _parse_term(domain: Domain, piece: str) -> Term:
             raise WorkloadError(f"{piece.strip()!r} in the workload names {name!r} twice; name it once")
         blocks[name] = _block(match[3], match[4], size)
     clique = domain.clique(blocks)
-    return Term(clique, tuple(blocks[name] for name in clique))
+    return ProductTerm(clique, tuple(blocks[name] for name in clique))
 
 
 def _block(kind: str | None, number: str | None, size: int) -> LinearOperator:

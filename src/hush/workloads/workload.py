@@ -13,18 +13,16 @@ import numpy as np
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator, Total
-from hush.workloads.term import Term, check_term, merged
+from hush.workloads.term import ProductTerm, Term, merged
 
 if TYPE_CHECKING:
     from hush.schema import Schema
-
-__all__ = ["Term", "Workload"]
 
 LARGEST_TERMS = 5_000_000
 
 
 class Workload:
-    """A weighted union of products of query blocks; marginals are the plain case.
+    """A weighted union of terms: marginals, products of query blocks, and further kinds of `Term`.
 
     >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
     >>> Workload.kway(domain, 2).cliques
@@ -41,13 +39,13 @@ class Workload:
         if not self.terms:
             raise WorkloadError("the workload is empty; ask for at least one table of counts")
         for term in self.terms:
-            check_term(domain, term)
+            term.check(domain)
 
     @classmethod
     def kway(cls, domain: Domain, order: int) -> Workload:
         """Every marginal over `order` attributes."""
         domain = _domain_of(domain)
-        return cls(domain, _plain(domain, _combinations(domain, order)))
+        return cls(domain, _marginals(domain, _combinations(domain, order)))
 
     @classmethod
     def upto(cls, domain: Domain, order: int) -> Workload:
@@ -55,7 +53,7 @@ class Workload:
         domain = _domain_of(domain)
         _check_order(domain, order)
         orders = range(order + 1)
-        return cls(domain, _plain(domain, itertools.chain.from_iterable(_combinations(domain, k) for k in orders)))
+        return cls(domain, _marginals(domain, itertools.chain.from_iterable(_combinations(domain, k) for k in orders)))
 
     @classmethod
     def small(cls, domain: Domain, cells: int) -> Workload:
@@ -63,14 +61,14 @@ class Workload:
         domain = _domain_of(domain)
         if cells < 1:
             raise WorkloadError(f"cells={cells}: expected an integer >= 1")
-        return cls(domain, _plain(domain, _small_cliques(domain, cells)))
+        return cls(domain, _marginals(domain, _small_cliques(domain, cells)))
 
     @classmethod
     def target(cls, domain: Domain, attribute: str, order: int) -> Workload:
         """Every marginal over `order` attributes that has `attribute` among them."""
         domain = _domain_of(domain)
         domain.check((attribute,))
-        return cls(domain, _plain(domain, (c for c in _combinations(domain, order) if attribute in c)))
+        return cls(domain, _marginals(domain, (c for c in _combinations(domain, order) if attribute in c)))
 
     @classmethod
     def skewed(cls, domain: Domain, order: int, draws: int, *, seed: int) -> Workload:
@@ -89,14 +87,8 @@ class Workload:
         weights = dict(zip(domain, random.exponential(size=len(domain)) ** 2, strict=True))
         chances = np.array([math.prod(weights[name] for name in clique) for clique in cliques])
         times = random.multinomial(draws, chances / chances.sum())
-        return cls(
-            domain,
-            (
-                _plain_term(domain, clique, float(count))
-                for clique, count in zip(cliques, times, strict=True)
-                if count > 0
-            ),
-        )
+        drawn = [(clique, float(count)) for clique, count in zip(cliques, times, strict=True) if count > 0]
+        return cls(domain, _marginals(domain, *zip(*drawn, strict=True)))
 
     @classmethod
     def marginals(
@@ -112,13 +104,7 @@ class Workload:
                 raise WorkloadError(
                     f"the marginal {clique!r} is listed {times} times; list it once, with a larger weight"
                 )
-        return cls(
-            domain,
-            (
-                _plain_term(domain, clique, weight)
-                for clique, weight in zip(named, [1.0] * len(named) if weights is None else weights, strict=True)
-            ),
-        )
+        return cls(domain, _marginals(domain, named, weights))
 
     @classmethod
     def product(
@@ -127,12 +113,13 @@ class Workload:
         """The product of query blocks on some attributes; the others are totalled out. See `hush.queries`."""
         domain = _domain_of(domain)
         clique = domain.clique(blocks)
-        made = []
+        operators: dict[str, LinearOperator] = {}
         for name in clique:
             block = blocks[name]
-            made.append((name, block if isinstance(block, LinearOperator) else block(domain[name])))
-        kept = [(name, block) for name, block in made if not isinstance(block, Total)]
-        return cls(domain, [Term(tuple(name for name, _ in kept), tuple(block for _, block in kept))])
+            operator = block if isinstance(block, LinearOperator) else block(domain[name])
+            if not isinstance(operator, Total):
+                operators[name] = operator
+        return cls(domain, [ProductTerm(tuple(operators), tuple(operators.values()))])
 
     @classmethod
     def sql(cls, schema: Schema, queries: str | Sequence[str], *, weights: Sequence[float] | None = None) -> Workload:
@@ -157,6 +144,18 @@ class Workload:
         return sum(term.queries for term in self.terms)
 
     @property
+    def products(self) -> tuple[ProductTerm, ...]:
+        """The terms, all of them products of query blocks; WorkloadError where one is of another kind."""
+        products = tuple(term for term in self.terms if isinstance(term, ProductTerm))
+        if len(products) < len(self.terms):
+            other = next(term for term in self.terms if not isinstance(term, ProductTerm))
+            raise WorkloadError(
+                f"the {other.kind} {other.text} is no product of query blocks; leave it out, or use a mechanism that "
+                "answers it"
+            )
+        return products
+
+    @property
     def plain(self) -> bool:
         """Whether every term is a marginal."""
         return all(term.plain for term in self.terms)
@@ -175,7 +174,7 @@ class Workload:
         return Workload(self.domain, merged((*self.terms, *other.terms)))
 
     def __mul__(self, factor: float) -> Workload:
-        return Workload(self.domain, (Term(term.clique, term.blocks, term.weight * factor) for term in self.terms))
+        return Workload(self.domain, (term.reweighted(term.weight * factor) for term in self.terms))
 
     __rmul__ = __mul__
 
@@ -192,16 +191,22 @@ class Workload:
         return hash((self.domain, self.terms))
 
     def __repr__(self) -> str:
-        kind = "marginals" if self.plain else "products"
+        kind = (
+            "marginals"
+            if self.plain
+            else "products"
+            if all(isinstance(term, ProductTerm) for term in self.terms)
+            else "terms"
+        )
         return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
 
 
 def _domain_of(given: object) -> Domain:
     """The domain itself, or that of a schema or table."""
-    found = given if isinstance(given, Domain) else getattr(given, "domain", None)
-    if not isinstance(found, Domain):
+    domain = given if isinstance(given, Domain) else getattr(given, "domain", None)
+    if not isinstance(domain, Domain):
         raise WorkloadError(f"domain: expected a Domain, a Schema or a table, got {type(given).__name__}")
-    return found
+    return domain
 
 
 def _check_order(domain: Domain, order: int) -> None:
@@ -219,24 +224,21 @@ def _combinations(domain: Domain, order: int) -> Iterator[Clique]:
 
 def _small_cliques(domain: Domain, cells: int) -> Iterator[Clique]:
     """Depth first over attributes in domain order, cutting where the product passes the limit."""
-    found = 0
+    visited = 0
     stack: list[tuple[Clique, int, int]] = [((), 0, 1)]
     while stack:
         clique, start, size = stack.pop()
-        found += 1
-        if found > LARGEST_TERMS:
+        visited += 1
+        if visited > LARGEST_TERMS:
             raise SizeError(f"more than {LARGEST_TERMS} marginals have at most {cells} cells; lower the limit")
         yield clique
-        for place in range(len(domain) - 1, start - 1, -1):
-            name = domain.attributes[place]
+        for position in range(len(domain) - 1, start - 1, -1):
+            name = domain.attributes[position]
             if size * domain[name] <= cells:
-                stack.append(((*clique, name), place + 1, size * domain[name]))
+                stack.append(((*clique, name), position + 1, size * domain[name]))
 
 
-def _plain_term(domain: Domain, clique: Clique, weight: float = 1.0) -> Term:
-    return Term(clique, tuple(Identity(domain[name]) for name in clique), weight)
-
-
-def _plain(domain: Domain, cliques: Iterable[Clique]) -> Iterator[Term]:
+def _marginals(domain: Domain, cliques: Iterable[Clique], weights: Iterable[float] | None = None) -> Iterator[Term]:
     blocks = {name: Identity(domain[name]) for name in domain}
-    return (Term(clique, tuple(blocks[name] for name in clique)) for clique in cliques)
+    for clique, weight in zip(cliques, itertools.repeat(1.0) if weights is None else weights, strict=False):
+        yield ProductTerm(clique, tuple(blocks[name] for name in clique), weight)

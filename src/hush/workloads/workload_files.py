@@ -42,7 +42,7 @@ from hush.linops import (
     Total,
     WidthRange,
 )
-from hush.workloads.term import Term
+from hush.workloads.term import ProductTerm
 from hush.workloads.workload import Workload
 
 
@@ -177,7 +177,7 @@ class WorkloadFile(Stored):
     def of(cls, workload: Workload) -> WorkloadFile:
         """The stored form of a workload."""
         table = BlockList()
-        used = [table.index(block) for term in workload for block in term.blocks]
+        used = [table.index(block) for term in workload.products for block in term.blocks]
         return cls(
             blocks=table.blocks,
             cliques=CliqueTable.of(workload.domain, workload.cliques),
@@ -196,7 +196,7 @@ class WorkloadFile(Stored):
                 raise IndexError
             axes = iter([operators[index] for index in self.used.tolist()])
             pairs = zip(cliques, self.weights.tolist(), strict=True)
-            terms = [Term(clique, tuple(islice(axes, len(clique))), weight) for clique, weight in pairs]
+            terms = [ProductTerm(clique, tuple(islice(axes, len(clique))), weight) for clique, weight in pairs]
             return Workload(domain, terms)
         except (HushError, ValueError, TypeError, IndexError, OverflowError):
             raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
