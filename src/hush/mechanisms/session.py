@@ -17,7 +17,7 @@ from hush.privacy.account import Allowance
 from hush.privacy.gate import Gate, LinearQuery, MarginalQuery, Request, Scorer
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
-from hush.privacy.selection import ExponentialMechanism
+from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.rare_levels import MergedQuery, Merging, merge_rare
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
@@ -128,7 +128,7 @@ class Session:
             return MarginalQuery(clique)
         return MergedQuery(clique, self.domain.sizes(clique), self.merging)
 
-    def select(self, scorer: Scorer, rho: Fraction, *, note: str) -> tuple[int, ExponentialMechanism]:
+    def select(self, scorer: Scorer[Scores], rho: Fraction, *, note: str) -> tuple[int, ExponentialMechanism]:
         """A private choice among the candidates of a scorer, at a cost, and the law that it was drawn from."""
         law = ExponentialMechanism.for_rho(rho)
         return self._gate.select(scorer, law, note=note), law

@@ -1,20 +1,20 @@
-"""Queries and scorers: what the gate may ask of a private table, with sensitivities they declare themselves.
+"""The gate: the one way for noisy answers and private choices to leave a table, and what may be asked of it.
 
-The gate: the one module through which a noisy value leaves.
-
-Order is fixed: check everything public and that the budget suffices, look whether the rows are such as the schema
-allows, charge the account, count, add exact noise. A charge that is
-refused means nothing was read; a failure after the charge costs budget and gives nothing away. Test harnesses watch
-the gate through `watch`; whatever passes while it is watched, or with seeded bits, is stamped as not private.
+The order is fixed: check all that is public, check that the budget suffices and that the rows keep to the schema,
+charge the account, count, add exact noise. A refused charge means that nothing was read. A failure after the charge
+costs budget and gives nothing away. Test harnesses see the gate through `watch`; whatever passes while it is watched,
+or with seeded bits, is stamped as not private.
 """
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -28,8 +28,8 @@ from hush.privacy.entropy import Entropy, SystemEntropy
 from hush.privacy.events import Event, compose
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import Noise
-from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
+from hush.unit import Unit
 
 Counts = Mapping[Clique, np.ndarray[Any, np.dtype[np.int64]]]
 
@@ -56,14 +56,60 @@ class LinearQuery(Query, Protocol):
     def scale(self) -> int: ...
 
 
-class Scorer(Protocol):
+class DeclaredStatistic(ABC):
+    """Integer answers that do not add up over rows, with a sensitivity that their type declares.
+
+    Each statistic is a frozen dataclass of its own, whose docstring says why the sensitivity holds for every pair of
+    neighbours. A request for one is checked, charged, batched and watched like a request for counts.
+    """
+
+    @property
+    @abstractmethod
+    def cliques(self) -> tuple[Clique, ...]:
+        """The tables of counts that it is computed from."""
+
+    @abstractmethod
+    def sensitivity(self, *, max_rows: int, neighbours: Neighbours) -> Sensitivity:
+        """How far a unit of at most `max_rows` rows moves the answers; public."""
+
+    @abstractmethod
+    def answer(self, counts: Counts) -> Integers:
+        """The exact answers."""
+
+
+class Candidates(Protocol):
+    """Exact scores of a family of candidates, listed or not: private, apart from their number and bounds."""
+
+    @property
+    def candidates(self) -> int: ...
+    @property
+    def sensitivity(self) -> float: ...
+    @property
+    def error(self) -> float: ...
+    def distance(self, other: Any) -> Fraction: ...
+
+
+Scoring = TypeVar("Scoring", bound=Candidates)
+ScoringOut = TypeVar("ScoringOut", bound=Candidates, covariant=True)
+ScoringIn = TypeVar("ScoringIn", bound=Candidates, contravariant=True)
+Choice = TypeVar("Choice", covariant=True)
+
+
+class Scorer(Protocol[ScoringOut]):
     """Scores of public candidates, computed from exact counts."""
 
     @property
     def cliques(self) -> tuple[Clique, ...]: ...
     @property
     def candidates(self) -> int: ...
-    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores: ...
+    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> ScoringOut: ...
+
+
+class SelectionLaw(Protocol[ScoringIn, Choice]):
+    """A law of private selection that prices itself."""
+
+    def event(self) -> Event: ...
+    def choose(self, scores: ScoringIn, entropy: Entropy) -> Choice: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +135,11 @@ class MarginalQuery:
         return counts[self.clique]
 
 
-Choice = TypeVar("Choice", covariant=True)
 LARGEST_ANSWER = 2**61
 BATCH_CELLS = 1 << 24
 
 
-class Unit(Protocol):
-    """How many rows of one privacy unit the table lets through."""
-
-    @property
-    def max_rows(self) -> int: ...
-
-
-class Source(Protocol):
+class CountSource(Protocol):
     """Where exact counts come from.
 
     `require` refuses cliques that cannot be counted, by public facts alone; `check` reads the rows and refuses values
@@ -118,18 +156,11 @@ class Source(Protocol):
     def counts(self, cliques: Sequence[Clique]) -> Counts: ...
 
 
-class Selection(Protocol[Choice]):
-    """A law of private selection that prices itself."""
-
-    def event(self) -> Event: ...
-    def choose(self, scores: Scores, entropy: Entropy) -> Choice: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """A query and the noise that will protect its answer."""
 
-    query: Query
+    query: Query | DeclaredStatistic
     noise: Noise
 
 
@@ -140,7 +171,7 @@ class Watcher(Protocol):
     def measured(
         self, request: Request, bound: Sensitivity, exact: Integers, draw: Callable[[], Integers]
     ) -> Integers: ...
-    def selected(self, scorer: Scorer, law: Any, scores: Scores, draw: Callable[[], Any]) -> Any: ...
+    def selected(self, scorer: Scorer[Any], law: Any, scores: Any, draw: Callable[[], Any]) -> Any: ...
 
 
 _watcher: ContextVar[Watcher | None] = ContextVar("hush_gate_watcher", default=None)
@@ -164,7 +195,7 @@ class Gate:
 
     def __init__(
         self,
-        table: Source,
+        table: CountSource,
         account: Account,
         *,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
@@ -200,13 +231,13 @@ class Gate:
             self._charge(compose(events), note)
         return self._answers(requests, batches)
 
-    def select(self, scorer: Scorer, law: Selection[Choice], *, note: str = "") -> Choice:
+    def select(self, scorer: Scorer[Scoring], law: SelectionLaw[Scoring, Choice], *, note: str = "") -> Choice:
         """Charge for one choice, score the candidates, choose."""
         self._table.require(scorer.cliques)
         self._charge(law.event(), note)
         counts = self._table.counts(scorer.cliques)
         scores = scorer.scores(counts, max_rows=self._table.unit.max_rows, neighbours=self.neighbours)
-        if len(scores.values) != scorer.candidates:
+        if scores.candidates != scorer.candidates:
             raise DataError(f"a scorer of {scorer.candidates} candidates gave another number of scores")
 
         def draw() -> Choice:
@@ -215,10 +246,15 @@ class Gate:
         watcher = self._watcher()
         return draw() if watcher is None else watcher.selected(scorer, law, scores, draw)
 
-    def _bound(self, query: Query) -> Sensitivity:
+    def _bound(self, query: Query | DeclaredStatistic) -> Sensitivity:
         for clique in query.cliques:
             self._table.domain.check(clique)
-        return sensitivity(query.row_norms, max_rows=self._table.unit.max_rows, neighbours=self.neighbours)
+        max_rows = self._table.unit.max_rows
+        if not isinstance(query, DeclaredStatistic):
+            return sensitivity(query.row_norms, max_rows=max_rows, neighbours=self.neighbours)
+        if not (is_dataclass(query) and type(query).__dataclass_params__.frozen):
+            raise BudgetError(f"the statistic {type(query).__name__} must be a frozen dataclass, or it could change")
+        return query.sensitivity(max_rows=max_rows, neighbours=self.neighbours)
 
     def _charge(self, event: Event, note: str) -> None:
         """Charge, once it is known that the budget suffices and that the rows are such as the schema allows."""

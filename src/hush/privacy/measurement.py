@@ -23,7 +23,7 @@ from hush.linops.permuted import Reordered
 from hush.memory import available_memory, readable
 
 if TYPE_CHECKING:
-    from hush.privacy.gate import LinearQuery, Query
+    from hush.privacy.gate import DeclaredStatistic, LinearQuery, Query
     from hush.privacy.noise import Noise
 
 NoiseName: TypeAlias = Literal["gaussian", "laplace"]
@@ -70,7 +70,7 @@ class Measurement:
     clique: Clique
     raw: np.ndarray[Any, Any]  # int64 from the gate, floats from elsewhere
     law: Noise | StatedNoise  # of the raw numbers
-    asked: Query | LinearOperator | Mapping[str, Block] | None
+    asked: Query | DeclaredStatistic | LinearOperator | Mapping[str, Block] | None
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Measurement:
         clique: Clique,
         raw: np.ndarray[Any, Any],
         law: Noise | StatedNoise,
-        asked: Query | LinearOperator | Mapping[str, Block] | None,
+        asked: Query | DeclaredStatistic | LinearOperator | Mapping[str, Block] | None,
     ) -> None:
         object.__setattr__(self, "clique", clique)
         object.__setattr__(self, "raw", raw)
@@ -123,7 +123,7 @@ class Measurement:
         return self._unchecked, (self.clique, self.raw, self.law, self.asked)
 
     @classmethod
-    def of(cls, query: Query, integers: Integers, law: Noise | StatedNoise) -> Measurement:
+    def of(cls, query: Query | DeclaredStatistic, integers: Integers, law: Noise | StatedNoise) -> Measurement:
         """The exact answers to a query of the gate plus noise of this law; not checked."""
         cliques = query.cliques
         clique = cliques[0] if len(cliques) == 1 else tuple(dict.fromkeys(name for own in cliques for name in own))
@@ -137,7 +137,7 @@ class Measurement:
             return asked
         if not hasattr(asked, "operator"):
             raise WorkloadError(f"{_what(self.clique)} is of no linear query of counts, so no estimate is made from it")
-        operator: LinearOperator | None = asked.operator
+        operator: LinearOperator | None = asked.operator  # type: ignore[union-attr]
         return operator
 
     @property

@@ -11,6 +11,7 @@ Reference: [Cebere et al. 2026].
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import io
 import logging
@@ -28,7 +29,6 @@ from hush.arrays import Integers
 from hush.errors import ReplayError
 from hush.privacy.events import Event
 from hush.privacy.gate import Request, Scorer, watch
-from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import Sensitivity
 
 
@@ -58,11 +58,11 @@ class Recorder:
         self.passages.append(Passage("measure", fingerprint((request, bound)), exact.copy(), output.copy()))
         return output
 
-    def selected(self, scorer: Scorer, law: Any, scores: Scores, draw: Callable[[], Any]) -> Any:
+    def selected(self, scorer: Scorer[Any], law: Any, scores: Any, draw: Callable[[], Any]) -> Any:
         """Keep the scores and the choice."""
         output = draw()
         public = fingerprint((law, scorer.cliques, scorer.candidates, scores.sensitivity, scores.error))
-        self.passages.append(Passage("select", public, np.array(scores.values), output))
+        self.passages.append(Passage("select", public, copy.deepcopy(scores), output))
         return output
 
 
@@ -87,14 +87,11 @@ class Replayer:
             raise ReplayError("a measured answer moves further between neighbours than its declared sensitivity")
         return recorded.output.copy()  # type: ignore[no-any-return]
 
-    def selected(self, scorer: Scorer, law: Any, scores: Scores, draw: Callable[[], Any]) -> Any:
+    def selected(self, scorer: Scorer[Any], law: Any, scores: Any, draw: Callable[[], Any]) -> Any:
         """The same selection must come, with scores no further away than their sensitivity."""
         public = fingerprint((law, scorer.cliques, scorer.candidates, scores.sensitivity, scores.error))
         recorded = self._next("select", public)
-        gap = max(
-            abs(Fraction(float(a)) - Fraction(float(b))) for a, b in zip(scores.values, recorded.exact, strict=True)
-        )
-        if gap > Fraction(scores.sensitivity) + 2 * Fraction(scores.error):
+        if scores.distance(recorded.exact) > Fraction(scores.sensitivity) + 2 * Fraction(scores.error):
             raise ReplayError("a score moves further between neighbours than its declared sensitivity")
         return recorded.output
 
