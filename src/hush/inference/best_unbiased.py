@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
 from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_parts
@@ -124,8 +124,7 @@ class UnbiasedEstimates:
                 column = block_of[name].matmat(np.ones((1, 1)))[:, 0]
                 values, variances = np.multiply.outer(values, column), np.multiply.outer(variances, column**2)
                 names = (*names, name)
-        axes = [names.index(name) for name in clique]
-        return values.transpose(axes), variances.transpose(axes)
+        return reordered(values, names, clique), reordered(variances, names, clique)
 
     def _several(self, clique: Clique) -> Clique:
         """The attributes of more than one level; the others say nothing."""

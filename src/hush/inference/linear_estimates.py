@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, apply_each, reordered, spread, summed
 from hush.domain import Clique, Domain
 from hush.errors import ConvergenceError, WorkloadError
 from hush.linops import Identity, LinearOperator
@@ -89,11 +89,7 @@ class LocalEstimates:
         """Answers to a product of query blocks and their variances, one axis per block."""
         names = self.domain.check(clique)
         part = self._best(names, blocks)
-        values = self._values(part, names)
-        for axis, block in enumerate(blocks):
-            moved = np.moveaxis(values, axis, 0)
-            answered = block.matmat(moved.reshape(moved.shape[0], -1))
-            values = np.moveaxis(answered.reshape((-1, *moved.shape[1:])), 0, axis)
+        values = apply_each(blocks, self._values(part, names))
         return values, part.variances(names, blocks)
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
@@ -139,10 +135,8 @@ class LocalEstimates:
         tensor = np.divide(tensor, part.query.scale, out=tensor if tensor.dtype.kind == "f" else None)
         tensor = tensor.reshape([size for _, _, sizes in kept for size in sizes])
         axes = [name for _, group, _ in kept for name in group]
-        gone = tuple(place for place, name in enumerate(axes) if name not in names)
-        tensor = tensor.sum(axis=gone) if gone else tensor
-        axes = [name for name in axes if name in names]
-        return np.asarray(np.transpose(tensor, [axes.index(name) for name in names]), order="C")
+        margin = summed(tensor, axes, names) if len(axes) > len(names) else reordered(tensor, axes, names)
+        return np.asarray(margin, order="C")
 
     def _best(self, names: Clique, blocks: Sequence[LinearOperator]) -> Part:
         able = [part for part in self._parts if part is self._only or part.supports(names, blocks)]
@@ -246,11 +240,7 @@ class GlobalEstimates:
         """Answers to a product of query blocks and their variances, one axis per block."""
         names = self.domain.check(clique)
         self._require(names, blocks)
-        values = self._marginal(names)
-        for axis, block in enumerate(blocks):
-            moved = np.moveaxis(values, axis, 0)
-            answered = block.matmat(moved.reshape(moved.shape[0], -1))
-            values = np.moveaxis(answered.reshape((-1, *moved.shape[1:])), 0, axis)
+        values = apply_each(blocks, self._marginal(names))
         if self._joint.small:
             return values, self._joint.variances(names, blocks)
         rows = [block.dense() for block in blocks]
@@ -283,16 +273,10 @@ class GlobalEstimates:
 
     def _spread(self, names: Clique, coefficients: Floats) -> Floats:
         """Coefficients on a clique's cells as coefficients on all cells."""
-        order = [name for name in self._joint.clique if name in names]
-        own = np.transpose(coefficients, [names.index(name) for name in order])
-        shape = [self.domain[name] if name in names else 1 for name in self._joint.clique]
-        return np.broadcast_to(own.reshape(shape), self._joint.sizes)
+        return np.broadcast_to(spread(coefficients, names, self._joint.clique), self._joint.sizes)
 
     def _marginal(self, names: Clique) -> Floats:
-        clique = self._joint.clique
-        order = [name for name in clique if name in names]
-        summed = self.cells.sum(axis=tuple(axis for axis, name in enumerate(clique) if name not in names))
-        return np.asarray(np.transpose(summed, [order.index(name) for name in names]), order="C")
+        return np.asarray(summed(self.cells, self._joint.clique, names), order="C")
 
     def _supported(self, names: Clique, blocks: Sequence[LinearOperator]) -> bool:
         return any(part.supports(names, blocks) for part in self._joint.parts)

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, apply_each, reordered
 from hush.domain import Clique
 from hush.errors import DataError, SizeError, WorkloadError
 from hush.inference._kernels import expand_plain
@@ -94,20 +94,14 @@ class Reconstruction:
         """The estimated counts over a clique of the closure: one axis per attribute, in the order given."""
         names = self.strategy.domain.check(clique)
         ordered = self.strategy.domain.clique(names)
-        found = self._compute([ordered])[0]
-        return np.transpose(found, [ordered.index(name) for name in names])
+        return reordered(self._compute([ordered])[0], ordered, names)
 
     def query(self, clique: Iterable[str], blocks: Sequence[LinearOperator]) -> Floats:
         """The estimated answers to a product of query blocks on a clique, one axis per block."""
         values = self.marginal(clique)
         if len(blocks) != values.ndim:
             raise WorkloadError(f"{len(blocks)} query blocks for {values.ndim} attributes; give one each")
-        for axis, block in enumerate(blocks):
-            moved = np.moveaxis(values, axis, 0)
-            rest = moved.shape[1:]
-            answered = block.matmat(moved.reshape(moved.shape[0], -1))
-            values = np.moveaxis(answered.reshape((-1, *rest)), 0, axis)
-        return values
+        return apply_each(blocks, values)
 
     def estimate_of(self, combination: Sequence[tuple[Iterable[str], Any]]) -> float:
         """The estimate of a linear combination of cells; see `covariance.variance_of` for its variance."""

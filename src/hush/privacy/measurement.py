@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.arrays import Floats, Integers, reordered
 from hush.constraints import check_axes
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, SizeError, WorkloadError, shown
@@ -191,7 +191,7 @@ class Measurement:
         ordered = domain.clique(self.clique)
         if query is None:
             check_axes(ordered)
-            table = self._shaped(values, sizes).transpose([self.clique.index(name) for name in ordered])
+            table = reordered(self._shaped(values, sizes), self.clique, ordered)
             return self._placed(ordered, table, None)
         if query.shape[1] != math.prod(sizes):
             raise WorkloadError(
@@ -235,8 +235,7 @@ class Measurement:
         clique = domain.clique(kept)
         check_axes(clique)
         long = {name: count for name, count in zip(self.clique, rows, strict=True) if count > 1}
-        axes = [list(long).index(name) for name in domain.clique(long)]
-        moved = values.reshape(list(long.values())).transpose(axes)
+        moved = reordered(values.reshape(list(long.values())), list(long), domain.clique(long))
         if all(isinstance(block, Identity) for block in kept.values()):
             return self._placed(clique, moved.reshape(domain.sizes(clique)), None)
         return self._placed(clique, moved.ravel(), Kronecker([kept[name] for name in clique]))

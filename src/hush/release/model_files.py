@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Meta
 
 from hush.archive import ArchiveReader, write_archive
-from hush.arrays import Floats
+from hush.arrays import Floats, summed
 from hush.codec import (
     BoolVector,
     CliqueTable,
@@ -288,14 +288,13 @@ def _contradicting(
     for index, clique in enumerate(factors.cliques):
         counts = table(index)
         agree = abs(float(counts.sum()) - total) <= AGREEMENT * total
-        for axis, name in enumerate(clique):
-            own = counts.sum(axis=tuple(other for other in range(len(clique)) if other != axis))
-            before = known.setdefault(name, own)
-            agree = agree and bool(np.abs(own - before).max() <= AGREEMENT * total)
-        for one in constraints:
-            if set(one.clique) <= set(clique):
-                outside = tuple(axis for axis, name in enumerate(clique) if name not in one.clique)
-                agree = agree and not counts.sum(axis=outside)[~one.allowed].any()
+        for name in clique:
+            margin = summed(counts, clique, (name,))
+            before = known.setdefault(name, margin)
+            agree = agree and bool(np.abs(margin - before).max() <= AGREEMENT * total)
+        for constraint in constraints:
+            if set(constraint.clique) <= set(clique):
+                agree = agree and not summed(counts, clique, constraint.clique)[~constraint.allowed].any()
         if not agree:
             return clique
     return None
