@@ -39,7 +39,7 @@ from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.model_size import check_fits, sizes_with
 from hush.inference.factors import Factors
-from hush.mechanisms.plan import Plan, Progress, Table, rows_per_unit
+from hush.mechanisms.plan import Plan, Progress, rows_per_unit
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
@@ -54,7 +54,7 @@ from hush.schema import Schema
 from hush.workloads import Workload
 
 if TYPE_CHECKING:
-    from hush.mechanisms.plan import Table
+    from hush.tables.table import Table
 
 
 def check_resumable(
@@ -316,7 +316,7 @@ class AdaptivePlan(Plan):
             )
         if on_start is not None:
             on_start()
-        gate = Gate(CachedTable(table), account, neighbours=self.neighbours, entropy=entropy)  # type: ignore[arg-type]
+        gate = Gate(CachedTable(table), account, neighbours=self.neighbours, entropy=entropy)
 
         def told(played: Round | None, spent: float) -> None:
             if checkpoint is not None:

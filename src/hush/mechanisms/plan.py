@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -25,17 +25,20 @@ from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
 from hush.privacy.events import Event
-from hush.privacy.gate import Counts, Gate, Request
+from hush.privacy.gate import Gate, Request
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
 from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
 from hush.release.statement import Statement
-from hush.schema import Schema, Unit
+from hush.schema import Schema
 from hush.strategies.noise_kind import NoiseKind, unit_variance
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import pack_domain, pack_workload, unpack_domain, unpack_workload
+
+if TYPE_CHECKING:
+    from hush.tables.table import Table
 
 LARGEST_EXACT = 1024  # rows of the eigenvalue problem that a plan may take, a fraction of a second
 _BELOW = ("parts", "dominated")
@@ -66,20 +69,6 @@ Progress = Callable[[float], None]
 PLAN_KIND = "plan"
 PLAN_VERSION = 1
 ROUNDING = Fraction(1, 10**9)  # another version may turn the same epsilon into a rho that differs in the last digits
-
-
-class Table(Protocol):
-    """A private table: its schema, its unit, and exact counts."""
-
-    @property
-    def schema(self) -> Schema: ...
-    @property
-    def domain(self) -> Domain: ...
-    @property
-    def unit(self) -> Unit: ...
-    def require(self, cliques: Any) -> None: ...
-    def check(self) -> None: ...
-    def counts(self, cliques: Any) -> Counts: ...
 
 
 @dataclass(frozen=True, slots=True)
