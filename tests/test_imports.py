@@ -104,7 +104,7 @@ MODULES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 LAYERS = (
-    {"_version", "errors", "arrays", "memory", "domain", "solution", "unit", "atomic_write", "rational"},
+    {"_version", "errors", "arrays", "memory", "domain", "solution", "unit", "atomic_write", "rational", "markup"},
     {"constraints", "cell_table", "codec", "archive"},
     {"linops"},
     {"queries", "rare_levels"},

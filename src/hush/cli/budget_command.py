@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -18,6 +19,7 @@ ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds howe
 @click.option("--dataset", help="Show, or create, only this dataset.  [create: default]")
 @click.option("--delta", type=float, help="Show epsilon at this delta; with --create, the delta of the cap.")
 @click.option("--entries", is_flag=True, help="Show every entry; without it, one line for each release.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs; holds every entry.")
 @click.option("--expect-head", metavar="HEX", help="Fail unless the ledger holds this head of an earlier state.")
 @click.option("--create", is_flag=True, help="Start a ledger, or a dataset in it, with the cap given here.")
 @click.option("--raise-cap", is_flag=True, help="Replace the cap by the larger one given here; needs --reason.")
@@ -30,6 +32,7 @@ def budget(
     dataset: str | None,
     delta: float | None,
     entries: bool,
+    as_json: bool,
     expect_head: str | None,
     create: bool,
     raise_cap: bool,
@@ -62,6 +65,9 @@ def budget(
     else:
         ledgers = hush.Ledger.open_all(file) if dataset is None else [hush.Ledger.open(file, dataset=dataset)]
     ledgers[0].verify(expect_head)
+    if as_json:
+        click.echo(json.dumps([ledger.to_dict() for ledger in ledgers], indent=2))
+        return
     console = Console()
     for ledger in ledgers:
         console.print(*ledger_tables(ledger, delta, entries=entries))

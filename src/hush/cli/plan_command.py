@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     type=int,
     help="Expected number of rows: shows errors relative to a uniform table, and refuses a budget too small for them.",
 )
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs; holds every table.")
 @click.option("-o", "--output", type=PATH, help="Save the plan to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def plan(
@@ -54,6 +56,7 @@ def plan(
     max_size_mb: float | None,
     target_error: float | None,
     rows: int | None,
+    as_json: bool,
     output: Path | None,
     force: bool,
 ) -> None:
@@ -90,8 +93,11 @@ def plan(
     useless = None if rows is None else _refusal(made, rows)
     if useless is not None:
         click.echo(f"hush: {useless}", err=True)
-    console = Console()
-    console.print(*plan_tables(made, rows=rows))
+    console = Console(stderr=as_json)
+    if as_json:
+        click.echo(json.dumps(made.to_dict(), indent=2))
+    else:
+        console.print(*plan_tables(made, rows=rows))
     if target_error is not None:
         at = 1e-9 if delta is None else delta
         worth = hush.Budget(rho=float(made.budget.rho)).epsilon_at(at)

@@ -243,6 +243,12 @@ class Plan(ABC):
             raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
         return term
 
+    def to_dict(self) -> dict[str, Any]:
+        """What the plan asks, its errors and its cost as texts, numbers and lists, for JSON; see `save` for a file."""
+        from hush.mechanisms.plan_table import plan_dict
+
+        return plan_dict(self)
+
     def __str__(self) -> str:
         from hush.mechanisms.plan_table import plan_text
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,6 +48,30 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[CellTable, Cell
         lines.append(("Warning", f"delta={number_text(plan.budget.delta or 0.0)}: {DELTA_WARNING}"))
     tables = _asked(plan) if isinstance(plan, AdaptivePlan) else _expected(plan, rows)
     return tables, CellTable.facts(lines)
+
+
+def plan_dict(plan: Plan) -> dict[str, Any]:
+    """What a plan asks, its errors and its cost as texts, numbers and lists; None where it is not known beforehand."""
+    errors = [math.sqrt(variance) if variance >= 0 else None for variance in plan.term_variances.tolist()]
+    epsilon = None if plan.epsilon is None else float_up(plan.epsilon)
+    return {
+        "mechanism": plan.mechanism,
+        "loss": plan.loss,
+        "budget": plan.budget.to_dict(),
+        "spends": {"rho": float_up(plan.rho), "epsilon": epsilon},
+        "neighbours": plan.neighbours.value,
+        "max_rows_per_unit": plan.max_rows_per_unit,
+        "rmse": plan.rmse,
+        "max_std_error": _root(plan.max_variance),
+        "lower_bound": None if plan.lower_bound is None else plan.lower_bound[0],
+        "optimality": plan.optimality,
+        "work": plan.work,
+        "compared": [{"mechanism": entry.name, "rmse": entry.rmse, "note": entry.reason} for entry in plan.ranking],
+        "tables": [
+            {"columns": list(term.clique), "name": term.text, "numbers": term.queries, "std_error": error}
+            for term, error in zip(plan.workload, errors, strict=True)
+        ],
+    }
 
 
 def _asked(plan: AdaptivePlan) -> CellTable:

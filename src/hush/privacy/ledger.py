@@ -6,10 +6,11 @@ import os
 import re
 import secrets
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from hush.errors import BudgetError, LedgerError
 from hush.privacy.account import Account, Allowance, check_affordable
@@ -123,6 +124,23 @@ class Ledger:
             every = self._file.entries(connection)
         last = len(every) if until is None else max((e.sequence for e in every if e.hash.startswith(until)), default=0)
         return [e.event for e in every[:last] if e.dataset == self._dataset and e.action == CHARGE]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The cap, what is spent and left, and every entry as texts, numbers and lists, for JSON.
+
+        Amounts are exact fractions as texts, in epsilon where the cap is pure and in rho otherwise.
+        """
+        spent, left = Fraction(self.budget.spent(self.total)), self.remaining
+        return {
+            "dataset": self.dataset,
+            "cap": self.budget.to_dict(),
+            "unit": "epsilon" if self.budget.pure else "rho",
+            "limit": str(spent + left),
+            "spent": str(spent),
+            "left": str(left),
+            "head": self.head,
+            "entries": [asdict(entry) for entry in self.entries()],
+        }
 
     def charge(self, event: Event, *, note: str = "", release: str = "", terms: str = "") -> None:
         """Record an event on disk, or raise BudgetError and leave the file as it was.

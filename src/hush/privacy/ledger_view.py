@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from fractions import Fraction
-from typing import Any
 
 from hush.cell_table import CellColumn, CellTable, number_columns
 from hush.privacy.account import used_up
@@ -45,24 +43,6 @@ def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False)
         ),
         _listing(groups, cap, limit, unit),
     )
-
-
-def ledger_dict(ledger: Ledger) -> dict[str, Any]:
-    """The dataset, its cap, what is spent and left in the cap's own unit, and every entry as it is stored; for JSON.
-
-    Amounts are exact rationals, as texts.
-    """
-    spent = Fraction(ledger.budget.spent(ledger.total))
-    return {
-        "dataset": ledger.dataset,
-        "cap": ledger.budget.to_dict(),
-        "unit": "epsilon" if ledger.budget.pure else "rho",
-        "limit": str(spent + ledger.remaining),
-        "spent": str(spent),
-        "left": str(ledger.remaining),
-        "head": ledger.head,
-        "entries": [asdict(entry) for entry in ledger.entries()],
-    }
 
 
 def _by_release(entries: list[Entry]) -> list[list[Entry]]:

@@ -14,8 +14,8 @@ import pyarrow as pa
 from hush.arrays import Floats
 from hush.errors import QueryError
 from hush.schema import Column, Date, Granularity, Numeric
+from hush.schema.column_kinds import clamp_note, clamps
 from hush.schema.schema import decode_column
-from hush.sql.scope import clamp_note, clamps
 
 Codes = np.ndarray[Any, np.dtype[np.integer[Any]]]
 

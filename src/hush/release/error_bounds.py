@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -108,6 +108,19 @@ class BoundTable(list[ErrorBound]):
                 "share": pa.array([row.share for row in self], pa.float64()),
             }
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every bound as texts, numbers and lists, for JSON; None where none is known."""
+        bounds = [
+            {
+                "table": list(row.clique),
+                "kind": row.kind,
+                "bound": None if math.isnan(row.bound) else row.bound,
+                "share": None if math.isnan(row.share) else row.share,
+            }
+            for row in self
+        ]
+        return {"level": self.level, "simultaneous": self.simultaneous, "bounds": bounds}
 
     def __repr__(self) -> str:
         return self.cells(ROWS).text()

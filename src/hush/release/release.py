@@ -109,6 +109,17 @@ class Release(ABC):
         """The attributes and their sizes."""
         return self.workload.domain
 
+    def to_dict(self) -> dict[str, Any]:
+        """What was released and what it promises as texts, numbers and lists, for JSON; the answers are asked for."""
+        return {
+            "mechanism": self.mechanism,
+            "complete": self.complete,
+            "statement": self.statement.to_dict(),
+            "columns": {column.name: column.size for column in self.schema},
+            "workload": {"tables": len(self.workload), "numbers": self.workload.queries},
+            "tables": [list(clique) for clique in self.estimates.cliques],
+        }
+
     def counts(self, *attributes: Any) -> Floats:
         """Estimated counts over a clique, of shape `domain.sizes(clique)`, in the order given.
 

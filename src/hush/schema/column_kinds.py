@@ -370,6 +370,19 @@ class Date(Column):
                 return day.isoformat()
 
 
+def clamps(column: Column) -> bool:
+    """Whether values beyond the bounds of a column were moved to them."""
+    return isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP
+
+
+def clamp_note(column: Column) -> str:
+    """That the first and the last level hold clamped values."""
+    return (
+        f"{column.name}: values beyond its bounds were clamped, so the levels {column.label(0)} and "
+        f"{column.label(column.levels - 1)} hold them too."
+    )
+
+
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Categorical, Boolean, Integer, Numeric, Date)}
 
 __all__ = [
@@ -388,4 +401,6 @@ __all__ = [
     "Value",
     "bin_of",
     "canonical",
+    "clamp_note",
+    "clamps",
 ]

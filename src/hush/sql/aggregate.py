@@ -13,11 +13,12 @@ from sqlglot import exp
 from hush.arrays import Numbers
 from hush.errors import QueryError
 from hush.schema import Boolean, Column, Integer, Numeric
+from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.cells import Cells, combine
 from hush.sql.constants import constant_number, is_literal, literal_value
 from hush.sql.formula import Formula
 from hush.sql.predicate import TRUE, UNKNOWN, conjunction, truth
-from hush.sql.scope import Scope, clamp_note, clamps, quote, refusal
+from hush.sql.scope import Scope, quote, refusal
 
 FLOATS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
 INTEGERS = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)

@@ -16,6 +16,7 @@ from hush.arrays import Numbers
 from hush.errors import QueryError, shown
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.column import Value
+from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.cells import Cells, combine
 from hush.sql.constants import (
     Cut,
@@ -31,7 +32,7 @@ from hush.sql.constants import (
     literal_value,
     point,
 )
-from hush.sql.scope import Scope, clamp_note, clamps, quote, refusal
+from hush.sql.scope import Scope, quote, refusal
 
 TRUE, UNKNOWN, FALSE = 1, 0, -1  # so that AND is the minimum, OR the maximum and NOT the negative
 Truth = np.ndarray[Any, np.dtype[np.int8]]

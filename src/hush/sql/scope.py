@@ -13,7 +13,7 @@ from sqlglot import ErrorLevel, exp
 
 from hush.domain import Domain
 from hush.errors import QueryError
-from hush.schema import Categorical, Column, Date, Integer, Numeric, Outside, Schema
+from hush.schema import Categorical, Column, Schema
 from hush.sql.cells import Cells, check_size
 
 LONGEST_QUOTE = 60
@@ -100,16 +100,3 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"did you mean {folded[near[0]]!r}?"
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return f"known: {', '.join(names[:12])}{more}"
-
-
-def clamps(column: Column) -> bool:
-    """Whether values beyond the bounds of a column were moved to them."""
-    return isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP
-
-
-def clamp_note(column: Column) -> str:
-    """That the first and the last level hold clamped values."""
-    return (
-        f"{column.name}: values beyond its bounds were clamped, so the levels {column.label(0)} and "
-        f"{column.label(column.levels - 1)} hold them too."
-    )
