@@ -21,27 +21,27 @@ from hush.domain import Domain
 from hush.inference.linear_estimates import LocalEstimates
 from hush.linops import Prefix
 from hush.privacy.measurement import Measurements
-from hush.strategies.integer_strategies import round_draft
+from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import optimal_gram
-from hush.strategies.product_strategy import Draft, PartDraft, Recovery
+from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 
 
 def strategy_of(size: int, attributes: int) -> LinearStrategy:
     """A product of one optimal strategy for prefix sums per attribute."""
     domain = Domain({f"x{place}": size for place in range(attributes)})
     factor = optimal_gram(Prefix(size).dense().T).checked().strategy
-    part = PartDraft(tuple((name,) for name in domain), (factor,) * attributes, 1.0, (0,))
-    draft = Draft(domain, (part,), NoiseKind.GAUSSIAN, Recovery.LOCAL, 1.0, "kron")
-    return round_draft(draft, budget=Fraction(1, 2))
+    product = FloatProduct(tuple((name,) for name in domain), (factor,) * attributes, 1.0, (0,))
+    strategy = FloatStrategy(domain, (product,), NoiseKind.GAUSSIAN, Recovery.LOCAL, 1.0, "kron")
+    return round_strategy(strategy, budget=Fraction(1, 2))
 
 
 def run(job: str, size: int, attributes: int) -> tuple[float, float]:
     """Seconds and peak bytes above what the process had, for one of the jobs."""
     strategy = strategy_of(size, attributes)
-    part = strategy.parts[0]
-    for factor in part.factors:
+    product = strategy.products[0]
+    for factor in product.factors:
         factor.inverse_gram  # noqa: B018 - made once, before the clock starts
     shape = (size,) * attributes
     before = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -49,13 +49,13 @@ def run(job: str, size: int, attributes: int) -> tuple[float, float]:
         data = np.zeros(shape, dtype=np.int64)
         data.ravel()[:: 7 * size + 1] = 3
         start = time.perf_counter()
-        part.query.answer({part.clique: data})
+        product.query.answer({product.clique: data})
     else:
         answers = Measurements(strategy)
         answers.flat[:: 7 * size + 1] = 3
         answers.filled[:] = True
         start = time.perf_counter()
-        LocalEstimates(answers).counts(part.clique)
+        LocalEstimates(answers).counts(product.clique)
     seconds = time.perf_counter() - start
     return seconds, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 

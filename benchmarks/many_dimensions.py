@@ -30,7 +30,7 @@ from hush.errors import HushError
 from hush.optimizers.opt_hdmm import opt_hdmm
 from hush.optimizers.svd_bound import lower_bound
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Draft
+from hush.strategies.product_strategy import FloatStrategy
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 
@@ -61,20 +61,20 @@ def residual_rmse(workload: Workload) -> float:
     return math.nan if found is None else found
 
 
-def rounding(workload: Workload, drafts: Sequence[Draft], queries: float) -> tuple[str, str, list[str]]:
+def rounding(workload: Workload, strategies: Sequence[FloatStrategy], queries: float) -> tuple[str, str, list[str]]:
     """The best error that can be measured, what rounding adds to each strategy, and why some are refused."""
     best, losses, refused = "-", [], []
-    for draft in drafts:
+    for strategy in strategies:
         try:
-            real = measured_rmse(workload, draft)
+            real = measured_rmse(workload, strategy)
         except HushError as problem:
-            losses.append(f"{draft.method} -")
-            refused.append(f"{draft.method}, {draft.noise}: {problem}")
+            losses.append(f"{strategy.method} -")
+            refused.append(f"{strategy.method}, {strategy.noise}: {problem}")
             continue
-        loss = real / rmse(draft.noise, draft.error, queries) - 1
-        losses.append(f"{draft.method} {100 * loss:+.2f} %{' **above**' if loss > MOST_LOSS else ''}")
+        loss = real / rmse(strategy.noise, strategy.error, queries) - 1
+        losses.append(f"{strategy.method} {100 * loss:+.2f} %{' **above**' if loss > MOST_LOSS else ''}")
         if best == "-":
-            best = f"{number(real)} {draft.method}"
+            best = f"{number(real)} {strategy.method}"
     return best, ", ".join(losses), refused
 
 
@@ -85,9 +85,9 @@ def run(name: str, noise: NoiseKind, bound: tuple[float, str]) -> tuple[tuple[st
     assert workload.queries == queries, name
     grams = TermGrams.of(workload)
     start = time.perf_counter()
-    drafts = opt_hdmm(grams, noise)
+    strategies = opt_hdmm(grams, noise)
     seconds = time.perf_counter() - start
-    found = {draft.method: rmse(noise, draft.error, queries) for draft in drafts}
+    found = {strategy.method: rmse(noise, strategy.error, queries) for strategy in strategies}
     if len(grams) == 1:
         found.setdefault("plus", found["kron"])  # a union of one product
     residual = residual_rmse(workload) if noise is NoiseKind.GAUSSIAN else math.nan
@@ -95,7 +95,7 @@ def run(name: str, noise: NoiseKind, bound: tuple[float, str]) -> tuple[tuple[st
     printed = MANY_DIMENSIONS[noise][name]
     ours = (found["identity"], direct_rmse(grams, noise), *(found.get(operator, math.nan) for operator in OPERATORS))
     least = rmse(noise, bound[0], queries)
-    real, losses, refused = rounding(workload, drafts, queries)
+    real, losses, refused = rounding(workload, strategies, queries)
     notes = [f"{name}, {note}" for note in refused]
     row = (
         *(beside(a, b) for a, b in zip(printed[:5], ours, strict=True)),
@@ -117,7 +117,7 @@ def examples() -> None:
         "Examples: total squared error / 2b^2, printed / ours (ours : printed)", "example", "kron", "plus", "marginals"
     )
     for title, workload, printed in (("2", two_prefixes(), EXAMPLE_2), ("4", two_way(), EXAMPLE_4)):
-        found = {draft.method: draft.error for draft in opt_hdmm(TermGrams.of(workload), NoiseKind.LAPLACE)}
+        found = {strategy.method: strategy.error for strategy in opt_hdmm(TermGrams.of(workload), NoiseKind.LAPLACE)}
         line(title, *(beside(a, found[name]) for a, name in zip(printed, OPERATORS, strict=True)))
 
 

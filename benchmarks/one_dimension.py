@@ -29,7 +29,7 @@ from hush.optimizers.p_identity import strategy as p_identity
 from hush.optimizers.svd_bound import svd_bound
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import Optimum, gram_factor, optimal_gram
-from hush.strategies.product_strategy import Draft, PartDraft, Recovery
+from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.workloads import Workload
 
 SEED = 1  # of the permutation
@@ -61,8 +61,10 @@ def fixed_errors(gram: np.ndarray, noises: Sequence[NoiseKind]) -> dict[NoiseKin
 def measured(workload: Workload, strategy: LinearOperator, noise: NoiseKind) -> float:
     """The RMSE of a strategy rounded to integers, at the budget of the tables."""
     factor = Dense(strategy.dense() / strategy.sensitivity(noise.norm))
-    part = PartDraft((("x",),), (factor,), 1.0, (0,))
-    return measured_rmse(workload, Draft(workload.domain, (part,), noise, Recovery.LOCAL, math.nan, "explicit"))
+    product = FloatProduct((("x",),), (factor,), 1.0, (0,))
+    return measured_rmse(
+        workload, FloatStrategy(workload.domain, (product,), noise, Recovery.LOCAL, math.nan, "explicit")
+    )
 
 
 def optimised(gram: np.ndarray, noise: NoiseKind, optimum: Optimum) -> tuple[float, LinearOperator]:

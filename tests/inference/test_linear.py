@@ -16,7 +16,7 @@ from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Part, Recovery
+from hush.strategies.product_strategy import ProductStrategy, Recovery
 from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import ProductTerm, Workload
 
@@ -26,33 +26,35 @@ MATRIX = np.vstack([7 * np.eye(4, dtype=int), RANDOM.integers(0, 6, (2, 4))])
 JOINT = np.vstack([5 * np.eye(6, dtype=int), RANDOM.integers(-2, 3, (3, 6))])
 
 
-def part(groups, factors, cost=Fraction(1, 3), noise=NoiseKind.GAUSSIAN) -> Part:
-    return Part(groups, tuple(DOMAIN.sizes(group) for group in groups), factors, cost, noise)
+def product(groups, factors, cost=Fraction(1, 3), noise=NoiseKind.GAUSSIAN) -> ProductStrategy:
+    return ProductStrategy(groups, tuple(DOMAIN.sizes(group) for group in groups), factors, cost, noise)
 
 
-PRODUCT = part(
+PRODUCT = product(
     (("a",), ("b",), ("c",)),
     (AxisStrategy(LevelsAndTotal(3, levels=5, total=2)), AxisStrategy(Identity(2)), AxisStrategy.of(MATRIX, 4)),
 )
-GROUPED = part((("a", "b"), ("c",)), (AxisStrategy.of(JOINT, 1), AxisStrategy.of(MATRIX, 4)), noise=NoiseKind.LAPLACE)
+GROUPED = product(
+    (("a", "b"), ("c",)), (AxisStrategy.of(JOINT, 1), AxisStrategy.of(MATRIX, 4)), noise=NoiseKind.LAPLACE
+)
 
 
-def dense_strategy(own: Part) -> np.ndarray:
-    """The part's matrix over the whole domain of its clique."""
+def dense_strategy(own: ProductStrategy) -> np.ndarray:
+    """The product's matrix over the whole domain of its clique."""
     matrix = np.ones((1, 1))
     for factor in own.factors:
         matrix = np.kron(matrix, factor.measure(np.eye(factor.size, dtype=np.int64), 0) / factor.scale)
     return matrix
 
 
-def dense_twin(own: Part, answers: np.ndarray) -> DenseEstimates:
+def dense_twin(own: ProductStrategy, answers: np.ndarray) -> DenseEstimates:
     q = dense_strategy(own)
     inverse = np.linalg.pinv(q)
     return DenseEstimates(DOMAIN, inverse @ answers.ravel() / own.query.scale, own.variance * inverse @ inverse.T)
 
 
 @pytest.mark.parametrize("own", [PRODUCT, GROUPED], ids=["product", "grouped"])
-def test_local_estimates_are_least_squares_with_exact_covariances(own: Part) -> None:
+def test_local_estimates_are_least_squares_with_exact_covariances(own: ProductStrategy) -> None:
     strategy = LinearStrategy(DOMAIN, (own,), Recovery.LOCAL, "test")
     answers = Measurements(strategy)
     answers[0] = RANDOM.integers(-50, 50, own.query.shape)
@@ -78,8 +80,8 @@ def test_local_estimates_are_least_squares_with_exact_covariances(own: Part) -> 
 
 
 def test_each_question_goes_to_the_part_that_knows_it_best() -> None:
-    wide = part((("a",), ("b",)), (AxisStrategy(Identity(3)), AxisStrategy(Identity(2))), Fraction(1, 10))
-    narrow = part((("a",),), (AxisStrategy(Identity(3)),), Fraction(1, 2))
+    wide = product((("a",), ("b",)), (AxisStrategy(Identity(3)), AxisStrategy(Identity(2))), Fraction(1, 10))
+    narrow = product((("a",),), (AxisStrategy(Identity(3)),), Fraction(1, 2))
     strategy = LinearStrategy(DOMAIN, (wide, narrow), Recovery.LOCAL, "test")
     answers = Measurements(strategy)
     answers[0] = np.arange(6).reshape(3, 2)
@@ -97,7 +99,7 @@ def test_each_question_goes_to_the_part_that_knows_it_best() -> None:
 
 
 def test_unsupported_queries_are_refused() -> None:
-    halves = part((("c",),), (AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
+    halves = product((("c",),), (AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
     strategy = LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test")
     with pytest.raises(WorkloadError, match="does not support the queries on c"):
         _ = strategy.errors(Workload.marginals(DOMAIN, [("c",)])).rmse
@@ -121,14 +123,14 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
     if tilted:
         factors |= {"a": AxisStrategy(LevelsAndTotal(3, levels=3, total=2)), "c": AxisStrategy.of(MATRIX, 4)}
     costs = {("a", "b"): Fraction(1, 3), ("b", "c"): Fraction(1, 5), ("a",): Fraction(1), (): Fraction(1, 7)}
-    parts = tuple(
-        part(tuple((name,) for name in clique), tuple(factors[name] for name in clique), cost)
+    products = tuple(
+        product(tuple((name,) for name in clique), tuple(factors[name] for name in clique), cost)
         for clique, cost in costs.items()
     )
-    strategy = LinearStrategy(DOMAIN, parts, Recovery.MARGINALS, "test")
+    strategy = LinearStrategy(DOMAIN, products, Recovery.MARGINALS, "test")
     answers = Measurements(strategy)
     rows, noisy, weights = [], [], []
-    for index, own in enumerate(parts):
+    for index, own in enumerate(products):
         answers[index] = RANDOM.integers(0, 40, own.query.shape)
         matrix = np.ones((1, 1))
         for name, size in zip(DOMAIN, DOMAIN.shape, strict=True):
@@ -191,7 +193,7 @@ def twin_covariance(inverse: np.ndarray, first: dict, second: dict) -> float:
 
 @pytest.mark.parametrize("noise", list(NoiseKind))
 def test_noise_is_the_least_within_the_cost(noise: NoiseKind) -> None:
-    own = part((("c",),), (AxisStrategy.of(MATRIX, 4),), Fraction(1, 9), noise)
+    own = product((("c",),), (AxisStrategy.of(MATRIX, 4),), Fraction(1, 9), noise)
     l1, l2 = np.abs(MATRIX).sum(axis=0).max(), (MATRIX**2).sum(axis=0).max()
     wanted = l2 / (2 / 9) if noise is NoiseKind.GAUSSIAN else 2 * (l1 * 9) ** 2
     assert own.variance == pytest.approx(wanted / 16, rel=1e-3)
@@ -201,13 +203,13 @@ def test_noise_is_the_least_within_the_cost(noise: NoiseKind) -> None:
 def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool, monkeypatch) -> None:
     if not small:
         monkeypatch.setattr("hush.strategies.linear_strategy.LARGEST_MATRIX", 1)
-    levels = part(
+    levels = product(
         (("a",), ("b",)),
         (AxisStrategy(LevelsAndTotal(3, levels=5, total=2)), AxisStrategy(Identity(2))),
         Fraction(1, 4),
     )
-    ages = part((("c",),), (AxisStrategy.of(MATRIX, 4),), Fraction(1, 2))
-    both = part((("b",), ("c",)), (AxisStrategy(Identity(2)), AxisStrategy.of(MATRIX, 4)), Fraction(1, 8))
+    ages = product((("c",),), (AxisStrategy.of(MATRIX, 4),), Fraction(1, 2))
+    both = product((("b",), ("c",)), (AxisStrategy(Identity(2)), AxisStrategy.of(MATRIX, 4)), Fraction(1, 8))
     strategy = LinearStrategy(DOMAIN, (levels, ages, both), Recovery.GLOBAL, "test")
     answers = Measurements(strategy)
     rows, noisy, weights = [], [], []
@@ -248,13 +250,13 @@ def test_global_estimates_are_weighted_least_squares_over_all_parts(small: bool,
         _, variances = twin.product(term.clique, term.blocks)
         np.testing.assert_allclose(strategy.term_variances(term), variances, atol=1e-8)
         assert strategy.total_variance(term) == pytest.approx(variances.sum())
-        local = LinearStrategy(DOMAIN, strategy.parts, Recovery.LOCAL, "test")
+        local = LinearStrategy(DOMAIN, strategy.products, Recovery.LOCAL, "test")
         assert strategy.total_variance(term) < local.total_variance(term)
 
 
 def test_sums_that_a_part_supports_are_answered_without_its_cells() -> None:
     """Halves of c by every level of b: half of c, grouped by b, is known; a single level of c is not."""
-    halves = part((("b",), ("c",)), (AxisStrategy(Identity(2)), AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1)))
+    halves = product((("b",), ("c",)), (AxisStrategy(Identity(2)), AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1)))
     strategy = LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test")
     answers = Measurements(strategy)
     answers[0] = np.array([[3, 4], [5, 6]])

@@ -20,7 +20,7 @@ from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Part, Recovery
+from hush.strategies.product_strategy import ProductStrategy, Recovery
 from hush.workloads import ProductTerm, Workload
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 4})
@@ -29,24 +29,26 @@ HAAR = np.array([[1, 1, 1, 1], [1, 1, -1, -1], [1, -1, 0, 0], [0, 0, 1, -1]])
 FINE = {"tolerance": 1e-8}
 
 
-def part(groups, factors, cost=Fraction(1, 3)) -> Part:
-    return Part(groups, tuple(DOMAIN.sizes(group) for group in groups), factors, cost, NoiseKind.GAUSSIAN)
+def product(groups, factors, cost=Fraction(1, 3)) -> ProductStrategy:
+    return ProductStrategy(groups, tuple(DOMAIN.sizes(group) for group in groups), factors, cost, NoiseKind.GAUSSIAN)
 
 
-def plain(clique: tuple[str, ...], cost: Fraction) -> Part:
-    return part(tuple((name,) for name in clique), tuple(AxisStrategy(Identity(DOMAIN[name])) for name in clique), cost)
+def plain(clique: tuple[str, ...], cost: Fraction) -> ProductStrategy:
+    return product(
+        tuple((name,) for name in clique), tuple(AxisStrategy(Identity(DOMAIN[name])) for name in clique), cost
+    )
 
 
 UNION = (
-    part(
+    product(
         (("a",), ("b",)),
         (AxisStrategy(LevelsAndTotal(3, levels=5, total=2)), AxisStrategy(Identity(2))),
         Fraction(1, 4),
     ),
-    part((("c",),), (AxisStrategy.of(TREE, 1),), Fraction(1, 2)),
-    part((("b",), ("c",)), (AxisStrategy(Identity(2)), AxisStrategy.of(HAAR, 1)), Fraction(1, 8)),
+    product((("c",),), (AxisStrategy.of(TREE, 1),), Fraction(1, 2)),
+    product((("b",), ("c",)), (AxisStrategy(Identity(2)), AxisStrategy.of(HAAR, 1)), Fraction(1, 8)),
 )
-GROUPED = (part((("a", "b"), ("c",)), (AxisStrategy(Identity(6)), AxisStrategy.of(TREE, 1))),)
+GROUPED = (product((("a", "b"), ("c",)), (AxisStrategy(Identity(6)), AxisStrategy.of(TREE, 1))),)
 MARGINALS = tuple(
     plain(clique, cost) for clique, cost in {("a", "b"): Fraction(1, 3), ("b", "c"): Fraction(1, 5)}.items()
 )
@@ -68,11 +70,11 @@ ASKED = Workload(
 )
 
 
-def noisy(parts: tuple[Part, ...], recovery: Recovery, seed: int) -> LinearMeasurements:
+def noisy(products: tuple[ProductStrategy, ...], recovery: Recovery, seed: int) -> LinearMeasurements:
     """Answers with many negative estimates."""
     random = np.random.Generator(np.random.PCG64(seed))
-    answers = Measurements(LinearStrategy(DOMAIN, parts, recovery, "test"))
-    for index, own in enumerate(parts):
+    answers = Measurements(LinearStrategy(DOMAIN, products, recovery, "test"))
+    for index, own in enumerate(products):
         answers[index] = random.integers(-12, 13, own.query.shape)
     return answers
 
@@ -114,8 +116,8 @@ def dense_problem(answers: LinearMeasurements, estimates, method: str) -> tuple[
 @pytest.mark.parametrize("method", ["hybrid", "nnls"])
 @pytest.mark.parametrize("case", list(CASES))
 def test_cells_are_the_non_negative_least_squares_of_the_dense_problem(case: str, method: str, seed: int) -> None:
-    parts, recovery, kind = CASES[case]
-    answers = noisy(parts, recovery, seed)
+    products, recovery, kind = CASES[case]
+    answers = noisy(products, recovery, seed)
     estimates = kind(answers)
     solution = nonnegative_cells(answers, estimates, ASKED, method=method, **FINE)
     x = solution.checked()
@@ -186,11 +188,11 @@ def test_identity_measurements_are_clipped_by_nnls_and_not_by_hybrid() -> None:
 @pytest.mark.parametrize("case", ["local", "one", "marginals"])
 def test_answers_of_non_negative_data_are_kept(case: str) -> None:
     """Next to exact answers from data with many empty cells: hybrid gives the least squares answers back."""
-    parts, recovery, kind = CASES[case]
+    products, recovery, kind = CASES[case]
     random = np.random.Generator(np.random.PCG64(8))
     counts = random.integers(0, 3, DOMAIN.shape) * 10
-    answers = Measurements(LinearStrategy(DOMAIN, parts, recovery, "test"))
-    for index, own in enumerate(parts):
+    answers = Measurements(LinearStrategy(DOMAIN, products, recovery, "test"))
+    for index, own in enumerate(products):
         gone = tuple(axis for axis, name in enumerate(DOMAIN) if name not in own.clique)
         tensor = counts.sum(axis=gone).reshape([factor.size for factor in own.factors])
         for axis, factor in enumerate(own.factors):
@@ -211,7 +213,7 @@ def test_only_measured_attributes_have_axes() -> None:
 
 
 def test_queries_that_do_not_support_every_cell_can_be_fitted() -> None:
-    halves = part((("c",),), (AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
+    halves = product((("c",),), (AxisStrategy.of([[1, 1, 0, 0], [0, 0, 1, 1]], 1),))
     answers = Measurements(LinearStrategy(DOMAIN, (halves,), Recovery.LOCAL, "test"))
     answers[0] = np.array([-3, 8])
     asked = Workload(DOMAIN, [ProductTerm(("c",), (Dense([[1, 1, 0, 0], [1, 1, 1, 1]]),))])

@@ -49,7 +49,7 @@ def strategy(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
-    "a part twice": lambda m, a: strategy(m)["parts"].append(strategy(m)["parts"][0]),
+    "a product twice": lambda m, a: strategy(m)["parts"].append(strategy(m)["parts"][0]),
     "a cost above the budget": lambda m, a: strategy(m)["parts"][0].update(cost="5"),
     "no cost": lambda m, a: strategy(m)["parts"][0].update(cost="0"),
     "a negative cost": lambda m, a: strategy(m)["parts"][0].update(cost="-1/2"),
@@ -59,7 +59,7 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "other neighbours": lambda m, a: strategy(m).update(neighbours="REPLACE"),
     "a factor that is not there": lambda m, a: strategy(m)["parts"][0].update(factors=[99]),
     "an unknown attribute": lambda m, a: strategy(m)["parts"][0].update(groups=[[7]]),
-    "marginal recovery of other parts": lambda m, a: strategy(m).update(recovery="marginals", method="x" * 200),
+    "marginal recovery of other products": lambda m, a: strategy(m).update(recovery="marginals", method="x" * 200),
     "huge entries": lambda m, a: a.update({first_matrix(a): a[first_matrix(a)].astype(np.int64) * 2**40}),
     "zeros": lambda m, a: a.update({first_matrix(a): a[first_matrix(a)] * 0}),
     "floats": lambda m, a: a.update({first_matrix(a): a[first_matrix(a)] * 0.5}),

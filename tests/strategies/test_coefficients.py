@@ -15,7 +15,7 @@ from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import select_residual
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import (
-    Profile,
+    VarianceProfile,
     largest_variances,
     mean_variances,
     privacy_coefficients,
@@ -149,8 +149,8 @@ def test_the_hull_has_the_best_point_for_any_weights(points: list[tuple[float, f
 
 def test_hulls_are_much_shorter_than_blocks() -> None:
     basis = select_residual(Workload.product(DOMAIN, {"age": queries.prefix}), rho=0.5).value.basis("age")
-    assert len(Profile.of(basis, Prefix(5)).frontier) <= 4
-    assert len(Profile.of(basis, AllRange(5)).frontier) < 15
+    assert len(VarianceProfile.of(basis, Prefix(5)).frontier) <= 4
+    assert len(VarianceProfile.of(basis, AllRange(5)).frontier) < 15
 
 
 def test_terms_that_share_an_attribute_but_not_a_block_are_told_apart() -> None:

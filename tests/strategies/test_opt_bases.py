@@ -32,18 +32,18 @@ def dense(clique: tuple[str, ...], blocks: tuple[LinearOperator, ...]) -> np.nda
 
 @pytest.mark.parametrize("noise", NoiseKind)
 def test_the_error_is_that_of_dense_global_least_squares(noise: NoiseKind) -> None:
-    draft = opt_bases(TermGrams.of(WORKLOAD), noise, restarts=1)
-    assert draft.recovery is Recovery.MARGINALS
-    rows = [dense(p.clique, p.factors) / np.sqrt(noise.variance(np.array(p.share))) for p in draft.parts]
-    for part in draft.parts:
-        assert dense(part.clique, part.factors).shape[1] == DOMAIN.size()
-        for factor in part.factors:
+    strategy = opt_bases(TermGrams.of(WORKLOAD), noise, restarts=1)
+    assert strategy.recovery is Recovery.MARGINALS
+    rows = [dense(p.clique, p.factors) / np.sqrt(noise.variance(np.array(p.share))) for p in strategy.products]
+    for product in strategy.products:
+        assert dense(product.clique, product.factors).shape[1] == DOMAIN.size()
+        for factor in product.factors:
             assert factor.column_norms(noise.norm).max() == pytest.approx(1)
     q = np.concatenate(rows)
     w = np.concatenate([np.sqrt(t.weight) * dense(t.clique, t.blocks) for t in WORKLOAD])
     inverse = np.linalg.pinv(q, rcond=1e-10)
     assert w @ inverse @ q == pytest.approx(w, abs=1e-6)
-    assert draft.error == pytest.approx(np.sum((w @ inverse) ** 2), rel=1e-6)
+    assert strategy.error == pytest.approx(np.sum((w @ inverse) ** 2), rel=1e-6)
 
 
 def test_plain_marginals_are_a_special_case() -> None:

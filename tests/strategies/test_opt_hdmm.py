@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hush.domain import Domain
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total
-from hush.optimizers.opt_hdmm import direct_draft, identity_draft, opt_hdmm
+from hush.optimizers.opt_hdmm import direct_strategy, identity_strategy, opt_hdmm
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
@@ -16,19 +16,19 @@ EXAMPLE_4 = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100
 
 
 def test_example_4() -> None:
-    drafts = opt_hdmm(EXAMPLE_4, NoiseKind.LAPLACE)
-    assert [draft.method for draft in drafts] == ["marginals", "plus", "direct", "kron", "identity"]
-    assert [draft.error for draft in drafts] == sorted(draft.error for draft in drafts)
-    assert drafts[0].error <= 62_886 * 1.0001
-    assert drafts[-1].error == pytest.approx(300_000)
+    strategies = opt_hdmm(EXAMPLE_4, NoiseKind.LAPLACE)
+    assert [strategy.method for strategy in strategies] == ["marginals", "plus", "direct", "kron", "identity"]
+    assert [strategy.error for strategy in strategies] == sorted(strategy.error for strategy in strategies)
+    assert strategies[0].error <= 62_886 * 1.0001
+    assert strategies[-1].error == pytest.approx(300_000)
 
 
 def test_direct_noise_with_equal_shares_is_the_printed_one() -> None:
     """m Delta^2 = 6060 * 36 with one scale for all; the split by error is better."""
-    draft = direct_draft(EXAMPLE_4, NoiseKind.LAPLACE)
+    strategy = direct_strategy(EXAMPLE_4, NoiseKind.LAPLACE)
     cells = np.array([10.0, 100, 200, 250, 500, 5000])
-    assert draft.error == pytest.approx(np.cbrt(cells).sum() ** 3)
-    assert draft.error <= 6060 * 36
+    assert strategy.error == pytest.approx(np.cbrt(cells).sum() ** 3)
+    assert strategy.error <= 6060 * 36
 
 
 def product_workload(seed: int) -> Workload:
@@ -84,24 +84,24 @@ def test_never_worse_than_the_baselines_nor_better_than_the_svd_bound(seed: int,
 
 def test_identity_is_the_table_over_asked_attributes() -> None:
     domain = Domain({"a": 3, "b": 1000, "c": 4})
-    draft = identity_draft(TermGrams.of(Workload.marginals(domain, [("a",), ("c",)])), NoiseKind.GAUSSIAN)
-    assert draft.parts[0].clique == ("a", "c")
-    assert draft.error == pytest.approx(24)
+    strategy = identity_strategy(TermGrams.of(Workload.marginals(domain, [("a",), ("c",)])), NoiseKind.GAUSSIAN)
+    assert strategy.products[0].clique == ("a", "c")
+    assert strategy.error == pytest.approx(24)
 
 
 def test_levels_and_totals_of_any_size_and_other_blocks_refused_by_name() -> None:
     domain = Domain({"zip": 100_000, "sex": 2})
     grams = TermGrams.of(Workload.upto(domain, 2))
     for noise in NoiseKind:
-        assert opt_hdmm(grams, noise)[0].error < identity_draft(grams, noise).error
+        assert opt_hdmm(grams, noise)[0].error < identity_strategy(grams, noise).error
     prefixes = Workload(domain, [ProductTerm(("zip",), (Prefix(100_000),))])
     with pytest.raises(SizeError, match=r"'zip' has 100000 levels.*coarsen"):
         opt_hdmm(TermGrams.of(prefixes), NoiseKind.GAUSSIAN)
 
 
 def test_cells_leave_out_what_cannot_be_measured() -> None:
-    drafts = opt_hdmm(EXAMPLE_4, NoiseKind.LAPLACE, cells=10_000)
-    assert {draft.method for draft in drafts} == {"marginals", "plus", "direct"}
+    strategies = opt_hdmm(EXAMPLE_4, NoiseKind.LAPLACE, cells=10_000)
+    assert {strategy.method for strategy in strategies} == {"marginals", "plus", "direct"}
 
 
 def test_a_factor_common_to_all_terms_gets_its_own_optimum() -> None:

@@ -8,9 +8,9 @@ from hush.domain import Domain
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total, WidthRange
 from hush.optimizers.opt_kron import descend, opt_kron
 from hush.optimizers.opt_plus import opt_plus
-from hush.optimizers.strategy_pool import LEVELS, shelves_of
+from hush.optimizers.strategy_pool import LEVELS, strategy_pools
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Draft
+from hush.strategies.product_strategy import FloatStrategy
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import ProductTerm
@@ -32,16 +32,16 @@ def dense_of(domain: Domain, clique: tuple[str, ...], factors: tuple[LinearOpera
     return made
 
 
-def dense_error(workload: Workload, draft: Draft) -> float:
-    """Each term by the pseudo-inverse of its own part, with the noise of that part's share."""
+def dense_error(workload: Workload, strategy: FloatStrategy) -> float:
+    """Each term by the pseudo-inverse of its own product, with the noise of that product's share."""
     total = 0.0
-    for part in draft.parts:
-        q = dense_of(workload.domain, part.clique, part.factors)
-        norms = np.linalg.norm(q, ord=draft.noise.norm, axis=0)
+    for product in strategy.products:
+        q = dense_of(workload.domain, product.clique, product.factors)
+        norms = np.linalg.norm(q, ord=strategy.noise.norm, axis=0)
         assert norms.max() <= 1 + 1e-9
-        scale = float(draft.noise.variance(np.array(part.share)))
+        scale = float(strategy.noise.variance(np.array(product.share)))
         inverse = np.linalg.pinv(q)
-        for j in part.terms:
+        for j in product.terms:
             term = workload.terms[j]
             w = dense_of(workload.domain, term.clique, term.blocks)
             assert w @ inverse @ q == pytest.approx(w, abs=1e-7)
@@ -68,29 +68,29 @@ WORKLOADS = {
 def test_the_error_is_the_dense_one(name: str, noise: NoiseKind) -> None:
     workload = WORKLOADS[name]
     grams = TermGrams.of(workload)
-    for draft in (opt_kron(grams, noise), opt_plus(grams, noise)):
-        assert draft.error == pytest.approx(dense_error(workload, draft), rel=1e-6)
-        assert sum(part.share for part in draft.parts) == pytest.approx(1)
-        assert sorted(j for part in draft.parts for j in part.terms) == list(range(len(workload)))
+    for strategy in (opt_kron(grams, noise), opt_plus(grams, noise)):
+        assert strategy.error == pytest.approx(dense_error(workload, strategy), rel=1e-6)
+        assert sum(product.share for product in strategy.products) == pytest.approx(1)
+        assert sorted(j for product in strategy.products for j in product.terms) == list(range(len(workload)))
 
 
 @pytest.mark.parametrize("noise", NoiseKind)
 def test_no_sweep_raises_the_error(noise: NoiseKind) -> None:
     grams = TermGrams.of(WORKLOADS["mixed"])
-    shelves = shelves_of(grams, noise, restarts=0)
+    pools = strategy_pools(grams, noise, restarts=0)
     choices = np.full(3, LEVELS)
     error = math.inf
     for _ in range(4):
-        choices, now = descend(shelves, grams.index, grams.weights, choices, sweeps=1, design=0)
+        choices, now = descend(pools, grams.index, grams.weights, choices, sweeps=1, design=0)
         assert now <= error * (1 + 1e-12)
         error = now
 
 
 def test_attributes_asked_for_totals_alone_are_left_out() -> None:
-    draft = opt_kron(TermGrams.of(WORKLOADS["prefixes"]), NoiseKind.GAUSSIAN)
-    assert draft.parts[0].clique == ("a", "b", "c")
+    strategy = opt_kron(TermGrams.of(WORKLOADS["prefixes"]), NoiseKind.GAUSSIAN)
+    assert strategy.products[0].clique == ("a", "b", "c")
     only = union(D, (Prefix(3), Total(4), Total(5)))
-    assert opt_kron(TermGrams.of(only), NoiseKind.LAPLACE).parts[0].clique == ("a",)
+    assert opt_kron(TermGrams.of(only), NoiseKind.LAPLACE).products[0].clique == ("a",)
     assert opt_kron(TermGrams.of(WORKLOADS["total"]), NoiseKind.LAPLACE).error == 1.0
 
 
@@ -113,5 +113,5 @@ def test_it_is_deterministic() -> None:
     grams = TermGrams.of(WORKLOADS["mixed"])
     first, second = (opt_kron(grams, NoiseKind.LAPLACE) for _ in range(2))
     assert first.error == second.error
-    for one, other in itertools.zip_longest(first.parts[0].factors, second.parts[0].factors):
+    for one, other in itertools.zip_longest(first.products[0].factors, second.products[0].factors):
         assert np.array_equal(one.dense(), other.dense())

@@ -9,7 +9,7 @@ from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total
 from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, subsets
 from hush.optimizers.opt_marginals import candidates, maximal, opt_marginals
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Draft, Recovery
+from hush.strategies.product_strategy import FloatStrategy, Recovery
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import ProductTerm
@@ -114,25 +114,25 @@ def test_support_is_by_eigenvalues() -> None:
     assert system.error(only_a) < np.inf
 
 
-def marginals(draft: Draft) -> dict[tuple[str, ...], float]:
-    return {part.clique: part.share for part in draft.parts}
+def marginals(strategy: FloatStrategy) -> dict[tuple[str, ...], float]:
+    return {product.clique: product.share for product in strategy.products}
 
 
 @pytest.mark.parametrize("noise", NoiseKind)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_draft_keeps_its_promise(seed: int, noise: NoiseKind) -> None:
     workload = products(seed)
-    draft = opt_marginals(TermGrams.of(workload), noise, restarts=1).value
-    assert draft.recovery is Recovery.MARGINALS
-    assert sum(marginals(draft).values()) == pytest.approx(1)
-    assert draft.error == pytest.approx(dense_error(workload, marginals(draft), noise), rel=1e-6)
+    strategy = opt_marginals(TermGrams.of(workload), noise, restarts=1).value
+    assert strategy.recovery is Recovery.MARGINALS
+    assert sum(marginals(strategy).values()) == pytest.approx(1)
+    assert strategy.error == pytest.approx(dense_error(workload, marginals(strategy), noise), rel=1e-6)
 
 
 def test_example_4() -> None:
     grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
-    draft = opt_marginals(grams, NoiseKind.LAPLACE).value
-    assert draft.error == pytest.approx(62_886, rel=1e-4)
-    assert marginals(draft) == pytest.approx(
+    strategy = opt_marginals(grams, NoiseKind.LAPLACE).value
+    assert strategy.error == pytest.approx(62_886, rel=1e-4)
+    assert marginals(strategy) == pytest.approx(
         {("c", "d"): 0.44, ("a", "b", "c"): 0.25, ("a", "b", "d"): 0.31}, abs=0.006
     )
 
@@ -156,16 +156,18 @@ def test_a_hundred_attributes(noise: NoiseKind) -> None:
     domain = Domain({f"a{i}": 2 + i % 5 for i in range(100)})
     cliques = [(f"a{i}", f"a{i + 1}", f"a{i + 2}") for i in range(0, 98, 2)]
     workload = Workload.marginals(domain, cliques)
-    draft = opt_marginals(TermGrams.of(workload), noise, restarts=1, rounds=5).value
+    strategy = opt_marginals(TermGrams.of(workload), noise, restarts=1, rounds=5).value
     direct = noise.total(np.array([float(domain.size(c)) for c in cliques]))
-    assert draft.error < direct
+    assert strategy.error < direct
 
 
 def test_cells_bound_the_marginals() -> None:
     grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
     for noise in NoiseKind:
-        draft = opt_marginals(grams, noise, cells=300).value
-        assert all(grams.domain.size(part.clique) <= 300 or len(part.clique) == 2 for part in draft.parts)
+        strategy = opt_marginals(grams, noise, cells=300).value
+        assert all(
+            grams.domain.size(product.clique) <= 300 or len(product.clique) == 2 for product in strategy.products
+        )
 
 
 def test_candidates_are_all_sets_or_what_is_asked_and_unions() -> None:

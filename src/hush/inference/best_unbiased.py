@@ -19,9 +19,9 @@ import numpy as np
 from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
-from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_parts
+from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_products
 from hush.inference.residual_estimates import ResidualEstimates
-from hush.inference.residual_reconstruction import parts
+from hush.inference.residual_reconstruction import subset_levels
 from hush.linops import LinearOperator
 from hush.privacy.measurement import Measurement, Measurements, placed
 from hush.strategies.linear_strategy import marginal_strategy
@@ -132,10 +132,12 @@ class UnbiasedEstimates:
 
 
 def combine_marginals(answers: LinearMeasurements) -> Measurements[ResidualStrategy]:
-    """Residual answers of every set within some measured part of a strategy whose parts are marginals."""
-    measured = measured_parts(answers)
+    """Residual answers of every set within some measured product of a strategy whose products are marginals."""
+    measured = measured_products(answers)
     strategy = marginal_strategy(answers.strategy.domain, measured)
-    return _combined(strategy, [(part.clique, answers_of(answers, part), part.variance) for part in measured])
+    return _combined(
+        strategy, [(product.clique, answers_of(answers, product), product.variance) for product in measured]
+    )
 
 
 def _combined(
@@ -147,7 +149,7 @@ def _combined(
         bases = strategy.clique_bases(clique)
         extended = _with_totals(values, bases)
         positions = strategy.closure.subsets(clique)
-        for mask, levels in parts(len(bases)):
+        for mask, levels in subset_levels(len(bases)):
             index = positions[mask]
             outside = math.prod(b.total_variance_factor for axis, b in enumerate(bases) if not mask >> axis & 1)
             scale = math.prod(b.scale for axis, b in enumerate(bases) if mask >> axis & 1)

@@ -1,7 +1,7 @@
-"""LocalEstimates: each question answered from one part of a strategy, by the pseudo-inverse of its factors.
+"""LocalEstimates: each question answered from one product of a strategy, by the pseudo-inverse of its factors.
 
-From answers y of a part with factors Q_g, the counts are (kron_g Q_g^+) y and a sum with coefficients f has variance
-s^2 |(kron_g (Q_g^+)^T) f|^2, with s^2 the variance of the part's noise; factor by factor, axis by axis.
+From answers y of a product with factors Q_g, the counts are (kron_g Q_g^+) y and a sum with coefficients f has variance
+s^2 |(kron_g (Q_g^+)^T) f|^2, with s^2 the variance of the product's noise; factor by factor, axis by axis.
 
 Reference: [HDMM, sec. 3.6], local least squares.
 
@@ -31,31 +31,33 @@ from hush.linops.along import along_all
 from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
-from hush.strategies.product_strategy import Part
+from hush.strategies.product_strategy import ProductStrategy
 
 LinearMeasurements: TypeAlias = Measurements[LinearStrategy]
 
 
-def measured_parts(answers: LinearMeasurements) -> list[Part]:
-    """The parts of a strategy whose answers are there."""
-    return [part for part, filled in zip(answers.strategy.parts, answers.filled.tolist(), strict=True) if filled]
+def measured_products(answers: LinearMeasurements) -> list[ProductStrategy]:
+    """The products of a strategy whose answers are there."""
+    return [
+        product for product, filled in zip(answers.strategy.products, answers.filled.tolist(), strict=True) if filled
+    ]
 
 
-def answers_of(answers: LinearMeasurements, part: Part) -> Floats:
-    """The answers of a part over the scale of its integers."""
-    return answers[answers.strategy.parts.index(part)] / part.query.scale
+def answers_of(answers: LinearMeasurements, product: ProductStrategy) -> Floats:
+    """The answers of a product over the scale of its integers."""
+    return answers[answers.strategy.products.index(product)] / product.query.scale
 
 
 class LocalEstimates:
-    """Unbiased counts from the part that knows them best; tables from different parts may disagree within their errors.
+    """Unbiased counts from the product that knows them best; tables of two products may differ within their errors.
 
     Implements `Estimates`.
     """
 
-    def __init__(self, answers: LinearMeasurements, *, only: Part | None = None) -> None:
+    def __init__(self, answers: LinearMeasurements, *, only: ProductStrategy | None = None) -> None:
         self._answers = answers
         self._only = only
-        self._parts = measured_parts(answers) if only is None else [only]
+        self._products = measured_products(answers) if only is None else [only]
 
     @property
     def domain(self) -> Domain:
@@ -65,17 +67,17 @@ class LocalEstimates:
     @cached_property
     def cliques(self) -> tuple[Clique, ...]:
         """The largest cliques whose every cell can be estimated."""
-        full = list(dict.fromkeys(part.clique for part in self._parts if part.full))
+        full = list(dict.fromkeys(product.clique for product in self._products if product.full))
         return tuple(c for c in full if not any(set(c) < set(other) for other in full))
 
     def covers(self, clique: Clique) -> bool:
-        """Whether one part supports every cell of a clique."""
-        return any(part.supports(clique, self._levels(clique)) for part in self._parts)
+        """Whether one product supports every cell of a clique."""
+        return any(product.supports(clique, self._levels(clique)) for product in self._products)
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> LocalEstimates | None:
-        """Estimates from the part that knows these sums best; its counts have least norm."""
-        able = [part for part in self._parts if part.supports_sums(clique, coefficients, groups)]
-        views = [LocalEstimates(self._answers, only=part) for part in able]
+        """Estimates from the product that knows these sums best; its counts have least norm."""
+        able = [product for product in self._products if product.supports_sums(clique, coefficients, groups)]
+        views = [LocalEstimates(self._answers, only=product) for product in able]
         return min(
             views, key=lambda own: float(own.covariance(clique, coefficients, coefficients, groups).sum()), default=None
         )
@@ -88,24 +90,24 @@ class LocalEstimates:
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         """Answers to a product of query blocks and their variances, one axis per block."""
         names = self.domain.check(clique)
-        part = self._best(names, blocks)
-        values = apply_each(blocks, self._values(part, names))
-        return values, part.variances(names, blocks)
+        product = self._best(names, blocks)
+        values = apply_each(blocks, self._values(product, names))
+        return values, product.variances(names, blocks)
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         """The covariance of two sums over cells for every combination of levels of the first `groups` attributes."""
         names = self.domain.check(clique)
-        part = self._best(names, self._levels(names))
+        product = self._best(names, self._levels(names))
         letters = iter(string.ascii_letters)
         left = {name: next(letters) for name in names}
         right = {name: left[name] if place < groups else next(letters) for place, name in enumerate(names)}
         operands: list[tuple[Floats, str]] = []
         pair = [np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)]
-        scale = part.variance
-        for group, sizes, factor in zip(part.groups, part.sizes, part.factors, strict=True):
+        scale = product.variance
+        for group, sizes, factor in zip(product.groups, product.sizes, product.factors, strict=True):
             inside = [name for name in group if name in left]
             if not inside:
-                scale *= factor.total_variance(part.blocks_of((), ())[part.groups.index(group)])
+                scale *= factor.total_variance(product.blocks_of((), ())[product.groups.index(group)])
             elif len(group) == 1:
                 axis = names.index(inside[0])
                 if axis < groups:
@@ -121,31 +123,31 @@ class LocalEstimates:
         subscripts = ",".join(own for _, own in operands) + "->" + out
         return np.asarray(scale * np.einsum(subscripts, *(values for values, _ in operands), optimize=True))
 
-    def _values(self, part: Part, names: Clique) -> Floats:
-        """The estimated counts over some attributes of a part: totals are taken first, while they shrink the work."""
-        tensor: np.ndarray[Any, Any] = self._answers[self._answers.strategy.parts.index(part)]
+    def _values(self, product: ProductStrategy, names: Clique) -> Floats:
+        """The estimated counts over some attributes of a product; totals come first, while they shrink the work."""
+        tensor: np.ndarray[Any, Any] = self._answers[self._answers.strategy.products.index(product)]
         kept: list[tuple[AxisStrategy, Clique, tuple[int, ...]]] = []
-        for axis in reversed(range(len(part.factors))):
-            group, factor = part.groups[axis], part.factors[axis]
+        for axis in reversed(range(len(product.factors))):
+            group, factor = product.groups[axis], product.factors[axis]
             if set(group) & set(names):
-                kept.insert(0, (factor, group, part.sizes[axis]))
+                kept.insert(0, (factor, group, product.sizes[axis]))
             else:
                 tensor = np.tensordot(tensor, factor.adjoint(np.ones(factor.size), 0), axes=(axis, 0))
         tensor = along_all([own.estimate for own, _, _ in kept], tensor, [own.size for own, _, _ in kept], np.float64)
-        tensor = np.divide(tensor, part.query.scale, out=tensor if tensor.dtype.kind == "f" else None)
+        tensor = np.divide(tensor, product.query.scale, out=tensor if tensor.dtype.kind == "f" else None)
         tensor = tensor.reshape([size for _, _, sizes in kept for size in sizes])
         axes = [name for _, group, _ in kept for name in group]
         margin = summed(tensor, axes, names) if len(axes) > len(names) else reordered(tensor, axes, names)
         return np.asarray(margin, order="C")
 
-    def _best(self, names: Clique, blocks: Sequence[LinearOperator]) -> Part:
-        able = [part for part in self._parts if part is self._only or part.supports(names, blocks)]
+    def _best(self, names: Clique, blocks: Sequence[LinearOperator]) -> ProductStrategy:
+        able = [product for product in self._products if product is self._only or product.supports(names, blocks)]
         if not able:
             raise WorkloadError(
                 f"the queries on {', '.join(names) or 'the total'} are no combination of what was measured; "
                 "a workload with them would have supported them"
             )
-        return able[0] if len(able) == 1 else min(able, key=lambda part: part.total(names, blocks))
+        return able[0] if len(able) == 1 else min(able, key=lambda product: product.total(names, blocks))
 
     def _levels(self, clique: Clique) -> list[LinearOperator]:
         return [Identity(size) for size in self.domain.sizes(clique)]
@@ -170,14 +172,14 @@ _CONVERGED = (0, 1, 2, 4, 5)  # LSMR's reasons to stop that mean a solution
 
 
 class GlobalEstimates:
-    """Unbiased counts from all parts together, mutually consistent; implements `Estimates`."""
+    """Unbiased counts from all products together, mutually consistent; implements `Estimates`."""
 
     def __init__(self, answers: LinearMeasurements, *, sums: bool = False) -> None:
         self._answers = answers
         self._sums = sums  # whether it is asked for sums that are known to be supported
         strategy = answers.strategy
         whole = answers.filled.all()
-        self._joint = strategy.joint if whole else JointPrecision(strategy.domain, measured_parts(answers))
+        self._joint = strategy.joint if whole else JointPrecision(strategy.domain, measured_products(answers))
 
     @property
     def domain(self) -> Domain:
@@ -186,45 +188,47 @@ class GlobalEstimates:
 
     @cached_property
     def cliques(self) -> tuple[Clique, ...]:
-        """The largest cliques whose every cell one part supports."""
-        full = list(dict.fromkeys(part.clique for part in self._joint.parts if part.full))
+        """The largest cliques whose every cell one product supports."""
+        full = list(dict.fromkeys(product.clique for product in self._joint.products if product.full))
         return tuple(c for c in full if not any(set(c) < set(other) for other in full))
 
     def covers(self, clique: Clique) -> bool:
-        """Whether some part supports every cell of a clique."""
+        """Whether some product supports every cell of a clique."""
         return self._supported(clique, [Identity(size) for size in self.domain.sizes(clique)])
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> GlobalEstimates | None:
-        """The same estimates, where some part knows these sums; their counts have least norm."""
-        known = any(part.supports_sums(clique, coefficients, groups) for part in self._joint.parts)
+        """The same estimates, where some product knows these sums; their counts have least norm."""
+        known = any(product.supports_sums(clique, coefficients, groups) for product in self._joint.products)
         return GlobalEstimates(self._answers, sums=True) if known else None
 
     @cached_property
     def cells(self) -> Floats:
-        """The estimated counts over all measured attributes; those that no part supports have least norm."""
-        joint, parts = self._joint, self._joint.parts
+        """The estimated counts over all measured attributes; those that no product supports have least norm."""
+        joint, products = self._joint, self._joint.products
         if joint.small:
-            weighted = zip(parts, joint.noise_variances, strict=True)
+            weighted = zip(products, joint.noise_variances, strict=True)
             return joint.solve(np.sum([joint.spread(p, answers_of(self._answers, p)) / v for p, v in weighted], axis=0))
         from scipy.sparse.linalg import LinearOperator as SparseOperator
         from scipy.sparse.linalg import lsmr
 
         scales = [variance**-0.5 for variance in joint.noise_variances]
-        ends = np.cumsum([int(np.prod(part.query.shape)) for part in parts])
+        ends = np.cumsum([int(np.prod(product.query.shape)) for product in products])
 
         def forward(x: Floats) -> Floats:
-            return np.concatenate([joint.measure(p, x).ravel() * s for p, s in zip(parts, scales, strict=True)])
+            return np.concatenate([joint.measure(p, x).ravel() * s for p, s in zip(products, scales, strict=True)])
 
         def backward(y: Floats) -> Floats:
-            pieces = zip(parts, scales, np.split(y, ends[:-1]), strict=True)
+            pieces = zip(products, scales, np.split(y, ends[:-1]), strict=True)
             total = np.zeros(joint.sizes)
-            for part, scale, own in pieces:
-                total += joint.spread(part, own.reshape(part.query.shape) * scale)
+            for product, scale, own in pieces:
+                total += joint.spread(product, own.reshape(product.query.shape) * scale)
             return total.ravel()
 
         shape = (int(ends[-1]), joint.cells)
         operator = SparseOperator(shape, matvec=forward, rmatvec=backward, dtype=np.float64)
-        noisy = np.concatenate([answers_of(self._answers, p).ravel() * s for p, s in zip(parts, scales, strict=True)])
+        noisy = np.concatenate(
+            [answers_of(self._answers, p).ravel() * s for p, s in zip(products, scales, strict=True)]
+        )
         found, stop, *_ = lsmr(operator, noisy, atol=1e-11, btol=1e-11, conlim=0.0, maxiter=20_000)
         if stop not in _CONVERGED:
             raise ConvergenceError("least squares over all tables did not converge; use local least squares")
@@ -279,7 +283,7 @@ class GlobalEstimates:
         return np.asarray(summed(self.cells, self._joint.clique, names), order="C")
 
     def _supported(self, names: Clique, blocks: Sequence[LinearOperator]) -> bool:
-        return any(part.supports(names, blocks) for part in self._joint.parts)
+        return any(product.supports(names, blocks) for product in self._joint.products)
 
     def _require(self, names: Clique, blocks: Sequence[LinearOperator]) -> None:
         if not (self._sums or self._supported(names, blocks)):

@@ -19,7 +19,7 @@ freed at a proportion of 3 it took 1.3 to 6 times fewer products on ranges and p
 
 Non-negative cells: a data vector x >= 0 over all measured attributes that fits a linear release best. Biased.
 
-    nnls:    x = argmin_{x >= 0}  sum_j |Q_j x - y_j|^2 / s_j^2    over the noisy answers y_j of all parts j;
+    nnls:    x = argmin_{x >= 0}  sum_j |Q_j x - y_j|^2 / s_j^2    over the noisy answers y_j of all products j;
     hybrid:  x = argmin_{x >= 0}  sum_t w_t |W_t x - z_t|^2        over the least squares answers z_t to all terms t.
 
 Hybrid projects z onto the cone of answers that some non-negative data has. The true answers are in it, so the weighted
@@ -42,14 +42,14 @@ from hush.arrays import Floats, apply_each, axes_outside, spread, summed
 from hush.domain import Clique
 from hush.errors import SizeError, WorkloadError, shown
 from hush.inference.estimates import Estimates
-from hush.inference.linear_estimates import LinearMeasurements, LocalEstimates, answers_of, measured_parts
+from hush.inference.linear_estimates import LinearMeasurements, LocalEstimates, answers_of, measured_products
 from hush.linops import Identity, LinearOperator, Total
 from hush.linops.along import along
 from hush.memory import available_memory, readable
 from hush.privacy.measurement import Measurements
 from hush.solution import SOLVED, Solution
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
-from hush.strategies.product_strategy import Part, Recovery
+from hush.strategies.product_strategy import ProductStrategy, Recovery
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.term import merged
 
@@ -225,8 +225,8 @@ LARGEST_GRAM = 4096  # levels up to which the Gram matrix of a block is held
 
 
 def measured_clique(answers: LinearMeasurements) -> Clique:
-    """The attributes that any part measured, in domain order."""
-    return answers.strategy.domain.clique({name for part in measured_parts(answers) for name in part.clique})
+    """The attributes that any product measured, in domain order."""
+    return answers.strategy.domain.clique({name for product in measured_products(answers) for name in product.clique})
 
 
 def nonnegative_cells(
@@ -244,7 +244,7 @@ def nonnegative_cells(
     within `tolerance` times the root of their total noise variance of the optimal ones. Where the answers do not
     determine all cells, so that several x are optimal, one of them is given.
 
-    Complexity: O(cells * levels) per axis, term or part, and product; hundreds to thousands of products.
+    Complexity: O(cells * levels) per axis, term or product strategy, and step; hundreds to thousands of steps.
     """
     if method not in METHODS:
         raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(METHODS)}")
@@ -254,18 +254,18 @@ def nonnegative_cells(
     clique = measured_clique(answers)
     sizes = answers.strategy.domain.sizes(clique)
     if method == "nnls":
-        joint = JointPrecision(answers.strategy.domain, measured_parts(answers))
+        joint = JointPrecision(answers.strategy.domain, measured_products(answers))
         target = np.zeros(sizes)
-        for part in joint.parts:
-            target += joint.spread(part, answers_of(answers, part)) / part.variance
-        noise = float(sum(math.prod(part.query.shape) for part in joint.parts))
-        product = joint.apply
+        for product in joint.products:
+            target += joint.spread(product, answers_of(answers, product)) / product.variance
+        noise = float(sum(math.prod(product.query.shape) for product in joint.products))
+        apply = joint.apply
     else:
         asked = _TermSquares(clique, sizes, merged(workload.products))
         target, noise = asked.target(answers, estimates)
-        product = asked.apply
+        apply = asked.apply
     found = nonnegative_squares(
-        lambda x: product(x.reshape(sizes)).ravel(),
+        lambda x: apply(x.reshape(sizes)).ravel(),
         target.ravel(),
         accuracy=tolerance * math.sqrt(noise),
         iterations=iterations,
@@ -297,19 +297,19 @@ class _TermSquares:
 
     def target(self, answers: LinearMeasurements, estimates: Estimates) -> tuple[Floats, float]:
         """b = sum_t w_t W_t^T z_t and the weighted sum of the variances of z."""
-        measured = tuple(measured_parts(answers))
-        parts = LinearStrategy(answers.strategy.domain, measured, Recovery.LOCAL, answers.strategy.method)
+        measured = tuple(measured_products(answers))
+        products = LinearStrategy(answers.strategy.domain, measured, Recovery.LOCAL, answers.strategy.method)
         marginals = answers.strategy.recovery is Recovery.MARGINALS
         alone: dict[int, Estimates] = {}
         total, noise = np.zeros(self.sizes), 0.0
         for term in self.terms:
             own = estimates
-            if isinstance(estimates, LocalEstimates) and len(parts.parts) > 1:
-                part = parts.part_for(term)
-                if id(part) not in alone:
-                    alone[id(part)] = _alone(answers, part)
-                own = alone[id(part)]
-            noise += term.weight * (answers.strategy if marginals else parts).total_variance(term)
+            if isinstance(estimates, LocalEstimates) and len(products.products) > 1:
+                product = products.product_for(term)
+                if id(product) not in alone:
+                    alone[id(product)] = _alone(answers, product)
+                own = alone[id(product)]
+            noise += term.weight * (answers.strategy if marginals else products).total_variance(term)
             if own.covers(term.clique):
                 total += self._squared(term, spread(own.counts(term.clique), term.clique, self.clique))
             else:
@@ -332,11 +332,11 @@ class _TermSquares:
         return term.weight * values
 
 
-def _alone(answers: LinearMeasurements, part: Part) -> LocalEstimates:
-    """Estimates from one part, as local recovery makes them for the terms that it answers best."""
+def _alone(answers: LinearMeasurements, product: ProductStrategy) -> LocalEstimates:
+    """Estimates from one product, as local recovery makes them for the terms that it answers best."""
     strategy = answers.strategy
-    alone = Measurements(LinearStrategy(strategy.domain, (part,), Recovery.LOCAL, strategy.method))
-    alone[0] = answers[strategy.parts.index(part)]
+    alone = Measurements(LinearStrategy(strategy.domain, (product,), Recovery.LOCAL, strategy.method))
+    alone[0] = answers[strategy.products.index(product)]
     return LocalEstimates(alone)
 
 
@@ -344,7 +344,7 @@ def _check_memory(answers: LinearMeasurements, workload: Workload) -> None:
     """Refuse a domain whose vectors, or whose answers while they are computed, would not fit."""
     names = measured_clique(answers)
     cells = answers.strategy.domain.size(names)
-    widest = max(math.prod(max(f.rows, f.size) for f in part.factors) for part in measured_parts(answers))
+    widest = max(math.prod(max(f.rows, f.size) for f in product.factors) for product in measured_products(answers))
     blocks = {block for term in workload.products for block in term.blocks if not isinstance(block, Identity | Total)}
     held = sum(block.shape[1] ** 2 for block in blocks if block.shape[1] <= LARGEST_GRAM)
     needed, free = 8 * (VECTORS * cells + 3 * widest + held), available_memory()

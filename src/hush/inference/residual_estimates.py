@@ -26,7 +26,7 @@ import numpy as np
 from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
-from hush.inference.residual_reconstruction import Reconstruction, collapse, expand, parts
+from hush.inference.residual_reconstruction import Reconstruction, collapse, expand, subset_levels
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along
 from hush.privacy.measurement import Measurements
@@ -127,8 +127,8 @@ class MarginalCovariance(LinearOperator):
 
     def _apply(self, column: Floats) -> Floats:
         extended = collapse(column.reshape(self.sizes), self.bases)
-        for mask, part in parts(len(self.bases)):
-            extended[part] *= self._noise[tuple(mask >> axis & 1 for axis in range(len(self.bases)))]
+        for mask, levels in subset_levels(len(self.bases)):
+            extended[levels] *= self._noise[tuple(mask >> axis & 1 for axis in range(len(self.bases)))]
         return expand(extended, self.bases).ravel()
 
 
@@ -142,9 +142,9 @@ def _collapsed(strategy: ResidualStrategy, combination: Combination) -> dict[int
         own = reordered(own, names, ordered)
         extended = collapse(own, strategy.clique_bases(ordered))
         subsets = strategy.closure.subsets(ordered)
-        for mask, part in parts(len(ordered)):
+        for mask, levels in subset_levels(len(ordered)):
             index = int(subsets[mask])
-            total[index] = total[index] + extended[part] if index in total else np.asarray(extended[part])
+            total[index] = total[index] + extended[levels] if index in total else np.asarray(extended[levels])
     return total
 
 

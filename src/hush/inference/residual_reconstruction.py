@@ -43,7 +43,7 @@ from hush.privacy.measurement import Measurements
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 
-Part = tuple[slice | int, ...]
+Levels = tuple[slice | int, ...]
 
 
 def expand(extended: Floats, bases: Sequence[ResidualBasis]) -> Floats:
@@ -63,7 +63,7 @@ def collapse(coefficients: Floats, bases: Sequence[ResidualBasis]) -> Floats:
     return tensor
 
 
-def parts(attributes: int) -> Iterator[tuple[int, Part]]:
+def subset_levels(attributes: int) -> Iterator[tuple[int, Levels]]:
     """Every subset of the axes as a mask, bit i for axis i, with its part of an extended tensor."""
     for mask in range(1 << attributes):
         yield mask, tuple(slice(1, None) if mask >> axis & 1 else 0 for axis in range(attributes))
@@ -182,13 +182,13 @@ class Reconstruction:
         bases = self.strategy.clique_bases(clique)
         extended = np.empty(tuple(basis.rows + 1 for basis in bases))
         starts, flat = self.answers.starts, self.answers.flat
-        for mask, part in parts(len(bases)):
+        for mask, levels in subset_levels(len(bases)):
             own = [basis for axis, basis in enumerate(bases) if mask >> axis & 1]
             values = flat[starts[subsets[mask]] : starts[subsets[mask] + 1]].reshape([basis.rows for basis in own])
             scale = 1.0
             for basis in own:
                 scale *= basis.scale
-            extended[part] = values / scale
+            extended[levels] = values / scale
         return expand(extended, bases)
 
     def _require(self, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease, recovered
-from hush.optimizers.opt_hdmm import direct_draft
+from hush.optimizers.opt_hdmm import direct_strategy
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.integer_strategies import round_draft
+from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.term_grams import TermGrams
@@ -46,5 +46,5 @@ class Direct(LinearMechanism[DirectPlan]):
     least_squares: str = "local"
 
     def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
-        draft = recovered(direct_draft(TermGrams.of(workload), noise), self.least_squares)
-        return round_draft(draft, budget=budget, neighbours=neighbours)
+        strategy = recovered(direct_strategy(TermGrams.of(workload), noise), self.least_squares)
+        return round_strategy(strategy, budget=budget, neighbours=neighbours)

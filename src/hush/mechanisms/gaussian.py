@@ -10,9 +10,9 @@ import numpy as np
 
 from hush.errors import DataError, WorkloadError, is_number, shown
 from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease
-from hush.optimizers.opt_hdmm import direct_draft
+from hush.optimizers.opt_hdmm import direct_strategy
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.integer_strategies import round_draft
+from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.term_grams import TermGrams
@@ -74,11 +74,15 @@ class Gaussian(LinearMechanism[GaussianPlan]):
                 f"mechanism={NAME!r} is for workloads of marginals, and this one asks other queries; use 'direct' for "
                 "noise on those, 'hdmm' or 'residual' for less of it"
             )
-        draft = direct_draft(TermGrams.of(workload), noise)
-        weights = np.array([sum(workload.terms[place].weight for place in part.terms) for part in draft.parts])
-        cells = np.array([float(workload.domain.size(part.clique)) for part in draft.parts])
+        strategy = direct_strategy(TermGrams.of(workload), noise)
+        weights = np.array(
+            [sum(workload.terms[place].weight for place in product.terms) for product in strategy.products]
+        )
+        cells = np.array([float(workload.domain.size(product.clique)) for product in strategy.products])
         shares = np.exp(2 / 3 * (np.log(weights) + np.log(cells)))
         shares /= shares.sum()
-        parts = tuple(replace(part, share=float(own)) for part, own in zip(draft.parts, shares, strict=True))
-        split = replace(draft, parts=parts, error=float((weights * cells / shares).sum()))
-        return round_draft(split, budget=budget, neighbours=neighbours)
+        products = tuple(
+            replace(product, share=float(own)) for product, own in zip(strategy.products, shares, strict=True)
+        )
+        split = replace(strategy, products=products, error=float((weights * cells / shares).sum()))
+        return round_strategy(split, budget=budget, neighbours=neighbours)

@@ -11,14 +11,14 @@ from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease, r
 from hush.optimizers.opt_hdmm import OPERATORS, opt_hdmm
 from hush.optimizers.p_identity import SEED
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.integer_strategies import round_draft
+from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 
 NAME = "hdmm"
-MOST_CELLS = 2.0**28  # that one part over several terms may measure
+MOST_CELLS = 2.0**28  # that one product over several terms may measure
 
 
 class HDMMRelease(LinearRelease):
@@ -39,7 +39,7 @@ class HDMM(LinearMechanism[HDMMPlan]):
     """Selects among one product, a union of products and weighted marginals by predicted error.
 
     `noise` is "auto" (Laplace for pure epsilon, else Gaussian), "gaussian" or "laplace". `operators` limits the search.
-    `least_squares="global"` combines all parts of a union, for answers that agree and smaller errors; it needs the data
+    `least_squares="global"` combines all products, for answers that agree and smaller errors; it needs the data
     vector over all attributes in memory. `restarts` and `seed` steer the public search, not the noise.
 
     Reference: [HDMM].
@@ -57,7 +57,7 @@ class HDMM(LinearMechanism[HDMMPlan]):
         """The best of what the operators found that still supports the workload once it is rounded."""
         if min(self.restarts, self.seed) < 0:
             raise WorkloadError(f"restarts={self.restarts}, seed={self.seed}: expected integers >= 0")
-        drafts = opt_hdmm(
+        strategies = opt_hdmm(
             TermGrams.of(workload),
             noise,
             operators=self.operators,
@@ -65,8 +65,8 @@ class HDMM(LinearMechanism[HDMMPlan]):
             restarts=self.restarts,
             seed=self.seed,
         )
-        ready = (recovered(draft, self.least_squares) for draft in drafts)
-        rounded = (round_draft(draft, budget=budget, neighbours=neighbours) for draft in ready)
+        ready = (recovered(strategy, self.least_squares) for strategy in strategies)
+        rounded = (round_strategy(strategy, budget=budget, neighbours=neighbours) for strategy in ready)
         able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload.products))
         strategy = next(able, None)
         if strategy is None:

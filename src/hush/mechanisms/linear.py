@@ -40,7 +40,7 @@ from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.strategies.linear_strategy import LinearErrors, LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Draft, Recovery
+from hush.strategies.product_strategy import FloatStrategy, Recovery
 from hush.strategies.strategy_files import pack_linear, unpack_linear
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.term import EXTREME
@@ -84,12 +84,12 @@ METHODS = {
 }
 
 
-def recovered(draft: Draft, least_squares: str) -> Draft:
-    """The draft with least squares over each part by itself ("local"), or over all of them together ("global")."""
+def recovered(strategy: FloatStrategy, least_squares: str) -> FloatStrategy:
+    """The strategy with least squares over each product by itself ("local"), or over all together ("global")."""
     if least_squares not in ("local", "global"):
         raise WorkloadError(f"least_squares={least_squares!r}: expected local or global")
-    several = draft.recovery is Recovery.LOCAL and len(draft.parts) > 1
-    return replace(draft, recovery=Recovery.GLOBAL) if several and least_squares == "global" else draft
+    several = strategy.recovery is Recovery.LOCAL and len(strategy.products) > 1
+    return replace(strategy, recovery=Recovery.GLOBAL) if several and least_squares == "global" else strategy
 
 
 class LinearPlan(FixedPlan):
@@ -178,23 +178,25 @@ class LinearPlan(FixedPlan):
 
     @property
     def memory(self) -> int:
-        """Bytes that releasing takes at its peak, roughly: all answers, and the largest part three times over."""
-        largest = max(max(math.prod(part.query.shape), self.domain.size(part.clique)) for part in self.strategy.parts)
+        """Bytes that releasing takes at its peak, roughly: all answers, and the largest product three times over."""
+        largest = max(
+            max(math.prod(product.query.shape), self.domain.size(product.clique)) for product in self.strategy.products
+        )
         return 8 * self.strategy.numbers + 24 * largest
 
     @property
     def work(self) -> str:
         """Memory and time that releasing will take, roughly."""
-        numbers, parts = self.strategy.numbers, len(self.strategy.parts)
-        seconds = 2e-7 * numbers + 1e-4 * parts
-        tables = "noisy table" if parts == 1 else "noisy tables"
+        numbers, products = self.strategy.numbers, len(self.strategy.products)
+        seconds = 2e-7 * numbers + 1e-4 * products
+        tables = "noisy table" if products == 1 else "noisy tables"
         return (
-            f"{parts:,} {tables}, {numbers:,} numbers; "
+            f"{products:,} {tables}, {numbers:,} numbers; "
             f"about {readable(self.memory)} and {max(seconds, 0.1):,.1f} s beside counting"
         )
 
     def requests(self) -> list[Request]:
-        """One noisy product per part."""
+        """One noisy answer per product."""
         return self.strategy.requests()
 
     def contradiction(self) -> str | None:
@@ -219,7 +221,7 @@ class LinearPlan(FixedPlan):
 
 
 class _Collected:
-    """Answers of parts as they are taken, in the order of the strategy."""
+    """Answers of products as they are taken, in the order of the strategy."""
 
     def __init__(self, plan: LinearPlan) -> None:
         self._plan = plan
@@ -266,7 +268,7 @@ class LinearRelease(Release):
     @cached_property
     def grain(self) -> float:
         """Half a step of the coarsest noise, which is one, over its standard deviation."""
-        least = min(part.law.stddev for part in self.answers.strategy.parts)
+        least = min(product.law.stddev for product in self.answers.strategy.products)
         return 0.5 / least if least > 0 else 0.0
 
     def measurements(self) -> list[Measurement]:
@@ -320,8 +322,8 @@ class LinearRelease(Release):
 
     @property
     def consistent(self) -> bool:
-        """Whether its tables agree: not where different parts answer different tables."""
-        return self.answers.strategy.recovery is not Recovery.LOCAL or len(self.answers.strategy.parts) == 1
+        """Whether its tables agree: not where different products answer different tables."""
+        return self.answers.strategy.recovery is not Recovery.LOCAL or len(self.answers.strategy.products) == 1
 
     def _notes(self) -> tuple[str, ...]:
         if self.consistent:
@@ -341,11 +343,11 @@ class LinearRelease(Release):
         strategy = unpack_linear(common["workload"].domain, entry["strategy"], archive)
         answers = Measurements(strategy)
         filled = entry["filled"]
-        if len(filled) != len(strategy.parts) or not all(isinstance(own, bool) for own in filled):
+        if len(filled) != len(strategy.products) or not all(isinstance(own, bool) for own in filled):
             raise ArchiveError("the file's noisy tables do not fit its strategy; get the release again")
         for index in np.flatnonzero(filled).tolist():
             values = archive.array(f"noisy_{index}")
-            if values.dtype.kind != "i" or values.shape != strategy.parts[index].query.shape:
+            if values.dtype.kind != "i" or values.shape != strategy.products[index].query.shape:
                 raise ArchiveError("the file's noisy tables do not fit its strategy; get the release again")
             answers[index] = values
         return cls(answers=answers, **common)
@@ -358,7 +360,7 @@ def _contradiction(strategy: LinearStrategy, workload: Workload, neighbours: str
     for term in workload.products:
         if not strategy.supports(term):
             return "it measures other tables than its workload asks for"
-    numbers = np.array([*workload.weights, *(part.variance for part in strategy.parts)])
+    numbers = np.array([*workload.weights, *(product.variance for product in strategy.products)])
     if not ((numbers > 1 / EXTREME) & (numbers < EXTREME)).all():
         return f"its noise or its weights are beyond {EXTREME:g}"
     return None

@@ -21,12 +21,12 @@ from hush.optimizers.max_error import least_max_error
 from hush.optimizers.p_identity import optimise_theta
 from hush.optimizers.p_identity import strategy as p_identity
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.integer_strategies import round_draft
+from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.losses import Loss, MaxVariance, SumOfVariances, loss_of
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import gram_factor, optimal_gram
-from hush.strategies.product_strategy import Draft, PartDraft, Recovery
+from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 
@@ -66,13 +66,13 @@ class Matrix(LinearMechanism[MatrixPlan]):
     loss: str | Loss = "rmse"
 
     def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
-        return round_draft(self._draft(workload, noise), budget=budget, neighbours=neighbours)
+        return round_strategy(self._float_strategy(workload, noise), budget=budget, neighbours=neighbours)
 
     @property
     def _loss_name(self) -> str:
         return self.loss if isinstance(self.loss, str) else type(self.loss).__name__
 
-    def _draft(self, workload: Workload, noise: NoiseKind) -> Draft:
+    def _float_strategy(self, workload: Workload, noise: NoiseKind) -> FloatStrategy:
         loss = loss_of(self.loss)
         if self.strategy != "best" and self.strategy not in STRATEGIES:
             raise WorkloadError(f"strategy={self.strategy!r}: expected best, {', '.join(STRATEGIES)}")
@@ -94,8 +94,8 @@ class Matrix(LinearMechanism[MatrixPlan]):
             found, groups = [self._factor(gram, noise)], (tuple(names),)
             error = found[0][1]
         method = " x ".join(dict.fromkeys(name for _, _, name in found))
-        part = PartDraft(groups, tuple(factor for factor, _, _ in found), 1.0, tuple(range(len(grams))))
-        return Draft(workload.domain, (part,), noise, Recovery.LOCAL, error, method)
+        product = FloatProduct(groups, tuple(factor for factor, _, _ in found), 1.0, tuple(range(len(grams))))
+        return FloatStrategy(workload.domain, (product,), noise, Recovery.LOCAL, error, method)
 
     def _factor(self, gram: Floats, noise: NoiseKind) -> tuple[LinearOperator, float, str]:
         """A strategy of sensitivity one for one axis, its error and its name."""
@@ -157,8 +157,8 @@ def _joint_gram(grams: TermGrams, cells: int) -> Floats:
     return total
 
 
-def _least_maximum(workload: Workload, noise: NoiseKind) -> Draft:
-    """The draft whose largest weighted variance over the queries is least, under Gaussian noise."""
+def _least_maximum(workload: Workload, noise: NoiseKind) -> FloatStrategy:
+    """The strategy whose largest weighted variance over the queries is least, under Gaussian noise."""
     if noise is not NoiseKind.GAUSSIAN:
         raise WorkloadError("the least maximum error is known for Gaussian noise alone; use loss='rmse'")
     grams = TermGrams.of(workload)
@@ -167,14 +167,14 @@ def _least_maximum(workload: Workload, noise: NoiseKind) -> Draft:
     rows = []
     for term in workload.products:
         own = dict(zip(term.clique, term.blocks, strict=True))
-        product = np.full((1, 1), math.sqrt(term.weight))
+        queries = np.full((1, 1), math.sqrt(term.weight))
         for name in names:
-            product = np.kron(product, own[name].dense() if name in own else np.ones((1, workload.domain[name])))
-        rows.append(product)
+            queries = np.kron(queries, own[name].dense() if name in own else np.ones((1, workload.domain[name])))
+        rows.append(queries)
     found = least_max_error(np.concatenate(rows)).checked()
     factor = Dense(np.linalg.cholesky(found.gram).T)
-    part = PartDraft((names,), (factor,), 1.0, tuple(range(len(grams))))
-    return Draft(workload.domain, (part,), noise, Recovery.LOCAL, math.nan, "optimal for the largest error")
+    product = FloatProduct((names,), (factor,), 1.0, tuple(range(len(grams))))
+    return FloatStrategy(workload.domain, (product,), noise, Recovery.LOCAL, math.nan, "optimal for the largest error")
 
 
 def _require_small(sizes: list[int]) -> int:

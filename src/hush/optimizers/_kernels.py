@@ -1,4 +1,4 @@
-"""The inner loop of grouping terms, compiled: what a product chosen from the shelves costs for each set of terms."""
+"""The inner loop of grouping terms, compiled: what a product chosen from the pools costs for each set of terms."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 
 @numba.njit(cache=True, nogil=True)
 def set_errors(
-    index: Any,  # (terms, shelves) int32: which block each term has
+    index: Any,  # (terms, pools) int32: which block each term has
     weights: Any,  # (terms,) log w_j
-    errors: Any,  # (shelves, strategies, blocks) e_i(b); the first two strategies are the total and every level
-    counts: Any,  # (shelves,) int64: how many strategies each shelf holds
-    sizes: Any,  # (shelves,) log n_i
+    errors: Any,  # (pools, strategies, blocks) e_i(b); the first two strategies are the total and every level
+    counts: Any,  # (pools,) int64: how many strategies each pool holds
+    sizes: Any,  # (pools,) log n_i
     members: Any,  # (all members,) int64: the terms of all sets, one set after the other
     starts: Any,  # (sets + 1,) int64
     cells: float,  # log of the most cells that a product over several terms may measure
     sweeps: int,
     out: Any,  # (sets,) float64: log of the error
 ) -> None:
-    """Coordinate descent over the strategies on the shelves, from every level; see `opt_kron`."""
+    """Coordinate descent over the strategies in the pools, from every level; see `opt_kron`."""
     places, _, blocks = errors.shape
     longest = 0
     for s in range(len(starts) - 1):

@@ -48,7 +48,7 @@ from hush.errors import WorkloadError
 from hush.linops import Dense, Diagonal, LinearOperator, Stack
 from hush.solution import SOLVED, Solution
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.optimum import Point, ascend, gram_factor, optimal_gram
+from hush.strategies.optimum import DualPoint, ascend, gram_factor, optimal_gram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ def design_costs(gram: Floats, design: Floats) -> Floats:  # (n, n), (k, n) -> (
     return np.asarray(np.einsum("ia,ab,ib->i", inverse, inner, inverse, optimize=True))
 
 
-def _evaluate(p: Floats, c: Floats, q: int, d: Floats) -> Point[Floats]:
+def _evaluate(p: Floats, c: Floats, q: int, d: Floats) -> DualPoint[Floats]:
     s = p @ d
     u = (c / s) ** (1 / (q + 1))
     x = p.T @ u
@@ -154,7 +154,7 @@ def _evaluate(p: Floats, c: Floats, q: int, d: Floats) -> Point[Floats]:
         half = np.sqrt(u / (s * f * (q + 1)))[:, None] * p * d
         return np.asarray(half.T @ half)
 
-    return Point(lower=f ** (q + 1), upper=f * largest**q, primal=u / largest, slope=x / f, curvature=curvature)
+    return DualPoint(lower=f ** (q + 1), upper=f * largest**q, primal=u / largest, slope=x / f, curvature=curvature)
 
 
 def missing_norms(strategy: LinearOperator, noise: NoiseKind) -> Floats:

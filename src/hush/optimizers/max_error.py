@@ -28,7 +28,7 @@ from hush.errors import SizeError, WorkloadError
 from hush.linops import LinearOperator
 from hush.memory import available_memory, readable
 from hush.solution import Solution
-from hush.strategies.optimum import Point, ascend, gram_root, harmonic_kernel
+from hush.strategies.optimum import DualPoint, ascend, gram_root, harmonic_kernel
 
 MOST_QUERIES = 8192
 _BYTES = 32  # for each pair of queries and cells: the curvature in both precisions and its factor
@@ -107,7 +107,7 @@ def least_max_error(
     )
 
 
-def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> Point[tuple[Floats, Floats]]:
+def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> DualPoint[tuple[Floats, Floats]]:
     m, n = w.shape
     shares, d = weights[:m], weights[m:]
     queries = shares ** (1 / dual_power)
@@ -131,7 +131,7 @@ def _evaluate(w: Floats, weights: Floats, power: float, dual_power: float) -> Po
         kernel[np.arange(m), np.arange(m)] += (dual_power - 1) * shares
         return kernel
 
-    return Point(
+    return DualPoint(
         lower=f**2,
         upper=float(np.linalg.norm(errors, ord=power)),
         primal=(gram, errors),

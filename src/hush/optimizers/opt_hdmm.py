@@ -19,9 +19,9 @@ from hush.optimizers.opt_kron import opt_kron
 from hush.optimizers.opt_marginals import opt_bases, opt_marginals
 from hush.optimizers.opt_plus import opt_plus
 from hush.optimizers.p_identity import SEED
-from hush.optimizers.strategy_pool import LARGEST_SIZE, LevelTotalShelf, refuse_large, shelves_of
+from hush.optimizers.strategy_pool import LARGEST_SIZE, LevelsAndTotalPool, refuse_large, strategy_pools
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Draft, PartDraft, Recovery
+from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.strategies.term_grams import TermGrams
 
 OPERATORS = ("kron", "plus", "marginals", "bases")
@@ -36,7 +36,7 @@ def opt_hdmm(
     cells: float = math.inf,
     restarts: int = 2,
     seed: int = SEED,
-) -> list[Draft]:
+) -> list[FloatStrategy]:
     """The strategy of each operator and of each baseline, the one of least error first.
 
     `cells` bounds what a product over several terms, or a marginal, may measure; what would pass it is left out.
@@ -45,46 +45,50 @@ def opt_hdmm(
     >>> from hush.domain import Domain
     >>> from hush.workloads import Workload
     >>> grams = TermGrams.of(Workload.kway(Domain({"a": 2, "b": 5, "c": 50, "d": 100}), 2))
-    >>> [(draft.method, round(draft.error)) for draft in opt_hdmm(grams, NoiseKind.LAPLACE)][0]
+    >>> [(strategy.method, round(strategy.error)) for strategy in opt_hdmm(grams, NoiseKind.LAPLACE)][0]
     ('marginals', 62886)
     """
     for name in operators:
         if name not in OPERATORS:
             raise WorkloadError(f"operator {name!r}: expected one of {', '.join(OPERATORS)}")
     refuse_large(grams)
-    drafts = [identity_draft(grams, noise)]
+    strategies = [identity_strategy(grams, noise)]
     starts: list[list[tuple[str, ...]]] = []
     if {"kron", "plus", "bases"} & set(operators):
-        shelves = shelves_of(grams, noise, restarts=restarts, seed=seed)
+        pools = strategy_pools(grams, noise, restarts=restarts, seed=seed)
         if "kron" in operators:
-            drafts.append(opt_kron(grams, noise, shelves=shelves, restarts=restarts, seed=seed))
+            strategies.append(opt_kron(grams, noise, pools=pools, restarts=restarts, seed=seed))
         several = len(np.unique(grams.index, axis=0)) > 1  # one product needs no union
         if "plus" in operators and (several or "kron" not in operators):
-            drafts.append(opt_plus(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
-            starts.append([part.clique for part in drafts[-1].parts])
-        designed = not all(isinstance(shelf, LevelTotalShelf) for shelf in shelves)  # otherwise they are marginals
+            strategies.append(opt_plus(grams, noise, pools=pools, cells=cells, restarts=restarts, seed=seed))
+            starts.append([product.clique for product in strategies[-1].products])
+        designed = not all(isinstance(pool, LevelsAndTotalPool) for pool in pools)  # otherwise they are marginals
         if "bases" in operators and designed and (several or "kron" not in operators) and _few_marginals(grams):
-            drafts.append(opt_bases(grams, noise, shelves=shelves, cells=cells, restarts=restarts, seed=seed))
+            strategies.append(opt_bases(grams, noise, pools=pools, cells=cells, restarts=restarts, seed=seed))
     if "marginals" in operators and _few_marginals(grams):
-        drafts.append(opt_marginals(grams, noise, cells=cells, starts=starts, restarts=restarts, seed=seed).value)
+        strategies.append(opt_marginals(grams, noise, cells=cells, starts=starts, restarts=restarts, seed=seed).value)
     if _direct_fits(grams):
-        drafts.append(direct_draft(grams, noise))
-    fitting = [draft for draft in drafts if all(grams.domain.size(part.clique) <= cells for part in draft.parts)]
-    return sorted(fitting or drafts, key=lambda draft: draft.error)
+        strategies.append(direct_strategy(grams, noise))
+    fitting = [
+        strategy
+        for strategy in strategies
+        if all(grams.domain.size(product.clique) <= cells for product in strategy.products)
+    ]
+    return sorted(fitting or strategies, key=lambda strategy: strategy.error)
 
 
-def identity_draft(grams: TermGrams, noise: NoiseKind) -> Draft:
+def identity_strategy(grams: TermGrams, noise: NoiseKind) -> FloatStrategy:
     """Every cell of the table over the asked attributes."""
     logs = np.log(grams.weights)
     for place in grams.asked:
         logs = logs + np.log(grams.traces(place)[grams.index[:, place]])
     names = [grams.domain.attributes[place] for place in grams.asked]
     factors = tuple(Identity(grams.domain[name]) for name in names)
-    part = PartDraft(tuple((name,) for name in names), factors, 1.0, tuple(range(len(grams))))
-    return Draft(grams.domain, (part,), noise, Recovery.LOCAL, float(np.exp(logs).sum()), "identity")
+    product = FloatProduct(tuple((name,) for name in names), factors, 1.0, tuple(range(len(grams))))
+    return FloatStrategy(grams.domain, (product,), noise, Recovery.LOCAL, float(np.exp(logs).sum()), "identity")
 
 
-def direct_draft(grams: TermGrams, noise: NoiseKind) -> Draft:
+def direct_strategy(grams: TermGrams, noise: NoiseKind) -> FloatStrategy:
     """The terms themselves, each with the best share of the budget; equal terms are measured once.
 
     A term of weight w whose blocks have sensitivities s_i and ranks r_i has error w prod s_i^2 r_i at unit noise.
@@ -104,12 +108,12 @@ def direct_draft(grams: TermGrams, noise: NoiseKind) -> Draft:
         own = zip(grams.blocks[place], scales, strict=True)
         factors.append([block if scale == 1 else Scaled(block, 1 / scale) for block, scale in own])
     shares = noise.shares(np.exp(logs - logs.max()))
-    parts = []
+    products = []
     for row, own_terms, share in zip(index.tolist(), terms, shares.tolist(), strict=True):
         used = [(place, own[row[place]]) for place, own in zip(grams.asked, factors, strict=True) if row[place]]
         groups = tuple((grams.domain.attributes[place],) for place, _ in used)
-        parts.append(PartDraft(groups, tuple(factor for _, factor in used), share, tuple(own_terms.tolist())))
-    return Draft(grams.domain, tuple(parts), noise, Recovery.LOCAL, noise.total(np.exp(logs)), "direct")
+        products.append(FloatProduct(groups, tuple(factor for _, factor in used), share, tuple(own_terms.tolist())))
+    return FloatStrategy(grams.domain, tuple(products), noise, Recovery.LOCAL, noise.total(np.exp(logs)), "direct")
 
 
 def _rank(grams: TermGrams, place: int, block: int) -> float:

@@ -20,9 +20,9 @@ import numpy as np
 
 from hush.arrays import Floats, Integers
 from hush.optimizers import p_identity
-from hush.optimizers.strategy_pool import LEVELS, TOTAL, Shelf, shelves_of
+from hush.optimizers.strategy_pool import LEVELS, TOTAL, StrategyPool, strategy_pools
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Draft, PartDraft, Recovery
+from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.strategies.term_grams import TermGrams
 
 _SETTLED = 1e-5
@@ -30,10 +30,10 @@ _STARTS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Product:
-    """One strategy from each shelf, which terms they answer, and the error over those terms."""
+class ChosenProduct:
+    """One strategy from each pool, which terms they answer, and the error over those terms."""
 
-    choices: Integers  # (shelves,)
+    choices: Integers  # (pools,)
     terms: tuple[int, ...]
     error: float
 
@@ -42,11 +42,11 @@ def opt_kron(
     grams: TermGrams,
     noise: NoiseKind,
     *,
-    shelves: Sequence[Shelf] | None = None,
+    pools: Sequence[StrategyPool] | None = None,
     restarts: int = 2,
     sweeps: int = 10,
     seed: int = p_identity.SEED,
-) -> Draft:
+) -> FloatStrategy:
     """The best single product found for all terms.
 
     >>> from hush.domain import Domain
@@ -55,73 +55,79 @@ def opt_kron(
     >>> round(opt_kron(grams, NoiseKind.LAPLACE).error)
     213270
     """
-    shelves = shelves_of(grams, noise, restarts=restarts, seed=seed) if shelves is None else shelves
+    pools = strategy_pools(grams, noise, restarts=restarts, seed=seed) if pools is None else pools
     everything = range(len(grams))
-    product = fit_product(grams, shelves, everything, starts=_STARTS, restarts=restarts, sweeps=sweeps, seed=seed)
-    part = part_of(grams, shelves, product, share=1.0)
-    return Draft(grams.domain, (part,), noise, Recovery.LOCAL, product.error, "kron")
+    chosen = fit_product(grams, pools, everything, starts=_STARTS, restarts=restarts, sweeps=sweeps, seed=seed)
+    product = product_of(grams, pools, chosen, share=1.0)
+    return FloatStrategy(grams.domain, (product,), noise, Recovery.LOCAL, chosen.error, "kron")
 
 
 def fit_product(
     grams: TermGrams,
-    shelves: Sequence[Shelf],
+    pools: Sequence[StrategyPool],
     terms: Sequence[int],
     *,
     starts: int = 0,
     restarts: int = 0,
     sweeps: int = 10,
     seed: int = p_identity.SEED,
-) -> Product:
-    """The best product for some terms: from several starts among what the shelves hold, then with new designs.
+) -> ChosenProduct:
+    """The best product for some terms: from several starts among what the pools hold, then with new designs.
 
     The starts are every level of each attribute, each attribute's own best, and `starts` random choices.
     """
     index = grams.index[np.asarray(terms)][:, list(grams.asked)]
     weights = grams.weights[np.asarray(terms)]
-    mixtures = [_tally(index[:, i], weights, shelf) for i, shelf in enumerate(shelves)]
+    mixtures = [_tally(index[:, i], weights, pool) for i, pool in enumerate(pools)]
     levels = np.array([LEVELS if mixture[1:].any() else TOTAL for mixture in mixtures], dtype=np.int64)
-    own = np.array([shelf.choose(mixture) for shelf, mixture in zip(shelves, mixtures, strict=True)], dtype=np.int64)
+    own = np.array([pool.choose(mixture) for pool, mixture in zip(pools, mixtures, strict=True)], dtype=np.int64)
     random = np.random.Generator(np.random.PCG64(seed))
-    drawn = [_draw(shelves, mixtures, random) for _ in range(starts)]
-    settled = [descend(shelves, index, weights, start, sweeps=sweeps) for start in (levels, own, *drawn)]
+    drawn = [_draw(pools, mixtures, random) for _ in range(starts)]
+    settled = [descend(pools, index, weights, start, sweeps=sweeps) for start in (levels, own, *drawn)]
     settled.sort(key=lambda found: found[1])
-    finals = [descend(shelves, index, weights, found[0], sweeps=sweeps, design=0) for found in settled[: 1 + restarts]]
+    finals = [descend(pools, index, weights, found[0], sweeps=sweeps, design=0) for found in settled[: 1 + restarts]]
     choices, error = min(finals, key=lambda found: found[1])
     if restarts:
-        choices, error = descend(shelves, index, weights, choices, sweeps=sweeps, design=restarts)
-    return Product(choices, tuple(int(j) for j in terms), error)
+        choices, error = descend(pools, index, weights, choices, sweeps=sweeps, design=restarts)
+    return ChosenProduct(choices, tuple(int(j) for j in terms), error)
 
 
-def _tally(blocks: Any, weights: Floats, shelf: Shelf) -> Floats:
-    """The sum of weights for each block of a shelf."""
-    return np.asarray(np.bincount(blocks, weights, len(shelf.blocks)), dtype=np.float64)
+def _tally(blocks: Any, weights: Floats, pool: StrategyPool) -> Floats:
+    """The sum of weights for each block of a pool."""
+    return np.asarray(np.bincount(blocks, weights, len(pool.blocks)), dtype=np.float64)
 
 
-def _draw(shelves: Sequence[Shelf], mixtures: Sequence[Floats], random: np.random.Generator) -> Integers:
-    """A random strategy from each shelf among those that support what is asked."""
-    able = [np.flatnonzero(np.isfinite(s.errors[:, m > 0]).all(axis=1)) for s, m in zip(shelves, mixtures, strict=True)]
+def _draw(pools: Sequence[StrategyPool], mixtures: Sequence[Floats], random: np.random.Generator) -> Integers:
+    """A random strategy from each pool among those that support what is asked."""
+    able = [np.flatnonzero(np.isfinite(s.errors[:, m > 0]).all(axis=1)) for s, m in zip(pools, mixtures, strict=True)]
     return np.array([random.choice(choices) for choices in able], dtype=np.int64)
 
 
 def descend(
-    shelves: Sequence[Shelf], index: Any, weights: Floats, start: Integers, *, sweeps: int, design: int | None = None
+    pools: Sequence[StrategyPool],
+    index: Any,
+    weights: Floats,
+    start: Integers,
+    *,
+    sweeps: int,
+    design: int | None = None,
 ) -> tuple[Integers, float]:
     """Block coordinate descent over the choices.
 
-    With `design`, the number of random restarts, shelves grow by what each mixture wants.
+    With `design`, the number of random restarts, pools grow by what each mixture wants.
     """
     choices = start.copy()
     logs = np.empty(index.shape)  # log e_i(b_ij)
-    for i, shelf in enumerate(shelves):
-        logs[:, i] = np.log(shelf.errors[choices[i], index[:, i]])
+    for i, pool in enumerate(pools):
+        logs[:, i] = np.log(pool.errors[choices[i], index[:, i]])
     error = total_error(logs, weights)
     for _ in range(sweeps):
         before = error
-        for i, shelf in enumerate(shelves):
+        for i, pool in enumerate(pools):
             rest = np.log(weights) + logs.sum(axis=1) - logs[:, i]
-            mixture = _tally(index[:, i], np.exp(rest - rest.max()), shelf)
-            choices[i] = shelf.choose(mixture) if design is None else shelf.improve(mixture, restarts=design)
-            logs[:, i] = np.log(shelf.errors[choices[i], index[:, i]])
+            mixture = _tally(index[:, i], np.exp(rest - rest.max()), pool)
+            choices[i] = pool.choose(mixture) if design is None else pool.improve(mixture, restarts=design)
+            logs[:, i] = np.log(pool.errors[choices[i], index[:, i]])
         error = total_error(logs, weights)
         if error >= before * (1 - _SETTLED):
             break
@@ -133,9 +139,9 @@ def total_error(logs: Floats, weights: Floats) -> float:
     return float(weights @ np.exp(logs.sum(axis=1)))
 
 
-def part_of(grams: TermGrams, shelves: Sequence[Shelf], product: Product, share: float) -> PartDraft:
-    """The product as a part; attributes of which the total alone is measured are left out."""
-    used = [(shelf, int(choice)) for shelf, choice in zip(shelves, product.choices, strict=True) if choice != TOTAL]
-    groups = tuple((grams.domain.attributes[shelf.place],) for shelf, _ in used)
-    factors = tuple(shelf.operator(choice) for shelf, choice in used)
-    return PartDraft(groups, factors, share, product.terms)
+def product_of(grams: TermGrams, pools: Sequence[StrategyPool], chosen: ChosenProduct, share: float) -> FloatProduct:
+    """What was chosen as a product; attributes of which the total alone is measured are left out."""
+    used = [(pool, int(choice)) for pool, choice in zip(pools, chosen.choices, strict=True) if choice != TOTAL]
+    groups = tuple((grams.domain.attributes[pool.place],) for pool, _ in used)
+    factors = tuple(pool.operator(choice) for pool, choice in used)
+    return FloatProduct(groups, factors, share, chosen.terms)

@@ -16,8 +16,8 @@ Reference: [HDMM, sec. 3.5].
 
 Marginals of designed strategies: OPT_M with a strategy Q_i in place of every attribute's levels.
 
-Part b measures kron of Q_i over i in b and of totals over the others. With X = Q^T Q of full rank, the matrix
-X^{-1/2} 1 1^T X^{-1/2} has one eigenvalue besides zero, lambda = 1^T X^{-1} 1, so that all parts are diagonal in one
+Product b measures kron of Q_i over i in b and of totals over the others. With X = Q^T Q of full rank, the matrix
+X^{-1/2} 1 1^T X^{-1/2} has one eigenvalue besides zero, lambda = 1^T X^{-1} 1, so that all products are diagonal in one
 basis, as plain marginals are, and everything of OPT_M holds for global least squares with lambda_i for n_i,
 
     mean = 1^T X^{-1} V X^{-1} 1 / lambda   and   spread = tr X^{-1} V - mean.
@@ -40,10 +40,10 @@ from hush.arrays import Floats
 from hush.errors import SizeError
 from hush.linops import Identity, LinearOperator
 from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, summed_acts
-from hush.optimizers.strategy_pool import LEVELS, LevelTotalShelf, Shelf, shelves_of
+from hush.optimizers.strategy_pool import LEVELS, LevelsAndTotalPool, StrategyPool, strategy_pools
 from hush.solution import SOLVED, Solution
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Draft, PartDraft, Recovery
+from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.strategies.term_grams import TermGrams
 
 Support = dict[int, float]  # places of candidates and their shares
@@ -204,7 +204,7 @@ def opt_marginals(
     restarts: int = 4,
     rounds: int = 200,
     seed: int = SEED,
-) -> Solution[Draft]:
+) -> Solution[FloatStrategy]:
     """The best marginals found; none has more than `cells` cells unless a term asks about that many attributes.
 
     Further `starts` for the search under Laplace noise are lists of marginals. `stats` has `value` and, under Gaussian
@@ -242,9 +242,9 @@ def opt_marginals(
     if system.error(np.where(kept, shares, 0.0)) < np.inf:
         shares = np.where(kept, shares, 0.0) / shares[kept].sum()
     error = system.error(shares)
-    parts = [_part(grams, system.sets[k], float(shares[k])) for k in np.flatnonzero(shares).tolist()]
-    draft = Draft(grams.domain, tuple(parts), noise, Recovery.MARGINALS, error, "marginals")
-    return Solution(value=draft, status=status, stats={"value": error, **stats})
+    products = [_product(grams, system.sets[k], float(shares[k])) for k in np.flatnonzero(shares).tolist()]
+    strategy = FloatStrategy(grams.domain, tuple(products), noise, Recovery.MARGINALS, error, "marginals")
+    return Solution(value=strategy, status=status, stats={"value": error, **stats})
 
 
 def candidates(sizes: Sequence[float], act: dict[int, float], cells: float = math.inf) -> list[int]:
@@ -330,10 +330,10 @@ def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: 
     return shares
 
 
-def _part(grams: TermGrams, number: int, share: float) -> PartDraft:
+def _product(grams: TermGrams, number: int, share: float) -> FloatProduct:
     places = [place for i, place in enumerate(grams.asked) if number >> i & 1]
     names = [grams.domain.attributes[place] for place in places]
-    return PartDraft(tuple((name,) for name in names), tuple(Identity(grams.domain[name]) for name in names), share)
+    return FloatProduct(tuple((name,) for name in names), tuple(Identity(grams.domain[name]) for name in names), share)
 
 
 def _cells(sizes: Sequence[float], number: int) -> float:
@@ -344,16 +344,16 @@ def opt_bases(
     grams: TermGrams,
     noise: NoiseKind,
     *,
-    shelves: Sequence[Shelf] | None = None,
+    pools: Sequence[StrategyPool] | None = None,
     cells: float = math.inf,
     restarts: int = 2,
     rounds: int = 200,
     seed: int = SEED,
-) -> Draft:
-    """The best marginals of designed strategies found; its error is that of global least squares over all parts."""
-    shelves = shelves_of(grams, noise, restarts=restarts, seed=seed) if shelves is None else shelves
-    chosen = [_base(shelf) for shelf in shelves]
-    numbers = [_numbers(shelf, base) for shelf, base in zip(shelves, chosen, strict=True)]
+) -> FloatStrategy:
+    """The best marginals of designed strategies found; its error is that of global least squares over all products."""
+    pools = strategy_pools(grams, noise, restarts=restarts, seed=seed) if pools is None else pools
+    chosen = [_base(pool) for pool in pools]
+    numbers = [_numbers(pool, base) for pool, base in zip(pools, chosen, strict=True)]
     roots = [root for root, _, _ in numbers]
     act = summed_acts(grams, [(mean, spread) for _, mean, spread in numbers])
     if noise is NoiseKind.GAUSSIAN:
@@ -363,36 +363,36 @@ def opt_bases(
         system, shares = few, searched_shares(few, [maximal(act)], restarts, rounds, seed)
     kept = np.where(shares > 1e-9, shares, 0.0)
     shares = shares if system.error(kept) == np.inf else kept / kept.sum()
-    parts = []
+    products = []
     for k in np.flatnonzero(shares).tolist():
-        used = [i for i in range(len(shelves)) if system.sets[k] >> i & 1]
-        groups = tuple((grams.domain.attributes[shelves[i].place],) for i in used)
-        parts.append(PartDraft(groups, tuple(chosen[i] for i in used), float(shares[k])))
-    return Draft(grams.domain, tuple(parts), noise, Recovery.MARGINALS, system.error(shares), "bases")
+        used = [i for i in range(len(pools)) if system.sets[k] >> i & 1]
+        groups = tuple((grams.domain.attributes[pools[i].place],) for i in used)
+        products.append(FloatProduct(groups, tuple(chosen[i] for i in used), float(shares[k])))
+    return FloatStrategy(grams.domain, tuple(products), noise, Recovery.MARGINALS, system.error(shares), "bases")
 
 
-def _base(shelf: Shelf) -> LinearOperator:
+def _base(pool: StrategyPool) -> LinearOperator:
     """The strategy for an attribute's blocks without its total, each weighted to count alike."""
-    if isinstance(shelf, LevelTotalShelf):
-        return shelf.operator(LEVELS)
-    weights = np.append(0.0, 1 / shelf.errors[LEVELS, 1:])
-    able = np.flatnonzero(np.isfinite(shelf.errors).all(axis=1))
-    for choice in able[np.argsort(shelf.errors[able] @ weights, kind="stable")].tolist():
-        gram = shelf.operator(choice).gram_dense()
+    if isinstance(pool, LevelsAndTotalPool):
+        return pool.operator(LEVELS)
+    weights = np.append(0.0, 1 / pool.errors[LEVELS, 1:])
+    able = np.flatnonzero(np.isfinite(pool.errors).all(axis=1))
+    for choice in able[np.argsort(pool.errors[able] @ weights, kind="stable")].tolist():
+        gram = pool.operator(choice).gram_dense()
         if np.linalg.matrix_rank(gram, hermitian=True) == len(gram):
-            return shelf.operator(choice)
-    return shelf.operator(LEVELS)
+            return pool.operator(choice)
+    return pool.operator(LEVELS)
 
 
-def _numbers(shelf: Shelf, base: LinearOperator) -> tuple[float, Floats, Floats]:
+def _numbers(pool: StrategyPool, base: LinearOperator) -> tuple[float, Floats, Floats]:
     """lambda, and mean and spread of every block, both over lambda."""
-    grams, place, n = shelf.grams, shelf.place, float(shelf.size)
-    if isinstance(shelf, LevelTotalShelf):
+    grams, place, n = pool.grams, pool.place, float(pool.size)
+    if isinstance(pool, LevelsAndTotalPool):
         mean = grams.sums(place) / n**2
         return n, mean, np.maximum(grams.traces(place) / n - mean, 0)
     inverse = np.linalg.inv(base.gram_dense())
     ones = inverse.sum(axis=0)
     root = float(ones.sum())
-    own = [grams.gram(place, b) for b in range(len(shelf.blocks))]
+    own = [grams.gram(place, b) for b in range(len(pool.blocks))]
     mean = np.array([ones @ gram @ ones for gram in own]) / root**2
     return root, mean, np.maximum(np.array([np.sum(inverse * gram) for gram in own]) / root - mean, 0)

@@ -3,7 +3,7 @@
 The error of groups with errors E_g is (sum_g E_g^{1/2})^2 under Gaussian, (sum_g E_g^{1/3})^3 under Laplace noise, so
 merging two groups is worth the difference of their roots. Groups start as single terms; the most valuable merge comes
 first, then the next, on past small losses, and the best groups passed are kept; then single terms move to other groups,
-or away by themselves, while that gains. E_g is predicted from what the shelves hold, without designing anything.
+or away by themselves, while that gains. E_g is predicted from what the pools hold, without designing anything.
 
 Differs from [HDMM, sec. 3.3.3], where groups are given by hand.
 
@@ -27,10 +27,10 @@ from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.optimizers import p_identity
 from hush.optimizers._kernels import set_errors
-from hush.optimizers.opt_kron import fit_product, part_of
-from hush.optimizers.strategy_pool import Shelf, shelves_of
+from hush.optimizers.opt_kron import fit_product, product_of
+from hush.optimizers.strategy_pool import StrategyPool, strategy_pools
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Draft, Recovery
+from hush.strategies.product_strategy import FloatStrategy, Recovery
 from hush.strategies.term_grams import TermGrams
 
 Groups = tuple[tuple[int, ...], ...]
@@ -42,21 +42,21 @@ _DETOUR = 1.25  # how far above the best sum of roots merging goes on
 _ROUNDS = 3
 
 
-class Grouping:
-    """The distinct terms of a workload, and the error that the shelves promise for any set of them."""
+class TermGrouping:
+    """The distinct terms of a workload, and the error that the pools promise for any set of them."""
 
-    def __init__(self, grams: TermGrams, shelves: Sequence[Shelf], noise: NoiseKind, cells: float) -> None:
+    def __init__(self, grams: TermGrams, pools: Sequence[StrategyPool], noise: NoiseKind, cells: float) -> None:
         index, atom = np.unique(grams.index[:, list(grams.asked)], axis=0, return_inverse=True)
         self._index = np.ascontiguousarray(index, dtype=np.int32)
         self._terms = [np.flatnonzero(atom.ravel() == a) for a in range(len(index))]
         self._weights = np.log(np.bincount(atom.ravel(), grams.weights))
-        self._counts = np.array([len(shelf.errors) for shelf in shelves], dtype=np.int64)
-        widest = max(shelf.errors.shape[1] for shelf in shelves)
-        self._errors = np.full((len(shelves), int(self._counts.max()), widest), np.inf)
-        for i, shelf in enumerate(shelves):
-            own = shelf.errors
+        self._counts = np.array([len(pool.errors) for pool in pools], dtype=np.int64)
+        widest = max(pool.errors.shape[1] for pool in pools)
+        self._errors = np.full((len(pools), int(self._counts.max()), widest), np.inf)
+        for i, pool in enumerate(pools):
+            own = pool.errors
             self._errors[i, : own.shape[0], : own.shape[1]] = own
-        self._sizes = np.log([float(shelf.size) for shelf in shelves])
+        self._sizes = np.log([float(pool.size) for pool in pools])
         self._cells = math.log(cells) if cells < math.inf else math.inf
         self._power = 2 if noise is NoiseKind.GAUSSIAN else 3
 
@@ -167,12 +167,12 @@ def opt_plus(
     noise: NoiseKind,
     *,
     groups: Iterable[Iterable[int]] | None = None,
-    shelves: Sequence[Shelf] | None = None,
+    pools: Sequence[StrategyPool] | None = None,
     cells: float = math.inf,
     restarts: int = 2,
     sweeps: int = 5,
     seed: int = p_identity.SEED,
-) -> Draft:
+) -> FloatStrategy:
     """The best union of products found; `groups` lists the places of terms, by default grouped automatically.
 
     `cells` bounds the cells of a product over several terms.
@@ -185,19 +185,19 @@ def opt_plus(
     (85070, True)
     """
     given = None if groups is None else check_groups(groups, len(grams))
-    shelves = shelves_of(grams, noise, restarts=restarts, seed=seed) if shelves is None else shelves
+    pools = strategy_pools(grams, noise, restarts=restarts, seed=seed) if pools is None else pools
     found: Groups
     if given is not None:
         found = given
     else:
-        found = Grouping(grams, shelves, noise, cells).merged() if shelves else (tuple(range(len(grams))),)
-    products = [fit_product(grams, shelves, own, sweeps=sweeps) for own in found]
-    errors = np.array([product.error for product in products])
-    parts = tuple(
-        part_of(grams, shelves, product, share)
-        for product, share in zip(products, noise.shares(errors).tolist(), strict=True)
+        found = TermGrouping(grams, pools, noise, cells).merged() if pools else (tuple(range(len(grams))),)
+    choices = [fit_product(grams, pools, own, sweeps=sweeps) for own in found]
+    errors = np.array([chosen.error for chosen in choices])
+    products = tuple(
+        product_of(grams, pools, chosen, share)
+        for chosen, share in zip(choices, noise.shares(errors).tolist(), strict=True)
     )
-    return Draft(grams.domain, parts, noise, Recovery.LOCAL, noise.total(errors), "plus")
+    return FloatStrategy(grams.domain, products, noise, Recovery.LOCAL, noise.total(errors), "plus")
 
 
 def check_groups(groups: Iterable[Iterable[int]], terms: int) -> Groups:

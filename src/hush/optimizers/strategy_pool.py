@@ -15,10 +15,10 @@ SVD bound; under Laplace noise, a + b = 1, it is a search over one number.
 
 Reference: [HDMM, sec. 3.3.2] for p = 1 on such attributes; the Gaussian closed form is that of [HDMM, sec. 3.4].
 
-Shelf: strategies for one attribute, each known by the summed variance of every block that is asked of it.
+StrategyPool: strategies for one attribute, each known by the summed variance of every block that is asked of it.
 
 A strategy A of sensitivity one enters the error of products only through e_b = tr (A^T A)^+ V_b, one number per block.
-So products are searched by choosing from shelves, which costs a few multiplications, and a shelf grows where a better
+So products are searched by choosing from pools, which costs a few multiplications, and a pool grows where a better
 strategy for some mixture of blocks, sum_b weights_b V_b, is worth designing.
 
 Reference: [HDMM, sec. 3.3.2] for the mixture, there called the surrogate workload.
@@ -163,14 +163,14 @@ def _least(error: Any) -> float:
     return float(found.x) if found.fun < values[k] else float(_GRID[k])
 
 
-TOTAL, LEVELS = 0, 1  # the first two places of every shelf: the total alone, and every level
+TOTAL, LEVELS = 0, 1  # the first two strategies of every pool: the total alone, and every level
 LARGEST_SIZE = p_identity.LARGEST_SIZE
 _LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
 _WORTHWHILE = 1e-6
 _RATIOS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # weights of the total against another block
 
 
-class Shelf(ABC):
+class StrategyPool(ABC):
     """The strategies of one attribute."""
 
     def __init__(self, grams: TermGrams, place: int, noise: NoiseKind) -> None:
@@ -199,7 +199,7 @@ class Shelf(ABC):
         return item if isinstance(item, LinearOperator) else self._built(item)
 
     def choose(self, weights: Floats) -> int:
-        """The strategy on the shelf with the least sum_b weights_b e_b."""
+        """The strategy in the pool with the least sum_b weights_b e_b."""
         asked = weights > 0
         return int(np.argmin(self.errors[:, asked] @ weights[asked]))
 
@@ -221,7 +221,7 @@ class Shelf(ABC):
         return known
 
     def fill(self, restarts: int) -> None:
-        """Put on the shelf what products are likely to want."""
+        """Add what products are likely to want."""
         for block in range(1, len(self.blocks)):
             alone = np.zeros(len(self.blocks))
             alone[block] = 1.0
@@ -245,7 +245,7 @@ class Shelf(ABC):
         """What `_designs` gave, as a matrix."""
 
 
-class LevelTotalShelf(Shelf):
+class LevelsAndTotalPool(StrategyPool):
     """For levels and totals alone: one number to choose, at any number of levels."""
 
     def __init__(self, grams: TermGrams, place: int, noise: NoiseKind, parts: Floats) -> None:
@@ -269,7 +269,7 @@ class LevelTotalShelf(Shelf):
         return item.operator()
 
 
-class DesignedShelf(Shelf):
+class DesignedPool(StrategyPool):
     """For any blocks: the certified optimum under Gaussian noise, p-Identity under Laplace noise."""
 
     def __init__(self, grams: TermGrams, place: int, noise: NoiseKind, iterations: int, seed: int) -> None:
@@ -323,22 +323,22 @@ class DesignedShelf(Shelf):
         return Dense(merged.expand(inner.dense()))
 
 
-def shelves_of(
+def strategy_pools(
     grams: TermGrams, noise: NoiseKind, *, restarts: int = 2, iterations: int = 500, seed: int = p_identity.SEED
-) -> tuple[Shelf, ...]:
-    """A shelf for every asked attribute, filled; refuses attributes too large to design for before any work."""
+) -> tuple[StrategyPool, ...]:
+    """A pool for every asked attribute, filled; refuses attributes too large to design for before any work."""
     refuse_large(grams)
     parts = [level_total_parts(grams, place) for place in grams.asked]
-    shelves = []
+    pools = []
     for place, own in zip(grams.asked, parts, strict=True):
-        shelf: Shelf
+        pool: StrategyPool
         if own is not None:
-            shelf = LevelTotalShelf(grams, place, noise, own)
+            pool = LevelsAndTotalPool(grams, place, noise, own)
         else:
-            shelf = DesignedShelf(grams, place, noise, iterations, seed)
-        shelf.fill(restarts)
-        shelves.append(shelf)
-    return tuple(shelves)
+            pool = DesignedPool(grams, place, noise, iterations, seed)
+        pool.fill(restarts)
+        pools.append(pool)
+    return tuple(pools)
 
 
 def refuse_large(grams: TermGrams) -> None:

@@ -1,4 +1,4 @@
-"""From drafts to integers: strategies are rounded as matrices, before any data is read, and measured exactly."""
+"""From floats to integers: strategies are rounded as matrices, before any data is read, and measured exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hush.privacy.sensitivity import Neighbours
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind, split_exactly
-from hush.strategies.product_strategy import LARGEST_ROWS, Draft, Part, PartDraft, Recovery
+from hush.strategies.product_strategy import LARGEST_ROWS, FloatProduct, FloatStrategy, ProductStrategy, Recovery
 
 MOST_BITS = (14, 10, 6)  # of a rounded entry; fewer where the noise would be too large to sample
 LEVEL_BITS = 4
@@ -23,8 +23,10 @@ _BITS = (LARGEST_ANSWER // LARGEST_ROWS).bit_length() - 1  # of the largest prod
 _SMALL = 1 << 10  # entries up to this are kept as they are where they are whole
 
 
-def round_draft(draft: Draft, *, budget: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> LinearStrategy:
-    """The strategy that is measured for a draft, its exact costs adding up to at most the budget.
+def round_strategy(
+    strategy: FloatStrategy, *, budget: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE
+) -> LinearStrategy:
+    """The integers that are measured for a strategy in floats, their exact costs adding up to at most the budget.
 
     Factors of whole numbers, up to one scale, are kept exactly. Others are scaled to as many bits as the exactness of
     64-bit sums allows and rounded to the nearest integer; under Laplace noise, columns that rounding left short are
@@ -34,43 +36,43 @@ def round_draft(draft: Draft, *, budget: Fraction, neighbours: Neighbours = Neig
     """
     for most in MOST_BITS[:-1]:
         try:
-            return _rounded(draft, budget, neighbours, most)
+            return _rounded(strategy, budget, neighbours, most)
         except BudgetError:  # the noise on such large integers is beyond what can be sampled; shorter ones do
             continue
-    return _rounded(draft, budget, neighbours, MOST_BITS[-1])
+    return _rounded(strategy, budget, neighbours, MOST_BITS[-1])
 
 
-def _rounded(draft: Draft, budget: Fraction, neighbours: Neighbours, most: int) -> LinearStrategy:
+def _rounded(strategy: FloatStrategy, budget: Fraction, neighbours: Neighbours, most: int) -> LinearStrategy:
     """The strategy with at most so many bits in each rounded entry, its noise known to exist."""
-    costs = split_exactly(np.array([part.share for part in draft.parts]) * float(budget), budget)
-    distinct = {id(factor): factor for part in draft.parts for factor in part.factors}
+    costs = split_exactly(np.array([product.share for product in strategy.products]) * float(budget), budget)
+    distinct = {id(factor): factor for product in strategy.products for factor in product.factors}
     kept = {key: _kept(factor) for key, factor in distinct.items()}
-    bits = [_bits(part, kept, most) for part in draft.parts]
-    if draft.recovery is Recovery.MARGINALS:  # every part must measure an attribute with the same integers
+    bits = [_bits(product, kept, most) for product in strategy.products]
+    if strategy.recovery is Recovery.MARGINALS:  # every product must measure an attribute with the same integers
         bits = [min(bits)] * len(bits)
     rounded: dict[tuple[int, int], AxisStrategy] = {}
-    parts = []
-    for part, cost, own in zip(draft.parts, costs, bits, strict=True):
+    products = []
+    for product, cost, own in zip(strategy.products, costs, bits, strict=True):
         factors = []
-        for factor in part.factors:
+        for factor in product.factors:
             key = (id(factor), own)
             if key not in rounded:
-                rounded[key] = kept[id(factor)] or AxisStrategy.of(_round(factor.dense(), own, draft.noise), 1)
+                rounded[key] = kept[id(factor)] or AxisStrategy.of(_round(factor.dense(), own, strategy.noise), 1)
             factors.append(rounded[key])
-        sizes = tuple(draft.domain.sizes(group) for group in part.groups)
-        parts.append(Part(part.groups, sizes, tuple(factors), cost, draft.noise, neighbours))
-        parts[-1].law  # noqa: B018 - refuses noise out of range
-    return LinearStrategy(draft.domain, tuple(parts), draft.recovery, draft.method)
+        sizes = tuple(strategy.domain.sizes(group) for group in product.groups)
+        products.append(ProductStrategy(product.groups, sizes, tuple(factors), cost, strategy.noise, neighbours))
+        products[-1].law  # noqa: B018 - refuses noise out of range
+    return LinearStrategy(strategy.domain, tuple(products), strategy.recovery, strategy.method)
 
 
-def _bits(part: PartDraft, kept: Mapping[int, AxisStrategy | None], most: int) -> int:
-    """How many bits each factor of a part that must be rounded may have."""
-    known = [own for own in (kept[id(factor)] for factor in part.factors) if own is not None]
+def _bits(product: FloatProduct, kept: Mapping[int, AxisStrategy | None], most: int) -> int:
+    """How many bits each factor of a product that must be rounded may have."""
+    known = [own for own in (kept[id(factor)] for factor in product.factors) if own is not None]
     left = _BITS - sum(own.largest_entry.bit_length() - (own.largest_entry == 1) for own in known)
-    bits = min(most, left // max(len(part.factors) - len(known), 1))
+    bits = min(most, left // max(len(product.factors) - len(known), 1))
     if bits < 2:
         raise WorkloadError(
-            f"a product over {', '.join(part.clique)} is too large to be measured exactly in 64-bit integers; "
+            f"a product over {', '.join(product.clique)} is too large to be measured exactly in 64-bit integers; "
             "ask for fewer attributes at once"
         )
     return bits

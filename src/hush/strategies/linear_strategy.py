@@ -1,23 +1,21 @@
-"""JointPrecision: what all parts of a strategy say together about the cells of all measured attributes.
+"""LinearStrategy: products of integer factors with exact noise, and the errors they promise for a workload.
 
-With s_j^2 the variance of the noise of part j the precision is N = sum_j Q_j^T Q_j / s_j^2; the least squares estimate
-from everything that was measured has covariance N^+.
+With s_j^2 the variance of the noise of product j, all products together have the precision N = sum_j Q_j^T Q_j / s_j^2
+(`JointPrecision`), and the least squares estimate from everything that was measured has covariance N^+.
 
 Reference: [HDMM, sec. 3.6]; the paper leaves the error of unions of products under global least squares open, since N^+
 is no union of products. Here it is exact: N^+ as a matrix on small domains, one linear solve per query on others.
-
-LinearStrategy: products of integer factors with exact noise, and the errors they promise for a workload.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -33,7 +31,7 @@ from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.noise_kind import NoiseKind, split_exactly
-from hush.strategies.product_strategy import Part, ProductQuery, Recovery
+from hush.strategies.product_strategy import ProductQuery, ProductStrategy, Recovery
 from hush.strategies.residual_basis import ResidualBasis, basis_of
 from hush.strategies.residual_strategy import ResidualStrategy, beyond_extremes, marginal_noise
 from hush.strategies.term_table import TermTable
@@ -48,28 +46,28 @@ METHODS = {
     "bases": "marginals of designed strategies",
 }
 _TOLERANCE = 1e-10
-_LEAST_SHARE = 1e-7  # of the largest noise at sensitivity one; a part with less is taken to have this much
+_LEAST_SHARE = 1e-7  # of the largest noise at sensitivity one; a product with less is taken to have this much
 _RANK = 1e-12
 
 
 class JointPrecision:
-    """N of some parts over the attributes that any of them measures."""
+    """N of some products over the attributes that any of them measures."""
 
-    def __init__(self, domain: Domain, parts: Sequence[Part]) -> None:
+    def __init__(self, domain: Domain, products: Sequence[ProductStrategy]) -> None:
         self.domain = domain
-        self.parts = tuple(parts)
-        if not self.parts:
+        self.products = tuple(products)
+        if not self.products:
             raise WorkloadError("nothing was measured, so nothing can be answered; the release was interrupted at once")
-        units = [math.prod(float(factor.max_diagonal) for factor in part.factors) for part in parts]
-        noise = [part.variance / unit for part, unit in zip(parts, units, strict=True)]
+        units = [math.prod(float(factor.max_diagonal) for factor in product.factors) for product in products]
+        noise = [product.variance / unit for product, unit in zip(products, units, strict=True)]
         floor = _LEAST_SHARE * max(noise)
         self.noise_variances = tuple(max(own, floor) * unit for own, unit in zip(noise, units, strict=True))
-        self.clique: Clique = domain.clique({name for part in parts for name in part.clique})
+        self.clique: Clique = domain.clique({name for product in products for name in product.clique})
         self.sizes = domain.sizes(self.clique)
         self.cells = math.prod(self.sizes)
         if not self.small and min(noise) < floor:
             raise WorkloadError(
-                "the noise of the parts differs too much for least squares over all of them; use local least squares"
+                "the noise of the products differs too much for least squares over all of them; use local least squares"
             )
         needed, free = 8 * 8 * self.cells, available_memory()
         if needed > free:
@@ -83,27 +81,27 @@ class JointPrecision:
         """Whether N^+ is held as a matrix."""
         return self.cells <= LARGEST_MATRIX
 
-    def measure(self, part: Part, counts: Floats) -> Floats:
-        """Q_j x for counts over all attributes, in the shape of the part's answers."""
-        tensor = counts.reshape(self.sizes).sum(axis=axes_outside(self.clique, part.clique))
-        tensor = tensor.reshape([factor.size for factor in part.factors])
-        for axis, factor in enumerate(part.factors):
+    def measure(self, product: ProductStrategy, counts: Floats) -> Floats:
+        """Q_j x for counts over all attributes, in the shape of the product's answers."""
+        tensor = counts.reshape(self.sizes).sum(axis=axes_outside(self.clique, product.clique))
+        tensor = tensor.reshape([factor.size for factor in product.factors])
+        for axis, factor in enumerate(product.factors):
             tensor = factor.scaled.along(tensor, axis)
         return np.asarray(tensor)
 
-    def spread(self, part: Part, answers: Floats) -> Floats:
+    def spread(self, product: ProductStrategy, answers: Floats) -> Floats:
         """Q_j^T y over all attributes, in the shape of their sizes."""
         tensor = answers
-        for axis, factor in enumerate(part.factors):
+        for axis, factor in enumerate(product.factors):
             tensor = factor.scaled.T.along(tensor, axis)
-        shape = [size if name in part.clique else 1 for name, size in zip(self.clique, self.sizes, strict=True)]
+        shape = [size if name in product.clique else 1 for name, size in zip(self.clique, self.sizes, strict=True)]
         return np.asarray(np.broadcast_to(tensor.reshape(shape), self.sizes))
 
     def apply(self, counts: Floats) -> Floats:
         """N x."""
         total = np.zeros(self.sizes)
-        for part, variance in zip(self.parts, self.noise_variances, strict=True):
-            total += self.spread(part, self.measure(part, counts)) / variance
+        for product, variance in zip(self.products, self.noise_variances, strict=True):
+            total += self.spread(product, self.measure(product, counts)) / variance
         return total
 
     def solve(self, coefficients: Floats) -> Floats:
@@ -131,7 +129,9 @@ class JointPrecision:
         """The covariance of the counts over a clique, every axis twice, on small domains."""
         tensor = self.covariance.reshape(self.sizes + self.sizes)
         sides = (0, 1)
-        return np.asarray(summed(tensor, list(product(sides, self.clique)), list(product(sides, names))))
+        return np.asarray(
+            summed(tensor, list(itertools.product(sides, self.clique)), list(itertools.product(sides, names)))
+        )
 
     def variances(self, names: Clique, blocks: Sequence[LinearOperator]) -> Floats:
         """The variance of every query of a product of blocks, one axis per block, on small domains."""
@@ -152,7 +152,7 @@ class JointPrecision:
 
 @dataclass(frozen=True, eq=False)
 class LinearStrategy:
-    """What is measured, part by part, and how answers are recovered from it.
+    """What is measured, product by product, and how answers are recovered from it.
 
     Every error is computed from the integers that are measured and the variance of the exact noise, so it is the error
     of the release and not of an ideal strategy. `method` says which operator found it.
@@ -164,129 +164,133 @@ class LinearStrategy:
     kind: ClassVar[str] = "linear"
 
     domain: Domain
-    parts: tuple[Part, ...]
+    products: tuple[ProductStrategy, ...]
     recovery: Recovery
     method: str
 
     def __post_init__(self) -> None:
-        if not self.parts:
-            raise WorkloadError("a strategy of no parts measures nothing; give at least one")
-        if len({(part.noise, part.neighbours) for part in self.parts}) > 1:
-            raise WorkloadError("the parts of a strategy must share their kind of noise and their neighbours")
-        for part in self.parts:
-            ordered = self.domain.clique(part.clique)
-            if ordered != part.clique or self.domain.sizes(ordered) != sum(part.sizes, ()):
-                raise WorkloadError(f"the part over {part.clique!r} does not fit the domain; its attributes in order")
+        if not self.products:
+            raise WorkloadError("a strategy of no products measures nothing; give at least one")
+        if len({(product.noise, product.neighbours) for product in self.products}) > 1:
+            raise WorkloadError("the products of a strategy must share their kind of noise and their neighbours")
+        for product in self.products:
+            ordered = self.domain.clique(product.clique)
+            if ordered != product.clique or self.domain.sizes(ordered) != sum(product.sizes, ()):
+                raise WorkloadError(
+                    f"the product over {product.clique!r} does not fit the domain; its attributes in order"
+                )
         if self.recovery is Recovery.MARGINALS:
-            _bases(self.parts)
+            _bases(self.products)
 
     @property
     def noise(self) -> NoiseKind:
         """Gaussian or Laplace."""
-        return self.parts[0].noise
+        return self.products[0].noise
 
     @property
     def neighbours(self) -> Neighbours:
         """Which tables are neighbours."""
-        return self.parts[0].neighbours
+        return self.products[0].neighbours
 
     @property
     def cost(self) -> Fraction:
         """zCDP, or epsilon, that measuring everything once costs at most."""
-        return Cost.total(Cost(rho=part.cost) for part in self.parts).rho or Fraction(0)
+        return Cost.total(Cost(rho=product.cost) for product in self.products).rho or Fraction(0)
 
     @cached_property
     def cells(self) -> Integers:
-        """How many numbers are measured by each part: (parts,)."""
-        return np.array([math.prod(part.query.shape) for part in self.parts], dtype=np.int64)
+        """How many numbers are measured by each product: (products,)."""
+        return np.array([math.prod(product.query.shape) for product in self.products], dtype=np.int64)
 
     @property
     def numbers(self) -> int:
         """How many numbers are measured."""
-        return sum(math.prod(part.query.shape) for part in self.parts)
+        return sum(math.prod(product.query.shape) for product in self.products)
 
     @property
     def tables(self) -> int:
-        """How many requests there are: one for each part."""
-        return len(self.parts)
+        """How many requests there are: one for each product."""
+        return len(self.products)
 
     @property
     def memory(self) -> int:
-        """Bytes that measuring takes at its peak, roughly: all answers, and the largest part three times over."""
-        largest = max(max(math.prod(part.query.shape), self.domain.size(part.clique)) for part in self.parts)
+        """Bytes that measuring takes at its peak, roughly: all answers, and the largest product three times over."""
+        largest = max(
+            max(math.prod(product.query.shape), self.domain.size(product.clique)) for product in self.products
+        )
         return 8 * self.numbers + 24 * largest
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """The shape of the answer of a part, by its position."""
-        return self.parts[index].query.shape
+        """The shape of the answer of a product, by its position."""
+        return self.products[index].query.shape
 
     def query(self, index: int) -> ProductQuery:
-        """The integers that are asked of a part, by its position."""
-        return self.parts[index].query
+        """The integers that are asked of a product, by its position."""
+        return self.products[index].query
 
     def noise_law(self, index: int) -> DiscreteGaussian | DiscreteLaplace:
-        """The noise of a part's integers, by its position."""
-        return self.parts[index].law
+        """The noise of a product's integers, by its position."""
+        return self.products[index].law
 
     def costing(self, budget: Fraction) -> LinearStrategy:
-        """The same parts, in the same proportions, with noise that costs at most another budget."""
-        shares = np.array([float(part.cost / self.cost) for part in self.parts])
+        """The same products, in the same proportions, with noise that costs at most another budget."""
+        shares = np.array([float(product.cost / self.cost) for product in self.products])
         costs = split_exactly(shares * float(budget), budget)
-        parts = tuple(replace(part, cost=cost) for part, cost in zip(self.parts, costs, strict=True))
-        return replace(self, parts=parts)
+        products = tuple(replace(product, cost=cost) for product, cost in zip(self.products, costs, strict=True))
+        return replace(self, products=products)
 
     def requests(self) -> list[Request]:
-        """One request per part, in order."""
-        return [Request(part.query, part.law) for part in self.parts]
+        """One request per product, in order."""
+        return [Request(product.query, product.law) for product in self.products]
 
     @cached_property
     def residual(self) -> ResidualStrategy:
         """For marginal recovery: the residual strategy with the same information."""
-        return marginal_strategy(self.domain, self.parts)
+        return marginal_strategy(self.domain, self.products)
 
     @cached_property
     def joint(self) -> JointPrecision:
-        """For global recovery: what all parts say together."""
-        return JointPrecision(self.domain, self.parts)
+        """For global recovery: what all products say together."""
+        return JointPrecision(self.domain, self.products)
 
     @property
     def exact(self) -> bool:
         """Whether the errors are those of the release; if not, the release's are at most these.
 
-        Global least squares over a large domain is predicted by the part that answers best by itself.
+        Global least squares over a large domain is predicted by the product that answers best by itself.
         """
         return self.recovery is not Recovery.GLOBAL or self.joint.small
 
-    def part_for(self, term: ProductTerm) -> Part:
-        """The part that answers a product of blocks with the least error; WorkloadError where none can."""
-        able = [part for part in self.parts if part.supports(term.clique, term.blocks)]
+    def product_for(self, term: ProductTerm) -> ProductStrategy:
+        """The product that answers a product of blocks with the least error; WorkloadError where none can."""
+        able = [product for product in self.products if product.supports(term.clique, term.blocks)]
         if not able:
             raise WorkloadError(
                 f"the strategy does not support the queries on {', '.join(term.clique) or 'the total'}: they are no "
                 "combination of what it measures; add them to the workload and plan again"
             )
-        return able[0] if len(able) == 1 else min(able, key=lambda part: part.total(term.clique, term.blocks))
+        return able[0] if len(able) == 1 else min(able, key=lambda product: product.total(term.clique, term.blocks))
 
     def supports(self, term: ProductTerm) -> bool:
         """Whether a product of blocks can be answered without bias."""
         if self.recovery is Recovery.MARGINALS:
             return term.clique in self.residual.closure
-        return any(part.supports(term.clique, term.blocks) for part in self.parts)
+        return any(product.supports(term.clique, term.blocks) for product in self.products)
 
     def term_variances(self, term: ProductTerm) -> Floats:
         """The variance of every query of a product of blocks, one axis per block; see `exact`."""
         if self.recovery is Recovery.MARGINALS:
             return self.residual.query_variances(term.clique, term.blocks)
         if self.recovery is Recovery.GLOBAL and self.joint.small:
-            self.part_for(term)
+            self.product_for(term)
             return self.joint.variances(term.clique, term.blocks)
-        return self.part_for(term).variances(term.clique, term.blocks)
+        return self.product_for(term).variances(term.clique, term.blocks)
 
     def total_variance(self, term: ProductTerm) -> float:
         """The summed variance of the queries of a product of blocks; see `exact`."""
         if self.recovery is Recovery.MARGINALS or (self.recovery is Recovery.GLOBAL and self.joint.small):
             return float(self.term_variances(term).sum())
-        return self.part_for(term).total(term.clique, term.blocks)
+        return self.product_for(term).total(term.clique, term.blocks)
 
     def variance(self, clique: Iterable[str]) -> float:
         """The mean variance over the cells of a marginal."""
@@ -318,13 +322,15 @@ class LinearStrategy:
         """Explain why a strategy from a file does not belong to a workload."""
         if not all(self.supports(term) for term in workload.products):
             return "it measures other tables than its workload asks for"
-        return beyond_extremes(np.array([*workload.weights, *(part.variance for part in self.parts)]))
+        return beyond_extremes(np.array([*workload.weights, *(product.variance for product in self.products)]))
 
-    def __iter__(self) -> Iterator[Part]:
-        return iter(self.parts)
+    def __iter__(self) -> Iterator[ProductStrategy]:
+        return iter(self.products)
 
     def __repr__(self) -> str:
-        return f"LinearStrategy({self.method}, {len(self.parts)} parts, {self.noise} noise, {self.numbers} numbers)"
+        return (
+            f"LinearStrategy({self.method}, {len(self.products)} products, {self.noise} noise, {self.numbers} numbers)"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,19 +367,19 @@ class LinearErrors:
             return self.strategy.residual.max_variance(self.workload, weighted=False)
         if self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small:
             return max(float(self.strategy.term_variances(term).max()) for term in self.workload.products)
-        return max(self.strategy.part_for(term).largest(term.clique, term.blocks) for term in self.workload.products)
+        return max(self.strategy.product_for(term).largest(term.clique, term.blocks) for term in self.workload.products)
 
 
-def marginal_strategy(domain: Domain, parts: Sequence[Part]) -> ResidualStrategy:
-    """The residual strategy with the same information as parts that share one factor for each attribute."""
-    return marginal_noise(domain, [(part.clique, part.variance) for part in parts], _bases(parts))
+def marginal_strategy(domain: Domain, products: Sequence[ProductStrategy]) -> ResidualStrategy:
+    """The residual strategy with the same information as products that share one factor for each attribute."""
+    return marginal_noise(domain, [(product.clique, product.variance) for product in products], _bases(products))
 
 
-def _bases(parts: Sequence[Part]) -> dict[str, ResidualBasis]:
-    """The basis of every attribute; refuses parts that measure an attribute in two ways, or several as one."""
+def _bases(products: Sequence[ProductStrategy]) -> dict[str, ResidualBasis]:
+    """The basis of every attribute; refuses products that measure an attribute in two ways, or several as one."""
     factors: dict[str, AxisStrategy] = {}
-    for part in parts:
-        for group, factor in zip(part.groups, part.factors, strict=True):
+    for product in products:
+        for group, factor in zip(product.groups, product.factors, strict=True):
             if len(group) != 1 or not factor.full or factors.setdefault(group[0], factor) != factor:
                 raise WorkloadError(
                     f"marginal recovery needs one full-rank factor for each attribute, and {group!r} has another; "

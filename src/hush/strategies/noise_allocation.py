@@ -90,7 +90,7 @@ def minimise_largest(
     """
     if not (rows.shape[0] and float(rows.sum()) > 0):
         raise WorkloadError("a largest variance needs at least one query with a non-zero answer")
-    search = _Search(rows, privacy, pcost, tolerance, iterations)
+    search = _MaxSearch(rows, privacy, pcost, tolerance, iterations)
     search.run()
     gap = search.value / search.lower - 1
     status = SOLVED
@@ -104,7 +104,7 @@ def minimise_largest(
 
 
 @dataclass
-class _Search:
+class _MaxSearch:
     """The state of the search: the best point and the best bound so far."""
 
     rows: scipy.sparse.csr_array
@@ -178,7 +178,7 @@ def minimise_loss(
 
     `stats` has `value`, `lower_bound`, `gap` (relative) and `iterations`, one for each value and gradient taken.
     """
-    problem = _Problem(loss, variances, privacy, pcost, tolerance)
+    problem = _LossProblem(loss, variances, privacy, pcost, tolerance)
     start = minimise_sum(variances.T @ np.ones(variances.shape[0]), privacy, pcost)
     z = np.log(start)
     while not problem.done and problem.count < iterations:
@@ -204,7 +204,7 @@ def minimise_loss(
     return Solution(value=_floored(problem.best, privacy, pcost), status=status, stats=stats)
 
 
-class _Problem:
+class _LossProblem:
     """F over z = log s, scaled to the budget; keeps the best point and the best lower bound."""
 
     def __init__(

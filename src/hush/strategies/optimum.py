@@ -62,7 +62,7 @@ _LONGEST = 2.0  # the most that the log of a weight moves in a step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point(Generic[Primal]):
+class DualPoint(Generic[Primal]):
     """What is known at some weights: bounds on the optimum, x / f, and M / f when it is asked for.
 
     Steps of log d are `stretch` times those of the variable that M is the curvature in.
@@ -87,7 +87,7 @@ class Ascent(Generic[Primal]):
 
 
 def ascend(
-    evaluate: Callable[[Floats], Point[Primal]],
+    evaluate: Callable[[Floats], DualPoint[Primal]],
     start: Floats,  # (n,)
     *,
     tolerance: float,
@@ -257,7 +257,7 @@ def root_sum(eigenvalues: Floats) -> float:
     return float(np.sqrt(np.maximum(eigenvalues - slack, 0)).sum())
 
 
-def _evaluate(factor: Floats, weights: Floats, completed: bool) -> Point[Floats]:
+def _evaluate(factor: Floats, weights: Floats, completed: bool) -> DualPoint[Floats]:
     root = np.sqrt(weights)[:, None]
     u, s, dual_root = _singular(root * factor)
     f = float(s.sum())
@@ -271,7 +271,7 @@ def _evaluate(factor: Floats, weights: Floats, completed: bool) -> Point[Floats]
         gram[np.diag_indices_from(gram)] = 1 + _JITTER
         upper = min(upper * (1 + _JITTER), _inverse_trace(gram, factor) * (1 + _JITTER))
         gram /= 1 + _JITTER
-    return Point(
+    return DualPoint(
         lower=dual_root**2,
         upper=upper,
         primal=gram,

@@ -1,8 +1,8 @@
-"""Draft: a strategy in floats, as the optimisers find it; rounded to integers before it measures anything.
+"""FloatStrategy: a strategy in floats, as the optimisers find it; rounded to integers before it measures anything.
 
 ProductQuery: exact integer answers of a Kronecker product of factors on a table of counts.
 
-Part: one product of integer factors with its own share of the budget, and the errors of what it answers.
+ProductStrategy: one product of integer factors with its own share of the budget, and the errors of what it answers.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from hush.strategies.noise_kind import NoiseKind
 class Recovery(StrEnum):
     """How answers to the workload are recovered from noisy answers to the strategy."""
 
-    LOCAL = "local"  # each term from one part, by the pseudo-inverse of that part
-    MARGINALS = "marginals"  # from all parts, which share a factor per attribute, by their exact pseudo-inverse
-    GLOBAL = "global"  # from all parts, by least squares over the data vector
+    LOCAL = "local"  # each term from one product, by the pseudo-inverse of that product
+    MARGINALS = "marginals"  # from all products, which share a factor per attribute, by their exact pseudo-inverse
+    GLOBAL = "global"  # from all products, by least squares over the data vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PartDraft:
+class FloatProduct:
     """A Kronecker product of factors, one per group of attributes; everything else is totalled out.
 
-    Each factor has largest column norm one, in the norm of the noise. Groups partition the attributes of the part;
+    Each factor has largest column norm one, in the norm of the noise. Groups partition the attributes of the product;
     one after the other they are in domain order. The cells of a group of several attributes are in row-major order.
     """
 
@@ -56,7 +56,7 @@ class PartDraft:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draft:
+class FloatStrategy:
     """Parts whose shares add up to one, and the error that they promise.
 
     `error` is the weighted sum of variances over all queries of the workload per unit of P (see `NoiseKind`).
@@ -64,7 +64,7 @@ class Draft:
     """
 
     domain: Domain
-    parts: tuple[PartDraft, ...]
+    products: tuple[FloatProduct, ...]
     noise: NoiseKind
     recovery: Recovery
     error: float
@@ -167,7 +167,7 @@ def too_large(clique: Clique, factor: float) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ProductStrategy:
     """A product query whose noise costs at most `cost`: zCDP under Gaussian noise, epsilon under Laplace noise.
 
     `sizes` are those of the attributes, group by group. The cost is for privacy units of one row; for m rows it is
@@ -227,7 +227,7 @@ class Part:
         return made
 
     def supports(self, clique: Clique, blocks: Sequence[LinearOperator]) -> bool:
-        """Whether a product of blocks can be answered from this part alone, without bias."""
+        """Whether a product of blocks can be answered from this product alone, without bias."""
         if not set(clique) <= set(self.clique):
             return False
         if self.full:

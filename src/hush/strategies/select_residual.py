@@ -52,7 +52,7 @@ def select_residual(
     """
     if not (rho > 0 and math.isfinite(rho)):
         raise BudgetError(f"rho={rho!r}: expected a finite number > 0")
-    problem = Problem.of(workload, loss_of(loss), bases, neighbours)
+    problem = NoiseProblem.of(workload, loss_of(loss), bases, neighbours)
     found = problem.solve(float(2 * rho), tolerance, iterations)
     return problem.strategy(found, Fraction(rho))
 
@@ -78,7 +78,7 @@ def select_for_target(
     if not (target > 0 and math.isfinite(target)):
         raise WorkloadError(f"target={target!r}: expected a finite number > 0")
     chosen = loss_of(loss)
-    problem = Problem.of(workload, chosen, bases, neighbours)
+    problem = NoiseProblem.of(workload, chosen, bases, neighbours)
     if isinstance(chosen, SumOfVariances | MaxVariance | MaxOfSums):
         # variances go as 1 / budget, so the plan for budget 1 is scaled
         found = problem.solve(1.0, tolerance, iterations)
@@ -94,7 +94,7 @@ def select_for_target(
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class NoiseProblem:
     """A workload and a loss as coefficients; the budget is left open."""
 
     table: TermTable
@@ -108,7 +108,7 @@ class Problem:
     @classmethod
     def of(
         cls, workload: Workload, loss: Loss, bases: Mapping[str, ResidualBasis] | None, neighbours: Neighbours
-    ) -> Problem:
+    ) -> NoiseProblem:
         """The coefficients of a workload."""
         table = TermTable.of(workload)
         closure = table.closure()
@@ -181,7 +181,7 @@ def _scaled(rows: scipy.sparse.csr_array, factors: Floats) -> scipy.sparse.csr_a
     return rows
 
 
-def _bisect(problem: Problem, target: float, tolerance: float, iterations: int) -> tuple[float, float]:
+def _bisect(problem: NoiseProblem, target: float, tolerance: float, iterations: int) -> tuple[float, float]:
     """A budget, least up to the tolerance, whose best loss is at most the target, and one that is provably too small.
 
     The best loss falls as the budget grows, so the two are bracketed by factors of 4 and then by bisection of the log.

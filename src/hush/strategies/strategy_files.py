@@ -18,7 +18,7 @@ from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.closure import Closure
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.product_strategy import Part, Recovery
+from hush.strategies.product_strategy import ProductStrategy, Recovery
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 
@@ -123,11 +123,11 @@ class LinearStrategyFile(Stored):
         factors: dict[AxisStrategy, int] = {}
         products = [
             ProductFile(
-                groups=[[index[name] for name in group] for group in part.groups],
-                factors=[factors.setdefault(factor, len(factors)) for factor in part.factors],
-                cost=part.cost,
+                groups=[[index[name] for name in group] for group in product.groups],
+                factors=[factors.setdefault(factor, len(factors)) for factor in product.factors],
+                cost=product.cost,
             )
-            for part in strategy
+            for product in strategy
         ]
         return cls(
             method=strategy.method,
@@ -146,11 +146,13 @@ class LinearStrategyFile(Stored):
             products = []
             for product in self.parts:
                 if product.cost <= 0 or product.cost.denominator & (product.cost.denominator - 1):
-                    raise ArchiveError("a part of the file's strategy has no binary fraction as its cost; make it anew")
+                    raise ArchiveError(
+                        "a product of the file's strategy has no binary fraction as its cost; make it anew"
+                    )
                 groups = tuple(tuple(names[index] for index in group) for group in product.groups)
                 sizes = tuple(domain.sizes(group) for group in groups)
                 chosen = tuple(factors[index] for index in product.factors)
-                products.append(Part(groups, sizes, chosen, product.cost, noise, neighbours))
+                products.append(ProductStrategy(groups, sizes, chosen, product.cost, noise, neighbours))
             return LinearStrategy(domain, tuple(products), self.recovery, self.method)
         except ArchiveError:
             raise

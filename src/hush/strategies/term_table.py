@@ -17,7 +17,7 @@ from hush.workloads import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TermGroup:
     """The terms of one number of attributes: row i is term `terms[i]`, on ascending `places[i]`.
 
     `blocks[i, j]` is the number, in `TermTable.blocks`, of its query block on the attribute at `places[i, j]`.
@@ -33,7 +33,7 @@ class TermTable:
     """A workload's terms as arrays; `blocks` lists the distinct query blocks, each with the place of its attribute."""
 
     domain: Domain
-    groups: tuple[Group, ...]
+    groups: tuple[TermGroup, ...]
     blocks: tuple[tuple[int, LinearOperator], ...]
     weights: Floats  # (terms,)
 
@@ -55,7 +55,7 @@ class TermTable:
             at = starts[own][:, None] + np.arange(k)
             order = np.argsort(places[at], axis=1, kind="stable") if k > 1 else np.zeros(at.shape, dtype=np.int64)
             at = np.take_along_axis(at, order, axis=1)
-            groups.append(Group(own, places[at], numbers[at]))
+            groups.append(TermGroup(own, places[at], numbers[at]))
         weights = np.fromiter((term.weight for term in terms), dtype=np.float64, count=len(terms))
         return cls(workload.domain, tuple(groups), blocks, weights)
 

@@ -1,4 +1,4 @@
-r"""Profile: how the queries of one block split into residual and mean on one basis.
+r"""VarianceProfile: how the queries of one block split into residual and mean on one basis.
 
 Coefficients: privacy cost and variances of a plan as linear forms in the noise of its residual sets.
 
@@ -31,11 +31,11 @@ from hush.linops import Identity, LinearOperator
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.closure import Closure, Places
 from hush.strategies.residual_basis import ResidualBasis
-from hush.strategies.term_table import Group, TermTable
+from hush.strategies.term_table import TermGroup, TermTable
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class VarianceProfile:
     """The pairs (a[w], b[w]) of a query block: their means, and those among them that can have the largest variance.
 
     The variance of a product query is linear and increasing in each attribute's pair while the others are held, so
@@ -47,7 +47,7 @@ class Profile:
     frontier: Floats  # (h, 2): columns a and b
 
     @classmethod
-    def of(cls, basis: ResidualBasis, block: LinearOperator) -> Profile:
+    def of(cls, basis: ResidualBasis, block: LinearOperator) -> VarianceProfile:
         """The profile of a block on an attribute's basis."""
         if basis.is_plain and isinstance(block, Identity):
             n = basis.size  # every level alike, so that no array of levels is needed
@@ -122,13 +122,13 @@ def largest_variances(
     return _rows(table, closure, [profile.frontier for profile in _profiles(table, bases)])
 
 
-def _profiles(table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[Profile]:
+def _profiles(table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[VarianceProfile]:
     made = []
     for place, block in table.blocks:
         basis = bases[place]
         if basis is None:
             raise WorkloadError(f"attribute {table.domain.attributes[place]!r} was not planned for; plan with it")
-        made.append(Profile.of(basis, block))
+        made.append(VarianceProfile.of(basis, block))
     return made
 
 
@@ -164,7 +164,7 @@ def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scip
     return matrix, row_terms
 
 
-def _alike(group: Group, heights: Integers) -> list[tuple[Group, tuple[int, ...]]]:
+def _alike(group: TermGroup, heights: Integers) -> list[tuple[TermGroup, tuple[int, ...]]]:
     """A group in parts whose terms have the same number of points on each axis."""
     if not group.places.shape[1]:
         return [(group, ())]
@@ -175,7 +175,7 @@ def _alike(group: Group, heights: Integers) -> list[tuple[Group, tuple[int, ...]
     parts = []
     for number, kind in enumerate(kinds.tolist()):
         at = np.flatnonzero(inverse.ravel() == number)
-        parts.append((Group(group.terms[at], group.places[at], group.blocks[at]), tuple(kind)))
+        parts.append((TermGroup(group.terms[at], group.places[at], group.blocks[at]), tuple(kind)))
     return parts
 
 
