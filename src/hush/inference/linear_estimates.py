@@ -1,21 +1,18 @@
-"""LocalEstimates: each question answered from one product of a strategy, by the pseudo-inverse of its factors.
+"""Unbiased estimates from the noisy answers to a linear strategy: least squares, local or global.
 
-From answers y of a product with factors Q_g, the counts are (kron_g Q_g^+) y and a sum with coefficients f has variance
-s^2 |(kron_g (Q_g^+)^T) f|^2, with s^2 the variance of the product's noise; factor by factor, axis by axis.
+Local: each question is answered from one product of the strategy. From answers y of a product with factors Q_g, the
+counts are (kron_g Q_g^+) y and a sum with coefficients f has variance s^2 |(kron_g (Q_g^+)^T) f|^2, with s^2 the
+variance of the product's noise; factor by factor, axis by axis.
 
-Reference: [HDMM, sec. 3.6], local least squares.
+Global: every question is answered from all products together. The estimate minimises sum_j |Q_j x - y_j|^2 / s_j^2, by
+LSMR without any matrix, so answers of all tables agree. A sum with coefficients f has the exact variance f^T N^+ f; see
+`JointPrecision`.
 
-GlobalEstimates: every question answered by least squares from everything that was measured.
-
-The estimate minimises sum_j |Q_j x - y_j|^2 / s_j^2, by LSMR with nothing but products with the factors; answers of all
-tables agree. A sum with coefficients f has variance f^T N^+ f, exact: see `strategies.joint`.
-
-Reference: [Fong and Saunders 2011] for LSMR; [HDMM, sec. 3.6] names global least squares as the better recovery.
+Reference: [HDMM, sec. 3.6] for both, which names the global one as the better; [Fong and Saunders 2011] for LSMR.
 """
 
 from __future__ import annotations
 
-import itertools
 import string
 from collections.abc import Sequence
 from functools import cached_property
@@ -23,8 +20,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats, apply_each, reordered, spread, summed
-from hush.domain import Clique, Domain
+from hush.arrays import Floats, apply_each, axes_outside, reordered, spread, summed
+from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import ConvergenceError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along_all
@@ -38,9 +35,8 @@ LinearMeasurements: TypeAlias = Measurements[LinearStrategy]
 
 def measured_products(answers: LinearMeasurements) -> list[ProductStrategy]:
     """The products of a strategy whose answers are there."""
-    return [
-        product for product, filled in zip(answers.strategy.products, answers.filled.tolist(), strict=True) if filled
-    ]
+    products = answers.strategy.products
+    return [product for product, filled in zip(products, answers.filled.tolist(), strict=True) if filled]
 
 
 def answers_of(answers: LinearMeasurements, product: ProductStrategy) -> Floats:
@@ -48,16 +44,12 @@ def answers_of(answers: LinearMeasurements, product: ProductStrategy) -> Floats:
     return answers[answers.strategy.products.index(product)] / product.query.scale
 
 
-class LocalEstimates:
-    """Unbiased counts from the product that knows them best; tables of two products may differ within their errors.
+class _ProductEstimates:
+    """What local and global estimates share: the answers, and the products of the strategy that they are from."""
 
-    Implements `Estimates`.
-    """
-
-    def __init__(self, answers: LinearMeasurements, *, only: ProductStrategy | None = None) -> None:
+    def __init__(self, answers: LinearMeasurements, products: Sequence[ProductStrategy]) -> None:
         self._answers = answers
-        self._only = only
-        self._products = measured_products(answers) if only is None else [only]
+        self._products = products
 
     @property
     def domain(self) -> Domain:
@@ -66,13 +58,26 @@ class LocalEstimates:
 
     @cached_property
     def cliques(self) -> tuple[Clique, ...]:
-        """The largest cliques whose every cell can be estimated."""
-        full = list(dict.fromkeys(product.clique for product in self._products if product.full))
-        return tuple(c for c in full if not any(set(c) < set(other) for other in full))
+        """The largest cliques whose every cell one product supports."""
+        return tuple(maximal_cliques(product.clique for product in self._products if product.full))
 
     def covers(self, clique: Clique) -> bool:
         """Whether one product supports every cell of a clique."""
         return any(product.supports(clique, self._levels(clique)) for product in self._products)
+
+    def _levels(self, clique: Clique) -> list[LinearOperator]:
+        return [Identity(size) for size in self.domain.sizes(clique)]
+
+
+class LocalEstimates(_ProductEstimates):
+    """Unbiased counts from the product that knows them best; tables of two products may differ within their errors.
+
+    Implements `Estimates`.
+    """
+
+    def __init__(self, answers: LinearMeasurements, *, only: ProductStrategy | None = None) -> None:
+        super().__init__(answers, measured_products(answers) if only is None else [only])
+        self._only = only
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> LocalEstimates | None:
         """Estimates from the product that knows these sums best; its counts have least norm."""
@@ -100,7 +105,7 @@ class LocalEstimates:
         product = self._best(names, self._levels(names))
         letters = iter(string.ascii_letters)
         left = {name: next(letters) for name in names}
-        right = {name: left[name] if place < groups else next(letters) for place, name in enumerate(names)}
+        right = {name: left[name] if axis < groups else next(letters) for axis, name in enumerate(names)}
         operands: list[tuple[Floats, str]] = []
         pair = [np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)]
         scale = product.variance
@@ -117,10 +122,10 @@ class LocalEstimates:
                     right[inside[0]] = left[inside[0]]
             else:
                 operands.append(_joint(factor, group, sizes, inside, left, right))
-        for values, own in zip(pair, (left, right), strict=True):
-            operands.append((values, "".join(own[name] for name in names)))
+        for values, letter in zip(pair, (left, right), strict=True):
+            operands.append((values, "".join(letter[name] for name in names)))
         out = "".join(left[name] for name in names[:groups])
-        subscripts = ",".join(own for _, own in operands) + "->" + out
+        subscripts = ",".join(axes for _, axes in operands) + "->" + out
         return np.asarray(scale * np.einsum(subscripts, *(values for values, _ in operands), optimize=True))
 
     def _values(self, product: ProductStrategy, names: Clique) -> Floats:
@@ -133,24 +138,26 @@ class LocalEstimates:
                 kept.insert(0, (factor, group, product.sizes[axis]))
             else:
                 tensor = np.tensordot(tensor, factor.adjoint(np.ones(factor.size), 0), axes=(axis, 0))
-        tensor = along_all([own.estimate for own, _, _ in kept], tensor, [own.size for own, _, _ in kept], np.float64)
+        factors = [factor for factor, _, _ in kept]
+        tensor = along_all([f.estimate for f in factors], tensor, [f.size for f in factors], np.float64)
         tensor = np.divide(tensor, product.query.scale, out=tensor if tensor.dtype.kind == "f" else None)
         tensor = tensor.reshape([size for _, _, sizes in kept for size in sizes])
         axes = [name for _, group, _ in kept for name in group]
-        margin = summed(tensor, axes, names) if len(axes) > len(names) else reordered(tensor, axes, names)
-        return np.asarray(margin, order="C")
+        marginal = reordered(tensor, axes, names) if len(axes) == len(names) else summed(tensor, axes, names)
+        return np.asarray(marginal, order="C")
 
     def _best(self, names: Clique, blocks: Sequence[LinearOperator]) -> ProductStrategy:
         able = [product for product in self._products if product is self._only or product.supports(names, blocks)]
         if not able:
-            raise WorkloadError(
-                f"the queries on {', '.join(names) or 'the total'} are no combination of what was measured; "
-                "a workload with them would have supported them"
-            )
+            raise _unsupported(names)
         return able[0] if len(able) == 1 else min(able, key=lambda product: product.total(names, blocks))
 
-    def _levels(self, clique: Clique) -> list[LinearOperator]:
-        return [Identity(size) for size in self.domain.sizes(clique)]
+
+def _unsupported(names: Clique) -> WorkloadError:
+    return WorkloadError(
+        f"the queries on {', '.join(names) or 'the total'} are no combination of what was measured; "
+        "a workload with them would have supported them"
+    )
 
 
 def _joint(
@@ -163,48 +170,33 @@ def _joint(
 ) -> tuple[Floats, str]:
     """The covariance of the cells of one group of attributes, others summed out, with the subscripts of its axes."""
     tensor = factor.inverse_gram.reshape(sizes + sizes)
-    gone = [place for place, name in enumerate(group) if name not in inside]
-    tensor = tensor.sum(axis=tuple(gone + [place + len(group) for place in gone]))
+    outside = axes_outside(group, inside)
+    tensor = tensor.sum(axis=(*outside, *(axis + len(group) for axis in outside)))
     return tensor, "".join(left[name] for name in inside) + "".join(right[name] for name in inside)
 
 
 _CONVERGED = (0, 1, 2, 4, 5)  # LSMR's reasons to stop that mean a solution
 
 
-class GlobalEstimates:
+class GlobalEstimates(_ProductEstimates):
     """Unbiased counts from all products together, mutually consistent; implements `Estimates`."""
 
     def __init__(self, answers: LinearMeasurements, *, sums: bool = False) -> None:
-        self._answers = answers
-        self._sums = sums  # whether it is asked for sums that are known to be supported
         strategy = answers.strategy
         whole = answers.filled.all()
         self._joint = strategy.joint if whole else JointPrecision(strategy.domain, measured_products(answers))
-
-    @property
-    def domain(self) -> Domain:
-        """The attributes and their sizes."""
-        return self._answers.strategy.domain
-
-    @cached_property
-    def cliques(self) -> tuple[Clique, ...]:
-        """The largest cliques whose every cell one product supports."""
-        full = list(dict.fromkeys(product.clique for product in self._joint.products if product.full))
-        return tuple(c for c in full if not any(set(c) < set(other) for other in full))
-
-    def covers(self, clique: Clique) -> bool:
-        """Whether some product supports every cell of a clique."""
-        return self._supported(clique, [Identity(size) for size in self.domain.sizes(clique)])
+        super().__init__(answers, self._joint.products)
+        self._sums = sums  # whether it is asked for sums that are known to be supported
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> GlobalEstimates | None:
         """The same estimates, where some product knows these sums; their counts have least norm."""
-        known = any(product.supports_sums(clique, coefficients, groups) for product in self._joint.products)
+        known = any(product.supports_sums(clique, coefficients, groups) for product in self._products)
         return GlobalEstimates(self._answers, sums=True) if known else None
 
     @cached_property
     def cells(self) -> Floats:
         """The estimated counts over all measured attributes; those that no product supports have least norm."""
-        joint, products = self._joint, self._joint.products
+        joint, products = self._joint, self._products
         if joint.small:
             weighted = zip(products, joint.noise_variances, strict=True)
             return joint.solve(np.sum([joint.spread(p, answers_of(self._answers, p)) / v for p, v in weighted], axis=0))
@@ -218,10 +210,9 @@ class GlobalEstimates:
             return np.concatenate([joint.measure(p, x).ravel() * s for p, s in zip(products, scales, strict=True)])
 
         def backward(y: Floats) -> Floats:
-            pieces = zip(products, scales, np.split(y, ends[:-1]), strict=True)
             total = np.zeros(joint.sizes)
-            for product, scale, own in pieces:
-                total += joint.spread(product, own.reshape(product.query.shape) * scale)
+            for product, scale, answers in zip(products, scales, np.split(y, ends[:-1]), strict=True):
+                total += joint.spread(product, answers.reshape(product.query.shape) * scale)
             return total.ravel()
 
         shape = (int(ends[-1]), joint.cells)
@@ -229,15 +220,15 @@ class GlobalEstimates:
         noisy = np.concatenate(
             [answers_of(self._answers, p).ravel() * s for p, s in zip(products, scales, strict=True)]
         )
-        found, stop, *_ = lsmr(operator, noisy, atol=1e-11, btol=1e-11, conlim=0.0, maxiter=20_000)
+        cells, stop, *_ = lsmr(operator, noisy, atol=1e-11, btol=1e-11, conlim=0.0, maxiter=20_000)
         if stop not in _CONVERGED:
             raise ConvergenceError("least squares over all tables did not converge; use local least squares")
-        return np.asarray(found.reshape(joint.sizes))
+        return np.asarray(cells.reshape(joint.sizes))
 
     def counts(self, clique: Clique) -> Floats:
         """Estimated counts over a clique, in the order of its names."""
         names = self.domain.check(clique)
-        self._require(names, [Identity(size) for size in self.domain.sizes(names)])
+        self._require(names, self._levels(names))
         return self._marginal(names)
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
@@ -247,50 +238,41 @@ class GlobalEstimates:
         values = apply_each(blocks, self._marginal(names))
         if self._joint.small:
             return values, self._joint.variances(names, blocks)
-        rows = [block.dense() for block in blocks]
+        matrices = [block.dense() for block in blocks]
         variances = np.empty(values.shape)
-        for place in itertools.product(*(range(len(own)) for own in rows)):
+        for query in np.ndindex(values.shape):
             coefficients = np.ones(())
-            for own, row in zip(rows, place, strict=True):
-                coefficients = np.multiply.outer(coefficients, own[row])
-            variances[place] = self._inner(names, coefficients, coefficients)
+            for matrix, row in zip(matrices, query, strict=True):
+                coefficients = np.multiply.outer(coefficients, matrix[row])
+            variances[query] = self._inner(names, coefficients, coefficients)
         return values, variances
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         """The covariance of two sums over cells for every combination of levels of the first `groups` attributes."""
         names = self.domain.check(clique)
-        self._require(names, [Identity(size) for size in self.domain.sizes(names)])
+        self._require(names, self._levels(names))
         if self._joint.small:
             return _grouped(self._joint.marginal(names), first, second, groups)
-        shape = self.domain.sizes(names)[:groups]
-        found = np.empty(shape)
-        for place in itertools.product(*(range(size) for size in shape)):
+        covariances = np.empty(self.domain.sizes(names)[:groups])
+        for group in np.ndindex(covariances.shape):
             left, right = (np.zeros(side.shape) for side in (first, second))
-            left[place], right[place] = first[place], second[place]
-            found[place] = self._inner(names, left, right)
-        return found
+            left[group], right[group] = first[group], second[group]
+            covariances[group] = self._inner(names, left, right)
+        return covariances
 
     def _inner(self, names: Clique, first: Floats, second: Floats) -> float:
         """f^T N^+ s for coefficients on the cells of a clique."""
-        left, right = (self._spread(names, side) for side in (first, second))
+        left, right = (
+            np.broadcast_to(spread(side, names, self._joint.clique), self._joint.sizes) for side in (first, second)
+        )
         return float(np.sum(left * self._joint.solve(right)))
-
-    def _spread(self, names: Clique, coefficients: Floats) -> Floats:
-        """Coefficients on a clique's cells as coefficients on all cells."""
-        return np.broadcast_to(spread(coefficients, names, self._joint.clique), self._joint.sizes)
 
     def _marginal(self, names: Clique) -> Floats:
         return np.asarray(summed(self.cells, self._joint.clique, names), order="C")
 
-    def _supported(self, names: Clique, blocks: Sequence[LinearOperator]) -> bool:
-        return any(product.supports(names, blocks) for product in self._joint.products)
-
     def _require(self, names: Clique, blocks: Sequence[LinearOperator]) -> None:
-        if not (self._sums or self._supported(names, blocks)):
-            raise WorkloadError(
-                f"the queries on {', '.join(names) or 'the total'} are no combination of what was measured; "
-                "a workload with them would have supported them"
-            )
+        if not (self._sums or any(product.supports(names, blocks) for product in self._products)):
+            raise _unsupported(names)
 
 
 def _grouped(covariance: Floats, first: Floats, second: Floats, groups: int) -> Floats:

@@ -24,6 +24,7 @@ Differs from [ResidualPlanner, Alg. 2]: one pass per axis, O(|A| cells), in plac
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,16 +56,16 @@ def expand(extended: Floats, bases: Sequence[ResidualBasis]) -> Floats:
     return tensor
 
 
-def collapse(coefficients: Floats, bases: Sequence[ResidualBasis]) -> Floats:
-    """Coefficients on residual answers from coefficients on counts: the transpose of `expand`."""
+def collapse(coefficients: Floats, bases: Sequence[ResidualBasis], *, start: int = 0) -> Floats:
+    """Coefficients on residual answers from coefficients on counts: the transpose of `expand`, from axis `start` on."""
     tensor = coefficients
-    for axis, basis in enumerate(bases):
+    for axis, basis in enumerate(bases[start:], start=start):
         tensor = np.concatenate([basis.mean(tensor, axis), basis.adjoint(tensor, axis)], axis=axis)
     return tensor
 
 
 def subset_levels(attributes: int) -> Iterator[tuple[int, Levels]]:
-    """Every subset of the axes as a mask, bit i for axis i, with its part of an extended tensor."""
+    """Every subset of the axes as a mask, bit i for axis i, with its levels of an extended tensor."""
     for mask in range(1 << attributes):
         yield mask, tuple(slice(1, None) if mask >> axis & 1 else 0 for axis in range(attributes))
 
@@ -104,8 +105,8 @@ class Reconstruction:
         return apply_each(blocks, values)
 
     def estimate_of(self, combination: Sequence[tuple[Iterable[str], Any]]) -> float:
-        """The estimate of a linear combination of cells; see `covariance.variance_of` for its variance."""
-        return float(sum(np.sum(self.marginal(clique) * np.asarray(own)) for clique, own in combination))
+        """The estimate of a linear combination of cells; see `variance_of` for its variance."""
+        return float(sum(np.sum(self.marginal(clique) * np.asarray(given)) for clique, given in combination))
 
     def marginals(
         self, cliques: Iterable[Iterable[str]] | None = None, *, threads: int | None = None
@@ -128,14 +129,6 @@ class Reconstruction:
             for done, future in pending:
                 yield from zip(done, future.result(), strict=True)
 
-    def tables(self, cliques: Iterable[Iterable[str]] | None = None) -> dict[Clique, Floats]:
-        """All marginals at once, in memory; SizeError where `marginals` should be used instead."""
-        domain = self.strategy.domain
-        wanted = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
-        needed = 8 * sum(domain.size(clique) for clique in wanted)
-        _require_memory(needed, f"{len(wanted)} tables", "ask for fewer, or take them one by one from marginals()")
-        return dict(self.marginals(wanted))
-
     def _batches(self, cliques: Iterable[Clique]) -> Iterator[Batch]:
         """Runs of cliques of one length, of about `BATCH_CELLS` cells each."""
         domain = self.strategy.domain
@@ -143,12 +136,12 @@ class Reconstruction:
             batch: Batch = []
             cells = 0
             for clique in run:
-                own = domain.size(clique)
-                if batch and cells + own > BATCH_CELLS:
+                size = domain.size(clique)
+                if batch and cells + size > BATCH_CELLS:
                     yield batch
                     batch, cells = [], 0
                 batch.append(clique)
-                cells += own
+                cells += size
             yield batch
 
     def _compute(self, batch: Batch) -> list[Floats]:
@@ -183,12 +176,9 @@ class Reconstruction:
         extended = np.empty(tuple(basis.rows + 1 for basis in bases))
         starts, flat = self.answers.starts, self.answers.flat
         for mask, levels in subset_levels(len(bases)):
-            own = [basis for axis, basis in enumerate(bases) if mask >> axis & 1]
-            values = flat[starts[subsets[mask]] : starts[subsets[mask] + 1]].reshape([basis.rows for basis in own])
-            scale = 1.0
-            for basis in own:
-                scale *= basis.scale
-            extended[levels] = values / scale
+            present = [basis for axis, basis in enumerate(bases) if mask >> axis & 1]
+            values = flat[starts[subsets[mask]] : starts[subsets[mask] + 1]].reshape([basis.rows for basis in present])
+            extended[levels] = values / math.prod(float(basis.scale) for basis in present)
         return expand(extended, bases)
 
     def _require(self, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> None:
