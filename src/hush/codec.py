@@ -1,10 +1,10 @@
 """Codec: what files hold, as declared types that are packed into a manifest and arrays and read back strictly.
 
 A `Stored` type is the format of its content. Its annotations state the kinds and bounds of numbers, the tags of a
-union, and the dtype and dimensions of arrays. In the manifest an array is a name, a fraction is text "n/d", and a
-class with `to_dict` and `from_dict` is what those say. `unpack` refuses unknown and missing fields, other types,
-numbers out of bounds and arrays of another kind. Types check what their fields say about each other when they are
-built. A new kind of content needs a new type and no change here.
+union, and the dtype and dimensions of arrays. In the manifest an array is a name and a fraction is text "n/d".
+`unpack` refuses unknown and missing fields, other types, numbers out of bounds and arrays of another kind. Types have
+an `of` that takes an object apart, and a `build` that puts it together and checks how its fields fit each other. A
+new kind of content needs a new type and no change here.
 """
 
 from __future__ import annotations
@@ -75,8 +75,6 @@ def _plain(value: Any, path: str, arrays: Arrays) -> Any:
             return rational_text(value)
         case Enum():
             return value.value
-        case _ if hasattr(value, "to_dict"):
-            return value.to_dict()
     return value
 
 
@@ -85,11 +83,13 @@ def unpack(kind: type[Content] | Any, entry: Any, archive: ArchiveReader | None,
 
     def decode(declared: Any, value: Any) -> Any:
         try:
-            if get_origin(declared) is np.ndarray and archive is not None:
-                return _array(declared, value, archive)
             if declared is Fraction:
                 return _fraction(value)
-            return _domain(value) if declared is Domain else declared.from_dict(value)
+            if declared is Domain:
+                return _domain(value)
+            if archive is not None and get_origin(declared) is np.ndarray:
+                return _array(declared, value, archive)
+            raise TypeError(f"no way to read {declared!r}")
         except (ArchiveError, SizeError):
             raise
         except HushError as error:

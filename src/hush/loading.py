@@ -67,27 +67,27 @@ def _opened(path: str | Path, versions: Mapping[str, int]) -> Iterator[ArchiveRe
 def _release(path: str | Path, archive: ArchiveReader) -> Release:
     maker = RELEASES[_mechanism(path, archive)]
     schema = _schema(path, archive)
-    made: Release = maker.unpack(
+    release: Release = maker.unpack(
         archive,
         schema=schema,
         workload=unpack_workload(schema.domain, archive.manifest.get("workload"), archive),
         statement=Statement.from_dict(archive.manifest.get("privacy")),
         complete=archive.field("complete", bool),
     )
-    complaint = made.contradiction()
+    complaint = release.contradiction()
     if complaint is not None:
         raise ArchiveError(f"{path} is damaged: {complaint}; get the release again")
-    return made
+    return release
 
 
 def _plan(path: str | Path, archive: ArchiveReader) -> Plan:
-    made: Plan = PLANS[_mechanism(path, archive)].unpack(archive)
-    complaint = made.contradiction()
-    if complaint is None and not made.affordable:
+    plan: Plan = PLANS[_mechanism(path, archive)].unpack(archive)
+    complaint = plan.contradiction()
+    if complaint is None and not plan.affordable:
         complaint = "the plan costs more than its budget"
     if complaint is not None:
         raise ArchiveError(f"{path} is damaged: {complaint}; make the plan anew")
-    return made
+    return plan
 
 
 def _model(path: str | Path, archive: ArchiveReader) -> Model:

@@ -1,4 +1,4 @@
-"""The inner loop of exact noise, compiled; `envelope.py` holds its numpy twin and the argument for exactness."""
+"""The inner loop of exact noise, compiled; `exact_sampling.py` holds its numpy twin and the argument for exactness."""
 
 from __future__ import annotations
 

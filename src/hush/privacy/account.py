@@ -1,7 +1,4 @@
-"""Accounts: who must be asked, and charged, before private data is read.
-
-Spending: opening the account that a release is charged to.
-"""
+"""Accounts: who must be asked, and charged, before private data is read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Cost: what an event spends, exactly, in the two notions that add up.
-
-Budget: how much privacy may be spent, in whichever notion its owner states it.
-"""
+"""Budget: how much privacy may be spent, in any of four notions; and the exact cost that is held against it."""
 
 from __future__ import annotations
 

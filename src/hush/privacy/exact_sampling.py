@@ -1,8 +1,4 @@
-"""Exact comparisons of a uniform number with exp(-x), for where floating point cannot decide.
-
-Everything is integer arithmetic: a real number is held between two multiples of 2^-bits.
-
-Exact sampling of symmetric discrete laws by blocks: inversion between blocks, rejection within.
+"""Exact sampling of the discrete Gaussian and discrete Laplace laws: inversion between blocks, rejection within.
 
 The law is P(y) proportional to exp(-f(|y|)) with f increasing: f(y) = y^2/(2 sigma^2), or y/scale. The integers
 |y| = j w + r, 0 <= r < w = 2^b, form blocks; within block j the weight is at most c_j = exp(-f(j w)). One trial:
@@ -23,7 +19,7 @@ A trial takes one word where the scale allows (32 bits choose the block; a sign,
 23 bits decide acceptance), else two or three. An undecided comparison is finished exactly (`_finish_block`,
 `below_exp`) by drawing more bits of the same U. The result has the exact law whichever path was taken.
 
-Reference: the law is that of [CKS20, sec. 5]; the block scheme is our own, see docs/noise.md.
+Reference: the law is that of [CKS20, sec. 5]; docs/noise.md explains the block scheme.
 """
 
 from __future__ import annotations
@@ -145,8 +141,8 @@ class Envelope:
             )  # fmt: skip
             if status == DONE:
                 return int(filled)
-            own = [int(word) for word in words[trial * self.per_trial : (trial + 1) * self.per_trial]]
-            drawn = self._finish(own, status == UNDECIDED_BLOCK, entropy)
+            undecided = [int(word) for word in words[trial * self.per_trial : (trial + 1) * self.per_trial]]
+            drawn = self._finish(undecided, status == UNDECIDED_BLOCK, entropy)
             if drawn is not None:
                 out[filled] = drawn
                 filled += 1
@@ -194,14 +190,14 @@ class Envelope:
         h = exp(-2 rate w^2), or 1 for the linear law. Ratios g_j fall, so sum_{k>j} c_k <= c_j g_j / (1 - g_j).
         """
         work = bits + 64
-        one = 1 << work
+        unit = 1 << work
         w = 1 << self.shift
         g_low, g_high = exp_bounds(self.rate * (w * w if self.quadratic else w), work)
-        h_low, h_high = exp_bounds(2 * self.rate * w * w, work) if self.quadratic else (one, one)
-        c_low = c_high = one
-        low_sums, high_sums = [one], [one]
+        h_low, h_high = exp_bounds(2 * self.rate * w * w, work) if self.quadratic else (unit, unit)
+        c_low = c_high = unit
+        low_sums, high_sums = [unit], [unit]
         while True:
-            tail = -((-c_high * g_high) // (one - g_high))
+            tail = -((-c_high * g_high) // (unit - g_high))
             if tail < 1 << 48:
                 break
             c_low, c_high = (c_low * g_low) >> work, -((-c_high * g_high) >> work)

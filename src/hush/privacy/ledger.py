@@ -194,7 +194,7 @@ class Ledger:
             self._chain = None
             self._replayed(connection)
             hashes = [entry.hash for entry in self._file.entries(connection)]
-        if not any(found.startswith(wanted) for found in hashes):
+        if not any(head.startswith(wanted) for head in hashes):
             raise LedgerError(
                 f"{self._file.path} lacks the head {wanted}: "
                 "it is an older copy or another ledger; entries made since are not in it"

@@ -1,7 +1,7 @@
-"""The chain: ledger entries, each sealed with a hash over itself and the entry before it, and their replay.
+"""The hash chain of a ledger: entries, each sealed with a hash over itself and the entry before it, and their replay.
 
-Replaying checks every seal, every cost against its event and every total against its cap, and trusts nothing else in
-the file. A chain shows edits, removals and reordering; that a whole file was put back to an older state shows only
+A replay checks every seal, every cost against its event and every total against its cap; it trusts nothing else in
+the file. The chain shows edits, removals and reordering. That a whole file was put back to an older state shows only
 against a fingerprint kept elsewhere, such as in a release.
 """
 

@@ -137,8 +137,8 @@ class LedgerFile:
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
         self._check_identity(connection)
-        found = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
-        if dict(found) != _SCHEMA | _IMPLIED or len(found) != len(_SCHEMA | _IMPLIED):
+        tables = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
+        if dict(tables) != _SCHEMA | _IMPLIED or len(tables) != len(_SCHEMA | _IMPLIED):
             raise self._damaged("its tables or triggers were changed")
 
     def _damaged(self, how: str) -> LedgerError:

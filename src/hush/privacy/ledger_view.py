@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from hush.cell_table import CellColumn, CellTable, number_columns
 from hush.privacy.account import used_up
-from hush.privacy.accounting import total_epsilon
 from hush.privacy.budget import Budget
+from hush.privacy.composition import total_epsilon
 from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger

@@ -1,7 +1,4 @@
-"""Neighbours: which pairs of tables a guarantee makes hard to tell apart.
-
-Sensitivity: how far one privacy unit can move integer answers; defined once, here.
-"""
+"""Sensitivity: how far one privacy unit can move integer answers, under either relation of neighbouring tables."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hush._version import __version__
+from hush.codec import Stored, unpack
 from hush.errors import ArchiveError, HushError, printable
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.events import (
@@ -33,6 +34,25 @@ LAWS = {
 }
 LONGEST_TEXT = 4096  # characters of a fraction in a file; those that hush writes have a few dozen
 LONGEST_SUM = 2**16  # bits below the sum of all costs; those that hush writes are powers of two, and share a few dozen
+
+
+class UnitFile(Stored):
+    """A privacy unit in a file."""
+
+    column: str | None
+    max_rows: int
+
+
+class StatementFile(Stored):
+    """A statement in a file; its event is read once its numbers are known to be short."""
+
+    budget: dict[str, float]
+    neighbours: Neighbours
+    unit: UnitFile
+    event: dict[str, Any]
+    private: bool
+    ledger_head: str | None
+    hush: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +116,7 @@ class Statement:
         """The statement as JSON values."""
         return {
             "budget": self.budget.to_dict(),
-            "neighbours": self.neighbours.name,
+            "neighbours": self.neighbours.value,
             "unit": {"column": self.unit.column, "max_rows": self.unit.max_rows},
             "event": self.event.to_dict(),
             "private": self.private,
@@ -107,25 +127,21 @@ class Statement:
     @classmethod
     def from_dict(cls, body: Any) -> Statement:
         """The statement that `to_dict` wrote."""
+        content: StatementFile = unpack(StatementFile, body, None, "privacy statement")
         try:
-            if not isinstance(body, Mapping) or not isinstance(body["private"], bool):
-                raise TypeError
-            _check_lengths(body["event"])
-            head = body["ledger_head"]
-            if head is not None and not isinstance(head, str):
-                raise TypeError
-            event = event_from_dict(body["event"])
+            _check_lengths(content.event)
+            event = event_from_dict(content.event)
             _check_sum(event)
             return cls(
-                budget=Budget.from_dict(body["budget"]),
-                neighbours=Neighbours[body["neighbours"]],
-                unit=Unit(column=body["unit"]["column"], max_rows=body["unit"]["max_rows"]),
+                budget=Budget.from_dict(content.budget),
+                neighbours=content.neighbours,
+                unit=Unit(column=content.unit.column, max_rows=content.unit.max_rows),
                 event=event,
-                private=body["private"],
-                ledger_head=head,
-                version=str(body["hush"]),
+                private=content.private,
+                ledger_head=content.ledger_head,
+                version=content.hush,
             )
-        except (HushError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        except (HushError, TypeError, ValueError, ArithmeticError):
             raise ArchiveError("the file's privacy statement cannot be read; get the release again") from None
 
 
@@ -143,6 +159,6 @@ def _check_lengths(body: Any) -> None:
 def _check_sum(event: Event) -> None:
     """Refuse costs whose exact sum would have millions of digits: it would take days to add up."""
     parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
-    found = {rho.denominator for part, _ in parts if (rho := part.cost.rho) is not None}
-    if sum(below.bit_length() for below in found) > LONGEST_SUM:
+    denominators = {rho.denominator for part, _ in parts if (rho := part.cost.rho) is not None}
+    if sum(denominator.bit_length() for denominator in denominators) > LONGEST_SUM:
         raise ArchiveError("the events of the file have no short sum")

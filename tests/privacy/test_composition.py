@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.errors import BudgetError
-from hush.privacy import accounting
-from hush.privacy.accounting import TotalEpsilon, total_epsilon
+from hush.privacy import composition
+from hush.privacy.composition import TotalEpsilon, total_epsilon
 from hush.privacy.conversions import gaussian_epsilon, pure_delta, zcdp_epsilon
 from hush.privacy.events import (
     ComposedEvent,
@@ -223,7 +223,7 @@ class Broken:
     ("epsilon", "delta"), [(math.nan, 0.0), (-1.0, 0.0), (math.inf, 0.0), (0.1, math.nan), (0.1, -1e-9), (0.1, 1e-5)]
 )
 def test_numbers_that_make_no_sense_are_ignored(monkeypatch, epsilon, delta):
-    monkeypatch.setattr(accounting._Loss, "distribution", lambda self, step: Broken(epsilon, delta))
+    monkeypatch.setattr(composition._Loss, "distribution", lambda self, step: Broken(epsilon, delta))
     assert total_epsilon(gauss(5), 1e-6).basis == "zCDP"
 
 
@@ -232,7 +232,7 @@ def test_a_failure_in_the_library_is_not_a_failure_here(monkeypatch, error):
     def fail(self: object, step: float) -> None:
         raise error("broken")
 
-    monkeypatch.setattr(accounting._Loss, "distribution", fail)
+    monkeypatch.setattr(composition._Loss, "distribution", fail)
     assert total_epsilon(gauss(5), 1e-6).basis == "zCDP"
 
 

@@ -56,7 +56,7 @@ CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "a cost that is no binary fraction": lambda m, a: strategy(m)["parts"][0].update(cost="1/7"),
     "a cost of many digits": lambda m, a: strategy(m)["parts"][0].update(cost="1/" + "2" * 4000),
     "Gaussian noise under pure epsilon": lambda m, a: strategy(m).update(noise="gaussian"),
-    "other neighbours": lambda m, a: strategy(m).update(neighbours="REPLACE"),
+    "other neighbours": lambda m, a: strategy(m).update(neighbours="replace one unit"),
     "a factor that is not there": lambda m, a: strategy(m)["parts"][0].update(factors=[99]),
     "an unknown attribute": lambda m, a: strategy(m)["parts"][0].update(groups=[[7]]),
     "marginal recovery of other products": lambda m, a: strategy(m).update(recovery="marginals", method="x" * 200),

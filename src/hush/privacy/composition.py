@@ -1,4 +1,4 @@
-"""Accounting: the (epsilon, delta) that a list of events adds up to, by the tightest sound route at hand."""
+"""Composition: the (epsilon, delta) that events add up to, by the tightest sound route at hand."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon
     cost = price(composed)
     if cost.rho is None:
         return TotalEpsilon(math.inf, float(delta), "zCDP")
-    found = [TotalEpsilon(zcdp_epsilon(float_up(cost.rho), delta), float(delta), "zCDP")]
+    totals = [TotalEpsilon(zcdp_epsilon(float_up(cost.rho), delta), float(delta), "zCDP")]
     if cost.epsilon is not None:
-        found.append(TotalEpsilon(float_up(cost.epsilon), float(delta), "pure"))
+        totals.append(TotalEpsilon(float_up(cost.epsilon), float(delta), "pure"))
     parts = composed.parts if isinstance(composed, ComposedEvent) else ((composed, 1),)
-    by_pld = _pld_epsilon(parts, float(delta), min(total.epsilon for total in found))
+    by_pld = _pld_epsilon(parts, float(delta), min(total.epsilon for total in totals))
     if by_pld is not None:
-        found.append(TotalEpsilon(by_pld, float(delta), "PLD"))
-    return min(found, key=lambda total: total.epsilon)
+        totals.append(TotalEpsilon(by_pld, float(delta), "PLD"))
+    return min(totals, key=lambda total: total.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +133,10 @@ def _pld_epsilon(parts: tuple[tuple[Event, int], ...], delta: float, known: floa
 def _composed_epsilon(losses: list[tuple[_Loss, int]], delta: float, step: float) -> float | None:
     composed = None
     for loss, count in losses:
-        one = loss.distribution(step)
-        several = one.self_compose(count) if count > 1 else one
-        composed = several if composed is None else composed.compose(several)
+        repeated = loss.distribution(step)
+        if count > 1:
+            repeated = repeated.self_compose(count)
+        composed = repeated if composed is None else composed.compose(repeated)
     if composed is None:
         return None
     # The Fourier transforms of length N behind a convolution are off by at most 7 u log2(N) in relative Euclidean
