@@ -176,8 +176,8 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
     corner[0, 0] = beside[0, 1] = 1.0
     between = covariance_of(strategy.residual, [(("a", "b"), corner)], [(("b", "c"), beside)])
     assert between == pytest.approx(twin_covariance(inverse, {"a": 0, "b": 0}, {"b": 0, "c": 1}))
-    product = np.multiply.outer(np.ones(2), np.arange(4.0))
-    assert variance_of(strategy.residual, [(("b", "c"), product)]) == pytest.approx(
+    outer = np.multiply.outer(np.ones(2), np.arange(4.0))
+    assert variance_of(strategy.residual, [(("b", "c"), outer)]) == pytest.approx(
         twin.covariance(("c",), np.arange(4.0), np.arange(4.0), 0)
     )
     assert not strategy.supports(ProductTerm(("a", "c"), (Identity(3), Identity(4))))
