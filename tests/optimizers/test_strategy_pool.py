@@ -5,7 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hush.optimizers.strategy_pool import LevelTotal, MergedLevels
+from hush.linops import LevelsAndTotal
+from hush.optimizers.strategy_pool import MergedLevels, best_levels_and_total, levels_and_total_error
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import gram_factor, optimal_gram
 
@@ -14,27 +15,29 @@ from hush.strategies.optimum import gram_factor, optimal_gram
 def test_its_error_is_the_dense_one_and_its_sensitivity_one(
     n: int, alpha: float, beta: float, noise: NoiseKind
 ) -> None:
-    best = LevelTotal.best(n, alpha, beta, noise)
-    a = best.operator()
-    assert a.column_norms(noise.norm) == pytest.approx(np.ones(n))
+    best = best_levels_and_total(n, alpha, beta, noise)
+    error = levels_and_total_error(best, alpha, beta)
+    assert best.column_norms(noise.norm) == pytest.approx(np.ones(n))
     gram = alpha * np.eye(n) + beta
-    assert best.error(alpha, beta) == pytest.approx(np.trace(np.linalg.inv(a.gram_dense()) @ gram), rel=1e-6)
+    assert error == pytest.approx(np.trace(np.linalg.inv(best.gram_dense()) @ gram), rel=1e-6)
     for total in (0.01, 0.1, 0.3, 0.6):
         level = math.sqrt(1 - total**2) if noise is NoiseKind.GAUSSIAN else 1 - total
-        assert best.error(alpha, beta) <= LevelTotal(n, level, total).error(alpha, beta) * (1 + 1e-9)
+        other = LevelsAndTotal(n, level, total)
+        assert error <= levels_and_total_error(other, alpha, beta) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("n", "beta"), [(5, 1.0), (30, 0.2), (30, 40.0)])
 def test_gaussian_closed_form_is_the_certified_optimum(n: int, beta: float) -> None:
     lower = optimal_gram(gram_factor(np.eye(n) + beta)).value.lower_bound
-    assert LevelTotal.best(n, 1.0, beta, NoiseKind.GAUSSIAN).error(1.0, beta) == pytest.approx(lower, rel=1e-3)
+    best = best_levels_and_total(n, 1.0, beta, NoiseKind.GAUSSIAN)
+    assert levels_and_total_error(best, 1.0, beta) == pytest.approx(lower, rel=1e-3)
 
 
 def test_totals_alone_are_measured_as_a_total_and_support_nothing_else() -> None:
-    best = LevelTotal.best(7, 0.0, 3.0, NoiseKind.LAPLACE)
-    assert best.error(0.0, 3.0) == 3.0
-    assert best.error(1.0, 0.0) == math.inf
-    assert best.operator().shape == (1, 7)
+    best = best_levels_and_total(7, 0.0, 3.0, NoiseKind.LAPLACE)
+    assert levels_and_total_error(best, 0.0, 3.0) == 3.0
+    assert levels_and_total_error(best, 1.0, 0.0) == math.inf
+    assert best.shape == (1, 7)
 
 
 @example(73083)  # rows of two classes with keys that differ in the last digits only

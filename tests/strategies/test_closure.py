@@ -76,6 +76,6 @@ def test_a_closure_too_large_is_refused_before_it_is_made() -> None:
 def test_all_three_way_sets_of_two_hundred_attributes() -> None:
     domain = Domain({f"a{i}": 10 for i in range(200)})
     rows = np.array(list(itertools.combinations(range(200), 3)), dtype=np.int32)
-    closure = Closure.of_places(domain, [rows])
+    closure = Closure.of_axes(domain, [rows])
     assert len(closure) == 1_333_501
     np.testing.assert_array_equal(closure.lookup(rows[::1000]), np.arange(len(rows))[::1000] + 1 + 200 + 19_900)

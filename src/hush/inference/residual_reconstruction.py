@@ -148,7 +148,7 @@ class Reconstruction:
         """The marginals of cliques of one length, each in domain order."""
         closure, flat = self.strategy.closure, self.answers.flat
         k = len(batch[0])
-        rows = np.array([closure.places(clique) for clique in batch], dtype=np.int32).reshape(len(batch), k)
+        rows = np.array([closure.axes(clique) for clique in batch], dtype=np.int32).reshape(len(batch), k)
         subsets = np.empty((len(batch), 1 << k), dtype=np.int64)
         for mask in range(1 << k):
             subsets[:, mask] = closure.lookup(rows[:, [bit for bit in range(k) if mask >> bit & 1]])

@@ -76,7 +76,7 @@ class Gaussian(LinearMechanism[GaussianPlan]):
             )
         strategy = direct_strategy(TermGrams.of(workload), noise)
         weights = np.array(
-            [sum(workload.terms[place].weight for place in product.terms) for product in strategy.products]
+            [sum(workload.terms[index].weight for index in product.terms) for product in strategy.products]
         )
         cells = np.array([float(workload.domain.size(product.clique)) for product in strategy.products])
         shares = np.exp(2 / 3 * (np.log(weights) + np.log(cells)))

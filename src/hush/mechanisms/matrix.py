@@ -83,10 +83,10 @@ class Matrix(LinearMechanism[MatrixPlan]):
         if not isinstance(loss, SumOfVariances):
             raise WorkloadError("the matrix mechanism makes 'rmse' or 'maxvar' small; use mechanism='residual'")
         grams = TermGrams.of(workload)
-        sizes = [workload.domain.shape[place] for place in grams.asked]
-        names = [workload.domain.attributes[place] for place in grams.asked]
+        sizes = [workload.domain.shape[axis] for axis in grams.asked]
+        names = [workload.domain.attributes[axis] for axis in grams.asked]
         if len(grams) == 1:
-            found = [self._factor(grams.gram(place, int(grams.index[0, place])), noise) for place in grams.asked]
+            found = [self._factor(grams.gram(axis, int(grams.index[0, axis])), noise) for axis in grams.asked]
             groups: tuple[Clique, ...] = tuple((name,) for name in names)
             error = float(grams.weights[0]) * math.prod(error for _, error, _ in found)
         else:
@@ -151,8 +151,8 @@ def _joint_gram(grams: TermGrams, cells: int) -> Floats:
     total = np.zeros((cells, cells))
     for weight, index in zip(grams.weights, grams.index, strict=True):
         product = np.full((1, 1), weight)
-        for place in grams.asked:
-            product = np.kron(product, grams.gram(place, int(index[place])))
+        for axis in grams.asked:
+            product = np.kron(product, grams.gram(axis, int(index[axis])))
         total += product
     return total
 
@@ -162,7 +162,7 @@ def _least_maximum(workload: Workload, noise: NoiseKind) -> FloatStrategy:
     if noise is not NoiseKind.GAUSSIAN:
         raise WorkloadError("the least maximum error is known for Gaussian noise alone; use loss='rmse'")
     grams = TermGrams.of(workload)
-    names = tuple(workload.domain.attributes[place] for place in grams.asked)
+    names = tuple(workload.domain.attributes[axis] for axis in grams.asked)
     _require_small(list(workload.domain.sizes(names)))
     rows = []
     for term in workload.products:

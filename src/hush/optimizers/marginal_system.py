@@ -14,7 +14,7 @@ whatever else its Gram matrices hold. With p = 1 or 2 the error, its gradient ov
 
 Act and q are both divided by prod_i n_i here, which keeps them in range for any number of attributes.
 
-Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: O(d 2^d) by sums over supersets in place of O(4^d); no
+Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: O(d 2^d) by sums over supersets in@axis of O(4^d); no
 generalised inverse, of which the printed one is wrong; only the sets that matter where 2^d is too many.
 """
 
@@ -149,9 +149,9 @@ class SomeSets(MarginalSystem):
     def pull(self, values: Floats) -> Floats:
         return np.asarray(values @ self._matrix)
 
-    def column(self, place: int) -> tuple[Any, Floats]:
-        """The judged sets within candidate `place`, and what each unit of its precision gives them."""
-        own = slice(self._matrix.indptr[place], self._matrix.indptr[place + 1])
+    def column(self, candidate: int) -> tuple[Any, Floats]:
+        """The judged sets within a candidate, and what each unit of its precision gives them."""
+        own = slice(self._matrix.indptr[candidate], self._matrix.indptr[candidate + 1])
         return self._matrix.indices[own], self._matrix.data[own]
 
     @property
@@ -159,18 +159,18 @@ class SomeSets(MarginalSystem):
         """(judged, sets)."""
         return self._matrix
 
-    def only(self, places: Sequence[int]) -> SomeSets:
+    def only(self, candidates: Sequence[int]) -> SomeSets:
         """The same with fewer candidates."""
-        return self._of(self.noise, [self.sets[k] for k in places], self.act, self._matrix[:, list(places)])
+        return self._of(self.noise, [self.sets[k] for k in candidates], self.act, self._matrix[:, list(candidates)])
 
 
 def acts(grams: TermGrams) -> dict[int, float]:
     """act(a) divided by prod n_i over asked attributes, for every a where it is positive. O(sum_j 2^{|clique_j|})."""
     split = []
-    for place in grams.asked:
-        size = float(grams.domain.shape[place])
-        mean = grams.sums(place) / size**2
-        split.append((mean, np.maximum(grams.traces(place) / size - mean, 0)))
+    for axis in grams.asked:
+        size = float(grams.domain.shape[axis])
+        mean = grams.sums(axis) / size**2
+        split.append((mean, np.maximum(grams.traces(axis) / size - mean, 0)))
     return summed_acts(grams, split)
 
 

@@ -40,7 +40,7 @@ def opt_hdmm(
     """The strategy of each operator and of each baseline, the one of least error first.
 
     `cells` bounds what a product over several terms, or a marginal, may measure; what would pass it is left out.
-    `restarts` and `seed` place the starts of the search; both are public.
+    `restarts` and `seed`@axis the starts of the search; both are public.
 
     >>> from hush.domain import Domain
     >>> from hush.workloads import Workload
@@ -80,9 +80,9 @@ def opt_hdmm(
 def identity_strategy(grams: TermGrams, noise: NoiseKind) -> FloatStrategy:
     """Every cell of the table over the asked attributes."""
     logs = np.log(grams.weights)
-    for place in grams.asked:
-        logs = logs + np.log(grams.traces(place)[grams.index[:, place]])
-    names = [grams.domain.attributes[place] for place in grams.asked]
+    for axis in grams.asked:
+        logs = logs + np.log(grams.traces(axis)[grams.index[:, axis]])
+    names = [grams.domain.attributes[axis] for axis in grams.asked]
     factors = tuple(Identity(grams.domain[name]) for name in names)
     product = FloatProduct(tuple((name,) for name in names), factors, 1.0, tuple(range(len(grams))))
     return FloatStrategy(grams.domain, (product,), noise, Recovery.LOCAL, float(np.exp(logs).sum()), "identity")
@@ -101,32 +101,32 @@ def direct_strategy(grams: TermGrams, noise: NoiseKind) -> FloatStrategy:
     terms = [np.flatnonzero(atom.ravel() == a) for a in range(len(index))]
     logs = np.log([float(grams.weights[own].sum()) for own in terms])
     factors: list[list[LinearOperator]] = []
-    for place in grams.asked:
-        scales = [block.sensitivity(noise.norm) for block in grams.blocks[place]]
-        ranks = [_rank(grams, place, b) for b in range(len(scales))]
-        logs += np.log(np.array(scales) ** 2 * ranks)[index[:, place]]
-        own = zip(grams.blocks[place], scales, strict=True)
+    for axis in grams.asked:
+        scales = [block.sensitivity(noise.norm) for block in grams.blocks[axis]]
+        ranks = [_rank(grams, axis, b) for b in range(len(scales))]
+        logs += np.log(np.array(scales) ** 2 * ranks)[index[:, axis]]
+        own = zip(grams.blocks[axis], scales, strict=True)
         factors.append([block if scale == 1 else Scaled(block, 1 / scale) for block, scale in own])
     shares = noise.shares(np.exp(logs - logs.max()))
     products = []
     for row, own_terms, share in zip(index.tolist(), terms, shares.tolist(), strict=True):
-        used = [(place, own[row[place]]) for place, own in zip(grams.asked, factors, strict=True) if row[place]]
-        groups = tuple((grams.domain.attributes[place],) for place, _ in used)
+        used = [(axis, own[row[axis]]) for axis, own in zip(grams.asked, factors, strict=True) if row[axis]]
+        groups = tuple((grams.domain.attributes[axis],) for axis, _ in used)
         products.append(FloatProduct(groups, tuple(factor for _, factor in used), share, tuple(own_terms.tolist())))
     return FloatStrategy(grams.domain, tuple(products), noise, Recovery.LOCAL, noise.total(np.exp(logs)), "direct")
 
 
-def _rank(grams: TermGrams, place: int, block: int) -> float:
-    rows, columns = grams.blocks[place][block].shape
-    if rows == 1 or isinstance(grams.blocks[place][block], Identity):
+def _rank(grams: TermGrams, axis: int, block: int) -> float:
+    rows, columns = grams.blocks[axis][block].shape
+    if rows == 1 or isinstance(grams.blocks[axis][block], Identity):
         return float(min(rows, columns))
-    e = np.linalg.eigvalsh(grams.gram(place, block))
+    e = np.linalg.eigvalsh(grams.gram(axis, block))
     return float(np.sum(e > columns * 4 * np.finfo(np.float64).eps * e[-1]))
 
 
 def _direct_fits(grams: TermGrams) -> bool:
     """Whether every block is small enough to be measured as it is."""
-    blocks = [block for place in grams.asked for block in grams.blocks[place] if not isinstance(block, Identity)]
+    blocks = [block for axis in grams.asked for block in grams.blocks[axis] if not isinstance(block, Identity)]
     return all(
         block.shape[0] == 1 or (block.shape[1] <= LARGEST_SIZE and math.prod(block.shape) <= _LARGEST_DIRECT)
         for block in blocks

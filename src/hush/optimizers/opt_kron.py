@@ -142,6 +142,6 @@ def total_error(logs: Floats, weights: Floats) -> float:
 def product_of(grams: TermGrams, pools: Sequence[StrategyPool], chosen: ChosenProduct, share: float) -> FloatProduct:
     """What was chosen as a product; attributes of which the total alone is measured are left out."""
     used = [(pool, int(choice)) for pool, choice in zip(pools, chosen.choices, strict=True) if choice != TOTAL]
-    groups = tuple((grams.domain.attributes[pool.place],) for pool, _ in used)
+    groups = tuple((grams.domain.attributes[pool.axis],) for pool, _ in used)
     factors = tuple(pool.operator(choice) for pool, choice in used)
     return FloatProduct(groups, factors, share, chosen.terms)

@@ -14,7 +14,7 @@ within a term of the workload and the unions of a few terms are.
 
 Reference: [HDMM, sec. 3.5].
 
-Marginals of designed strategies: OPT_M with a strategy Q_i in place of every attribute's levels.
+Marginals of designed strategies: OPT_M with a strategy Q_i in@axis of every attribute's levels.
 
 Product b measures kron of Q_i over i in b and of totals over the others. With X = Q^T Q of full rank, the matrix
 X^{-1/2} 1 1^T X^{-1/2} has one eigenvalue besides zero, lambda = 1^T X^{-1} 1, so that all products are diagonal in one
@@ -46,8 +46,8 @@ from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.strategies.term_grams import TermGrams
 
-Support = dict[int, float]  # places of candidates and their shares
-Change = dict[int, float]  # places of candidates and their new shares, zero for those that go
+Support = dict[int, float]  # positions of candidates and their shares
+Change = dict[int, float]  # positions of candidates and their new shares, zero for those that go
 
 _DROPPED_SHARE = 1e-4  # shares that a fit drops if that does not hurt
 _STEPS = (0.01, 0.03, 0.1, 0.3)  # shares that a new marginal is tried with
@@ -111,9 +111,9 @@ def _supports(system: SomeSets, support: Support) -> bool:
 
 def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tuple[float, Support]:
     """Shares fitted on a support, without those that do not help."""
-    places = list(support)
-    own = system.only(places)
-    c = fit_shares(own, np.array([support[k] for k in places]), iterations=iterations)
+    members = list(support)
+    own = system.only(members)
+    c = fit_shares(own, np.array([support[k] for k in members]), iterations=iterations)
     value = own.error(c)
     kept = c > _DROPPED_SHARE
     if not kept.all() and own.error(np.where(kept, c, 0.0)) < np.inf:
@@ -121,14 +121,14 @@ def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tup
         fewer = fit_shares(smaller, c[kept], iterations=iterations)
         if smaller.error(fewer) <= value * (1 + 1e-9):
             return smaller.error(fewer), {
-                k: float(v) for k, v in zip(np.array(places)[kept].tolist(), fewer, strict=True)
+                k: float(v) for k, v in zip(np.array(members)[kept].tolist(), fewer, strict=True)
             }
-    return value, {k: float(v) for k, v in zip(places, c.tolist(), strict=True)}
+    return value, {k: float(v) for k, v in zip(members, c.tolist(), strict=True)}
 
 
 def _changes(system: SomeSets, support: Support) -> Iterator[tuple[float, Change]]:
     """Changes of a support, each with the error that it leads to before shares are fitted anew."""
-    place = {b: k for k, b in enumerate(system.sets)}
+    position = {b: k for k, b in enumerate(system.sets)}
     u = np.zeros(len(system.sets))
     u[list(support)] = np.array(list(support.values())) ** 2
     q = system.precision(u)
@@ -139,13 +139,13 @@ def _changes(system: SomeSets, support: Support) -> Iterator[tuple[float, Change
     for x, (k, share) in enumerate(listed):
         changes: list[Change] = [{k: 0.0}]
         for i in range(attributes):
-            other = place.get(system.sets[k] ^ 1 << i)
+            other = position.get(system.sets[k] ^ 1 << i)
             if other is not None:
                 changes.append({k: 0.0, other: support.get(other, 0.0) + share})
         for j, other_share in listed[:x]:
             both = system.sets[k] | system.sets[j]
             grown = both.bit_count() - max(system.sets[k].bit_count(), system.sets[j].bit_count())
-            union = place.get(both) if grown <= 1 or len(support) <= _FEW_MARGINALS else None
+            union = position.get(both) if grown <= 1 or len(support) <= _FEW_MARGINALS else None
             if union is not None:
                 changes.append({k: 0.0, j: 0.0, union: max(share, other_share)})
                 changes.append({k: 0.0, j: 0.0, union: share + other_share})
@@ -222,7 +222,7 @@ def opt_marginals(
             f"a term over {int(widest.max())} attributes has too many marginals within it; "
             "leave 'marginals' out of the operators"
         )
-    sizes = [float(grams.domain.shape[place]) for place in grams.asked]
+    sizes = [float(grams.domain.shape[axis]) for axis in grams.asked]
     act = acts(grams)
     stats: dict[str, float] = {}
     status = SOLVED
@@ -235,7 +235,7 @@ def opt_marginals(
             status = f"the marginals are within {gap:.2g} of the best; nothing needs to be done unless that matters"
     else:
         system = SomeSets(noise, sizes, act, candidates(sizes, act, cells))
-        bit = {grams.domain.attributes[place]: 1 << i for i, place in enumerate(grams.asked)}
+        bit = {grams.domain.attributes[axis]: 1 << i for i, axis in enumerate(grams.asked)}
         given = [[sum(bit[name] for name in clique) for clique in start] for start in starts]
         shares = searched_shares(system, [maximal(act), *given], restarts, rounds, seed)
     kept = shares > _NEGLIGIBLE
@@ -310,9 +310,9 @@ def convex_shares(sizes: Sequence[float], act: dict[int, float], cells: float) -
 def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: int, rounds: int, seed: int) -> Floats:
     """The best support of several searches under Laplace noise; the first start given supports the workload."""
     random = np.random.Generator(np.random.PCG64(seed))
-    place = {b: k for k, b in enumerate(system.sets)}
+    position = {b: k for k, b in enumerate(system.sets)}
     n = len(system.sets)
-    starts: list[Support] = [{place[b]: 1.0 for b in own if b in place} for own in given]
+    starts: list[Support] = [{position[b]: 1.0 for b in own if b in position} for own in given]
     for k in range(restarts if n > _FEW else 3 * restarts):
         spread = np.full(n, 1.0) if k == 0 else np.exp(random.normal(0.0, 3.0, n))
         shares = fit_shares(system, spread, iterations=200)
@@ -321,7 +321,7 @@ def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: 
     trials = []
     for start in starts:
         if system.only(list(start)).error(np.ones(len(start))) == np.inf:
-            start = {**start, **{place[b]: 1e-3 for b in given[0]}}
+            start = {**start, **{position[b]: 1e-3 for b in given[0]}}
         trials.append(search_support(system, start, rounds=-(-rounds // _TRIAL)))
     finals = sorted(trials, key=lambda trial: trial[0])[: _FINALS if n > _FEW else len(trials)]
     _, support = min((search_support(system, own, rounds=rounds) for _, own in finals), key=lambda found: found[0])
@@ -331,8 +331,8 @@ def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: 
 
 
 def _product(grams: TermGrams, number: int, share: float) -> FloatProduct:
-    places = [place for i, place in enumerate(grams.asked) if number >> i & 1]
-    names = [grams.domain.attributes[place] for place in places]
+    axes = [axis for i, axis in enumerate(grams.asked) if number >> i & 1]
+    names = [grams.domain.attributes[axis] for axis in axes]
     return FloatProduct(tuple((name,) for name in names), tuple(Identity(grams.domain[name]) for name in names), share)
 
 
@@ -366,7 +366,7 @@ def opt_bases(
     products = []
     for k in np.flatnonzero(shares).tolist():
         used = [i for i in range(len(pools)) if system.sets[k] >> i & 1]
-        groups = tuple((grams.domain.attributes[pools[i].place],) for i in used)
+        groups = tuple((grams.domain.attributes[pools[i].axis],) for i in used)
         products.append(FloatProduct(groups, tuple(chosen[i] for i in used), float(shares[k])))
     return FloatStrategy(grams.domain, tuple(products), noise, Recovery.MARGINALS, system.error(shares), "bases")
 
@@ -386,13 +386,13 @@ def _base(pool: StrategyPool) -> LinearOperator:
 
 def _numbers(pool: StrategyPool, base: LinearOperator) -> tuple[float, Floats, Floats]:
     """lambda, and mean and spread of every block, both over lambda."""
-    grams, place, n = pool.grams, pool.place, float(pool.size)
+    grams, axis, n = pool.grams, pool.axis, float(pool.size)
     if isinstance(pool, LevelsAndTotalPool):
-        mean = grams.sums(place) / n**2
-        return n, mean, np.maximum(grams.traces(place) / n - mean, 0)
+        mean = grams.sums(axis) / n**2
+        return n, mean, np.maximum(grams.traces(axis) / n - mean, 0)
     inverse = np.linalg.inv(base.gram_dense())
     ones = inverse.sum(axis=0)
     root = float(ones.sum())
-    own = [grams.gram(place, b) for b in range(len(pool.blocks))]
+    own = [grams.gram(axis, b) for b in range(len(pool.blocks))]
     mean = np.array([ones @ gram @ ones for gram in own]) / root**2
     return root, mean, np.maximum(np.array([np.sum(inverse * gram) for gram in own]) / root - mean, 0)

@@ -61,7 +61,7 @@ class TermGrouping:
         self._power = 2 if noise is NoiseKind.GAUSSIAN else 3
 
     def merged(self) -> Groups:
-        """The groups after merging and moving, as places of terms."""
+        """The groups after merging and moving, as positions of terms."""
         groups = self._first()
         for _ in range(_ROUNDS):
             before = self.roots(groups).sum()
@@ -173,7 +173,7 @@ def opt_plus(
     sweeps: int = 5,
     seed: int = p_identity.SEED,
 ) -> FloatStrategy:
-    """The best union of products found; `groups` lists the places of terms, by default grouped automatically.
+    """The best union of products found; `groups` lists the positions of terms, by default grouped automatically.
 
     `cells` bounds the cells of a product over several terms.
 
@@ -201,7 +201,7 @@ def opt_plus(
 
 
 def check_groups(groups: Iterable[Iterable[int]], terms: int) -> Groups:
-    """Groups as sorted places of terms; refuses a term that is in no group or in two."""
+    """Groups as sorted positions of terms; refuses a term that is in no group or in two."""
     made = tuple(tuple(sorted(int(j) for j in own)) for own in groups)
     if any(not own for own in made) or sorted(j for own in made for j in own) != list(range(terms)):
         raise WorkloadError(f"groups: expected every one of the terms 0 .. {terms - 1} in exactly one group")

@@ -1,27 +1,23 @@
-"""MergedLevels: levels of one attribute that no query tells apart, measured as one; levels nobody asks for, not at all.
+"""StrategyPool: strategies for one attribute, each known by the summed variance of every block that is asked of it.
 
-Levels with equal rows in V = W^T W have equal columns in W. With B the 0/1 matrix of classes, W = W' B, so a strategy
-A' for the smaller W' gives A = A' B with the same sensitivity and the same error.
+A strategy A of sensitivity one enters the error of products only through e_b = tr (A^T A)^+ V_b, one number per block.
+So products are searched by choosing from pools, which costs a few multiplications, and a pool grows where a better
+strategy for some mixture of blocks, sum_b weights_b V_b, is worth designing.
 
-The best of [a I; b 1^T] for an attribute that is asked for single levels and totals alone, at any number of levels.
+Levels that no query tells apart are measured as one (`MergedLevels`): levels with equal rows in V = W^T W have equal
+columns in W. With B the 0/1 matrix of classes, W = W' B, so a strategy A' for the smaller W' gives A = A' B with the
+same sensitivity and the same error.
 
-Every block on such an attribute has a Gram matrix alpha I + beta 1 1^T, known by its two eigenvalues: alpha, n - 1
-times, and alpha + n beta. With t = a^2 + n b^2 its summed variance at unit noise is
+An attribute asked for single levels and totals alone has blocks with Gram matrices alpha I + beta 1 1^T and is measured
+by [a I; b 1^T], at any number of levels n. With t = a^2 + n b^2 its summed variance at unit noise is
 
     (n - 1) alpha / a^2 + (alpha + n beta) / t.
 
 Under Gaussian noise, a^2 + b^2 = 1, the optimum is A^T A proportional to the root of the Gram matrix and attains the
 SVD bound; under Laplace noise, a + b = 1, it is a search over one number.
 
-Reference: [HDMM, sec. 3.3.2] for p = 1 on such attributes; the Gaussian closed form is that of [HDMM, sec. 3.4].
-
-StrategyPool: strategies for one attribute, each known by the summed variance of every block that is asked of it.
-
-A strategy A of sensitivity one enters the error of products only through e_b = tr (A^T A)^+ V_b, one number per block.
-So products are searched by choosing from pools, which costs a few multiplications, and a pool grows where a better
-strategy for some mixture of blocks, sum_b weights_b V_b, is worth designing.
-
-Reference: [HDMM, sec. 3.3.2] for the mixture, there called the surrogate workload.
+Reference: [HDMM, sec. 3.3.2] for the mixture, there called the surrogate workload, and for p = 1; [HDMM, sec. 3.4] for
+the Gaussian closed form.
 """
 
 from __future__ import annotations
@@ -71,20 +67,18 @@ class MergedLevels:
         for level in order.tolist():
             if gram[level, level] <= limit:
                 continue
-            place = len(members) - 1
-            while place >= 0 and keys[level] - keys[members[place]] <= n * limit:
-                if np.abs(gram[level] - gram[members[place]]).max() <= limit:
+            index = len(members) - 1
+            while index >= 0 and keys[level] - keys[members[index]] <= n * limit:
+                if np.abs(gram[level] - gram[members[index]]).max() <= limit:
                     break
-                place -= 1
+                index -= 1
             else:
                 members.append(level)
-                place = len(members) - 1
-            classes[level] = place
+                index = len(members) - 1
+            classes[level] = index
         rank = np.argsort(members, kind="stable")
-        places = np.empty(len(members), dtype=np.int64)
-        places[rank] = np.arange(len(members))
         kept = classes >= 0
-        classes[kept] = places[classes[kept]]
+        classes[kept] = np.argsort(rank, kind="stable")[classes[kept]]
         return cls(classes, np.array(members, dtype=np.int64)[rank])
 
     def reduce(self, gram: Floats) -> Floats:
@@ -111,43 +105,32 @@ class MergedLevels:
 _GRID = np.concatenate([[0.0], np.geomspace(1e-6, 0.5, 60), 1 - np.geomspace(0.5, 1e-6, 60)[1:]])
 
 
-@dataclass(frozen=True, slots=True)
-class LevelTotal:
-    """[a I; b 1^T] on n levels, of sensitivity one.
+def best_levels_and_total(size: int, alpha: float, beta: float, noise: NoiseKind) -> LinearOperator:
+    """The [a I; b 1^T] of sensitivity one with the least summed variance for the Gram matrix alpha I + beta 1 1^T.
 
-    >>> LevelTotal.best(100, 1.0, 1.0, NoiseKind.LAPLACE).error(1.0, 1.0) < LevelTotal(100, 1.0, 0.0).error(1.0, 1.0)
-    True
+    >>> best_levels_and_total(100, 1.0, 0.0, NoiseKind.LAPLACE), best_levels_and_total(100, 0.0, 1.0, NoiseKind.LAPLACE)
+    (Identity(size=100), Total(size=100))
     """
+    if alpha <= 0 and size > 1:
+        return Total(size)
+    if size == 1 or beta <= 0:
+        return Identity(size)
+    if noise is NoiseKind.GAUSSIAN:
+        low, high = math.sqrt(alpha), math.sqrt(alpha + size * beta)
+        square = size * low / ((size - 1) * low + high)
+        levels, total = math.sqrt(square), math.sqrt(max(0.0, 1 - square))
+    else:
+        total = _least(lambda b: _error(size, 1 - b, b, alpha, beta))
+        levels = 1 - total
+    return LevelsAndTotal(size, levels, total) if total else Identity(size)
 
-    size: int
-    level: float
-    total: float
 
-    @classmethod
-    def best(cls, size: int, alpha: float, beta: float, noise: NoiseKind) -> LevelTotal:
-        """The one with the least summed variance for the Gram matrix alpha I + beta 1 1^T."""
-        if alpha <= 0 and size > 1:
-            return cls(size, 0.0, 1.0)
-        if size == 1 or beta <= 0:
-            return cls(size, 1.0, 0.0)
-        if noise is NoiseKind.GAUSSIAN:
-            low, high = math.sqrt(alpha), math.sqrt(alpha + size * beta)
-            square = size * low / ((size - 1) * low + high)
-            return cls(size, math.sqrt(square), math.sqrt(max(0.0, 1 - square)))
-        b = _least(lambda b: _error(size, 1 - b, b, alpha, beta))
-        return cls(size, 1 - b, b)
-
-    def error(self, alpha: float, beta: float) -> float:
-        """tr (A^T A)^+ V for V = alpha I + beta 1 1^T; infinite where V is not supported."""
-        if self.level == 0 and self.size > 1:
-            return math.inf if alpha > 0 else beta / self.total**2
-        return float(_error(self.size, self.level, self.total, alpha, beta))
-
-    def operator(self) -> LinearOperator:
-        """As a matrix that is never built out."""
-        if self.total == 0:
-            return Identity(self.size)
-        return Total(self.size) if self.level == 0 else LevelsAndTotal(self.size, self.level, self.total)
+def levels_and_total_error(strategy: LinearOperator, alpha: float, beta: float) -> float:
+    """tr (A^T A)^+ V of levels, total or both for V = alpha I + beta 1 1^T; infinite where V is not supported."""
+    if isinstance(strategy, Total) and strategy.size > 1:
+        return math.inf if alpha > 0 else beta
+    a, b = (strategy.levels, strategy.total) if isinstance(strategy, LevelsAndTotal) else (1.0, 0.0)
+    return float(_error(strategy.shape[1], a, b, alpha, beta))
 
 
 def _error(n: int, a: Any, b: Any, alpha: float, beta: float) -> Any:
@@ -159,8 +142,8 @@ def _least(error: Any) -> float:
     values = error(_GRID)
     k = int(np.argmin(values))
     low, high = _GRID[max(k - 1, 0)], _GRID[min(k + 1, len(_GRID) - 1)]
-    found = scipy.optimize.minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
-    return float(found.x) if found.fun < values[k] else float(_GRID[k])
+    nearby = scipy.optimize.minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+    return float(nearby.x) if nearby.fun < values[k] else float(_GRID[k])
 
 
 TOTAL, LEVELS = 0, 1  # the first two strategies of every pool: the total alone, and every level
@@ -173,18 +156,18 @@ _RATIOS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # weights of the total against anothe
 class StrategyPool(ABC):
     """The strategies of one attribute."""
 
-    def __init__(self, grams: TermGrams, place: int, noise: NoiseKind) -> None:
-        self.grams, self.place, self.noise = grams, place, noise
-        self.size = grams.domain.shape[place]
-        self.blocks = grams.blocks[place]
-        self._operators: list[Any] = []
+    def __init__(self, grams: TermGrams, axis: int, noise: NoiseKind) -> None:
+        self.grams, self.axis, self.noise = grams, axis, noise
+        self.size = grams.domain.shape[axis]
+        self.blocks = grams.blocks[axis]
+        self._items: list[Any] = []
         self._tried: set[tuple[float, ...]] = set()  # mixtures already designed for, to about one per cent
         self._errors: list[Floats] = []
         self._table = np.zeros((0, len(self.blocks)))
         alone = np.full(len(self.blocks), np.inf)
         alone[0] = 1.0
         self._add(Total(self.size), alone)
-        self._add(Identity(self.size), grams.traces(place))
+        self._add(Identity(self.size), grams.traces(axis))
 
     @property
     def errors(self) -> Floats:
@@ -195,7 +178,7 @@ class StrategyPool(ABC):
 
     def operator(self, choice: int) -> LinearOperator:
         """A strategy as a matrix of sensitivity one."""
-        item = self._operators[choice]
+        item = self._items[choice]
         return item if isinstance(item, LinearOperator) else self._built(item)
 
     def choose(self, weights: Floats) -> int:
@@ -214,7 +197,7 @@ class StrategyPool(ABC):
             return known
         self._tried.add(key)
         best = float(self.errors[known][asked] @ weights[asked])
-        for item, errors in self._designs(weights, self._operators[known], restarts):
+        for item, errors in self._designs(weights, self._items[known], restarts):
             value = float(errors[asked] @ weights[asked])
             if value < best * (1 - _WORTHWHILE):
                 known, best = self._add(item, errors), value
@@ -232,7 +215,7 @@ class StrategyPool(ABC):
         self.improve(np.ones(len(self.blocks)), restarts=restarts)
 
     def _add(self, item: Any, errors: Floats) -> int:
-        self._operators.append(item)
+        self._items.append(item)
         self._errors.append(np.asarray(errors, dtype=np.float64))
         return len(self._errors) - 1
 
@@ -240,40 +223,39 @@ class StrategyPool(ABC):
     def _designs(self, weights: Floats, start: Any, restarts: int) -> Iterable[tuple[Any, Floats]]:
         """New strategies for a mixture of blocks, with their errors."""
 
-    @abstractmethod
     def _built(self, item: Any) -> LinearOperator:
-        """What `_designs` gave, as a matrix."""
+        """What `_designs` gave, as a matrix, where it is not one already."""
+        raise NotImplementedError
 
 
 class LevelsAndTotalPool(StrategyPool):
     """For levels and totals alone: one number to choose, at any number of levels."""
 
-    def __init__(self, grams: TermGrams, place: int, noise: NoiseKind, parts: Floats) -> None:
-        super().__init__(grams, place, noise)
-        self._alpha, self._beta = parts.T
+    def __init__(self, grams: TermGrams, axis: int, noise: NoiseKind, forms: Floats) -> None:
+        super().__init__(grams, axis, noise)
+        self._alpha, self._beta = forms.T
 
     def fill(self, restarts: int) -> None:
         for total in np.geomspace(1e-3, 0.9, 24).tolist():
             level = 1 - total if self.noise is NoiseKind.LAPLACE else np.sqrt(1 - total**2)
-            item = LevelTotal(self.size, float(level), total)
-            self._add(item, self._errors_of(item))
+            strategy = LevelsAndTotal(self.size, float(level), total)
+            self._add(strategy, self._errors_of(strategy))
 
     def _designs(self, weights: Floats, start: Any, restarts: int) -> Iterable[tuple[Any, Floats]]:
-        best = LevelTotal.best(self.size, float(weights @ self._alpha), float(weights @ self._beta), self.noise)
+        alpha, beta = float(weights @ self._alpha), float(weights @ self._beta)
+        best = best_levels_and_total(self.size, alpha, beta, self.noise)
         yield best, self._errors_of(best)
 
-    def _errors_of(self, item: LevelTotal) -> Floats:
-        return np.array([item.error(a, b) for a, b in zip(self._alpha.tolist(), self._beta.tolist(), strict=True)])
-
-    def _built(self, item: LevelTotal) -> LinearOperator:
-        return item.operator()
+    def _errors_of(self, strategy: LinearOperator) -> Floats:
+        forms = zip(self._alpha.tolist(), self._beta.tolist(), strict=True)
+        return np.array([levels_and_total_error(strategy, alpha, beta) for alpha, beta in forms])
 
 
 class DesignedPool(StrategyPool):
     """For any blocks: the certified optimum under Gaussian noise, p-Identity under Laplace noise."""
 
-    def __init__(self, grams: TermGrams, place: int, noise: NoiseKind, iterations: int, seed: int) -> None:
-        super().__init__(grams, place, noise)
+    def __init__(self, grams: TermGrams, axis: int, noise: NoiseKind, iterations: int, seed: int) -> None:
+        super().__init__(grams, axis, noise)
         self._iterations, self._seed = iterations, seed
         for block in self.blocks[1:]:
             if not isinstance(block, Identity) and block.shape[0] * block.shape[1] <= _LARGEST_DIRECT:
@@ -281,7 +263,7 @@ class DesignedPool(StrategyPool):
                 self._add(direct, self._errors_direct(direct))
 
     def _designs(self, weights: Floats, start: Any, restarts: int) -> Iterable[tuple[Any, Floats]]:
-        gram = self.grams.surrogate(self.place, weights)
+        gram = self.grams.surrogate(self.axis, weights)
         merged = MergedLevels.of(gram)
         reduced = merged.reduce(gram)
         if self.noise is NoiseKind.GAUSSIAN:
@@ -307,14 +289,14 @@ class DesignedPool(StrategyPool):
         q, inverse = q[:, kept], 1 / e[kept]
         errors = np.full(len(self.blocks), np.inf)
         for b in range(len(self.blocks)):
-            half = q.T @ self.grams.gram(self.place, b)
+            half = q.T @ self.grams.gram(self.axis, b)
             diagonal = np.einsum("ki,ik->k", half, q)
-            if diagonal.sum() >= (1 - 1e-9) * self.grams.traces(self.place)[b]:
+            if diagonal.sum() >= (1 - 1e-9) * self.grams.traces(self.axis)[b]:
                 errors[b] = diagonal @ inverse
         return errors
 
     def _by_block(self, merged: MergedLevels, error: Any) -> Floats:
-        grams = [self.grams.gram(self.place, b) for b in range(len(self.blocks))]
+        grams = [self.grams.gram(self.axis, b) for b in range(len(self.blocks))]
         return np.array([error(merged.reduce(g)) if merged.supports(g) else np.inf for g in grams])
 
     def _built(self, item: tuple[MergedLevels, Any]) -> LinearOperator:
@@ -328,43 +310,40 @@ def strategy_pools(
 ) -> tuple[StrategyPool, ...]:
     """A pool for every asked attribute, filled; refuses attributes too large to design for before any work."""
     refuse_large(grams)
-    parts = [level_total_parts(grams, place) for place in grams.asked]
-    pools = []
-    for place, own in zip(grams.asked, parts, strict=True):
-        pool: StrategyPool
-        if own is not None:
-            pool = LevelsAndTotalPool(grams, place, noise, own)
+    pools: list[StrategyPool] = []
+    for axis, forms in [(axis, compound_forms(grams, axis)) for axis in grams.asked]:
+        if forms is not None:
+            pools.append(LevelsAndTotalPool(grams, axis, noise, forms))
         else:
-            pool = DesignedPool(grams, place, noise, iterations, seed)
-        pool.fill(restarts)
-        pools.append(pool)
+            pools.append(DesignedPool(grams, axis, noise, iterations, seed))
+        pools[-1].fill(restarts)
     return tuple(pools)
 
 
 def refuse_large(grams: TermGrams) -> None:
     """Refuse attributes of too many levels that are asked for more than levels and totals."""
-    for place in grams.asked:
-        if grams.domain.shape[place] > LARGEST_SIZE and not grams.plain(place):
+    for axis in grams.asked:
+        if grams.domain.shape[axis] > LARGEST_SIZE and not grams.plain(axis):
             raise SizeError(
-                f"attribute {grams.domain.attributes[place]!r} has {grams.domain.shape[place]} levels and is asked for "
+                f"attribute {grams.domain.attributes[axis]!r} has {grams.domain.shape[axis]} levels and is asked for "
                 f"more than levels and totals; coarsen it to at most {LARGEST_SIZE} bins"
             )
 
 
-def level_total_parts(grams: TermGrams, place: int) -> Floats | None:
+def compound_forms(grams: TermGrams, axis: int) -> Floats | None:
     """alpha and beta of every block, V = alpha I + beta 1 1^T, (blocks, 2); None if some block is no such matrix."""
-    size = grams.domain.shape[place]
-    parts = []
-    for b, block in enumerate(grams.blocks[place]):
+    size = grams.domain.shape[axis]
+    forms = []
+    for b, block in enumerate(grams.blocks[axis]):
         if isinstance(block, Identity | Total):
-            parts.append((1.0, 0.0) if isinstance(block, Identity) else (0.0, 1.0))
+            forms.append((1.0, 0.0) if isinstance(block, Identity) else (0.0, 1.0))
             continue
         if size > LARGEST_SIZE or size == 1:
             return None
-        gram = grams.gram(place, b)
+        gram = grams.gram(axis, b)
         beta = float(gram[0, 1])
         alpha = float(gram[0, 0]) - beta
         if beta < 0 or np.abs(gram - alpha * np.eye(size) - beta).max() > 1e-12 * abs(alpha + beta):
             return None
-        parts.append((alpha, beta))
-    return np.array(parts)
+        forms.append((alpha, beta))
+    return np.array(forms)

@@ -86,13 +86,13 @@ def variable_agnostic_bound(size: int, diagonal: float, other: float) -> float:
 
 
 def projected_svd_bound(gram: Floats, *, cuts: int = 16) -> float:
-    """The largest SVDB of the workload on any run of cells between two of `cuts` + 1 evenly spaced places.
+    """The largest SVDB of the workload on any run of cells between two of `cuts` + 1 evenly spaced cells.
 
     Every strategy for the workload is one for its projection, so the largest is a bound as well. O(cuts^2 n^3).
     """
     _check(gram)
-    places = np.unique(np.linspace(0, len(gram), cuts + 1).round().astype(int))
-    return max(svd_bound(gram[start:stop, start:stop]) for at, start in enumerate(places) for stop in places[at + 1 :])
+    ends = np.unique(np.linspace(0, len(gram), cuts + 1).round().astype(int))
+    return max(svd_bound(gram[start:stop, start:stop]) for at, start in enumerate(ends) for stop in ends[at + 1 :])
 
 
 def simplified_svd_bound(gram: Floats) -> float:
@@ -140,25 +140,25 @@ def _check(gram: Floats) -> None:
         )
 
 
-Places = np.ndarray[Any, np.dtype[np.int32]]
+AxisIndices = np.ndarray[Any, np.dtype[np.int32]]
 
 LARGEST_GRID = 20_000_000
 _TILTS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-def dominated_bound(grams: TermGrams, places: tuple[int, ...], index: Places, weights: Floats) -> float:
+def dominated_bound(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
     """(tr(H^{-1} G))^2 / n; 0 where an attribute has two kinds of harder queries, or the grid would be too large."""
     spectra = []
-    for place in places:
-        harder = [b for b in grams.blocks[place] if not isinstance(b, Identity | Total)]
+    for axis in axes:
+        harder = [b for b in grams.blocks[axis] if not isinstance(b, Identity | Total)]
         if len(harder) > 1:
             return 0.0
         spectra.append(_Spectrum(harder[0]) if harder else None)
-    sizes = np.array([grams.domain.shape[i] for i in places])
+    sizes = np.array([grams.domain.shape[i] for i in axes])
     subsets = {t for row in index for t in _subsets(np.flatnonzero(row).tolist())}
     if sum(math.prod((sizes[list(t)] - 1).tolist()) for t in subsets) > LARGEST_GRID:
         return 0.0
-    hard = np.array([[_is_hard(grams, i, int(b)) for i, b in zip(places, row, strict=True)] for row in index])
+    hard = np.array([[_is_hard(grams, i, int(b)) for i, b in zip(axes, row, strict=True)] for row in index])
     asked = index > 0
     best = 0.0
     for tilt in _TILTS:
@@ -185,8 +185,8 @@ class _Spectrum:
         self.others = np.maximum(e, 0)
 
 
-def _is_hard(grams: TermGrams, place: int, block: int) -> bool:
-    return not isinstance(grams.blocks[place][block], Identity | Total)
+def _is_hard(grams: TermGrams, axis: int, block: int) -> bool:
+    return not isinstance(grams.blocks[axis][block], Identity | Total)
 
 
 def _subsets(items: list[int]) -> Iterable[tuple[int, ...]]:
@@ -250,19 +250,19 @@ def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[floa
     >>> round(value, 4), word
     (50.8504, 'marginals')
     """
-    common, places, index, weights = _reduced(grams)
-    if not places:
+    common, axes, index, weights = _reduced(grams)
+    if not axes:
         return common * float(weights.sum()), "product"
-    if _plain(grams, places):
-        return common * _marginals(grams, places, index, weights), "marginals"
+    if _plain(grams, axes):
+        return common * _marginals(grams, axes, index, weights), "marginals"
     factors = _Factors(grams)
-    queries = sum(math.prod(factors.rank(i, int(b)) for i, b in zip(places, row, strict=True)) for row in index)
-    cells = math.prod(grams.domain.shape[i] for i in places)
+    queries = sum(math.prod(factors.rank(i, int(b)) for i, b in zip(axes, row, strict=True)) for row in index)
+    cells = math.prod(grams.domain.shape[i] for i in axes)
     if cells <= largest or (queries <= largest and len(index) <= MOST_TERMS):
         inner = _gram if cells <= queries or len(index) > MOST_TERMS else _outer
-        return common * root_sum(scipy.linalg.eigvalsh(inner(factors, places, index, weights))) ** 2 / cells, "exact"
-    parts = _parts(grams, places, index, weights)
-    dominated = dominated_bound(grams, places, index, weights)
+        return common * root_sum(scipy.linalg.eigvalsh(inner(factors, axes, index, weights))) ** 2 / cells, "exact"
+    parts = _parts(grams, axes, index, weights)
+    dominated = dominated_bound(grams, axes, index, weights)
     return (common * parts, "parts") if parts >= dominated else (common * dominated, "dominated")
 
 
@@ -273,50 +273,50 @@ class _Factors:
         self._grams = grams
         self._known: dict[tuple[int, int], Floats] = {}
 
-    def of(self, place: int, block: int) -> Floats:
-        key = (place, block)
+    def of(self, axis: int, block: int) -> Floats:
+        key = (axis, block)
         if key not in self._known:
-            own = self._grams.blocks[place][block]
+            own = self._grams.blocks[axis][block]
             explicit = own.shape[0] <= own.shape[1]
-            self._known[key] = own.dense().T if explicit else gram_factor(self._grams.gram(place, block))
+            self._known[key] = own.dense().T if explicit else gram_factor(self._grams.gram(axis, block))
         return self._known[key]
 
-    def rank(self, place: int, block: int) -> int:
-        return min(self._grams.blocks[place][block].shape)
+    def rank(self, axis: int, block: int) -> int:
+        return min(self._grams.blocks[axis][block].shape)
 
 
-def _reduced(grams: TermGrams) -> tuple[float, tuple[int, ...], Places, Floats]:
-    """The bound of what all terms share, the places where they differ, and the distinct terms there."""
+def _reduced(grams: TermGrams) -> tuple[float, tuple[int, ...], AxisIndices, Floats]:
+    """The bound of what all terms share, the axes where they differ, and the distinct terms there."""
     same = (grams.index == grams.index[0]).all(axis=0)
     common = 1.0 * math.prod(_block_bound(grams, i, int(grams.index[0, i])) for i in np.flatnonzero(same).tolist())
-    places = tuple(np.flatnonzero(~same).tolist())
-    index, term = np.unique(grams.index[:, places], axis=0, return_inverse=True)
+    axes = tuple(np.flatnonzero(~same).tolist())
+    index, term = np.unique(grams.index[:, axes], axis=0, return_inverse=True)
     weights = np.bincount(term.ravel(), weights=grams.weights, minlength=len(index)).astype(np.float64)
-    return common, places, index, weights
+    return common, axes, index, weights
 
 
-def _block_bound(grams: TermGrams, place: int, block: int) -> float:
-    own = grams.blocks[place][block]
+def _block_bound(grams: TermGrams, axis: int, block: int) -> float:
+    own = grams.blocks[axis][block]
     if isinstance(own, Identity | Total):
         return float(own.shape[0])
-    return svd_bound(grams.gram(place, block))
+    return svd_bound(grams.gram(axis, block))
 
 
-def _plain(grams: TermGrams, places: Iterable[int]) -> bool:
-    return all(grams.plain(i) for i in places)
+def _plain(grams: TermGrams, axes: Iterable[int]) -> bool:
+    return all(grams.plain(i) for i in axes)
 
 
-def _marginals(grams: TermGrams, places: tuple[int, ...], index: Places, weights: Floats) -> float:
+def _marginals(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
     """(sum_T prod_T (n_i - 1) sqrt(lambda_T / n))^2, lambda_T / n = sum_{S >= T} w_S / prod_S n_i."""
     sizes = np.array(grams.domain.shape, dtype=np.float64)
     groups: dict[int, list[int]] = defaultdict(list)
     for j, row in enumerate(index):
         groups[int(np.count_nonzero(row))].append(j)
     rows = {
-        k: np.array([np.array(places)[index[j] > 0] for j in own], dtype=np.int32).reshape(len(own), k)
+        k: np.array([np.array(axes)[index[j] > 0] for j in own], dtype=np.int32).reshape(len(own), k)
         for k, own in groups.items()
     }
-    closure = Closure.of_places(grams.domain, list(rows.values()))
+    closure = Closure.of_axes(grams.domain, list(rows.values()))
     eigenvalues = np.zeros(len(closure))
     for k, own in rows.items():
         share = weights[groups[k]] / np.prod(sizes[own], axis=1)
@@ -326,21 +326,21 @@ def _marginals(grams: TermGrams, places: tuple[int, ...], index: Places, weights
     return float((closure.products(sizes - 1) @ np.sqrt(eigenvalues)) ** 2)
 
 
-def _gram(factors: _Factors, places: tuple[int, ...], index: Places, weights: Floats) -> Floats:
+def _gram(factors: _Factors, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> Floats:
     """G itself."""
     total: Floats | float = 0.0
     for row, weight in zip(index, weights, strict=True):
-        own = [factors.of(i, int(b)) for i, b in zip(places, row, strict=True)]
+        own = [factors.of(i, int(b)) for i, b in zip(axes, row, strict=True)]
         total = total + weight * _kron([f @ f.T for f in own])
     return np.asarray(total)
 
 
-def _outer(factors: _Factors, places: tuple[int, ...], index: Places, weights: Floats) -> Floats:
+def _outer(factors: _Factors, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> Floats:
     """W W^T, of blocks sqrt(w_j w_k) kron_i F_i^(j)T F_i^(k)."""
     roots = np.sqrt(weights)
 
     def block(j: int, k: int) -> Floats:
-        pairs = zip(places, index[j], index[k], strict=True)
+        pairs = zip(axes, index[j], index[k], strict=True)
         return np.asarray(
             _kron([factors.of(i, int(a)).T @ factors.of(i, int(b)) for i, a, b in pairs]) * (roots[j] * roots[k])
         )
@@ -355,11 +355,11 @@ def _kron(matrices: list[Floats]) -> Floats:
     return made
 
 
-def _parts(grams: TermGrams, places: tuple[int, ...], index: Places, weights: Floats) -> float:
+def _parts(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
     """The sum over groups of terms that ask the same of every attribute beyond levels and totals."""
     harder = np.array(
         [
-            [not isinstance(grams.blocks[i][b], Identity | Total) for i, b in zip(places, row, strict=True)]
+            [not isinstance(grams.blocks[i][b], Identity | Total) for i, b in zip(axes, row, strict=True)]
             for row in index
         ]
     )
@@ -367,10 +367,10 @@ def _parts(grams: TermGrams, places: tuple[int, ...], index: Places, weights: Fl
     total = 0.0
     for signature in np.unique(signatures, axis=0):
         own = (signatures == signature).all(axis=1)
-        fixed = [(i, int(b)) for i, b in zip(places, signature, strict=True) if b]
+        fixed = [(i, int(b)) for i, b in zip(axes, signature, strict=True) if b]
         free = np.array([b == 0 for b in signature])
         factor = math.prod(_block_bound(grams, i, b) for i, b in fixed)
-        left = tuple(i for i, b in zip(places, signature, strict=True) if not b)
+        left = tuple(i for i, b in zip(axes, signature, strict=True) if not b)
         plain = _marginals(grams, left, index[own][:, free], weights[own]) if left else float(weights[own].sum())
         total += factor * plain
     return total

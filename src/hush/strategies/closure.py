@@ -17,13 +17,13 @@ from hush.errors import SizeError, WorkloadError
 LARGEST_CLOSURE = 20_000_000
 MOST_BY_NAME = 1_000_000
 
-Places = np.ndarray[Any, np.dtype[np.int32]]
+AxisIndices = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class Closure:
     """All subsets of some cliques, the empty one among them: by size, then in domain order.
 
-    `levels[k]` holds the sets of k attributes as rows of attribute places, ascending within a row and over the rows.
+    `levels[k]` holds the sets of k attributes as rows of attribute axes, ascending within a row and over the rows.
     Each level is found from the one above by leaving out one attribute, so the work is O(sum_A |A|) rows sorted once,
     and nothing of the size of the domain is ever made.
 
@@ -36,7 +36,7 @@ class Closure:
     (4, 5)
     """
 
-    def __init__(self, domain: Domain, levels: Sequence[Places]) -> None:
+    def __init__(self, domain: Domain, levels: Sequence[AxisIndices]) -> None:
         self.domain = domain
         self.levels = tuple(levels)
         self.offsets = np.concatenate([[0], np.cumsum([len(level) for level in self.levels])])
@@ -44,17 +44,15 @@ class Closure:
     @classmethod
     def of(cls, domain: Domain, cliques: Iterable[Iterable[str]]) -> Closure:
         """The closure of cliques given by name."""
-        place = {name: index for index, name in enumerate(domain)}
+        axis = {name: index for index, name in enumerate(domain)}
         groups: dict[int, list[list[int]]] = {}
         for clique in cliques:
-            groups.setdefault(len(domain.check(clique)), []).append(sorted(place[name] for name in clique))
-        return cls.of_places(
-            domain, [np.array(rows, dtype=np.int32).reshape(len(rows), k) for k, rows in groups.items()]
-        )
+            groups.setdefault(len(domain.check(clique)), []).append(sorted(axis[name] for name in clique))
+        return cls.of_axes(domain, [np.array(rows, dtype=np.int32).reshape(len(rows), k) for k, rows in groups.items()])
 
     @classmethod
-    def of_places(cls, domain: Domain, groups: Sequence[Places]) -> Closure:
-        """The closure of cliques given as arrays of ascending places, each array of one size of clique."""
+    def of_axes(cls, domain: Domain, groups: Sequence[AxisIndices]) -> Closure:
+        """The closure of cliques given as arrays of ascending axes, each array of one size of clique."""
         predicted = sum(len(rows) * 2 ** rows.shape[1] for rows in groups)
         highest = max((rows.shape[1] for rows in groups), default=0)
         if predicted > LARGEST_CLOSURE and _subsets_upto(len(domain), highest) > LARGEST_CLOSURE:
@@ -62,7 +60,7 @@ class Closure:
                 f"the workload's sets have up to {predicted} subsets, above the limit of {LARGEST_CLOSURE}; "
                 f"lower the order of its largest sets ({highest}) or use fewer attributes"
             )
-        levels: list[Places] = []
+        levels: list[AxisIndices] = []
         above = np.empty((0, highest + 1), dtype=np.int32)
         for k in range(highest, -1, -1):
             own = [rows for rows in groups if rows.shape[1] == k]
@@ -85,8 +83,8 @@ class Closure:
     def _place(self) -> dict[str, int]:
         return {name: index for index, name in enumerate(self.domain)}
 
-    def places(self, clique: Iterable[str]) -> tuple[int, ...]:
-        """The ascending places of a clique's attributes in the domain."""
+    def axes(self, clique: Iterable[str]) -> tuple[int, ...]:
+        """The ascending axes of a clique's attributes in the domain."""
         return tuple(sorted(self._place[name] for name in self.domain.check(clique)))
 
     @cached_property
@@ -100,7 +98,7 @@ class Closure:
         known = self._positions.get(clique)
         if known is not None:
             return known
-        found = self.lookup(np.array([self.places(clique)], dtype=np.int32))[0]
+        found = self.lookup(np.array([self.axes(clique)], dtype=np.int32))[0]
         if found < 0:
             raise WorkloadError(
                 f"{clique!r} is not a subset of any set of the workload, so nothing about it was measured; "
@@ -108,7 +106,7 @@ class Closure:
             )
         return int(found)
 
-    def lookup(self, rows: Places) -> Integers:  # rows: (n, k) ascending places
+    def lookup(self, rows: AxisIndices) -> Integers:  # rows: (n, k) ascending axes
         """Positions of many sets of one size; -1 where a set is outside the closure. O(n log N)."""
         k = rows.shape[1]
         if k >= len(self.levels):
@@ -119,14 +117,14 @@ class Closure:
         return np.where(keys[at] == wanted, at + self.offsets[k], -1).astype(np.int64)
 
     def subsets(self, clique: Iterable[str]) -> Integers:
-        """Positions of the subsets of a clique: entry m is the subset of the ascending places at the bits of m."""
+        """Positions of the subsets of a clique: entry m is the subset of the ascending axes at the bits of m."""
         self.index(clique)
-        places = np.array(self.places(clique), dtype=np.int32)
-        bits = np.arange(2 ** len(places))[:, None] >> np.arange(len(places)) & 1
+        axes = np.array(self.axes(clique), dtype=np.int32)
+        bits = np.arange(2 ** len(axes))[:, None] >> np.arange(len(axes)) & 1
         found = np.empty(len(bits), dtype=np.int64)
-        for size in range(len(places) + 1):
+        for size in range(len(axes) + 1):
             own = np.flatnonzero(bits.sum(axis=1) == size)
-            found[own] = self.lookup(places[np.nonzero(bits[own])[1]].reshape(len(own), size))
+            found[own] = self.lookup(axes[np.nonzero(bits[own])[1]].reshape(len(own), size))
         return found
 
     def products(self, values: Floats) -> Floats:  # values: (attributes,)
@@ -144,7 +142,7 @@ class Closure:
         return iter(self.cliques)
 
     def __contains__(self, clique: Iterable[str]) -> bool:
-        return bool(self.lookup(np.array([self.places(clique)], dtype=np.int32))[0] >= 0)
+        return bool(self.lookup(np.array([self.axes(clique)], dtype=np.int32))[0] >= 0)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -165,7 +163,7 @@ def _subsets_upto(attributes: int, order: int) -> int:
     return sum(math.comb(attributes, k) for k in range(order + 1))
 
 
-def _keys(rows: Places, attributes: int) -> np.ndarray[Any, Any]:
+def _keys(rows: AxisIndices, attributes: int) -> np.ndarray[Any, Any]:
     """One sortable key per row, in the order of the rows: a number in base `attributes`, or bytes where too long."""
     k = rows.shape[1]
     if attributes**k < 2**62:
@@ -178,6 +176,6 @@ def _keys(rows: Places, attributes: int) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(rows.astype(">u4")).view(f"S{4 * k}")[:, 0]
 
 
-def _unique_rows(rows: Places, attributes: int) -> Places:
+def _unique_rows(rows: AxisIndices, attributes: int) -> AxisIndices:
     _, first = np.unique(_keys(rows, attributes), return_index=True)
     return rows[first]

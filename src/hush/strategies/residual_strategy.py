@@ -14,7 +14,7 @@ over the parts b that contain A, with weights
 
 which is the pseudo-inverse of the whole strategy without any object of 2^d or of the size of the domain.
 
-Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: residuals in place of the printed generalised inverse, which
+Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: residuals in@axis of the printed generalised inverse, which
 is wrong for the Moore-Penrose inverse of X(u); and factors other than the identity.
 """
 
@@ -85,7 +85,7 @@ class ResidualStrategy:
         for name, size, basis in zip(self.domain, self.domain.shape, self.bases, strict=True):
             if basis is not None and basis.size != size:
                 raise WorkloadError(f"attribute {name!r} has {size} levels, its basis {basis.size}")
-        if any(self.bases[place] is None for level in self.closure.levels for place in np.unique(level).tolist()):
+        if any(self.bases[axis] is None for level in self.closure.levels for axis in np.unique(level).tolist()):
             raise WorkloadError("every attribute of the closure needs a basis")
         if self.pcost > 2 * float(self.rho) * (1 + 1e-9):
             raise BudgetError(f"the noise costs rho={self.pcost / 2:g}, above the {float(self.rho):g} it may cost")
@@ -317,7 +317,7 @@ def beyond_extremes(numbers: Floats) -> str | None:
 def residual_query(strategy: ResidualStrategy, clique: Clique) -> ProductQuery:
     """The integers (kron_{i in A} M_i) v_A of one set; for the empty set the total count.
 
-    Reference: [ResidualPlanner, Alg. 1], in integers and with noise on M v in place of correlated noise.
+    Reference: [ResidualPlanner, Alg. 1], in integers and with noise on M v in@axis of correlated noise.
     """
     return ProductQuery(tuple((name,) for name in clique), strategy.clique_bases(clique))
 

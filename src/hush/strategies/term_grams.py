@@ -48,13 +48,13 @@ class TermGrams:
                 f"{len(workload)} terms over {len(domain)} attributes are too many for this strategy; "
                 "use mechanism='residual'"
             )
-        place = {name: i for i, name in enumerate(domain)}
+        axis = {name: i for i, name in enumerate(domain)}
         known: list[dict[LinearOperator, int]] = [{Total(size): 0} for size in domain.shape]
         index = np.zeros((len(workload), len(domain)), dtype=np.int32)
         for j, term in enumerate(workload.products):
             for name, block in zip(term.clique, term.blocks, strict=True):
-                own = known[place[name]]
-                index[j, place[name]] = own.setdefault(block, len(own))
+                own = known[axis[name]]
+                index[j, axis[name]] = own.setdefault(block, len(own))
         queries = np.array([float(term.queries) for term in workload])
         return cls(domain, [tuple(own) for own in known], index, np.array(workload.weights), queries)
 
@@ -63,42 +63,42 @@ class TermGrams:
 
     @cached_property
     def asked(self) -> tuple[int, ...]:
-        """The places of attributes that some term asks more of than their total."""
+        """The axes of attributes that some term asks more of than their total."""
         return tuple(np.flatnonzero(self.index.any(axis=0)).tolist())
 
-    def plain(self, place: int) -> bool:
+    def plain(self, axis: int) -> bool:
         """Whether an attribute is asked for single levels and totals alone."""
-        return all(isinstance(block, Identity | Total) for block in self.blocks[place])
+        return all(isinstance(block, Identity | Total) for block in self.blocks[axis])
 
-    def gram(self, place: int, block: int) -> Floats:
+    def gram(self, axis: int, block: int) -> Floats:
         """V of one of an attribute's blocks, (n, n)."""
-        key = (place, block)
+        key = (axis, block)
         if key not in self._grams:
-            self._grams[key] = self.blocks[place][block].gram_dense()
+            self._grams[key] = self.blocks[axis][block].gram_dense()
         return self._grams[key]
 
-    def traces(self, place: int) -> Floats:
+    def traces(self, axis: int) -> Floats:
         """tr(V) of each of an attribute's blocks."""
-        return np.array([self._trace(place, b) for b in range(len(self.blocks[place]))])
+        return np.array([self._trace(axis, b) for b in range(len(self.blocks[axis]))])
 
-    def sums(self, place: int) -> Floats:
+    def sums(self, axis: int) -> Floats:
         """1^T V 1 of each of an attribute's blocks."""
-        return np.array([self._sum(place, b) for b in range(len(self.blocks[place]))])
+        return np.array([self._sum(axis, b) for b in range(len(self.blocks[axis]))])
 
-    def surrogate(self, place: int, weights: Floats) -> Floats:
+    def surrogate(self, axis: int, weights: Floats) -> Floats:
         """sum_b weights[b] V_b over an attribute's blocks, (n, n)."""
-        total = np.zeros((self.domain.shape[place],) * 2)
+        total = np.zeros((self.domain.shape[axis],) * 2)
         for block, weight in enumerate(weights.tolist()):
             if weight != 0:
-                total += weight * self.gram(place, block)
+                total += weight * self.gram(axis, block)
         return total
 
-    def _trace(self, place: int, block: int) -> float:
-        own, size = self.blocks[place][block], self.domain.shape[place]
-        return float(size) if isinstance(own, Identity | Total) else float(np.trace(self.gram(place, block)))
+    def _trace(self, axis: int, block: int) -> float:
+        own, size = self.blocks[axis][block], self.domain.shape[axis]
+        return float(size) if isinstance(own, Identity | Total) else float(np.trace(self.gram(axis, block)))
 
-    def _sum(self, place: int, block: int) -> float:
-        own, size = self.blocks[place][block], self.domain.shape[place]
+    def _sum(self, axis: int, block: int) -> float:
+        own, size = self.blocks[axis][block], self.domain.shape[axis]
         if isinstance(own, Identity | Total):
             return float(size if isinstance(own, Identity) else size**2)
-        return float(self.gram(place, block).sum())
+        return float(self.gram(axis, block).sum())

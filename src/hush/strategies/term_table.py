@@ -11,26 +11,26 @@ import numpy as np
 from hush.arrays import Floats, Integers
 from hush.domain import Domain
 from hush.linops import Identity, LinearOperator
-from hush.strategies.closure import Closure, Places
+from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.residual_basis import ResidualBasis, design_basis
 from hush.workloads import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class TermGroup:
-    """The terms of one number of attributes: row i is term `terms[i]`, on ascending `places[i]`.
+    """The terms of one number of attributes: row i is term `terms[i]`, on ascending `axes[i]`.
 
-    `blocks[i, j]` is the number, in `TermTable.blocks`, of its query block on the attribute at `places[i, j]`.
+    `blocks[i, j]` is the number, in `TermTable.blocks`, of its query block on the attribute at `axes[i, j]`.
     """
 
     terms: Integers  # (n,)
-    places: Places  # (n, k)
-    blocks: Places  # (n, k)
+    axes: AxisIndices  # (n, k)
+    blocks: AxisIndices  # (n, k)
 
 
 @dataclass(frozen=True, slots=True)
 class TermTable:
-    """A workload's terms as arrays; `blocks` lists the distinct query blocks, each with the place of its attribute."""
+    """A workload's terms as arrays; `blocks` lists the distinct query blocks, each with the axis of its attribute."""
 
     domain: Domain
     groups: tuple[TermGroup, ...]
@@ -40,22 +40,22 @@ class TermTable:
     @classmethod
     def of(cls, workload: Workload) -> TermTable:
         """The table of a workload. O(total length of its cliques), mostly in array operations."""
-        place = {name: index for index, name in enumerate(workload.domain)}
+        axis = {name: index for index, name in enumerate(workload.domain)}
         terms = workload.products
         lengths = np.fromiter((len(term.clique) for term in terms), dtype=np.int64, count=len(terms))
         total = int(lengths.sum())
         names = itertools.chain.from_iterable(term.clique for term in terms)
-        places = np.fromiter(map(place.__getitem__, names), dtype=np.int32, count=total)
+        axes = np.fromiter(map(axis.__getitem__, names), dtype=np.int32, count=total)
         every = list(itertools.chain.from_iterable(term.blocks for term in terms))
-        numbers, blocks = _number(places, every, len(workload.domain))
+        numbers, blocks = _number(axes, every, len(workload.domain))
         starts = np.cumsum(lengths) - lengths
         groups = []
         for k in np.unique(lengths).tolist():
             own = np.flatnonzero(lengths == k)
             at = starts[own][:, None] + np.arange(k)
-            order = np.argsort(places[at], axis=1, kind="stable") if k > 1 else np.zeros(at.shape, dtype=np.int64)
+            order = np.argsort(axes[at], axis=1, kind="stable") if k > 1 else np.zeros(at.shape, dtype=np.int64)
             at = np.take_along_axis(at, order, axis=1)
-            groups.append(TermGroup(own, places[at], numbers[at]))
+            groups.append(TermGroup(own, axes[at], numbers[at]))
         weights = np.fromiter((term.weight for term in terms), dtype=np.float64, count=len(terms))
         return cls(workload.domain, tuple(groups), blocks, weights)
 
@@ -70,7 +70,7 @@ class TermTable:
 
     def closure(self) -> Closure:
         """Every subset of every term's attributes."""
-        return Closure.of_places(self.domain, [group.places for group in self.groups])
+        return Closure.of_axes(self.domain, [group.axes for group in self.groups])
 
     def bases(self, given: Mapping[str, ResidualBasis] | None = None) -> tuple[ResidualBasis | None, ...]:
         """One basis per attribute for the whole workload; None for an attribute that no term has.
@@ -83,8 +83,8 @@ class TermTable:
         self.domain.check(given)
         share = self._shares()
         made: list[ResidualBasis | None] = []
-        for place, (name, size) in enumerate(zip(self.domain, self.domain.shape, strict=True)):
-            own = [(share[n], block) for n, (at, block) in enumerate(self.blocks) if at == place]
+        for axis, (name, size) in enumerate(zip(self.domain, self.domain.shape, strict=True)):
+            own = [(share[n], block) for n, (at, block) in enumerate(self.blocks) if at == axis]
             if not own:
                 made.append(None)
             elif name in given:
@@ -101,7 +101,7 @@ class TermTable:
         rows = np.array([block.queries for _, block in self.blocks], dtype=np.float64)
         shares = np.zeros(len(self.blocks))
         for group in self.groups:
-            if group.places.shape[1]:
+            if group.axes.shape[1]:
                 own = rows[group.blocks]
                 others = np.prod(own, axis=1, keepdims=True) / own * self.weights[group.terms][:, None]
                 shares += np.bincount(group.blocks.ravel(), others.ravel(), minlength=len(shares))
@@ -109,16 +109,16 @@ class TermTable:
 
 
 def _number(
-    places: Places, every: list[LinearOperator], attributes: int
-) -> tuple[Places, tuple[tuple[int, LinearOperator], ...]]:
-    """A number for each (place, block), equal blocks sharing one; objects are compared by identity first."""
+    axes: AxisIndices, every: list[LinearOperator], attributes: int
+) -> tuple[AxisIndices, tuple[tuple[int, LinearOperator], ...]]:
+    """A number for each (axis, block), equal blocks sharing one; objects are compared by identity first."""
     if not every:
         return np.zeros(0, dtype=np.int32), ()
     which = np.unique(np.fromiter(map(id, every), dtype=np.int64, count=len(every)), return_inverse=True)[1]
-    pairs, first, inverse = np.unique(which * attributes + places, return_index=True, return_inverse=True)
+    pairs, first, inverse = np.unique(which * attributes + axes, return_index=True, return_inverse=True)
     known: dict[tuple[int, LinearOperator], int] = {}
     numbers = np.empty(len(pairs), dtype=np.int32)
     for number, position in enumerate(first.tolist()):
-        key = (int(places[position]), every[position])
+        key = (int(axes[position]), every[position])
         numbers[number] = known.setdefault(key, len(known))
     return numbers[inverse], tuple(known)

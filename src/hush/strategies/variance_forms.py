@@ -29,7 +29,7 @@ from hush.arrays import Floats, Integers
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.closure import Closure, Places
+from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.term_table import TermGroup, TermTable
 
@@ -124,10 +124,10 @@ def largest_variances(
 
 def _profiles(table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[VarianceProfile]:
     made = []
-    for place, block in table.blocks:
-        basis = bases[place]
+    for axis, block in table.blocks:
+        basis = bases[axis]
         if basis is None:
-            raise WorkloadError(f"attribute {table.domain.attributes[place]!r} was not planned for; plan with it")
+            raise WorkloadError(f"attribute {table.domain.attributes[axis]!r} was not planned for; plan with it")
         made.append(VarianceProfile.of(basis, block))
     return made
 
@@ -150,7 +150,7 @@ def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scip
         values = _batch_values(padded, group.blocks, sizes)  # (n, r, 2^k)
         n, r, width = values.shape
         data.append(values.ravel())
-        columns.append(np.repeat(_batch_columns(closure, group.places), r, axis=0).ravel())
+        columns.append(np.repeat(_batch_columns(closure, group.axes), r, axis=0).ravel())
         lengths.append(np.full(n * r, width, dtype=np.int64))
         terms.append(np.repeat(group.terms, r))
     row_terms = np.concatenate(terms)
@@ -166,7 +166,7 @@ def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scip
 
 def _alike(group: TermGroup, heights: Integers) -> list[tuple[TermGroup, tuple[int, ...]]]:
     """A group in parts whose terms have the same number of points on each axis."""
-    if not group.places.shape[1]:
+    if not group.axes.shape[1]:
         return [(group, ())]
     own = heights[group.blocks]
     if own.max() == 1:
@@ -175,11 +175,11 @@ def _alike(group: TermGroup, heights: Integers) -> list[tuple[TermGroup, tuple[i
     parts = []
     for number, kind in enumerate(kinds.tolist()):
         at = np.flatnonzero(inverse.ravel() == number)
-        parts.append((TermGroup(group.terms[at], group.places[at], group.blocks[at]), tuple(kind)))
+        parts.append((TermGroup(group.terms[at], group.axes[at], group.blocks[at]), tuple(kind)))
     return parts
 
 
-def _batch_values(padded: Floats, blocks: Places, sizes: tuple[int, ...]) -> Floats:
+def _batch_values(padded: Floats, blocks: AxisIndices, sizes: tuple[int, ...]) -> Floats:
     """prod_{i in A'} a_i prod_{i not in A'} b_i for each term, combination of points and subset: (n, r, 2^k)."""
     n, k = blocks.shape
     values = np.ones((n, 1, 1))
@@ -190,14 +190,14 @@ def _batch_values(padded: Floats, blocks: Places, sizes: tuple[int, ...]) -> Flo
     return values
 
 
-def _batch_columns(closure: Closure, places: Places) -> Places:
+def _batch_columns(closure: Closure, axes: AxisIndices) -> AxisIndices:
     """The position of every subset of every row: (n, 2^k)."""
-    n, k = places.shape
+    n, k = axes.shape
     found = np.empty((n, 2**k), dtype=np.int32)
     for mask in range(2**k):
-        found[:, mask] = closure.lookup(places[:, [bit for bit in range(k) if mask >> bit & 1]])
+        found[:, mask] = closure.lookup(axes[:, [bit for bit in range(k) if mask >> bit & 1]])
     if found.size and found.min() < 0:
-        row = places[int(np.argmin(found.min(axis=1)))]
-        names = tuple(closure.domain.attributes[place] for place in row)
+        row = axes[int(np.argmin(found.min(axis=1)))]
+        names = tuple(closure.domain.attributes[axis] for axis in row)
         raise WorkloadError(f"{names!r} is not within the plan, so nothing about it is measured; plan with it")
     return found
