@@ -11,7 +11,7 @@ import click
 
 import hush
 from hush.cli.model_command import fitted, say
-from hush.cli.options import PATH, check_output, progress_bar, stated_workload, workload_options
+from hush.cli.options import PATH, WorkloadOptions, check_output, progress_bar, workload_options
 from hush.errors import HushError, printable
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def evaluate(
     real: str,
     synthetic: str,
     schema: Path,
-    workload: str | None,
-    workload_sql: Path | None,
+    asked: WorkloadOptions,
     output: Path | None,
     force: bool,
 ) -> None:
@@ -51,34 +50,32 @@ def evaluate(
     from hush.schema import ROW
 
     if output is not None:
-        read = [*glob.glob(real, recursive=True), *glob.glob(synthetic, recursive=True), schema, workload_sql]
+        read = [*glob.glob(real, recursive=True), *glob.glob(synthetic, recursive=True), schema, asked.workload_sql]
         check_output(output, force=force, inputs=read)
     declared = hush.Schema.load(schema)
-    asked = None
-    if workload is not None or workload_sql is not None:
-        asked = stated_workload(declared, workload, workload_sql)
-    made: hush.Model | Table
+    workload = asked.read(declared) if asked.given else None
+    compared: hush.Model | Table
     if _is_archive(synthetic):
-        made = _model(synthetic, declared)
-        for caveat in made.caveats:
+        compared = _model(synthetic, declared)
+        for caveat in compared.caveats:
             say(f"hush: {printable(caveat)}", err=True)
     else:
         with progress_bar("reading synthetic rows") as progress:
-            made = hush.read(synthetic, declared.with_unit(ROW), progress=progress)
-    check_schemas(declared, made.schema)
+            compared = hush.read(synthetic, declared.with_unit(ROW), progress=progress)
+    check_schemas(declared, compared.schema)
     with progress_bar("reading real rows") as progress:
         table = hush.read(real, declared, progress=progress)
     with progress_bar("comparing") as progress:
-        found = compare(table, made, asked, progress=progress)
+        comparison = compare(table, compared, workload, progress=progress)
     console = Console()
     console.print(Text(STAMP, style="bold red"))
-    for cells in comparison_tables(found):
+    for cells in comparison_tables(comparison):
         console.print()
         console.print(cells)
     console.print()
     if output is not None:
         try:
-            output.write_text(json.dumps(found.to_dict(), indent=2) + "\n", encoding="utf-8")
+            output.write_text(json.dumps(comparison.to_dict(), indent=2) + "\n", encoding="utf-8")
         except OSError as error:
             raise HushError(f"cannot write {output}: {error.strerror}; choose another place") from None
         console.print(Text(printable(f"Every figure is in {output}.")))

@@ -1,15 +1,14 @@
-"""Options that several commands share: how a budget, a workload and a table are given.
-
-Output files: whether they may be written is found out before any work, and some are never replaced.
-"""
+"""Options that several commands share: budgets, workloads, mechanisms, progress bars and output files."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -51,26 +50,56 @@ class MechanismOption(click.Option):
         return super().get_help_record(ctx)
 
 
-def mechanism_options(command: Command) -> Command:
-    """--mechanism, --loss, --preset, --max-size-mb."""
-    for option in (
-        click.option(
-            "--max-size-mb",
-            type=click.FloatRange(min=0, min_open=True),
-            help="Largest model that may be measured for, in megabytes; in place of a preset.",
-        ),
-        click.option("--preset", help="How large a model may be measured for: fast, balanced or best."),
-        click.option(
-            "--loss",
-            type=click.Choice(["rmse", "maxvar"]),
-            default="rmse",
-            show_default=True,
-            help="What to make small.",
-        ),
-        click.option("--mechanism", cls=MechanismOption, default="auto", show_default=True),
-    ):
-        command = option(command)
-    return command
+def _gathered(name: str, kind: type, *options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Options of a command that reach it as one argument `name` of a class `kind`, whose fields they are."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run(*arguments: Any, **values: Any) -> Any:
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            return command(*arguments, **values)
+
+        decorated: Any = run
+        for option in reversed(options):
+            decorated = option(decorated)
+        return cast(Command, decorated)
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismOptions:
+    """How a mechanism was given."""
+
+    mechanism: str
+    loss: str
+    preset: str | None
+    max_size_mb: float | None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything was said about the mechanism itself."""
+        return self.mechanism != "auto" or self.preset is not None or self.max_size_mb is not None
+
+    def read(self) -> Mechanism:
+        """The mechanism; settings that it does not have are refused."""
+        return stated_mechanism(self.mechanism, self.loss, self.preset, self.max_size_mb)
+
+
+mechanism_options = _gathered(
+    "chosen",
+    MechanismOptions,
+    click.option("--mechanism", cls=MechanismOption, default="auto", show_default=True),
+    click.option(
+        "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to make small."
+    ),
+    click.option("--preset", help="How large a model may be measured for: fast, balanced or best."),
+    click.option(
+        "--max-size-mb",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Largest model that may be measured for, in megabytes; in place of a preset.",
+    ),
+)
 
 
 def stated_mechanism(name: str, loss: str, preset: str | None, max_size_mb: float | None) -> Mechanism:
@@ -92,52 +121,74 @@ def stated_mechanism(name: str, loss: str, preset: str | None, max_size_mb: floa
     return replace(made, **given) if given else made  # type: ignore[type-var]
 
 
-def workload_options(command: Command) -> Command:
-    """--workload, --workload-sql."""
-    for option in (
-        click.option(
-            "--workload-sql", type=PATH, help="File of SELECT COUNT(*) queries, each ending in a semicolon, to ask for."
-        ),
-        click.option("--workload", help=WORKLOAD_HELP),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class WorkloadOptions:
+    """How a workload was given: as a text, as a file of SQL queries, or as both."""
+
+    workload: str | None
+    workload_sql: Path | None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them was."""
+        return self.workload is not None or self.workload_sql is not None
+
+    def read(self, schema: hush.Schema) -> hush.Workload:
+        """What the text describes and what the file asks, together."""
+        from hush.workloads.text import parse_workload
+
+        if not self.given:
+            raise click.UsageError("say what to ask with --workload, or with --workload-sql and a file of queries")
+        described = None if self.workload is None else parse_workload(schema.domain, self.workload)
+        if (file := self.workload_sql) is None:
+            return described if described is not None else parse_workload(schema.domain, "")
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise WorkloadError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+        asked = hush.Workload.sql(schema, text)
+        return asked if described is None else described + asked
 
 
-def stated_workload(schema: hush.Schema, text: str | None, sql_file: Path | None) -> hush.Workload:
-    """The workload of the options: what the text describes and what the file asks, together."""
-    from hush.workloads.text import parse_workload
-
-    if text is None and sql_file is None:
-        raise click.UsageError("say what to ask with --workload, or with --workload-sql and a file of queries")
-    described = None if text is None else parse_workload(schema.domain, text)
-    if sql_file is None:
-        return described if described is not None else parse_workload(schema.domain, "")
-    try:
-        written = sql_file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"{sql_file} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-    asked = hush.Workload.sql(schema, written)
-    return asked if described is None else described + asked
+workload_options = _gathered(
+    "asked",
+    WorkloadOptions,
+    click.option("--workload", help=WORKLOAD_HELP),
+    click.option(
+        "--workload-sql", type=PATH, help="File of SELECT COUNT(*) queries, each ending in a semicolon, to ask for."
+    ),
+)
 
 
-def budget_options(command: Command) -> Command:
-    """--epsilon, --delta, --rho, --mu."""
-    for option in (
-        click.option("--mu", type=float, help="Budget in Gaussian DP."),
-        click.option("--rho", type=float, help="Budget in zCDP."),
-        click.option("--delta", type=float, help="Delta of the budget, far below one over the number of people."),
-        click.option("--epsilon", type=float, help="Epsilon of the budget."),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class BudgetOptions:
+    """How a budget was given."""
+
+    epsilon: float | None
+    delta: float | None
+    rho: float | None
+    mu: float | None
+
+    @property
+    def given(self) -> bool:
+        """Whether an amount was; a delta alone is none."""
+        return (self.epsilon, self.rho, self.mu) != (None, None, None)
+
+    def read(self) -> hush.Budget:
+        """The budget; says how to give one where there is none."""
+        if not self.given:
+            raise BudgetError("no budget was given; add --epsilon 1 --delta 1e-9, or --rho 0.01")
+        return hush.Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
 
 
-def stated_budget(epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> hush.Budget:
-    """The budget of the options; says how to give one where there is none."""
-    if epsilon is None and rho is None and mu is None:
-        raise BudgetError("no budget was given; add --epsilon 1 --delta 1e-9, or --rho 0.01")
-    return hush.Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+budget_options = _gathered(
+    "limit",
+    BudgetOptions,
+    click.option("--epsilon", type=float, help="Epsilon of the budget."),
+    click.option("--delta", type=float, help="Delta of the budget, far below one over the number of people."),
+    click.option("--rho", type=float, help="Budget in zCDP."),
+    click.option("--mu", type=float, help="Budget in Gaussian DP."),
+)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,12 @@ import click
 import hush
 from hush.cli.options import (
     PATH,
+    BudgetOptions,
+    MechanismOptions,
+    WorkloadOptions,
     budget_options,
     check_output,
     mechanism_options,
-    stated_budget,
-    stated_mechanism,
-    stated_workload,
     workload_options,
 )
 from hush.cli.program import BAD_INPUT
@@ -44,16 +45,9 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def plan(
     schema: Path,
-    workload: str | None,
-    workload_sql: Path | None,
-    epsilon: float | None,
-    delta: float | None,
-    rho: float | None,
-    mu: float | None,
-    mechanism: str,
-    loss: str,
-    preset: str | None,
-    max_size_mb: float | None,
+    asked: WorkloadOptions,
+    limit: BudgetOptions,
+    chosen: MechanismOptions,
     target_error: float | None,
     rows: int | None,
     as_json: bool,
@@ -73,47 +67,46 @@ def plan(
     from hush.rational import shown_up
 
     if output is not None:
-        check_output(output, force=force, inputs=[schema, workload_sql])
-    found = hush.Schema.load(schema)
-    asked = stated_workload(found, workload, workload_sql)
+        check_output(output, force=force, inputs=[schema, asked.workload_sql])
+    declared = hush.Schema.load(schema)
+    workload, unit_rows = asked.read(declared), declared.unit.max_rows
     if rows is not None:
         check_rows(rows)
-    made: Plan
+    plan: Plan
     if target_error is None:
-        budget = stated_budget(epsilon, delta, rho, mu)
-        chosen = stated_mechanism(mechanism, loss, preset, max_size_mb)
-        made = hush.plan(asked, budget, chosen, max_rows_per_unit=found.unit.max_rows)
+        budget = limit.read()
+        plan = hush.plan(workload, budget, chosen.read(), max_rows_per_unit=unit_rows)
     else:
-        if (epsilon, rho, mu) != (None, None, None):
+        if limit.given:
             raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
-        if mechanism not in ("auto", "residual"):
-            raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {mechanism} out")
-        stated_mechanism("residual", loss, preset, max_size_mb)
-        made = hush.plan_for_error(asked, target_error, loss, max_rows_per_unit=found.unit.max_rows)
-    useless = None if rows is None else _refusal(made, rows)
+        if chosen.mechanism not in ("auto", "residual"):
+            raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {chosen.mechanism} out")
+        replace(chosen, mechanism="residual").read()  # refuses settings that residual does not have
+        plan = hush.plan_for_error(workload, target_error, chosen.loss, max_rows_per_unit=unit_rows)
+    useless = None if rows is None else _refusal(plan, rows)
     if useless is not None:
         click.echo(f"hush: {useless}", err=True)
     console = Console(stderr=as_json)
     if as_json:
-        click.echo(json.dumps(made.to_dict(), indent=2))
+        click.echo(json.dumps(plan.to_dict(), indent=2))
     else:
-        console.print(*plan_tables(made, rows=rows))
+        console.print(*plan_tables(plan, rows=rows))
     if target_error is not None:
-        at = 1e-9 if delta is None else delta
-        worth = hush.Budget(rho=float(made.budget.rho)).epsilon_at(at)
-        needs = f"Needs --rho {shown_up(made.budget.rho)}, or --epsilon {shown_up(worth)} --delta {number_text(at)}"
+        at = 1e-9 if limit.delta is None else limit.delta
+        worth = hush.Budget(rho=float(plan.budget.rho)).epsilon_at(at)
+        needs = f"Needs --rho {shown_up(plan.budget.rho)}, or --epsilon {shown_up(worth)} --delta {number_text(at)}"
         console.print(Text(needs))
     if useless is not None:
         click.get_current_context().exit(BAD_INPUT)
     if output is not None:
-        made.save(output)
+        plan.save(output)
         console.print(Text(printable(f"Plan saved to {output}")))
 
 
-def _refusal(made: Plan, rows: int) -> str | None:
+def _refusal(plan: Plan, rows: int) -> str | None:
     """Why a budget is too small for an expected number of rows, if it is."""
     try:
-        made.check_useful(rows)
+        plan.check_useful(rows)
     except BudgetError as error:
         return printable(str(error))
     return None

@@ -1,9 +1,4 @@
-"""Adaptive releases on the command line: what they take, where they are kept while they run, how they go on.
-
-A bar for adaptive releases: the share of the budget that is spent, and what the last round chose.
-
-`hush release`: spend a budget on a table.
-"""
+"""`hush release`: spend a budget on a table, show how far it is, and go on where an adaptive release was cut off."""
 
 from __future__ import annotations
 
@@ -21,13 +16,13 @@ import hush
 from hush.cli.model_command import say, summary
 from hush.cli.options import (
     PATH,
+    BudgetOptions,
+    MechanismOptions,
+    WorkloadOptions,
     budget_options,
     check_output,
     mechanism_options,
     progress_bar,
-    stated_budget,
-    stated_mechanism,
-    stated_workload,
     workload_options,
 )
 from hush.cli.program import INTERRUPTED
@@ -228,18 +223,11 @@ def round_text(number: int, clique: Clique) -> str:
 def release(
     data: str,
     schema: Path,
-    workload: str | None,
-    workload_sql: Path | None,
-    epsilon: float | None,
-    delta: float | None,
-    rho: float | None,
-    mu: float | None,
+    asked: WorkloadOptions,
+    limit: BudgetOptions,
     plan_file: Path | None,
     resume: Path | None,
-    mechanism: str,
-    loss: str,
-    preset: str | None,
-    max_size_mb: float | None,
+    chosen: MechanismOptions,
     rows: int | None,
     unit: str | None,
     max_rows_per_unit: int | None,
@@ -256,47 +244,50 @@ def release(
     from hush.schema import Unit
 
     again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
-    inputs = [*glob.glob(data, recursive=True), schema, plan_file, workload_sql, ledger, None if again else resume]
+    files = [schema, plan_file, asked.workload_sql, ledger, None if again else resume]
+    inputs = [*glob.glob(data, recursive=True), *files]
     check_output(output, force=force or again or is_own_partial(output, resume), inputs=inputs)
     declared = hush.Schema.load(schema)
     if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
         raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
-    own = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
-    if (plan_file, resume) != (None, None):
-        _check_alone("--plan" if resume is None else "--resume", workload, workload_sql, mechanism, preset, max_size_mb)
-    made: Plan
+    protected = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
+    for option, file in (("--resume", resume), ("--plan", plan_file)):
+        if file is not None and asked.given:
+            raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
+        if file is not None and chosen.given:
+            raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
+    plan: Plan
     partial = None
     if resume is not None:
-        if plan_file is not None or (epsilon, rho, mu) != (None, None, None):
+        if plan_file is not None or limit.given:
             raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
-        made, partial = loaded_partial(resume)
+        plan, partial = loaded_partial(resume)
     elif plan_file is not None:
-        made = _loaded_plan(plan_file, epsilon, delta, rho, mu)
+        plan = _loaded_plan(plan_file, limit)
     else:
-        asked = stated_workload(declared, workload, workload_sql)
-        chosen = stated_mechanism(mechanism, loss, preset, max_size_mb)
-        made = hush.plan(asked, stated_budget(epsilon, delta, rho, mu), chosen, max_rows_per_unit=own.max_rows)
+        workload, mechanism = asked.read(declared), chosen.read()
+        plan = hush.plan(workload, limit.read(), mechanism, max_rows_per_unit=protected.max_rows)
     if rows is not None:
-        made.check_useful(rows)
+        plan.check_useful(rows)
     check_partial(output, resume, force=force)
     new_ledger = ledger is not None and not ledger.exists()
-    _announce_plan(made, plan_file)
+    _announce_plan(plan, plan_file)
     with progress_bar("reading") as progress:
         table = hush.read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
     spending: dict[str, Any] = {"ledger": ledger, "dataset": dataset, "name": output.name}
     try:
-        if isinstance(made, AdaptivePlan):
+        if isinstance(plan, AdaptivePlan):
             done: hush.Release = release_in_rounds(
-                made, table, output, partial, lambda: _announce(made, partial), **spending
+                plan, table, output, partial, lambda: _announce(plan, partial), **spending
             )
         else:
             with progress_bar("measuring") as progress:
-                done = made.release(table, progress=progress, **spending)
+                done = plan.release(table, progress=progress, **spending)
     except InterruptedRelease as stopped:
         if isinstance(stopped.release, hush.Release):
             _save(stopped.release, output)
         text = f"{stopped} in {output}"
-        if isinstance(made, AdaptivePlan):
+        if isinstance(plan, AdaptivePlan):
             words = resume_command(
                 data, schema, ledger, dataset, output, output, unit=unit, max_rows_per_unit=max_rows_per_unit
             )
@@ -310,62 +301,43 @@ def release(
     if ledger is None:
         click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)
     if new_ledger:
-        click.echo(f"New ledger {ledger}: its cap is this release's budget, {made.budget}.")
+        click.echo(f"New ledger {ledger}: its cap is this release's budget, {plan.budget}.")
 
 
-def _check_alone(
-    option: str,
-    workload: str | None,
-    workload_sql: Path | None,
-    mechanism: str,
-    preset: str | None,
-    max_size_mb: float | None,
-) -> None:
-    """Refuse what a saved plan or an interrupted release says itself."""
-    if workload is not None or workload_sql is not None:
-        raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
-    if mechanism != "auto" or preset is not None or max_size_mb is not None:
-        raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
-
-
-def _loaded_plan(
-    plan_file: Path, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None
-) -> Plan:
+def _loaded_plan(file: Path, limit: BudgetOptions) -> Plan:
     """A saved plan; a budget given beside it is the most that it may spend."""
     from hush.mechanisms.plan import Plan
 
-    made = hush.load(plan_file)
-    if not isinstance(made, Plan):
-        kind = "release" if isinstance(made, hush.Release) else "model"
-        raise ArchiveError(f"{plan_file} is a {kind}, not a plan")
-    if (epsilon, rho, mu) != (None, None, None):
-        most = stated_budget(epsilon, delta, rho, mu)
-        if not made.within(most):
-            raise BudgetError(f"the plan spends {made.budget}, more than the {most} given here; plan again for less")
-    return made
+    plan = hush.load(file)
+    if not isinstance(plan, Plan):
+        kind = "release" if isinstance(plan, hush.Release) else "model"
+        raise ArchiveError(f"{file} is a {kind}, not a plan")
+    if limit.given and not plan.within(most := limit.read()):
+        raise BudgetError(f"the plan spends {plan.budget}, more than the {most} given here; plan again for less")
+    return plan
 
 
-def _announce_plan(made: Plan, plan_file: Path | None) -> None:
+def _announce_plan(plan: Plan, plan_file: Path | None) -> None:
     """Say what a saved plan is about to spend."""
     if plan_file is not None:
-        what = f"{len(made.workload):,} tables, {made.budget}, {made.neighbours.value}"
-        rows = "1 row" if made.max_rows_per_unit == 1 else f"{made.max_rows_per_unit} rows"
+        what = f"{len(plan.workload):,} tables, {plan.budget}, {plan.neighbours.value}"
+        rows = "1 row" if plan.max_rows_per_unit == 1 else f"{plan.max_rows_per_unit} rows"
         click.echo(f"Plan {plan_file}: {what}, at most {rows} per unit.")
 
 
-def _announce(made: Plan, partial: MeasuredRelease | None) -> None:
+def _announce(plan: Plan, partial: MeasuredRelease | None) -> None:
     """Say what a run goes on from, and how long it takes, where that is not known from a plan."""
     if partial is not None:
-        share = partial.statement.rho / made.budget.rho
+        share = partial.statement.rho / plan.budget.rho
         tables = (
             f"{len(partial.noisy_tables):,} noisy tables are kept"
             if partial.noisy_tables
             else "no noisy table was taken"
         )
-        kept = f"{tables}, which cost {share:.0%} of {made.budget}"
-        say(f"Going on with {made.mechanism}: {kept}; the rest is spent now.")
-    if made.rmse is None:
-        say(f"Work: {made.work}.")
+        kept = f"{tables}, which cost {share:.0%} of {plan.budget}"
+        say(f"Going on with {plan.mechanism}: {kept}; the rest is spent now.")
+    if plan.rmse is None:
+        say(f"Work: {plan.work}.")
 
 
 def _save(done: hush.Release, output: Path) -> None:
