@@ -16,6 +16,7 @@ from hush.graphical import residual_loss
 from hush.graphical.likelihood import AbsoluteLoss, CustomLoss, HuberLoss, MarginalLoss, SquaredLoss, SumLoss, loss_of
 from hush.inference.factors import Factors
 from hush.linops import Dense, LinearOperator, Prefix
+from hush.privacy import measurement
 from hush.privacy.measurement import Measurement
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "one": 1})
@@ -339,8 +340,8 @@ def test_what_is_refused(call: Callable[[], object], error: type[HushError], tex
 
 
 def test_more_than_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residual_loss, "available_memory", lambda: 10)
-    monkeypatch.setattr(residual_loss, "_UNGUARDED", 1)
+    monkeypatch.setattr(measurement, "available_memory", lambda: 10)
+    monkeypatch.setattr(measurement, "_UNGUARDED", 1)
     with pytest.raises(SizeError, match="more than is free; use smaller cliques"):
         SquaredLoss(DOMAIN, [ONE])
 
