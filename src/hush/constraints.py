@@ -1,7 +1,4 @@
-"""Constraint: combinations of codes that no row can have, known without looking at rows.
-
-Consistency: a quick look for constraints that no row can satisfy together.
-"""
+"""Constraints: combinations of codes that no row can have, known without looking at rows, and their contradictions."""
 
 from __future__ import annotations
 
@@ -293,9 +290,9 @@ def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | No
             near = sorted({place for names in shared[k] for place in holders[names]})
             return _message(cliques[k], list(dict.fromkeys(cliques[place] for place in near)))
         for names in shared[k]:
-            found = left[k].any(axis=axes_outside(cliques[k], names))
-            if (agreed[names] & ~found).any():
-                agreed[names] &= found
+            possible = left[k].any(axis=axes_outside(cliques[k], names))
+            if (agreed[names] & ~possible).any():
+                agreed[names] &= possible
                 changed = [place for place in holders[names] if place != k and place not in waiting]
                 queue.extend(changed)
                 waiting.update(changed)
@@ -308,15 +305,15 @@ def _separators(cliques: list[Clique]) -> dict[Clique, list[int]]:
     for k, clique in enumerate(cliques):
         for names in (*combinations(clique, 1), *combinations(clique, 2)):
             holding.setdefault(names, []).append(k)
-    found: dict[Clique, list[int]] = {
+    separators: dict[Clique, list[int]] = {
         names: places for names, places in holding.items() if len(names) == 1 and len(places) > 1
     }
     for names, places in holding.items():
         for j, k in combinations(places, 2) if len(names) == 2 else ():
             both = tuple(name for name in cliques[j] if name in cliques[k])
-            if both not in found:
-                found[both] = [place for place in places if set(both) <= set(cliques[place])]
-    return found
+            if both not in separators:
+                separators[both] = [place for place in places if set(both) <= set(cliques[place])]
+    return separators
 
 
 def _message(emptied: Clique, near: list[Clique]) -> str:
@@ -328,7 +325,7 @@ def _message(emptied: Clique, near: list[Clique]) -> str:
 def checked(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """The constraints, one for each clique; refused where they are found to contradict each other."""
     merged = merge(domain, constraints)
-    found = contradiction(domain, merged)
-    if found is not None:
-        raise DomainError(found)
+    reason = contradiction(domain, merged)
+    if reason is not None:
+        raise DomainError(reason)
     return merged

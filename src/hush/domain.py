@@ -125,24 +125,24 @@ class Domain:
 
 def domain_of(given: object) -> Domain:
     """The domain itself, or that of a schema or table."""
-    found = given if isinstance(given, Domain) else getattr(given, "domain", None)
-    if not isinstance(found, Domain):
+    domain = given if isinstance(given, Domain) else getattr(given, "domain", None)
+    if not isinstance(domain, Domain):
         raise DomainError(f"domain = {shown(given)}: expected a Domain or a Schema")
-    return found
+    return domain
 
 
 def listed_cliques(cliques: object) -> list[Iterable[str]]:
     """A list of cliques as a list; refuses names, mappings and whatever else is none."""
     if isinstance(cliques, str | Mapping) or not isinstance(cliques, Iterable):
         raise DomainError(f'cliques = {shown(cliques)}: expected a list of cliques, such as [("age", "sex")]')
-    found = list(cliques)
-    alone = next((one for one in found if isinstance(one, str) or not isinstance(one, Iterable)), None)
+    listed = list(cliques)
+    alone = next((clique for clique in listed if isinstance(clique, str) or not isinstance(clique, Iterable)), None)
     if alone is not None:
         raise DomainError(
-            f"cliques = {shown(found)}: {shown(alone)} is no clique; expected a list of cliques, such as "
+            f"cliques = {shown(listed)}: {shown(alone)} is no clique; expected a list of cliques, such as "
             '[("age", "sex")], or [("age",)] for one column'
         )
-    return found
+    return listed
 
 
 def maximal_cliques(cliques: Iterable[Clique]) -> list[Clique]:

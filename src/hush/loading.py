@@ -18,7 +18,7 @@ from hush.release.model_files import VERSION as MODEL_VERSION
 from hush.release.release import KIND, VERSION, Release
 from hush.release.statement import Statement
 from hush.schema import Schema
-from hush.schema.toml_reader import read_toml
+from hush.schema.schema_toml import read_toml
 from hush.workloads.workload_files import unpack_domain, unpack_workload
 
 

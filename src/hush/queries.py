@@ -84,15 +84,15 @@ def predicates(rows: Sequence[Any]) -> Block:
         )
 
     def block(size: int) -> LinearOperator:
-        made = np.zeros((len(chosen), size))
+        indicators = np.zeros((len(chosen), size))
         for i, row in enumerate(chosen):
             if row.dtype.kind == "b" and len(row) != size:
                 raise WorkloadError(f"predicate {i} has {len(row)} entries on an attribute of {size} levels")
             if row.dtype.kind != "b" and not (row.min() >= 0 and row.max() < size):
                 raise WorkloadError(f"predicate {i}: expected levels within 0 .. {size - 1}")
-            made[i, row] = 1.0
-        if not made.any(axis=1).all():
+            indicators[i, row] = 1.0
+        if not indicators.any(axis=1).all():
             raise WorkloadError("a predicate that holds no level has the answer zero; leave it out")
-        return Dense(made)
+        return Dense(indicators)
 
     return block

@@ -1,4 +1,4 @@
-"""Rare levels of columns that are counted together from some point on, and the query of a table with such levels."""
+"""Rare levels: those of columns that are counted together once their noisy counts are small, and tables of them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Merging:
 
     def sizes(self, clique: Clique, sizes: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a merged table, from that of the whole one."""
-        own = zip(clique, sizes, strict=True)
-        return tuple(int(self.codes[name].max()) + 1 if name in self.codes else size for name, size in own)
+        pairs = zip(clique, sizes, strict=True)
+        return tuple(int(self.codes[name].max()) + 1 if name in self.codes else size for name, size in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class MergedQuery:
         codes = [self.merging.codes.get(name) for name in self.clique]
         return Kronecker(
             [
-                Identity(size) if own is None else Dense(np.equal.outer(np.arange(own.max() + 1), own))
-                for own, size in zip(codes, self.sizes, strict=True)
+                Identity(size) if merged is None else Dense(np.equal.outer(np.arange(merged.max() + 1), merged))
+                for merged, size in zip(codes, self.sizes, strict=True)
             ]
         )
 
@@ -92,9 +92,9 @@ def merge_rare(columns: Iterable[tuple[str, np.ndarray[Any, Any], float]]) -> Me
     >>> merge_rare([("city", np.array([90, 2, 70, -1]), 5.0), ("sex", np.array([80, 3]), 5.0)]).codes
     {'city': array([0, 2, 1, 2])}
     """
-    made = {}
+    codes = {}
     for name, counts, stddev in columns:
         rare = counts < RARE * stddev
         if rare.sum() >= 2:
-            made[name] = np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1).astype(np.int64)
-    return Merging(made) if made else None
+            codes[name] = np.where(rare, (~rare).sum(), np.cumsum(~rare) - 1).astype(np.int64)
+    return Merging(codes) if codes else None

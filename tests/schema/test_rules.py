@@ -15,8 +15,7 @@ import hush
 from hush.constraints import Constraint
 from hush.errors import DomainError, SchemaError, SizeError
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit, domain_and_constraints
-from hush.schema.toml_reader import read_toml
-from hush.schema.toml_writer import value_text, write_toml
+from hush.schema.schema_toml import read_toml, value_text, write_toml
 from hush.testing.schemas import columns, schemas
 
 COLUMNS = """\

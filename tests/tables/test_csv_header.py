@@ -9,7 +9,7 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DataError
-from hush.schema.toml_reader import read_toml
+from hush.schema.schema_toml import read_toml
 from hush.tables import read
 from hush.tables.csv_header import read_csv_header
 from hush.tables.drafting import draft_schema

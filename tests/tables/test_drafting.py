@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hush.errors import DataError, SchemaError
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
-from hush.schema.toml_reader import read_toml
+from hush.schema.schema_toml import read_toml
 from hush.tables import drafting
 from hush.tables.dialects import duckdb
 from hush.tables.drafting import draft_schema, wider_bounds

@@ -33,9 +33,8 @@ from hush.release.error_bounds import bound_note
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
 from hush.sql.aggregate import formula_of
-from hush.sql.cells import Cells, check_size, combine
-from hush.sql.formula import Formula
-from hush.sql.parsing import Query, parse
+from hush.sql.formula import Cells, Formula, check_size, combine
+from hush.sql.parsing import ParsedQuery, parse
 from hush.sql.predicate import TRUE, always, only_true, truth
 from hush.sql.scope import Scope, quote, refusal
 from hush.sql.select_list import Item, Output, read_output, unknown_order
@@ -185,7 +184,7 @@ Key = np.ndarray[Any, Any]
 CHOSEN = "{}: rows were chosen by their estimates, which tend to be too extreme then; intervals do not allow for it."
 
 
-def ordered(answers: Answers, output: Output, query: Query, scope: Scope) -> Answers:
+def ordered(answers: Answers, output: Output, query: ParsedQuery, scope: Scope) -> Answers:
     """The rows in the order asked for, cut to the limit; a copy only where something was asked."""
     if not query.order and query.limit is None and not query.offset:
         return answers
@@ -294,7 +293,7 @@ def _source(formula: Formula, groups: Clique, said: str, estimates: Estimates) -
     return estimates
 
 
-def _answer(query: Query, schema: Schema, estimates: Estimates, level: float, error_kind: ErrorKind) -> Answers:
+def _answer(query: ParsedQuery, schema: Schema, estimates: Estimates, level: float, error_kind: ErrorKind) -> Answers:
     scope = Scope(schema, query.tables)
     output = read_output(query, scope)
     groups = output.groups
@@ -322,7 +321,7 @@ def _answer(query: Query, schema: Schema, estimates: Estimates, level: float, er
     return ordered(answers, output, query, scope)
 
 
-def _read(query: Query, output: Output, scope: Scope, estimates: Estimates) -> tuple[Cells, list[Formula]]:
+def _read(query: ParsedQuery, output: Output, scope: Scope, estimates: Estimates) -> tuple[Cells, list[Formula]]:
     """Where the condition is true, and the formula of every value."""
     groups = frozenset(output.groups)
     where = always(scope)

@@ -1,10 +1,6 @@
-"""Columns of unordered levels: declared values, and true or false.
+"""The kinds of column: declared values, true or false, integers, real numbers in bins, and dates.
 
-Columns of numbers: every integer of a range, and real numbers in bins.
-
-Columns of dates, in levels of a day, week, month, quarter or year.
-
-The kinds of column, by the name they have in a schema file.
+`KINDS` has them by the names that schema files use.
 """
 
 from __future__ import annotations
@@ -37,6 +33,8 @@ from hush.schema.column import (
     check_flag,
     check_outside,
 )
+
+MOST_BINS = 2**20  # edges are held one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +99,7 @@ class Boolean(Column):
     def levels(self) -> int:
         return 2
 
-    def value(self, code: int) -> Value:
+    def value(self, code: int) -> bool:
         return bool(code)
 
 
@@ -126,9 +124,6 @@ def _category(name: str, value: Value) -> Value:
         case _:
             raise SchemaError(f"column {name!r}: value {shown(plain)}: expected text, a number, a boolean or a date")
     return plain
-
-
-MOST_BINS = 2**20  # edges are held one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +153,7 @@ class Integer(Column):
     def levels(self) -> int:
         return self.high - self.low + 1
 
-    def value(self, code: int) -> Value:
+    def value(self, code: int) -> int:
         return self.low + code
 
 
@@ -230,7 +225,7 @@ class Numeric(Column):
     def levels(self) -> int:
         return len(self.edges) - 1
 
-    def value(self, code: int) -> Value:
+    def value(self, code: int) -> float:
         low, high = self.edges[code], self.edges[code + 1]
         middle = low / 2 + high / 2  # halves first: high - low may overflow
         return middle if low <= middle < high else low  # neighbouring floats have no middle
@@ -253,8 +248,8 @@ def edge_of(column: Numeric, number: float) -> int | None:
     place = bisect.bisect_left(column.edges, number)
     near = [k for k in (place, place - 1) if 0 <= k <= column.levels]
     exact = [k for k in near if column.edges[k] == number]
-    shown_so = [k for k in near if float(f"{column.edges[k]:.{column.digits}g}") == number]
-    return next(iter(exact + shown_so), None)
+    as_shown = [k for k in near if float(f"{column.edges[k]:.{column.digits}g}") == number]
+    return next(iter(exact + as_shown), None)
 
 
 def short(number: float) -> float:
@@ -333,7 +328,7 @@ class Date(Column):
     def levels(self) -> int:
         return self.ordinal(self.end) + 1
 
-    def value(self, code: int) -> Value:
+    def value(self, code: int) -> dt.date:
         match self.granularity:
             case Granularity.DAY:
                 return self.start + dt.timedelta(days=code)
@@ -350,15 +345,13 @@ class Date(Column):
 
     def days(self, code: int) -> tuple[dt.date, dt.date]:
         """The first and the last day of a level."""
-        first, after = self.value(code), self.value(code + 1) if code + 1 < self.levels else None
-        if not isinstance(first, dt.date):
-            raise TypeError(f"level {code} of the column {self.name!r} has no day")
-        return first, after - dt.timedelta(days=1) if isinstance(after, dt.date) else self.end
+        last = self.value(code + 1) - dt.timedelta(days=1) if code + 1 < self.levels else self.end
+        return self.value(code), last
 
     def label(self, code: int) -> str:
-        day = self.value(code) if 0 <= code < self.levels else None
-        if not isinstance(day, dt.date):
+        if not 0 <= code < self.levels:
             return Column.label(self, code)
+        day = self.value(code)
         match self.granularity:
             case Granularity.YEAR:
                 return f"{day.year:04}"

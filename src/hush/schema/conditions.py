@@ -189,16 +189,16 @@ class Conditions:
         self._refuse(value, f"lies outside {low} .. {high}; give a value inside")
 
     def _refuse(self, condition: Any, rule: str) -> NoReturn:
-        raise SchemaError(f"column {self.column.name!r}: {_said(condition)} {rule}")
+        raise SchemaError(f"column {self.column.name!r}: {_words(condition)} {rule}")
 
 
-def _said(condition: Any) -> str:
+def _words(condition: Any) -> str:
     """A condition in a message."""
     match condition:
         case list() | tuple():
             return "the list"
         case dict():
-            return f"{{{', '.join(f'{key} = {_said(end)}' for key, end in condition.items())}}}"
+            return f"{{{', '.join(f'{key} = {_words(end)}' for key, end in condition.items())}}}"
         case dt.date():
             return str(condition)
         case _:

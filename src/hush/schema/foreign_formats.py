@@ -1,8 +1,6 @@
-"""mbi's `domain.json` -> Schema: names and sizes of a table that already holds codes.
+"""Schemas of other tools: mbi's `domain.json` (names and sizes of a table of codes) and dpsynth's `domain.yaml`.
 
-dpsynth's `domain.yaml` -> Schema.
-
-A column of that file is told by its keys (older files) or by `type:` (newer ones):
+A column of dpsynth's file is told by its keys (older files) or by `type:` (newer ones):
 
 - `possible_values`: categorical. There, a value that is not listed is counted as the one at
   `out_of_domain_index`. Here such values have the level `other`. If that index is not 0, or the value there is a
@@ -32,6 +30,28 @@ from hush.errors import DomainError, SchemaError, shown
 from hush.schema.column_kinds import OTHER, Boolean, Categorical, Column, Integer, Numeric, Outside, Value, canonical
 from hush.schema.schema import Schema
 from hush.schema.section import Section
+
+DEFAULT_BINS = 32
+_STAND_INS = frozenset(
+    ("other", "others", "unknown", "unk", "<unk>", "ood", "<ood>", "missing", "none", "null", "nan", "na", "n/a", "?")
+)
+_CATEGORICAL, _NUMERICAL = "CategoricalAttribute", "NumericalAttribute"
+_OPEN, _FREE = "OpenSetCategoricalAttribute", "FreeFormTextAttribute"
+_KEYS = {
+    _CATEGORICAL: ("possible_values", "out_of_domain_index"),
+    _NUMERICAL: (
+        "min_value",
+        "max_value",
+        "dtype",
+        "clip_to_range",
+        "interval_handling",
+        "sentinel",
+        "num_bins",
+        "bin_edges",
+    ),
+    _OPEN: ("default_value", "public_possible_values"),
+    _FREE: ("max_tokens", "formatting", "exemplar"),
+}
 
 
 def read_mbi(text: str) -> Schema:
@@ -89,31 +109,8 @@ def _no_constant(constant: str) -> NoReturn:
     raise SchemaError(f"{constant} is not a size; expected an integer >= 1")
 
 
-DEFAULT_BINS = 32
-_STAND_INS = frozenset(
-    ("other", "others", "unknown", "unk", "<unk>", "ood", "<ood>", "missing", "none", "null", "nan", "na", "n/a", "?")
-)
-_CATEGORICAL, _NUMERICAL = "CategoricalAttribute", "NumericalAttribute"
-_OPEN, _FREE = "OpenSetCategoricalAttribute", "FreeFormTextAttribute"
-_KEYS = {
-    _CATEGORICAL: ("possible_values", "out_of_domain_index"),
-    _NUMERICAL: (
-        "min_value",
-        "max_value",
-        "dtype",
-        "clip_to_range",
-        "interval_handling",
-        "sentinel",
-        "num_bins",
-        "bin_edges",
-    ),
-    _OPEN: ("default_value", "public_possible_values"),
-    _FREE: ("max_tokens", "formatting", "exemplar"),
-}
-
-
 def read_dpsynth(text: str) -> Schema:
-    """The schema in the text of a `domain.yaml`; the module says how its columns are translated."""
+    """The schema in the text of a `domain.yaml`; the module says above how its columns are translated."""
     columns = _columns(_parse(text))
     return Schema(_column(_name(key), entries) for key, entries in columns.items())
 
@@ -199,8 +196,8 @@ def _kind(section: Section) -> str:
         if kind not in _KEYS:
             section.refuse("type", f"expected one of {', '.join(_KEYS)}")
         return kind
-    told_by = {"possible_values": _CATEGORICAL, "min_value": _NUMERICAL, "max_value": _NUMERICAL, "max_tokens": _FREE}
-    return next((kind for key, kind in told_by.items() if key in section), _OPEN)
+    kinds = {"possible_values": _CATEGORICAL, "min_value": _NUMERICAL, "max_value": _NUMERICAL, "max_tokens": _FREE}
+    return next((kind for key, kind in kinds.items() if key in section), _OPEN)
 
 
 def _categorical(name: str, section: Section) -> Column:

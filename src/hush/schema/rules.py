@@ -56,18 +56,18 @@ class Rules:
             raise SchemaError(f"column {column!r} depends on no column; name the ones that determine it")
         *shape, size = self._domain.sizes(names)
         value = np.full(shape, -1, dtype=np.int64)
-        for place, (*given, found) in self._boxes(names, rows, f"; a row gives {', then '.join(names)}"):
-            if len(found) != 1:
+        for place, (*given, determined) in self._boxes(names, rows, f"; a row gives {', then '.join(names)}"):
+            if len(determined) != 1:
                 raise SchemaError(
-                    f"row {place}: column {column!r}: found {len(found)} levels, expected the one that is determined; "
-                    "use allowed for several"
+                    f"row {place}: column {column!r}: found {len(determined)} levels, expected the one that is "
+                    "determined; use allowed for several"
                 )
             box = np.ix_(*given)
-            if np.isin(value[box], (-1, found[0]), invert=True).any():
+            if np.isin(value[box], (-1, determined[0]), invert=True).any():
                 raise SchemaError(
                     f"row {place} gives column {column!r} a value other than a row before it; keep one of them"
                 )
-            value[box] = found[0]
+            value[box] = determined[0]
         free, equal = value[..., None] < 0, value[..., None] == np.arange(size)
         return Constraint.of_table(self._domain, names, free | equal)
 
@@ -109,7 +109,7 @@ class Rules:
 
 def read_rules(schema: Schema, top: Section) -> list[Constraint]:
     """The constraints that a document states about the columns of a schema."""
-    rules, made = Rules(schema), []
+    rules, constraints = Rules(schema), []
     for kind in RULES:
         if isinstance(top.get(kind), Mapping):
             raise SchemaError(f"[{kind}] is in single brackets; write [[{kind}]], once for each rule")
@@ -117,11 +117,11 @@ def read_rules(schema: Schema, top: Section) -> list[Constraint]:
             where = f"[[{kind}]] number {place}"
             section = Section(where, entries)
             try:
-                made.append(_read_rule(rules, kind, section))
+                constraints.append(_read_rule(rules, kind, section))
             except HushError as error:
                 message = str(error)
                 raise SchemaError(message if message.startswith(where) else f"{where}: {message}") from None
-    return made
+    return constraints
 
 
 def _read_rule(rules: Rules, kind: str, section: Section) -> Constraint:
@@ -141,14 +141,14 @@ def _read_rule(rules: Rules, kind: str, section: Section) -> Constraint:
 
 def written_rules(schema: Schema) -> list[tuple[str, Clique, list[list[Any]]]]:
     """Each constraint as kind, columns and rows; rows are boxes, and the kind is the one with fewer combinations."""
-    found = []
+    written = []
     for constraint in schema.constraints:
         kind = FORBIDDEN if 2 * constraint.forbidden <= constraint.cells else ALLOWED
         cells = np.argwhere(constraint.allowed if kind == ALLOWED else ~constraint.allowed)
         conditions = [Conditions(schema[name]) for name in constraint.clique]
         rows = [[on.written(codes) for on, codes in zip(conditions, box, strict=True)] for box in _boxes(cells)]
-        found.append((kind, constraint.clique, rows))
-    return found
+        written.append((kind, constraint.clique, rows))
+    return written
 
 
 def _boxes(cells: Integers) -> list[list[Integers]]:

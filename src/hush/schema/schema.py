@@ -1,7 +1,4 @@
-"""Unit: whose presence in the table is hidden.
-
-Schema: the columns of a table, the code of each real value, and the privacy unit.
-"""
+"""Schema: the columns of a table, the code of each real value, the possible combinations, and the privacy unit."""
 
 from __future__ import annotations
 
@@ -78,7 +75,7 @@ class Schema:
 
     def to_toml(self) -> str:
         """The schema as the text of its TOML file."""
-        from hush.schema.toml_writer import write_toml
+        from hush.schema.schema_toml import write_toml
 
         return write_toml(self)
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from hush.errors import SchemaError
 from hush.schema.foreign_formats import read_dpsynth, read_mbi
 from hush.schema.schema import Schema
-from hush.schema.toml_reader import read_toml
-from hush.schema.toml_writer import write_toml
+from hush.schema.schema_toml import read_toml, write_toml
 
 LARGEST_FILE = 16 * 2**20
 READERS: dict[str, Callable[[str], Schema]] = {

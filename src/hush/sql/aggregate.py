@@ -1,7 +1,4 @@
-"""Aggregates: COUNT, SUM and AVG as formulas of counts, and the row values that they add up.
-
-Expressions: an item of SELECT, arithmetic over aggregates, as a formula of counts.
-"""
+"""Items of SELECT as formulas of counts: COUNT, SUM and AVG, the row values they add up, and arithmetic over them."""
 
 from __future__ import annotations
 
@@ -14,9 +11,8 @@ from hush.arrays import Numbers
 from hush.errors import QueryError
 from hush.schema import Boolean, Column, Integer, Numeric
 from hush.schema.column_kinds import clamp_note, clamps
-from hush.sql.cells import Cells, combine
 from hush.sql.constants import constant_number, is_literal, literal_value
-from hush.sql.formula import Formula
+from hush.sql.formula import Cells, Formula, combine
 from hush.sql.predicate import TRUE, UNKNOWN, conjunction, truth
 from hush.sql.scope import Scope, quote, refusal
 
@@ -29,6 +25,19 @@ ARITHMETIC: dict[type[exp.Expr], Callable[..., Numbers]] = {
     exp.Mul: np.multiply,
 }
 CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
+REALS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT, exp.DataType.Type.DECIMAL)
+SUPPORTED_EXPRESSIONS = "COUNT, SUM, AVG, and their sums, differences, multiples and ratios are supported"
+ADVICE: dict[type[exp.Expr], str] = {
+    exp.Window: "window functions are outside; compute them from the answers",
+    exp.Subquery: "subqueries are outside; ask for each number in a query of its own",
+    exp.Round: "leave it out and round the answers",
+    exp.IntDiv: "write / for a ratio",
+    exp.Mod: SUPPORTED_EXPRESSIONS,
+    exp.Min: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
+    exp.Max: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
+    exp.Median: "ask for the counts of the levels with GROUP BY and add them up",
+    exp.Case: "put CASE inside an aggregate, such as SUM(CASE WHEN ... THEN 1 ELSE 0 END)",
+}
 
 
 def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
@@ -36,14 +45,14 @@ def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
     if isinstance(node, exp.Filter):
         return aggregate(node.this, conjunction(where, truth(node.expression.this, scope)), scope)
     if isinstance(node, exp.CountIf):
-        return _total(conjunction(where, truth(node.this, scope)), _one(scope))
+        return _total(conjunction(where, truth(node.this, scope)), _ones(scope))
     if not isinstance(node, exp.Count | exp.Sum | exp.Avg):
         raise refusal(node, SUPPORTED)
     _check_argument(node)
     inner = node.this
     if isinstance(node, exp.Count):
         everything = inner is None or isinstance(inner, exp.Star)
-        value = _one(scope) if everything else row_value(inner, scope, numeric=False)
+        value = _ones(scope) if everything else row_value(inner, scope, numeric=False)
         return _total(where, combine(_presence, value))
     value = row_value(inner, scope, numeric=True)
     total = _total(where, value)
@@ -69,7 +78,7 @@ def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> Cells:
         return combine(_as_number, truth(node, scope))
     if is_literal(node):
         if not numeric and literal_value(node) is not None:
-            return _one(scope)
+            return _ones(scope)
         return Cells.constant(scope.domain, float(constant_number(node)))
     return _arithmetic(node, scope)
 
@@ -160,7 +169,7 @@ def _total(where: Cells, value: Cells) -> Formula:
     )
 
 
-def _one(scope: Scope) -> Cells:
+def _ones(scope: Scope) -> Cells:
     return Cells.constant(scope.domain, 1.0)
 
 
@@ -174,21 +183,6 @@ def _as_number(truths: Numbers) -> Numbers:
 
 def _where(condition: Numbers, yes: Numbers, no: Numbers) -> Numbers:
     return np.where(condition == TRUE, yes, no)
-
-
-REALS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT, exp.DataType.Type.DECIMAL)
-SUPPORTED_EXPRESSIONS = "COUNT, SUM, AVG, and their sums, differences, multiples and ratios are supported"
-ADVICE: dict[type[exp.Expr], str] = {
-    exp.Window: "window functions are outside; compute them from the answers",
-    exp.Subquery: "subqueries are outside; ask for each number in a query of its own",
-    exp.Round: "leave it out and round the answers",
-    exp.IntDiv: "write / for a ratio",
-    exp.Mod: SUPPORTED_EXPRESSIONS,
-    exp.Min: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
-    exp.Max: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
-    exp.Median: "ask for the counts of the levels with GROUP BY and add them up",
-    exp.Case: "put CASE inside an aggregate, such as SUM(CASE WHEN ... THEN 1 ELSE 0 END)",
-}
 
 
 def formula_of(node: exp.Expr, where: Cells, scope: Scope) -> Formula:

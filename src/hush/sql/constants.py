@@ -1,6 +1,4 @@
-"""Literals: the constants of a query as Python values.
-
-Levels: where the constants of a query fall among the levels of a column.
+"""Constants of a query: their Python values, and where they fall among the levels of a column.
 
 A comparison of an ordered column is a cut of the number line just before or just after a constant c: x >= c keeps what
 lies behind the cut before c, x > c what lies behind the cut after c. A level is an interval between two cuts, so a
@@ -23,6 +21,8 @@ from hush.schema.column import OTHER, OTHER_LABEL, Value, canonical
 from hush.sql.scope import nearest, quote, refusal
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+Ordered = Integer | Numeric | Date
+Point = int | float | dt.date
 
 
 def is_literal(node: exp.Expr) -> bool:
@@ -90,10 +90,6 @@ def day(text: str) -> dt.date:
     raise QueryError(f"{text[:40]!r} is not a date; write it as '2020-01-31'")
 
 
-Ordered = Integer | Numeric | Date
-Point = int | float | dt.date
-
-
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The first level behind a cut; `inside` says that the level before it is cut in two."""
@@ -133,26 +129,6 @@ def cut(column: Ordered, at: Point, *, after: bool) -> Cut:
     raise TypeError(f"{at!r} is no point of the column {column.name!r}")
 
 
-def edge_by_label(column: Numeric, at: float) -> float:
-    """The bin edge that is shown as this number, or the number itself: an edge of 1/3 is shown as 0.333333."""
-    place = bisect.bisect_left(column.edges, at)
-    near = column.edges[max(place - 1, 0) : place + 1]
-    return next((edge for edge in near if float(f"{edge:.{column.digits}g}") == at), at)
-
-
-def first_day(column: Date, level: int) -> dt.date:
-    """The first day of a level."""
-    value = column.value(level)
-    if not isinstance(value, dt.date):
-        raise TypeError(f"level {level} of the column {column.name!r} has no day")
-    return value
-
-
-def last_day(column: Date, level: int) -> dt.date:
-    """The last day of a level."""
-    return column.end if level == column.levels - 1 else first_day(column, level + 1) - dt.timedelta(days=1)
-
-
 def code_of(column: Categorical | Boolean, value: Value) -> int:
     """The code of a constant in a column of unordered levels."""
     text = canonical(value)
@@ -161,17 +137,16 @@ def code_of(column: Categorical | Boolean, value: Value) -> int:
         if text.casefold() in texts:
             return texts[text.casefold()]
         raise QueryError(f"column {column.name!r} is boolean: {shown(value)} is neither TRUE nor FALSE")
-    texts_of = column.texts
-    if text in texts_of:
-        return texts_of.index(text)
+    if text in column.texts:
+        return column.texts.index(text)
     if column.other_code is not None:
         if text in {OTHER, OTHER_LABEL}:
             return column.other_code
         raise QueryError(
             f"{shown(value)} is not a declared value of column {column.name!r}: it is part of {OTHER_LABEL}, which "
-            f"{OTHER!r} stands for; {nearest(text, texts_of)}"
+            f"{OTHER!r} stands for; {nearest(text, column.texts)}"
         )
-    raise QueryError(f"{shown(value)} is not a declared value of column {column.name!r}; {nearest(text, texts_of)}")
+    raise QueryError(f"{shown(value)} is not a declared value of column {column.name!r}; {nearest(text, column.texts)}")
 
 
 def check_not_missing(column: Column, value: Value) -> None:
@@ -200,4 +175,4 @@ def _cut_days(column: Date, ordinal: int) -> Cut:
 
 
 def _ordinal(column: Date, level: int) -> int:
-    return first_day(column, level).toordinal() if level < column.levels else column.end.toordinal() + 1
+    return column.value(level).toordinal() if level < column.levels else column.end.toordinal() + 1

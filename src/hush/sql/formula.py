@@ -1,15 +1,85 @@
-"""Formula: what a column of the answers is made of, offset + sum of coefficients x counts + weighted quotients."""
+"""Formulas: what a column of the answers is made of, and the numbers over cells that enter it.
+
+A formula is offset + sum of coefficients x counts + weighted quotients. Its coefficients are `Cells`: one number for
+every combination of levels of the attributes that matter, and of those only.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hush.domain import Clique
-from hush.errors import QueryError
-from hush.sql.cells import Cells, combine
+from hush.arrays import Numbers, axes_outside, spread
+from hush.domain import Clique, Domain
+from hush.errors import QueryError, SizeError
+
+LARGEST_TABLE = 2**28
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """An array over the levels of the attributes `names`, which stand in domain order; constant along all others."""
+
+    domain: Domain
+    names: Clique
+    values: Numbers  # of shape domain.sizes(names)
+
+    @classmethod
+    def constant(cls, domain: Domain, value: float, dtype: type = float) -> Cells:
+        """The same number everywhere."""
+        return cls(domain, (), np.array(value, dtype=dtype))
+
+    @classmethod
+    def over(cls, domain: Domain, name: str, values: Numbers) -> Cells:
+        """Numbers over the levels of one attribute."""
+        return cls(domain, (name,), values).reduced()
+
+    def reduced(self) -> Cells:
+        """The same numbers without the axes along which they do not change."""
+        names, values = list(self.names), self.values
+        for axis in reversed(range(len(names))):
+            first = values.take([0], axis)
+            same = values == first
+            if values.dtype.kind == "f":  # NaN stands for null, and null is like null
+                same |= np.isnan(values) & np.isnan(first)
+            if same.all():
+                values = first.squeeze(axis)
+                del names[axis]
+        return Cells(self.domain, tuple(names), values)
+
+    def along(self, names: Clique) -> Numbers:
+        """The numbers with one axis for each of `names`, in that order; of length 1 where they do not change."""
+        return np.asarray(spread(self.values, self.names, names))
+
+    def any_over(self, names: Iterable[str]) -> Cells:
+        """Whether anything is true, for every combination of levels of those of `names` that matter."""
+        kept = set(names)
+        axes = axes_outside(self.names, tuple(kept))
+        anywhere = np.asarray(self.values.any(axis=axes))
+        return Cells(self.domain, tuple(name for name in self.names if name in kept), anywhere)
+
+
+def combine(function: Callable[..., Numbers], *arguments: Cells) -> Cells:
+    """A function of several arrays, cell by cell."""
+    domain = arguments[0].domain
+    names = domain.clique({name for argument in arguments for name in argument.names})
+    check_size(domain, names)
+    with np.errstate(over="ignore", invalid="ignore"):  # formulas refuse what is not finite
+        values = function(*(argument.along(names) for argument in arguments))
+    return Cells(domain, names, values).reduced()
+
+
+def check_size(domain: Domain, names: Clique) -> None:
+    """Refuse a table that would not fit, before it is made."""
+    cells = domain.size(names)
+    if cells > LARGEST_TABLE:
+        raise SizeError(
+            f"the query needs a table over {', '.join(names)} with {cells:,} cells: at most {LARGEST_TABLE:,} are "
+            "possible; name fewer columns, or coarsen their bins in the schema"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +124,7 @@ class Formula:
     @property
     def names(self) -> frozenset[str]:
         """The attributes on which it depends."""
-        inner = [part.numerator.names | part.denominator.names for part in self.quotients]
+        inner = [quotient.numerator.names | quotient.denominator.names for quotient in self.quotients]
         return frozenset(self.coefficients.names).union(*inner)
 
     def clique(self, groups: Clique) -> Clique:
@@ -75,7 +145,7 @@ class Formula:
         return Formula(
             combine(lambda values: values * factor, self.coefficients),
             self.offset * factor,
-            tuple(Quotient(part.weight * factor, part.numerator, part.denominator) for part in self.quotients),
+            tuple(replace(quotient, weight=quotient.weight * factor) for quotient in self.quotients),
         )
 
     def over(self, denominator: Formula) -> Formula:

@@ -1,4 +1,4 @@
-"""Query: the text of a query, parsed and cut into its clauses; everything outside the subset is refused here."""
+"""Parsing: the text of a query cut into its clauses; every clause outside the supported part of SQL is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLAUSES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class ParsedQuery:
     """The clauses of one SELECT over one table."""
 
     items: tuple[exp.Expr, ...]
@@ -43,7 +43,7 @@ class Query:
     offset: int
 
 
-def parse(text: str) -> Query:
+def parse(text: str) -> ParsedQuery:
     """The clauses of the query; QueryError where it is no SQL or not in the supported part."""
     select = _select(text)
     for key, value in select.args.items():
@@ -53,7 +53,7 @@ def parse(text: str) -> Query:
     if not select.expressions:
         raise QueryError(f"the query selects nothing; write, for example, {EXAMPLE}")
     group, order = select.args.get("group"), select.args.get("order")
-    return Query(
+    return ParsedQuery(
         items=tuple(select.expressions),
         tables=_tables(select),
         where=None if select.args.get("where") is None else select.args["where"].this,
@@ -71,15 +71,15 @@ def statements(text: str) -> list[str]:
     >>> statements("SELECT COUNT(*) FROM t; -- one; or\\n SELECT a, COUNT(*) FROM t WHERE a <> ';' GROUP BY a;")
     ['SELECT COUNT(*) FROM t', "SELECT a, COUNT(*) FROM t WHERE a <> ';' GROUP BY a"]
     """
-    found: list[str] = []
+    texts: list[str] = []
     run: list[sqlglot.Token] = []
     for token in [*_tokens(text), None]:
         if token is not None and token.token_type is not sqlglot.TokenType.SEMICOLON:
             run.append(token)
         elif run:
-            found.append(text[run[0].start : run[-1].end + 1])
+            texts.append(text[run[0].start : run[-1].end + 1])
             run = []
-    return found
+    return texts
 
 
 def _tokens(text: str) -> list[sqlglot.Token]:

@@ -1,7 +1,4 @@
-"""Comparisons: a column against constants, as a truth value for each of its levels.
-
-Predicates: the condition of a query as a truth value for each cell, by SQL's three-valued logic.
-"""
+"""Predicates: the condition of a query as a truth value for each cell, by SQL's three-valued logic."""
 
 from __future__ import annotations
 
@@ -16,8 +13,7 @@ from hush.arrays import Numbers
 from hush.errors import QueryError, shown
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.column import Value
-from hush.schema.column_kinds import clamp_note, clamps
-from hush.sql.cells import Cells, combine
+from hush.schema.column_kinds import clamp_note, clamps, edge_of
 from hush.sql.constants import (
     Cut,
     Ordered,
@@ -25,18 +21,35 @@ from hush.sql.constants import (
     check_not_missing,
     code_of,
     cut,
-    edge_by_label,
-    first_day,
     is_literal,
-    last_day,
     literal_value,
     point,
 )
+from hush.sql.formula import Cells, combine
 from hush.sql.scope import Scope, quote, refusal
 
 TRUE, UNKNOWN, FALSE = 1, 0, -1  # so that AND is the minimum, OR the maximum and NOT the negative
 Truth = np.ndarray[Any, np.dtype[np.int8]]
 AFTER = {">=": False, ">": True, "<": False, "<=": True}  # whether the cut lies after the constant
+SIGNS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+ADVICE: dict[type[exp.Expr], str] = {
+    exp.Like: "list the values you want with IN",
+    exp.ILike: "list the values you want with IN",
+    exp.Glob: "list the values you want with IN",
+    exp.RegexpLike: "list the values you want with IN",
+    exp.Exists: "subqueries are outside; put the condition into WHERE",
+    exp.Case: "write the condition with AND, OR and NOT",
+    exp.If: "write the condition with AND, OR and NOT",
+    exp.Literal: "write a comparison, such as age >= 40",
+}
 
 
 def compare(column: Column, sign: str, value: Value, scope: Scope) -> Cells:
@@ -52,12 +65,12 @@ def compare(column: Column, sign: str, value: Value, scope: Scope) -> Cells:
             f"column {column.name!r} is {column.kind} and has no order for {sign}; list the values you want with IN"
         )
     at = _read(column, value, scope)
-    found = cut(column, at, after=AFTER[sign])
-    if found.inside:
-        raise QueryError(_cut_message(column, sign, at, found))
-    _note_bounds(column, f"{column.name} {sign} {_written(at)}", [found], scope)
+    here = cut(column, at, after=AFTER[sign])
+    if here.inside:
+        raise QueryError(_cut_message(column, sign, at, here.level - 1))
+    _note_bounds(column, f"{column.name} {sign} {_written(at)}", [here], scope)
     truth = _blank(column, FALSE)
-    truth[found.level : column.levels] = TRUE
+    truth[here.level : column.levels] = TRUE
     if sign in {"<", "<="}:
         truth[: column.levels] *= -1
     return scope.cells(column, truth)
@@ -120,32 +133,32 @@ def _read(column: Ordered, value: Value, scope: Scope) -> Point:
     at = point(column, value)
     if not isinstance(column, Numeric) or not isinstance(at, int | float):
         return at
-    edge = edge_by_label(column, at)
+    place = edge_of(column, at)
+    edge = at if place is None else column.edges[place]
     if edge != at:
         scope.note(f"{column.name}: {_written(at)} is read as the bin edge {edge!r}.")
     return edge
 
 
-def _note_bounds(column: Ordered, said: str, cuts: Sequence[Cut], scope: Scope) -> None:
+def _note_bounds(column: Ordered, asked: str, cuts: Sequence[Cut], scope: Scope) -> None:
     """Say what a comparison at or beyond the bounds means: clamped values are counted at the bound."""
-    ends = {0, column.levels} & {found.level for found in cuts}
-    if clamps(column) and ends:
+    levels, bounds = {here.level for here in cuts}, {0, column.levels}
+    if clamps(column) and levels & bounds:
         scope.note(clamp_note(column))
-    elif len({found.level for found in cuts} | {0, column.levels}) == 2:
-        scope.note(f"{said} does not tell the declared levels of {column.name} apart.")
+    elif levels <= bounds:
+        scope.note(f"{asked} does not tell the declared levels of {column.name} apart.")
 
 
-def _cut_message(column: Ordered, sign: str, at: Point, found: Cut) -> str:
+def _cut_message(column: Ordered, sign: str, at: Point, level: int) -> str:
     """Which level is cut, and the two comparisons nearest to the one asked for."""
-    level = found.level - 1
-    said = f"{column.name} {sign} {_written(at)} cuts through "
+    asked = f"{column.name} {sign} {_written(at)} cuts through "
     if isinstance(column, Date):
-        days = (first_day(column, level), last_day(column, level))
-        near = [last_day(column, level - 1) if level else None, days[1]]
+        days = column.days(level)
+        near = [column.days(level - 1)[1] if level else None, days[1]]
         if not AFTER[sign]:
-            near = [days[0], first_day(column, level + 1) if level + 1 < column.levels else None]
+            near = [days[0], column.value(level + 1) if level + 1 < column.levels else None]
         choices = [f"{column.name} {sign} {_written(each)}" for each in near if each is not None]
-        return f"{said}the {column.granularity} {days[0]} to {days[1]}; write {' or '.join(choices)}"
+        return f"{asked}the {column.granularity} {days[0]} to {days[1]}; write {' or '.join(choices)}"
     if not isinstance(column, Numeric):
         raise TypeError(f"a level of {column.name!r} cannot be cut")
     low, high = column.edges[level : level + 2]
@@ -155,15 +168,15 @@ def _cut_message(column: Ordered, sign: str, at: Point, found: Cut) -> str:
         choices.append(f"{column.name} {lower} {_written(high)}")
     elif upper == "<=":
         choices.append(f"{column.name} {upper} {_written(high)}")
-    return f"{said}the bin {column.label(level)}; write {' or '.join(choices)}"
+    return f"{asked}the bin {column.label(level)}; write {' or '.join(choices)}"
 
 
 def _inside_message(column: Ordered, at: Point, level: int) -> str:
-    said = f"{column.name} = {_written(at)} asks for one value inside "
+    asked = f"{column.name} = {_written(at)} asks for one value inside "
     if isinstance(column, Date):
-        days = (first_day(column, level), last_day(column, level))
+        days = column.days(level)
         return (
-            f"{said}the {column.granularity} {days[0]} to {days[1]}; "
+            f"{asked}the {column.granularity} {days[0]} to {days[1]}; "
             f"write {column.name} BETWEEN {_written(days[0])} AND {_written(days[1])}"
         )
     if not isinstance(column, Numeric):
@@ -171,7 +184,7 @@ def _inside_message(column: Ordered, at: Point, level: int) -> str:
     low, high = column.edges[level : level + 2]
     closing = "<=" if level + 1 == column.levels else "<"
     return (
-        f"{said}the bin {column.label(level)}; "
+        f"{asked}the bin {column.label(level)}; "
         f"write {column.name} >= {_written(low)} AND {column.name} {closing} {_written(high)}"
     )
 
@@ -181,27 +194,6 @@ def _written(at: Point) -> str:
     if isinstance(at, float) and at.is_integer() and abs(at) < 1e15:
         return str(int(at))
     return repr(at) if isinstance(at, float) else shown(at) if isinstance(at, int) else f"'{at}'"
-
-
-SIGNS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-ADVICE: dict[type[exp.Expr], str] = {
-    exp.Like: "list the values you want with IN",
-    exp.ILike: "list the values you want with IN",
-    exp.Glob: "list the values you want with IN",
-    exp.RegexpLike: "list the values you want with IN",
-    exp.Exists: "subqueries are outside; put the condition into WHERE",
-    exp.Case: "write the condition with AND, OR and NOT",
-    exp.If: "write the condition with AND, OR and NOT",
-    exp.Literal: "write a comparison, such as age >= 40",
-}
 
 
 def truth(node: exp.Expr, scope: Scope) -> Cells:

@@ -1,7 +1,4 @@
-"""Scope: what the names in a query mean, and what must be said about its answers.
-
-Clamping: columns whose first and last levels also hold what lay beyond the bounds.
-"""
+"""Scope: what the names in a query mean, and what the reader of its answers must be told."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from sqlglot import ErrorLevel, exp
 from hush.domain import Domain
 from hush.errors import QueryError
 from hush.schema import Categorical, Column, Schema
-from hush.sql.cells import Cells, check_size
+from hush.sql.formula import Cells, check_size
 
 LONGEST_QUOTE = 60
 
@@ -40,12 +37,12 @@ class Scope:
         if isinstance(node.this, exp.Star):
             raise refusal(node, "name the columns")
         self._check_qualifier(node)
-        found = self.find(node.name)
-        if found is None:
+        column = self.find(node.name)
+        if column is None:
             advice = self._quoted(node.name) or nearest(node.name, self._columns)
             raise QueryError(f"column {node.name!r} is not in the schema; {advice}")
-        check_size(self.domain, (found.name,))
-        return found
+        check_size(self.domain, (column.name,))
+        return column
 
     def find(self, name: str) -> Column | None:
         """The column of that name, if there is one."""

@@ -1,4 +1,4 @@
-"""Grouping: which items of SELECT are labels and which are values, and what each is called."""
+"""The list of SELECT: which items are labels and which are values, and what each is called."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 from hush.domain import Clique
 from hush.errors import QueryError
 from hush.schema import Column
-from hush.sql.parsing import Query
+from hush.sql.parsing import ParsedQuery
 from hush.sql.scope import Scope, nearest, quote, refusal
 
 NAMES: dict[type[exp.Expr], str] = {exp.Count: "count", exp.CountIf: "count", exp.Sum: "sum", exp.Avg: "avg"}
@@ -61,7 +61,7 @@ class Output:
         return next((item for item in self.items if item.node == inner), None)
 
 
-def read_output(query: Query, scope: Scope) -> Output:
+def read_output(query: ParsedQuery, scope: Scope) -> Output:
     """The labels and values of the query; every label is a column of GROUP BY."""
     items = _items(query, scope)
     grouped = _grouped(query, items, scope)
@@ -71,17 +71,17 @@ def read_output(query: Query, scope: Scope) -> Output:
     values = tuple(item for item in items if item.column is None)
     if not values:
         raise QueryError("the query selects no aggregate; add one, such as COUNT(*)")
-    chosen = [item for item in items if item.column is not None]
-    taken = {item.column.name for item in chosen if item.column is not None}
-    unselected = [Item(name, exp.column(name), column) for name, column in grouped.items() if name not in taken]
-    labels = (*chosen, *unselected)
+    selected = [item for item in items if item.column is not None]
+    names = {item.column.name for item in selected if item.column is not None}
+    unselected = [Item(name, exp.column(name), column) for name, column in grouped.items() if name not in names]
+    labels = (*selected, *unselected)
     _check_names([*labels, *values])
-    if len(taken) != len(chosen):
+    if len(names) != len(selected):
         raise QueryError("a column is selected twice; select each once")
     return Output(labels, values, items)
 
 
-def _items(query: Query, scope: Scope) -> tuple[Item, ...]:
+def _items(query: ParsedQuery, scope: Scope) -> tuple[Item, ...]:
     items: list[Item] = []
     for node in query.items:
         inner = node.this if isinstance(node, exp.Alias) else node
@@ -97,7 +97,7 @@ def _items(query: Query, scope: Scope) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def _grouped(query: Query, items: tuple[Item, ...], scope: Scope) -> dict[str, Column]:
+def _grouped(query: ParsedQuery, items: tuple[Item, ...], scope: Scope) -> dict[str, Column]:
     if query.group_all:
         return {item.column.name: item.column for item in items if item.column is not None}
     grouped: dict[str, Column] = {}
@@ -118,8 +118,7 @@ def _group_column(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> Colu
         return column
     if not isinstance(node, exp.Column):
         raise refusal(node, "group by columns; coarsen a column in its schema, or add up levels of the answers")
-    found = scope.find(node.name)
-    if found is None and len(node.parts) == 1:
+    if scope.find(node.name) is None and len(node.parts) == 1:
         named = [item for item in items if item.name.casefold() == node.name.casefold()]
         if named and named[0].column is not None:
             return named[0].column
@@ -128,15 +127,15 @@ def _group_column(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> Colu
     return scope.column(node)
 
 
-def _name(node: exp.Expr, taken: Iterable[str]) -> str:
+def _name(node: exp.Expr, others: Iterable[str]) -> str:
     """A name for a value without alias: count, sum_age, avg_age, or value."""
     call = node.this if isinstance(node, exp.Filter) else node
     name = NAMES.get(type(call), "value")
     argument = call.this if type(call) in NAMES else None
     if isinstance(argument, exp.Column):
         name = f"{name}_{argument.name}"
-    others, fresh, number = {each.casefold() for each in taken}, name, 1
-    while fresh.casefold() in others:
+    used, fresh, number = {other.casefold() for other in others}, name, 1
+    while fresh.casefold() in used:
         number += 1
         fresh = f"{name}_{number}"
     return fresh

@@ -62,13 +62,13 @@ def sf1_plus() -> Workload:
 
 
 def _workload(sizes: Mapping[str, int]) -> Workload:
-    made = []
+    terms = []
     for written in (product for products in TABLES.values() for product in products):
         words = (*written.split(), *("J" for _ in range(len(sizes) - len(SIZES))))
         blocks = {name: _block(word, size) for (name, size), word in zip(sizes.items(), words, strict=True)}
         kept = {name: block for name, block in blocks.items() if not isinstance(block, Total)}
-        made.append(ProductTerm(tuple(kept), tuple(kept.values())))
-    return Workload(Domain(sizes), made)
+        terms.append(ProductTerm(tuple(kept), tuple(kept.values())))
+    return Workload(Domain(sizes), terms)
 
 
 @cache

@@ -49,19 +49,19 @@ def equivalent(first: Workload, second: Workload, tolerance: float = RESOLUTION)
     if not difference.any():
         return True
     products = _Products(first, keys)
-    size = max(products.square(np.array([own.get(key, 0.0) for key in keys])) for own in (left, right))
+    size = max(products.square(np.array([weights.get(key, 0.0) for key in keys])) for weights in (left, right))
     return products.square(difference) <= tolerance**2 * size
 
 
 def _weights(workload: Workload) -> Weights:
     """The weight of each distinct term, totals left out of its blocks."""
-    found: Weights = {}
+    weights: Weights = {}
     for term in workload.products:
         kept = [(n, b) for n, b in zip(term.clique, term.blocks, strict=True) if not isinstance(b, Total)]
         ordered = sorted(kept, key=lambda pair: workload.domain.attributes.index(pair[0]))
         key = tuple(n for n, _ in ordered), tuple(b for _, b in ordered)
-        found[key] = found.get(key, 0.0) + term.weight
-    return found
+        weights[key] = weights.get(key, 0.0) + term.weight
+    return weights
 
 
 class _Products:
@@ -76,8 +76,8 @@ class _Products:
         self._index = np.zeros((len(domain), len(keys)), dtype=np.int64)
         for j, (clique, blocks) in enumerate(keys):
             for name, block in zip(clique, blocks, strict=True):
-                own = known[place[name]]
-                self._index[place[name], j] = own.setdefault(block, len(own))
+                numbers = known[place[name]]
+                self._index[place[name], j] = numbers.setdefault(block, len(numbers))
         # an attribute that every term totals out multiplies all inner products alike
         self._asked = [i for i in range(len(domain)) if self._index[i].any()]
         self._tables = {i: _traces(list(known[i])) for i in self._asked}
@@ -112,11 +112,11 @@ def _traces(blocks: Sequence[LinearOperator]) -> Floats:
     for a, left in enumerate(blocks):
         for b, right in enumerate(blocks[: a + 1]):
             if left in grams and right in grams:
-                found = float(np.vdot(grams[left], grams[right]))
+                trace = float(np.vdot(grams[left], grams[right]))
             else:
                 simple, other = (right, left) if left in grams else (left, right)
-                found = _simple_trace(isinstance(simple, Total), other, grams, n)
-            table[a, b] = table[b, a] = found
+                trace = _simple_trace(isinstance(simple, Total), other, grams, n)
+            table[a, b] = table[b, a] = trace
     return table
 
 

@@ -1,6 +1,7 @@
-"""Boxes: a set of cells as a union of disjoint products of levels, each a product of query blocks.
+"""Workloads from SQL: counting queries as products of query blocks, read just as queries on a release are.
 
-Workloads from SQL: counting queries as products of query blocks, read just as queries on a release are.
+What a condition allows is a set of cells. It is cut into boxes, disjoint products of levels, each of which is a product
+of query blocks.
 """
 
 from __future__ import annotations
@@ -20,62 +21,26 @@ from hush.errors import QueryError, SizeError, WorkloadError
 from hush.linops import Dense, Identity, LinearOperator
 from hush.schema import Schema
 from hush.sql.aggregate import formula_of
-from hush.sql.cells import Cells, combine
-from hush.sql.parsing import Query, parse, statements
+from hush.sql.formula import Cells, combine
+from hush.sql.parsing import ParsedQuery, parse, statements
 from hush.sql.predicate import TRUE, always, truth
 from hush.sql.scope import Scope, quote
 from hush.sql.select_list import read_output
 from hush.workloads.term import ProductTerm, merged
 from hush.workloads.workload import Workload
 
-Box = tuple[Booleans, ...]  # one mask of levels for each axis
-
-
-def boxes(inside: Booleans, groups: int) -> list[Box] | None:
-    """Disjoint boxes that hold the cells `inside`, such that no query is cut in two; None where there are none such.
-
-    The first `groups` axes are grouped: every combination of their levels is a query of its own, the sum over the cells
-    inside along the other axes. Levels of the first axis with the same cells behind them go together and the cells
-    behind them are cut in turn; along an axis that is not grouped all levels must have the same cells behind them.
-
-    >>> corner = np.array([[True, True], [True, False]])
-    >>> [tuple(mask.tolist() for mask in box) for box in boxes(corner, 1)]
-    [([True, False], [True, True]), ([False, True], [True, False])]
-    >>> boxes(corner, 0) is None
-    True
-    """
-    if inside.ndim == 0:
-        return [()]
-    behind = inside.reshape(len(inside), -1)
-    kept = np.flatnonzero(behind.any(axis=1))
-    packed = np.packbits(behind[kept], axis=1)
-    together: dict[bytes, list[int]] = {}
-    for level, key in zip(kept.tolist(), packed, strict=True):
-        together.setdefault(key.tobytes(), []).append(level)
-    if groups == 0 and len(together) > 1:
-        return None
-    found: list[Box] = []
-    for levels in together.values():
-        inner = boxes(inside[levels[0]], max(groups - 1, 0))
-        if inner is None:
-            return None
-        mask = np.zeros(len(inside), dtype=bool)
-        mask[levels] = True
-        found.extend((mask, *box) for box in inner)
-    return found
-
-
 LARGEST_COUPLED = 1 << 24  # cells over which columns may be coupled
 LARGEST_BLOCK = 1 << 26  # entries of a block that is written out
 LARGEST_PRODUCTS = 4096  # into which one query may be cut
+Box = tuple[Booleans, ...]  # one mask of levels for each axis
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _CountFactor:
     """A factor of what a row adds to a count, 0 or 1 by the levels of some columns, and how the query says it."""
 
     cells: Cells
-    said: tuple[str, ...]
+    words: tuple[str, ...]
 
 
 def workload_of_sql(
@@ -115,7 +80,7 @@ def workload_of_sql(
     return Workload(schema.domain, merged(terms))
 
 
-def _terms(query: Query, schema: Schema, weight: float) -> Iterator[ProductTerm]:
+def _terms(query: ParsedQuery, schema: Schema, weight: float) -> Iterator[ProductTerm]:
     """The products of one query, those of each of its values in turn."""
     if query.limit is not None or query.offset:
         raise QueryError("LIMIT and OFFSET choose among answers, which a workload does not have; leave them out")
@@ -127,7 +92,7 @@ def _terms(query: Query, schema: Schema, weight: float) -> Iterator[ProductTerm]
             yield ProductTerm(clique, blocks, weight)
 
 
-def _value(node: exp.Expr, scope: Scope) -> Iterator[_Part]:
+def _value(node: exp.Expr, scope: Scope) -> Iterator[_CountFactor]:
     """The factors of a count: its own, and those of its FILTER."""
     inner = node
     while isinstance(inner, exp.Filter):
@@ -142,31 +107,31 @@ def _value(node: exp.Expr, scope: Scope) -> Iterator[_Part]:
             f"{quote(node)} is not a count of rows; ask for the counts it is made of, or give its coefficients by "
             "Workload.product and queries.matrix"
         )
-    yield _Part(Cells(coefficients.domain, coefficients.names, coefficients.values == 1), (quote(node),))
+    yield _CountFactor(Cells(coefficients.domain, coefficients.names, coefficients.values == 1), (quote(node),))
 
 
-def _conditions(node: exp.Expr, scope: Scope) -> Iterator[_Part]:
+def _conditions(node: exp.Expr, scope: Scope) -> Iterator[_CountFactor]:
     """The conditions that AND joins, each by itself: all must be true, and unknown is like false."""
     inner = node.unnest()
     if isinstance(inner, exp.And):
-        for part in inner.flatten():
-            yield from _conditions(part, scope)
+        for condition in inner.flatten():
+            yield from _conditions(condition, scope)
     else:
-        yield _Part(combine(lambda values: values == TRUE, truth(inner, scope)), (quote(inner),))
+        yield _CountFactor(combine(lambda values: values == TRUE, truth(inner, scope)), (quote(inner),))
 
 
 def _products(
-    parts: Sequence[_Part], groups: Clique, domain: Domain
+    factors: Sequence[_CountFactor], groups: Clique, domain: Domain
 ) -> Iterator[tuple[Clique, tuple[LinearOperator, ...]]]:
-    """The products of blocks that ask for the product of all parts in every group."""
+    """The products of blocks that ask for the product of all factors in every group."""
     pieces: list[tuple[Clique, list[Box]]] = []
-    for part in _apart(parts):
-        if not part.cells.values.any():
-            raise WorkloadError(f"{' AND '.join(part.said)} is true for no level of the schema; leave the query out")
-        pieces.append(_cut(part, groups))
-    if math.prod(len(found) for _, found in pieces) > LARGEST_PRODUCTS:
+    for factor in _apart(factors):
+        if not factor.cells.values.any():
+            raise WorkloadError(f"{' AND '.join(factor.words)} is true for no level of the schema; leave the query out")
+        pieces.append(_cut(factor, groups))
+    if math.prod(len(cut) for _, cut in pieces) > LARGEST_PRODUCTS:
         raise WorkloadError(f"the query is a union of more than {LARGEST_PRODUCTS} products; cut it into simpler ones")
-    for chosen in itertools.product(*(found for _, found in pieces)):
+    for chosen in itertools.product(*(cut for _, cut in pieces)):
         masks: dict[str, Booleans] = {name: np.ones(domain[name], dtype=bool) for name in groups}
         for (names, _), box in zip(pieces, chosen, strict=True):
             masks.update(zip(names, box, strict=True))
@@ -175,37 +140,72 @@ def _products(
         yield clique, tuple(_block(asked[name], name in groups) for name in clique)
 
 
-def _apart(parts: Sequence[_Part]) -> list[_Part]:
-    """The parts, those that share columns multiplied, so that no two depend on the same column."""
-    found: list[_Part] = []
-    for part in parts:
-        shared = [other for other in found if set(other.cells.names) & set(part.cells.names)]
-        together = [*shared, part]
+def _apart(factors: Sequence[_CountFactor]) -> list[_CountFactor]:
+    """The factors, those that share columns multiplied, so that no two depend on the same column."""
+    apart: list[_CountFactor] = []
+    for factor in factors:
+        shared = [other for other in apart if set(other.cells.names) & set(factor.cells.names)]
+        together = [*shared, factor]
         cells = combine(
-            lambda *values: np.logical_and.reduce(np.broadcast_arrays(*values)), *(p.cells for p in together)
+            lambda *values: np.logical_and.reduce(np.broadcast_arrays(*values)), *(each.cells for each in together)
         )
-        found = [other for other in found if other not in shared]
-        found.append(_Part(cells, tuple(dict.fromkeys(said for one in together for said in one.said))))
-    return found
+        apart = [other for other in apart if other not in shared]
+        apart.append(_CountFactor(cells, tuple(dict.fromkeys(word for each in together for word in each.words))))
+    return apart
 
 
-def _cut(part: _Part, groups: Clique) -> tuple[Clique, list[Box]]:
-    """The columns of a part, those of the groups first, and the boxes that it is made of."""
-    names = part.cells.names
+def _cut(factor: _CountFactor, groups: Clique) -> tuple[Clique, list[Box]]:
+    """The columns of a factor, those of the groups first, and the boxes that it is made of."""
+    names = factor.cells.names
     ordered = (*(name for name in names if name in groups), *(name for name in names if name not in groups))
-    if len(names) > 1 and part.cells.values.size > LARGEST_COUPLED:
+    if len(names) > 1 and factor.cells.values.size > LARGEST_COUPLED:
         raise SizeError(
-            f"{' AND '.join(part.said)} couples {', '.join(names)} over {part.cells.values.size:,} cells: at most "
+            f"{' AND '.join(factor.words)} couples {', '.join(names)} over {factor.cells.values.size:,} cells: at most "
             f"{LARGEST_COUPLED:,} are possible; join conditions on single columns by AND"
         )
     grouped = sum(name in groups for name in names)
-    found = boxes(part.cells.along(ordered), grouped)
-    if found is None:
+    cut = boxes(factor.cells.along(ordered), grouped)
+    if cut is None:
         raise WorkloadError(
-            f"{' AND '.join(part.said)} couples the columns {', '.join(ordered[grouped:])}, so that a count is a sum "
-            "of products and not one; ask for disjoint cases in queries of their own, or group by all but one of them"
+            f"{' AND '.join(factor.words)} couples the columns {', '.join(ordered[grouped:])}, so that a count is a "
+            "sum of products and not one; ask for disjoint cases in queries of their own, or group by all but one of "
+            "them"
         )
-    return ordered, found
+    return ordered, cut
+
+
+def boxes(inside: Booleans, groups: int) -> list[Box] | None:
+    """Disjoint boxes that hold the cells `inside`, such that no query is cut in two; None where there are none such.
+
+    The first `groups` axes are grouped: every combination of their levels is a query of its own, the sum over the cells
+    inside along the other axes. Levels of the first axis with the same cells behind them go together and the cells
+    behind them are cut in turn; along an axis that is not grouped all levels must have the same cells behind them.
+
+    >>> corner = np.array([[True, True], [True, False]])
+    >>> [tuple(mask.tolist() for mask in box) for box in boxes(corner, 1)]
+    [([True, False], [True, True]), ([False, True], [True, False])]
+    >>> boxes(corner, 0) is None
+    True
+    """
+    if inside.ndim == 0:
+        return [()]
+    behind = inside.reshape(len(inside), -1)
+    kept = np.flatnonzero(behind.any(axis=1))
+    packed = np.packbits(behind[kept], axis=1)
+    together: dict[bytes, list[int]] = {}
+    for level, key in zip(kept.tolist(), packed, strict=True):
+        together.setdefault(key.tobytes(), []).append(level)
+    if groups == 0 and len(together) > 1:
+        return None
+    result: list[Box] = []
+    for levels in together.values():
+        inner = boxes(inside[levels[0]], max(groups - 1, 0))
+        if inner is None:
+            return None
+        mask = np.zeros(len(inside), dtype=bool)
+        mask[levels] = True
+        result.extend((mask, *box) for box in inner)
+    return result
 
 
 def _block(mask: Booleans, grouped: bool) -> LinearOperator:

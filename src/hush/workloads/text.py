@@ -15,8 +15,10 @@ Names with other marks than letters, digits, `_`, `-`, `>` and `.` are written i
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator
+from functools import reduce
 
 from hush import queries
 from hush.domain import Domain
@@ -37,38 +39,32 @@ def parse_workload(domain: Domain, text: str) -> Workload:
     >>> parse_workload(domain, "<=1-way + 2*age,sex").weights
     (1.0, 1.0, 1.0, 1.0, 2.0)
     """
-    parts = [part.strip() for part in _split(text, "+")]
-    if not any(parts):
+    summands = [summand.strip() for summand in _split(text, "+")]
+    if not any(summands):
         raise WorkloadError(f"the workload is empty; {_EXAMPLES}")
-    workload: Workload | None = None
-    for part in parts:
-        one = _parse_part(domain, part)
-        workload = one if workload is None else workload + one
-    if workload is None:
-        raise WorkloadError(f"the workload is empty; {_EXAMPLES}")
-    return workload
+    return reduce(operator.add, (_parse_summand(domain, summand) for summand in summands))
 
 
-def _parse_part(domain: Domain, part: str) -> Workload:
-    weighted = re.fullmatch(r"(?s)\s*([0-9][0-9.eE+-]*)\s*\*\s*(.+)", part)
+def _parse_summand(domain: Domain, summand: str) -> Workload:
+    weighted = re.fullmatch(r"(?s)\s*([0-9][0-9.eE+-]*)\s*\*\s*(.+)", summand)
     if weighted:
         try:
-            return float(weighted[1]) * _parse_part(domain, weighted[2])
+            return float(weighted[1]) * _parse_summand(domain, weighted[2])
         except ValueError:
             raise WorkloadError(f"weight {weighted[1]!r} in the workload: expected a number such as 2.5") from None
-    if match := re.fullmatch(r"(<=|up ?to )?\s*(\d+)\s*-?\s*way", part):
+    if match := re.fullmatch(r"(<=|up ?to )?\s*(\d+)\s*-?\s*way", summand):
         order = int(match[2])
         return Workload.upto(domain, order) if match[1] else Workload.kway(domain, order)
-    if match := re.fullmatch(r"small\s+(\d+)", part):
+    if match := re.fullmatch(r"small\s+(\d+)", summand):
         return Workload.small(domain, int(match[1]))
-    if match := re.fullmatch(r'target\s+(?:"((?:[^"\\]|\\.)*)"|(\S+))\s+(\d+)\s*-?\s*way', part):
+    if match := re.fullmatch(r'target\s+(?:"((?:[^"\\]|\\.)*)"|(\S+))\s+(\d+)\s*-?\s*way', summand):
         name = match[2] if match[1] is None else _unquote(match[1])
         return Workload.target(domain, name, int(match[3]))
-    if match := re.fullmatch(r"skewed\s+(\d{1,18})", part):
+    if match := re.fullmatch(r"skewed\s+(\d{1,18})", summand):
         return Workload.skewed(domain, SKEWED_ORDER, SKEWED_DRAWS, seed=int(match[1]))
-    terms = [_parse_term(domain, piece) for piece in _split(part, ";") if piece.strip()]
+    terms = [_parse_term(domain, piece) for piece in _split(summand, ";") if piece.strip()]
     if not terms:
-        raise WorkloadError(f"cannot read the workload {part!r}; {_EXAMPLES}")
+        raise WorkloadError(f"cannot read the workload {summand!r}; {_EXAMPLES}")
     seen = set()
     for term in terms:
         if (term.clique, term.blocks) in seen:
@@ -116,7 +112,7 @@ def _block(kind: str | None, number: str | None, size: int) -> LinearOperator:
 
 
 def _split(text: str, mark: str) -> Iterator[str]:
-    """Parts between marks, where marks in quotes do not count."""
+    """Pieces between marks, where marks in quotes do not count."""
     piece = ""
     for token in re.findall(r'"(?:[^"\\]|\\.)*"|.', text, flags=re.DOTALL):
         if token == mark:

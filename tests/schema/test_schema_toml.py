@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from hush.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Schema, Unit
-from hush.schema.toml_reader import read_toml
-from hush.schema.toml_writer import name_text, value_text, write_toml
+from hush.schema.schema_toml import name_text, read_toml, value_text, write_toml
 from hush.testing.schemas import schemas
 
 EXAMPLE = """\

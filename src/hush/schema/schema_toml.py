@@ -1,0 +1,238 @@
+"""Schemas as TOML: hush's own file format, version 1, read and written."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable
+from typing import Any
+
+from hush.errors import SchemaError
+from hush.schema.column_kinds import KINDS, Boolean, Categorical, Column, Date, Integer, Numeric, Outside, short
+from hush.schema.rules import RULES, read_rules, written_rules
+from hush.schema.schema import Schema
+from hush.schema.section import Section
+from hush.unit import ROW, Unit
+
+VERSION = 1
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_UNSAFE = re.compile(r'["\\\x00-\x1f\x7f]')
+_LINE = 100
+_SHARED = ("kind", "missing", "missing_values")
+_KEYS: dict[type[Column], tuple[str, ...]] = {
+    Categorical: ("values", "other"),
+    Boolean: (),
+    Integer: ("low", "high", "outside"),
+    Numeric: ("low", "high", "bins", "edges", "outside"),
+    Date: ("start", "end", "granularity", "outside"),
+}
+_PUBLIC = "taken from public knowledge, not from the rows"
+
+
+def read_toml(text: str) -> Schema:
+    """The schema in the text of a TOML file."""
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise SchemaError("nested too deeply to be a schema") from None
+    except ValueError as error:  # TOMLDecodeError, or an integer of too many digits
+        raise SchemaError(f"not valid TOML: {error}") from None
+    top = Section("", document)
+    _check_version(top)
+    top.only(("hush_schema", "unit", "columns", *RULES))
+    unit = _read_unit(Section("[unit]", document["unit"])) if "unit" in top else ROW
+    columns = Section("[columns]", top.require("columns", "declare at least one [columns.name]"))
+    schema = Schema([read_column(name, entries) for name, entries in columns.pairs()], unit=unit)
+    return schema.with_constraints(*read_rules(schema, top))
+
+
+def _check_version(top: Section) -> None:
+    version = top.require("hush_schema", f"a hush schema begins with the line hush_schema = {VERSION}")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        top.refuse("hush_schema", f"expected the version of the format, {VERSION}")
+    if version > VERSION:
+        top.refuse("hush_schema", f"this hush reads versions up to {VERSION}; install a newer hush")
+
+
+def _read_unit(section: Section) -> Unit:
+    section.only(("column", "max_rows"))
+    section.require("column", "name the id column, or remove [unit] to protect single rows")
+    column = section.text("column", "")
+    max_rows = section.integer("max_rows", "") if "max_rows" in section else 1
+    return Unit(column=column, max_rows=max_rows)
+
+
+def read_column(name: str, entries: object) -> Column:
+    """One column from its table."""
+    section = Section(f"column {name!r}", entries)
+    section.require("kind", f"expected one of {', '.join(KINDS)}")
+    kind = section.text("kind", "")
+    if kind not in KINDS:
+        near = difflib.get_close_matches(kind.lower(), KINDS, n=1)
+        section.refuse("kind", f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(KINDS)}")
+    section.only((*_SHARED, *_KEYS[KINDS[kind]]))
+    shared: dict[str, Any] = {
+        "name": name,
+        "missing": section.flag("missing"),
+        "missing_values": section.texts("missing_values"),
+    }
+    if "outside" in _KEYS[KINDS[kind]]:
+        shared["outside"] = section.text("outside", Outside.REFUSE)
+    match kind:
+        case Categorical.kind:
+            values = section.items("values", f"list every value that may occur, {_PUBLIC}")
+            return Categorical(values=tuple(values), other=section.flag("other"), **shared)
+        case Integer.kind:
+            return Integer(
+                low=section.integer("low", f"write the smallest possible integer, {_PUBLIC}"),
+                high=section.integer("high", f"write the largest possible integer, {_PUBLIC}"),
+                **shared,
+            )
+        case Numeric.kind:
+            return _read_numeric(section, shared)
+        case Date.kind:
+            return Date(
+                start=section.day("start", f"write the first possible day, {_PUBLIC}"),
+                end=section.day("end", f"write the last possible day, {_PUBLIC}"),
+                granularity=section.text("granularity", "day"),  # type: ignore[arg-type]  # checked there
+                **shared,
+            )
+        case _:
+            return Boolean(**shared)
+
+
+def _read_numeric(section: Section, shared: dict[str, Any]) -> Numeric:
+    if "edges" not in section:
+        return Numeric.equal_width(
+            low=section.number("low", f"write the lower bound, {_PUBLIC}, or give edges"),
+            high=section.number("high", f"write the upper bound, {_PUBLIC}, or give edges"),
+            bins=section.integer("bins", "write the number of bins, such as bins = 32, or give edges"),
+            **shared,
+        )
+    for key in ("low", "high", "bins"):
+        if key in section:
+            section.refuse(key, "edges already say this; keep either edges or low, high and bins")
+    return Numeric(edges=tuple(section.items("edges", "")), **shared)
+
+
+def write_toml(schema: Schema) -> str:
+    """The schema as the text of a TOML file; reading it back gives an equal schema.
+
+    >>> from hush.schema import Integer
+    >>> print(write_toml(Schema([Integer(name="age", low=17, high=90, missing=True)])))
+    hush_schema = 1
+    <BLANKLINE>
+    [columns.age]
+    kind = "integer"
+    low = 17
+    high = 90
+    missing = true
+    <BLANKLINE>
+    """
+    sections = [f"{entry('hush_schema', VERSION)}\n"]
+    if schema.unit != ROW:
+        sections.append(table(("unit",), {"column": schema.unit.column, "max_rows": schema.unit.max_rows}))
+    sections.extend(table(("columns", column.name), entries_of(column)) for column in schema)
+    sections.extend(_rule(kind, list(columns), rows) for kind, columns, rows in written_rules(schema))
+    return "\n".join(sections)
+
+
+def entries_of(column: Column) -> dict[str, Any]:
+    """The keys and values of a column's table; defaults are left out."""
+    entries: dict[str, Any] = {"kind": column.kind}
+    match column:
+        case Categorical():
+            entries["values"] = list(column.values)
+            entries |= {"other": True} if column.other else {}
+        case Integer():
+            entries |= {"low": column.low, "high": column.high}
+        case Numeric():
+            entries |= _bins(column)
+        case Date():
+            entries |= {"start": column.start, "end": column.end, "granularity": str(column.granularity)}
+        case Boolean():
+            pass
+        case _:
+            raise TypeError(f"no file format for columns of type {type(column).__name__}")
+    if isinstance(column, Integer | Numeric | Date) and column.outside is not Outside.REFUSE:
+        entries["outside"] = str(column.outside)
+    if column.missing:
+        entries["missing"] = True
+    if column.missing_values:
+        entries["missing_values"] = list(column.missing_values)
+    return entries
+
+
+def _bins(column: Numeric) -> dict[str, Any]:
+    """Bounds and a number of bins where these give the very same edges, else the edges."""
+    low, high = column.edges[0], column.edges[-1]
+    even = Numeric.edges_of_equal_width(low, high, column.levels)
+    if even == column.edges:
+        return {"low": short(low), "high": short(high), "bins": column.levels}
+    return {"edges": [short(edge) for edge in column.edges]}
+
+
+def _rule(kind: str, columns: list[str], rows: list[list[Any]]) -> str:
+    """A constraint, with one line for each of its rows."""
+    lines = "".join(f"    {value_text(row)},\n" for row in rows)
+    return f"[[{kind}]]\n{entry('columns', columns)}\nrows = [\n{lines}]\n"
+
+
+def table(path: Iterable[str], entries: dict[str, Any]) -> str:
+    """A table: its header and one line for each key."""
+    lines = [header(path), *(entry(key, value) for key, value in entries.items())]
+    return "\n".join(lines) + "\n"
+
+
+def header(path: Iterable[str]) -> str:
+    """The header of a table, with the names quoted where needed."""
+    return f"[{'.'.join(name_text(name) for name in path)}]"
+
+
+def entry(key: str, value: Any) -> str:
+    """A line `key = value`; a long list goes over several lines."""
+    line = f"{name_text(key)} = {value_text(value)}"
+    if len(line) <= _LINE or not isinstance(value, list):
+        return line
+    rows, row = [], ""
+    for item in value:
+        text = value_text(item)
+        if row and len(row) + len(text) + 2 > _LINE - 4:
+            rows.append(row)
+            row = ""
+        row = f"{row} {text}," if row else f"{text},"
+    body = "\n".join(f"    {text}" for text in [*rows, row])
+    return f"{name_text(key)} = [\n{body}\n]"
+
+
+def name_text(name: str) -> str:
+    """A key: bare where TOML allows it, quoted otherwise."""
+    return name if _BARE.fullmatch(name) else value_text(name)
+
+
+def value_text(value: Any) -> str:
+    """A text, boolean, number, date, or a list or inline table of these, in TOML's spelling."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return '"' + _UNSAFE.sub(_escaped, value) + '"'
+        case int():
+            return str(value)
+        case float():
+            return repr(value)  # the shortest text that is read back as the same float
+        case dt.date():
+            return value.isoformat()
+        case list():
+            return "[" + ", ".join(value_text(item) for item in value) + "]"
+        case dict():
+            return "{" + ", ".join(f"{name_text(key)} = {value_text(item)}" for key, item in value.items()) + "}"
+        case _:
+            raise TypeError(f"no TOML for {type(value).__name__}")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match.group()
+    return f"\\{character}" if character in '"\\' else f"\\u{ord(character):04X}"
