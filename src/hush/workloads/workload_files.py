@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Union, cast
 
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, defstruct
 
 from hush.archive import ArchiveReader
 from hush.codec import (
@@ -47,85 +47,45 @@ from hush.workloads.workload import Workload
 
 
 class StoredBlock(Stored, tag_field="kind"):
-    """A query block as the arguments of its operator; `of` are the blocks that it is made of."""
+    """A query block as the arguments of its operator, with indices in place of the operators that it is made of."""
 
     makes: ClassVar[Callable[..., LinearOperator]]
 
     def build(self, known: Sequence[LinearOperator]) -> LinearOperator:
         """The operator; IndexError where it is made of a block that does not come before it."""
-        arguments: list[Any] = []
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if name == "of":
-                value = known[value] if isinstance(value, int) else [known[index] for index in value]
-            arguments.append(value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value)
-        return type(self).makes(*arguments)
+        arguments = {name: getattr(self, name) for name in self.__struct_fields__}
+        for name, value in arguments.items():
+            if name == "operator":
+                arguments[name] = known[value]
+            elif name == "operators":
+                arguments[name] = [known[index] for index in value]
+            elif isinstance(value, np.ndarray) and value.ndim == 1:
+                arguments[name] = value.tolist()
+        return type(self).makes(**arguments)
 
 
-class IdentityBlock(StoredBlock, tag="identity"):
-    makes = Identity
-    size: Size
+def _declare(kind: str, makes: Callable[..., LinearOperator], /, **fields: Any) -> type[StoredBlock]:
+    """The stored form of an operator, whose fields are arguments and attributes of the operator."""
+    bases, namespace = (StoredBlock,), {"makes": makes}
+    stored = defstruct(f"{kind}_block", list(fields.items()), bases=bases, namespace=namespace, tag=kind, kw_only=True)
+    return cast("type[StoredBlock]", stored)
 
 
-class TotalBlock(StoredBlock, tag="total"):
-    makes = Total
-    size: Size
-
-
-class PrefixBlock(StoredBlock, tag="prefix"):
-    makes = Prefix
-    size: Size
-
-
-class RangeBlock(StoredBlock, tag="range"):
-    makes = AllRange
-    size: Size
-
-
-class WidthBlock(StoredBlock, tag="width"):
-    makes = WidthRange
-    size: Size
-    width: Size
-
-
-class LevelsBlock(StoredBlock, tag="levels"):
-    makes = LevelsAndTotal
-    size: Size
-    level: Finite
-    total: Finite
-
-
-class GramBlock(StoredBlock, tag="gram"):
-    makes = Equivalent
-    gram: FloatMatrix
-    queries: Annotated[int, Meta(ge=1)]
-
-
-class PermutedBlock(StoredBlock, tag="permuted"):
-    makes = Permuted
-    of: Whole
-    order: IntVector
-
-
-class ScaledBlock(StoredBlock, tag="scaled"):
-    makes = Scaled
-    of: Whole
-    factor: Finite
-
-
-class StackBlock(StoredBlock, tag="stack"):
-    makes = Stack
-    of: list[Whole]
-    weights: FloatVector
-
-
-class MatrixBlock(StoredBlock, tag="matrix"):
-    makes = Dense
-    matrix: FloatMatrix
-
-
-Sized = IdentityBlock | TotalBlock | PrefixBlock | RangeBlock
-Block = Sized | WidthBlock | LevelsBlock | GramBlock | PermutedBlock | ScaledBlock | StackBlock | MatrixBlock
+BLOCKS = {
+    Identity: _declare("identity", Identity, size=Size),
+    Total: _declare("total", Total, size=Size),
+    Prefix: _declare("prefix", Prefix, size=Size),
+    AllRange: _declare("range", AllRange, size=Size),
+    WidthRange: _declare("width", WidthRange, size=Size, width=Size),
+    LevelsAndTotal: _declare("levels", LevelsAndTotal, size=Size, levels=Finite, total=Finite),
+    Equivalent: _declare("gram", Equivalent, gram=FloatMatrix, queries=Annotated[int, Meta(ge=1)]),
+    Permuted: _declare("permuted", Permuted, operator=Whole, order=IntVector),
+    Scaled: _declare("scaled", Scaled, operator=Whole, factor=Finite),
+    Stack: _declare("stack", Stack, operators=list[Whole], weights=FloatVector),
+    Dense: _declare("matrix", Dense, matrix=FloatMatrix),
+}
+SIZED = (Identity, Total, Prefix, AllRange)
+Block: Any = Union[tuple(BLOCKS.values())]  # noqa: UP007 - of types that are made above
 
 
 class BlockList:
@@ -133,7 +93,7 @@ class BlockList:
 
     def __init__(self) -> None:
         self._indices: dict[LinearOperator, int] = {}
-        self.blocks: list[Block] = []
+        self.blocks: list[StoredBlock] = []
 
     def index(self, block: LinearOperator) -> int:
         """The index of a block, which is added if it is new."""
@@ -143,26 +103,25 @@ class BlockList:
             self.blocks.append(stored)
         return self._indices[block]
 
-    def _stored(self, block: LinearOperator) -> Block:
+    def _stored(self, block: LinearOperator) -> StoredBlock:
         size = block.shape[1]
-        for kind in (IdentityBlock, TotalBlock, PrefixBlock, RangeBlock):
-            if block == kind.makes(size):
-                return kind(size=size)
+        block = next((kind(size) for kind in SIZED if block == kind(size)), block)
+        if type(block) not in BLOCKS:
+            block = Dense(block.dense())
+        kind = BLOCKS[type(block)]
         match block:
-            case WidthRange():
-                return WidthBlock(size=size, width=block.width)
-            case LevelsAndTotal():
-                return LevelsBlock(size=size, level=block.levels, total=block.total)
             case Equivalent():
-                return GramBlock(queries=block.queries, gram=block.gram_dense())
+                return kind(gram=block.gram_dense(), queries=block.queries)
+            case Dense():
+                return kind(matrix=block.dense())
             case Permuted():
-                return PermutedBlock(of=self.index(block.operator), order=np.array(block.order, dtype=np.int64))
+                return kind(operator=self.index(block.operator), order=np.array(block.order, dtype=np.int64))
             case Scaled():
-                return ScaledBlock(of=self.index(block.operator), factor=float(block.factor))
+                return kind(operator=self.index(block.operator), factor=float(block.factor))
             case Stack():
                 indices = [self.index(operator) for operator in block.operators]
-                return StackBlock(of=indices, weights=np.array(block.weights, dtype=np.float64))
-        return MatrixBlock(matrix=np.asarray(block.dense(), dtype=np.float64))
+                return kind(operators=indices, weights=np.array(block.weights, dtype=np.float64))
+        return kind(**{name: getattr(block, name) for name in kind.__struct_fields__})
 
 
 class WorkloadFile(Stored):
