@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from fractions import Fraction
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -43,6 +43,12 @@ BoolVector = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 class Stored(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The content of a file, or of a part of one."""
+
+    @classmethod
+    def from_attributes(cls, source: object, **fields: Any) -> Self:
+        """The content with these fields, and all others from attributes of the same name."""
+        names = (name for name in cls.__struct_fields__ if name not in fields)
+        return cls(**fields, **{name: getattr(source, name) for name in names})
 
 
 Content = TypeVar("Content")

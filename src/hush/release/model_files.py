@@ -111,13 +111,12 @@ class TreeModelFile(Stored, tag_field="kind", tag="graphical"):
     def of(cls, model: GraphicalModel) -> TreeModelFile:
         """The stored form of a model."""
         nodes, domain = model.tree.nodes, model.domain
-        return cls(
-            total=model.total,
+        return cls.from_attributes(
+            model,
             zeros=ZerosFile.of(domain, model.constraints),
             nodes=CliqueTable.of(domain, [node.axes for node in nodes]),
             parents=np.array([node.parent for node in nodes], dtype=np.int32),
             factors=CliqueTable.of(domain, model.factors.cliques),
-            potentials=model.potentials,
         )
 
     def build(self, domain: Domain, constraints: Sequence[Constraint]) -> GraphicalModel:

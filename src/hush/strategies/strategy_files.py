@@ -47,13 +47,8 @@ class ResidualStrategyFile(Stored):
     @classmethod
     def of(cls, strategy: ResidualStrategy) -> ResidualStrategyFile:
         """The stored form of a strategy."""
-        return cls(
-            bases=[_stored_basis(basis) for basis in strategy.bases],
-            closure=CliqueTable.of(strategy.domain, strategy.closure),
-            sigma_squared=strategy.sigma_squared,
-            rho=strategy.rho,
-            neighbours=strategy.neighbours,
-        )
+        bases = [_stored_basis(basis) for basis in strategy.bases]
+        return cls.from_attributes(strategy, bases=bases, closure=CliqueTable.of(strategy.domain, strategy.closure))
 
     def build(self, domain: Domain) -> ResidualStrategy:
         """The strategy; one that contradicts itself or its cost is refused."""
@@ -129,14 +124,7 @@ class LinearStrategyFile(Stored):
             )
             for product in strategy
         ]
-        return cls(
-            method=strategy.method,
-            recovery=strategy.recovery,
-            noise=strategy.noise,
-            neighbours=strategy.neighbours,
-            factors=[_stored_factor(factor) for factor in factors],
-            parts=products,
-        )
+        return cls.from_attributes(strategy, factors=[_stored_factor(factor) for factor in factors], parts=products)
 
     def build(self, domain: Domain) -> LinearStrategy:
         """The strategy; one that contradicts itself is refused."""
