@@ -73,12 +73,12 @@ def _run(folder: Path) -> None:
 
     _head(console, "2. A plan: how accurate will it be? Nothing is spent yet")
     budget = hush.Budget(epsilon=1.0, delta=1e-9)
-    made = hush.plan(parse_workload(schema.domain, WORKLOAD), budget)
-    console.print(*plan_tables(made, rows=ROWS))
+    plan = hush.plan(parse_workload(schema.domain, WORKLOAD), budget)
+    console.print(*plan_tables(plan, rows=ROWS))
 
     _head(console, "3. The release: charge the ledger, count, add exact noise")
     with progress_bar("measuring") as progress:
-        made.release(table, ledger=ledger, name=output.name, progress=progress).save(output)
+        plan.release(table, ledger=ledger, name=output.name, progress=progress).save(output)
     book = hush.Ledger.open(ledger)
     console.print(f"Wrote {output.name}. Ledger: {book.budget} allowed, all of it spent, head {book.head}.")
 
@@ -120,13 +120,13 @@ def _exact(data: Path, question: str) -> str:
 
     with duckdb.connect() as connection:
         connection.read_csv(str(data)).create_view("people")
-        found = connection.execute(question + (" ORDER BY 1" if "GROUP BY" in question else "")).fetchall()
+        rows = connection.execute(question + (" ORDER BY 1" if "GROUP BY" in question else "")).fetchall()
     return "; ".join(
         " ".join(
             f"{cell:,.5g}" if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else str(cell)
             for cell in row
         )
-        for row in found
+        for row in rows
     )
 
 

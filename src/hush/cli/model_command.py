@@ -1,7 +1,4 @@
-"""Models on the command line: that of a release, announced where fitting it is long work, and described after it.
-
-`hush model`: fit the model of a release once and keep it; costs nothing.
-"""
+"""`hush model`: fit the model of a release once and keep it, at no cost."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ def predicted(
     from hush.graphical.junction_tree import BYTES_PER_CELL
 
     domain = release.domain
-    measured = list(_inside((one.clique for one in release.measurements()), cliques))
+    measured = list(_inside((measurement.clique for measurement in release.measurements()), cliques))
     rules = [rule.clique for rule in release.schema.constraints]
     exact = hush.model_size_mb(domain, [*measured, *rules])
     limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
@@ -104,9 +101,9 @@ def say(text: str, *, err: bool = False) -> None:
         click.echo(line, err=err)
 
 
-def _inside(found: Iterable[Clique], cliques: Sequence[Clique] | None) -> Iterator[Clique]:
+def _inside(candidates: Iterable[Clique], cliques: Sequence[Clique] | None) -> Iterator[Clique]:
     kept = None if cliques is None else [set(clique) for clique in cliques]
-    return (clique for clique in found if kept is None or any(set(clique) <= own for own in kept))
+    return (clique for clique in candidates if kept is None or any(set(clique) <= inside for inside in kept))
 
 
 @click.command()
@@ -136,9 +133,9 @@ def model(
 ) -> None:
     """Fit one model to a release FILE and save it. Spends nothing.
 
-    A release of an adaptive mechanism holds its model already, which is saved as it is unless other wishes are given.
-    `hush query` and `hush synth` take the saved model and fit nothing again. A model answers what the release does not
-    hold, without errors.
+    A release of an adaptive mechanism already holds its model, which is saved as it is unless you set options here.
+    `hush query` and `hush synth` use the saved model without fitting it again. A model also answers what the release
+    does not hold, without errors.
     """
     from hush.loading import load_release_or_model
 
@@ -146,14 +143,14 @@ def model(
     loaded = load_release_or_model(file)
     if isinstance(loaded, hush.Model):
         raise click.UsageError(f"{file} is a model already; give a release, or draw rows with `hush synth`")
-    made = fitted(loaded, cliques=stated_cliques(loaded, cliques), method=method, max_size_mb=max_size_mb)
-    made.save(output)
-    for caveat in made.caveats:
+    fitted_model = fitted(loaded, cliques=stated_cliques(loaded, cliques), method=method, max_size_mb=max_size_mb)
+    fitted_model.save(output)
+    for caveat in fitted_model.caveats:
         say(f"hush: {printable(caveat)}", err=True)
     click.echo(f"Wrote {output}; nothing was spent.")
-    click.echo(summary(made))
-    say(f"Largest tables fitted: {named(made.cliques)}.")
-    if not made.exact:
+    click.echo(summary(fitted_model))
+    say(f"Largest tables fitted: {named(fitted_model.cliques)}.")
+    if not fitted_model.exact:
         say(APPROXIMATE)
 
 

@@ -18,7 +18,7 @@ _HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group without a 
 
 
 class HushGroup(click.Group):
-    """A group whose failures are one line on stderr: exit code 2 for bad input, 70 for a fault of hush.
+    """A group whose failures are one line on stderr: exit code 2 for bad input, 70 for a bug in hush.
 
     Privacy: an unexpected exception may quote cells of the table, so only its type is shown; HUSH_DEBUG=1 in
     the environment shows all of it.

@@ -69,18 +69,18 @@ def loaded_partial(file: Path) -> tuple[AdaptivePlan, MeasuredRelease]:
     from hush.mechanisms.registry import PLANS
     from hush.release.measured_release import MeasuredRelease
 
-    found = load(file)
-    if not isinstance(found, MeasuredRelease):
+    interrupted = load(file)
+    if not isinstance(interrupted, MeasuredRelease):
         raise ArchiveError(f"{file} is no release of an adaptive mechanism, which alone can be resumed")
-    if found.complete:
+    if interrupted.complete:
         raise BudgetError(f"{file} is complete: its budget is spent, and there is nothing to go on with")
-    kind: type[AdaptivePlan] = PLANS[found.mechanism]
-    settings = unpack_settings(kind.made_by, found.settings)
-    promise = found.statement
-    made = settings.plan(
-        found.workload, promise.budget, neighbours=promise.neighbours, max_rows_per_unit=promise.unit.max_rows
+    kind: type[AdaptivePlan] = PLANS[interrupted.mechanism]
+    settings = unpack_settings(kind.made_by, interrupted.settings)
+    promise = interrupted.statement
+    plan = settings.plan(
+        interrupted.workload, promise.budget, neighbours=promise.neighbours, max_rows_per_unit=promise.unit.max_rows
     )
-    return made, found
+    return plan, interrupted
 
 
 def release_in_rounds(
@@ -178,10 +178,10 @@ def rounds_bar(first: int = 0) -> Iterator[tuple[Callable[[float], None], Callab
         task = progress.add_task("", total=1.0, last=AGAIN if first else FIRST)
         played = first
 
-        def on_round(one: Round, spent: float) -> None:
+        def on_round(round: Round, spent: float) -> None:
             nonlocal played
             played += 1
-            progress.update(task, completed=spent, last=escape(round_text(played, one.clique)))
+            progress.update(task, completed=spent, last=escape(round_text(played, round.clique)))
 
         yield lambda spent: progress.update(task, completed=spent), on_round
 

@@ -25,12 +25,12 @@ def report(release: Path, output: Path, force: bool) -> None:
     from hush.report import write_report
 
     check_output(output, force=force, inputs=[release])
-    found = load_release_or_model(release)
-    if isinstance(found, hush.Model):
+    loaded = load_release_or_model(release)
+    if isinstance(loaded, hush.Model):
         raise ArchiveError(f"{release} is a model; a report is of a release, so give the one it was fitted to")
     with progress_bar("writing the report") as progress:
-        write_report(found, output, progress=progress)
-    if not found.statement.private:
+        write_report(loaded, output, progress=progress)
+    if not loaded.statement.private:
         click.echo("hush: NOT PRIVATE: the noise of this release came from a seed, for tests only", err=True)
-    spent = dict(found.statement.lines())["Spent"]
+    spent = dict(loaded.statement.lines())["Spent"]
     click.echo(f"wrote {output}; nothing was spent, the release had spent {spent}")

@@ -123,11 +123,11 @@ def _cells(cells: int) -> str:
     return f"{cells:,}" if cells < 10**15 else f"about 10^{math.log10(cells):.0f}"
 
 
-def _unit(found: hush.Schema) -> str:
-    if found.unit.column is None:
+def _unit(schema: hush.Schema) -> str:
+    if schema.unit.column is None:
         return "a row"
-    rows = found.unit.max_rows
-    return f"a value of {found.unit.column!r}, of which at most {rows:,} row{'s' if rows != 1 else ''} are used"
+    rows = schema.unit.max_rows
+    return f"a value of {schema.unit.column!r}, of which at most {rows:,} row{'s' if rows != 1 else ''} are used"
 
 
 def _rule(rule: Constraint) -> str:

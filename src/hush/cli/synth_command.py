@@ -1,7 +1,4 @@
-"""Row files: tables written piece by piece, whole or not at all.
-
-`hush synth`: made-up rows from a release or a model; costs nothing.
-"""
+"""`hush synth`: write synthetic rows from a release or a model, at no cost."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ SUFFIXES = (".csv", ".parquet")
 def check_suffix(output: Path) -> None:
     """Refuse a name that does not say which kind of file is wanted."""
     if output.suffix.lower() not in SUFFIXES:
-        found = f"ends in {output.suffix!r}" if output.suffix else "has no ending"
-        raise HushError(f"{output} {found}: expected a name that ends in {' or '.join(SUFFIXES)}")
+        problem = f"ends in {output.suffix!r}" if output.suffix else "has no ending"
+        raise HushError(f"{output} {problem}: expected a name that ends in {' or '.join(SUFFIXES)}")
 
 
 def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int], None]) -> int:
@@ -117,8 +114,8 @@ def synth(
     check_suffix(output)
     seeds = [seed] if copies is None else copy_seeds(copies, seed)
     outputs = [output] if copies is None else numbered(output, copies)
-    for one in outputs:
-        check_output(one, force=force, inputs=[file])
+    for path in outputs:
+        check_output(path, force=force, inputs=[file])
     loaded = load_release_or_model(file)
     wanted = stated_conditions(loaded.schema, given)
     if isinstance(loaded, hush.Model) and max_size_mb is not None:
@@ -127,9 +124,9 @@ def synth(
     count = round(model.total) if rows is None else rows
     written = 0
     with progress_bar("writing") as progress:
-        for place, (one, own) in enumerate(zip(outputs, seeds, strict=True)):
-            pieces = model.batches(count, method=method, given=wanted, seed=own)
-            written = write_rows(one, pieces, _part_of(progress, place, len(outputs), count))
+        for place, (path, copy_seed) in enumerate(zip(outputs, seeds, strict=True)):
+            pieces = model.batches(count, method=method, given=wanted, seed=copy_seed)
+            written = write_rows(path, pieces, _part_of(progress, place, len(outputs), count))
     for caveat in model.caveats:
         say(f"hush: {printable(caveat)}", err=True)
     where = output if copies is None else f"each of {outputs[0]} to {outputs[-1]}" if copies > 1 else outputs[0]
@@ -164,15 +161,15 @@ def stated_conditions(schema: hush.Schema, given: Iterable[str]) -> dict[str, li
     >>> stated_conditions(people_schema(), ["region=North", "region=East", "age={to = 17}"])
     {'region': ['North', 'East'], 'age': [{'to': 17}]}
     """
-    found: dict[str, list[Any]] = {}
+    conditions: dict[str, list[Any]] = {}
     for text in given:
         _check_sign(schema, text)
         name, equals, value = text.partition("=")
         if not equals:
             raise click.UsageError(f"--given {printable(text)}: expected COLUMN=VALUE, such as sex=female")
         condition = _condition(schema, schema.domain.check([name.strip()])[0], value.strip())
-        found.setdefault(name.strip(), []).extend(condition if isinstance(condition, list) else [condition])
-    return found
+        conditions.setdefault(name.strip(), []).extend(condition if isinstance(condition, list) else [condition])
+    return conditions
 
 
 def _check_sign(schema: hush.Schema, text: str) -> None:

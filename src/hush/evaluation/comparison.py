@@ -1,7 +1,4 @@
-"""Association: how strongly two columns of codes go together.
-
-Comparison: synthetic rows beside the real ones, in the figures that people ask for.
-"""
+"""Synthetic rows compared with the real ones: distances of columns and pairs, association, and workload error."""
 
 from __future__ import annotations
 
@@ -183,10 +180,10 @@ def compare(
     asked = default_workload(real.schema) if workload is None else workload
     if asked.domain != domain:
         raise WorkloadError("the workload is over another domain than the real rows; build it from real.domain")
-    made = synthetic.model() if isinstance(synthetic, Release) else synthetic
+    compared = synthetic.model() if isinstance(synthetic, Release) else synthetic
     exact: Callable[[Sequence[Clique]], Mapping[Clique, Any]] = real.counts
     estimated: Callable[[Sequence[Clique]], Mapping[Clique, Any]]
-    estimated = made.tables if isinstance(made, Model) else made.counts
+    estimated = compared.tables if isinstance(compared, Model) else compared.counts
     rows, total = (float(source([()])[()]) for source in (exact, estimated))
     if not (rows > 0 and total > 0):
         raise DataError("one of the tables has no rows, so nothing can be compared; give tables with rows")
@@ -206,7 +203,7 @@ def compare(
     return Comparison(
         real_rows=round(rows),
         synthetic_rows=total,
-        modelled=isinstance(made, Model),
+        modelled=isinstance(compared, Model),
         columns=dict(sorted(columns.items(), key=lambda item: -item[1])),
         pairs=tuple(sorted(pairs, key=lambda pair: -pair.distance)),
         workload=asked,
@@ -223,12 +220,12 @@ def default_workload(schema: Schema) -> Workload:
 
 def check_schemas(real: Schema, synthetic: Schema) -> None:
     """Refuse to compare tables whose columns or levels differ."""
-    own, other = ({column.name: column for column in schema} for schema in (real, synthetic))
-    for name in (*own, *other):
-        if name not in own or name not in other:
-            where = "synthetic" if name in own else "real"
+    real_columns, synthetic_columns = ({column.name: column for column in schema} for schema in (real, synthetic))
+    for name in (*real_columns, *synthetic_columns):
+        if name not in real_columns or name not in synthetic_columns:
+            where = "synthetic" if name in real_columns else "real"
             raise DomainError(f"column {name!r} is not in the schema of the {where} data; use one schema for both")
-        if own[name] != other[name]:
+        if real_columns[name] != synthetic_columns[name]:
             raise DomainError(
                 f"column {name!r} has other levels in the schema of the synthetic data; use one schema for both"
             )

@@ -38,9 +38,9 @@ def expected_deviation(shares: Any, records: int) -> Floats:
     above, rest = s - k * p, k * (1 - p)
     deviance = s * np.log1p(above / (k * p)) + _times_log1p(k - s, above / rest)
     log_chance = _log_gamma_excess(np.array([k])) - _log_gamma_excess(s) - _log_gamma_excess(k - s) - deviance
-    made = np.zeros(given.shape)
-    made[inside] = 2 * (s / k) * (1 - p) * np.exp(log_chance)
-    return made
+    deviations = np.zeros(given.shape)
+    deviations[inside] = 2 * (s / k) * (1 - p) * np.exp(log_chance)
+    return deviations
 
 
 def expected_error(counts: Any, records: int) -> float:
@@ -168,10 +168,10 @@ def _times_log1p(n: Floats, ratio: Floats) -> Floats:
 
 
 def _listed(weights: Sequence[float]) -> list[float]:
-    made = [float(weight) for weight in weights]
-    if not all(math.isfinite(weight) and weight >= 0 for weight in made):
+    listed = [float(weight) for weight in weights]
+    if not all(math.isfinite(weight) and weight >= 0 for weight in listed):
         raise WorkloadError(f"weights={shown(weights)}: expected finite numbers >= 0")
-    return made
+    return listed
 
 
 def _checked_records(records: int) -> int:

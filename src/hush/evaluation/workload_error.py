@@ -91,13 +91,13 @@ def term_errors(
         places.setdefault(clique, []).append(place)
     total, absolute, distances = math.nan, np.zeros(len(workload)), np.zeros(len(workload))
     tables = paired(workload.domain, list(places), exact, estimated)
-    for number, (clique, true, made) in enumerate(tables, start=1):
-        total, own = _total(true, "exact"), _total(made, "estimated")
+    for number, (clique, truth, estimate) in enumerate(tables, start=1):
+        total, estimated_total = _total(truth, "exact"), _total(estimate, "estimated")
         for place in places[clique]:
             term = workload.terms[place]
-            asked, answered = term.exact_answers(true), term.exact_answers(made)
+            asked, answered = term.exact_answers(truth), term.exact_answers(estimate)
             absolute[place] = np.abs(asked - answered).sum()
-            distances[place] = 0.5 * np.abs(asked / total - answered / own).sum()
+            distances[place] = 0.5 * np.abs(asked / total - answered / estimated_total).sum()
             if seen is not None:
                 seen(term, asked)
         if progress is not None:
@@ -116,10 +116,12 @@ def paired(
         tables = [_asked(source, batch) for source in (exact, estimated)]
         for clique in batch:
             shape = domain.sizes(clique)
-            true, made = (np.asarray(source[clique], dtype=np.float64) for source in tables)
-            if not true.shape == made.shape == shape:
-                raise DataError(f"tables over {clique!r} of shapes {true.shape} and {made.shape}: expected {shape}")
-            yield clique, true, made
+            truth, estimate = (np.asarray(source[clique], dtype=np.float64) for source in tables)
+            if not truth.shape == estimate.shape == shape:
+                raise DataError(
+                    f"tables over {clique!r} of shapes {truth.shape} and {estimate.shape}: expected {shape}"
+                )
+            yield clique, truth, estimate
 
 
 def _batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:

@@ -1,16 +1,10 @@
-"""Coverage: whether a release holds the table that a query needs, and what to say where it does not.
-
-Evaluation: a formula on the estimates of a table, with the variance of the result in every group.
+"""SQL on a release: one SELECT, answered from estimates of tables of counts.
 
 A formula f of counts has the variance of its linearisation, sum_x slope[x] count[x] with slope = df/dcount.
 For sums of counts the slope is the coefficient itself and the variance is exact. For a ratio r = a / b the slope is
 (slope_a - r slope_b) / b, which gives (Va - 2 r Cab + r^2 Vb) / b^2: the delta method.
 
 Where no variance is known, the error of a sum may still be bounded by that of the whole table.
-
-Ordering: ORDER BY, LIMIT and OFFSET on the rows of the answers.
-
-SQL: one SELECT over the table of a release, answered from its estimates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Row labels: what each query of a block asks for, in words made of the labels of levels.
-
-Term answers: the answers to one product of query blocks as labelled rows.
-"""
+"""The answers to one term of a workload as rows, each labelled with what its query asks for."""
 
 from __future__ import annotations
 

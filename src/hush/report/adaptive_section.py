@@ -1,7 +1,4 @@
-"""Bounds: how far the model of an adaptive release can be off, table by table.
-
-Rounds: what an adaptive mechanism measured and in which order.
-"""
+"""The sections on an adaptive release: bounds on the error of its model, and what it measured in which round."""
 
 from __future__ import annotations
 
@@ -50,13 +47,15 @@ def bounds_section(release: MeasuredRelease) -> Markup:
     pairs = list(zip(each, together, strict=True))
     heads = ("tables over", "known from", "tables", "middle error", "largest error", "largest, all together")
     rows = []
-    for order, kind in sorted({(len(one.clique), one.kind) for one in each}, key=lambda own: (own[0], _place(own[1]))):
-        own = [pair for pair in pairs if (len(pair[0].clique), pair[0].kind) == (order, kind)]
-        shares = sorted(one.share for one, _ in own)
+    for order, kind in sorted(
+        {(len(bound.clique), bound.kind) for bound in each}, key=lambda group: (group[0], _place(group[1]))
+    ):
+        group = [pair for pair in pairs if (len(pair[0].clique), pair[0].kind) == (order, kind)]
+        shares = sorted(bound.share for bound, _ in group)
         numbers = ("", "", "")
         if kind != "none":
-            numbers = (share_text(shares[len(shares) // 2]), share_text(shares[-1]), share_text(_most(own)))
-        rows.append((order_name(order), KINDS[kind], f"{len(own):,}", *numbers))
+            numbers = (share_text(shares[len(shares) // 2]), share_text(shares[-1]), share_text(_most(group)))
+        rows.append((order_name(order), KINDS[kind], f"{len(group):,}", *numbers))
     return lines(
         tag("h2", "How far off it can be", id="bounds"),
         tag("p", INTRO),
@@ -78,8 +77,13 @@ def share_text(share: float) -> str:
 def _listed(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> Markup:
     heads = ("table", "known from", "error at most", "all together")
     rows = [
-        (table_name(one.clique), KINDS[one.kind].partition(":")[0], share_text(one.share), share_text(other.share))
-        for one, other in pairs[:MOST_TABLES]
+        (
+            table_name(bound.clique),
+            KINDS[bound.kind].partition(":")[0],
+            share_text(bound.share),
+            share_text(joint.share),
+        )
+        for bound, joint in pairs[:MOST_TABLES]
     ]
     caption = f"The first {MOST_TABLES} of {len(pairs):,} tables." if len(pairs) > MOST_TABLES else ""
     inner = page_table(heads, rows, numbers=(2, 3), caption=caption)
@@ -88,7 +92,7 @@ def _listed(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> Markup:
 
 def _most(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> float:
     """NaN where one of them has no bound that holds with all others."""
-    shares = [other.share for _, other in pairs]
+    shares = [joint.share for _, joint in pairs]
     return math.nan if any(map(math.isnan, shares)) else max(shares)
 
 
@@ -122,32 +126,34 @@ def rounds_section(release: MeasuredRelease) -> Markup:
     else:
         intro = (CHOSEN if release.rounds else PLAIN).format(tables=_all(release))
     heads = ("table", "cells", "standard deviation of the noise")
-    rows = [(table_name(one.clique), f"{one.values.size:,}", error_text(one.stddev)) for one in first[:MOST_ROUNDS]]
+    rows = [
+        (table_name(noisy.clique), f"{noisy.values.size:,}", error_text(noisy.stddev)) for noisy in first[:MOST_ROUNDS]
+    ]
     began = page_table(heads, rows, numbers=(1, 2))
     said = f"The {counted(len(first), 'table')} measured{' first' if played else ''}"
     return lines(
         tag("h2", "How it was made", id="made"),
         tag("p", intro),
-        tag("p", ANNEALED) if any(one.annealed for one in release.rounds) else None,
+        tag("p", ANNEALED) if any(round.annealed for round in release.rounds) else None,
         _folded(_rounds(release), len(release.rounds)) if release.rounds else None,
         tag("details", tag("summary", said), began) if release.rounds or len(first) > SHOWN else began,
     )
 
 
 def _rounds(release: MeasuredRelease) -> Markup:
-    annealed = any(one.annealed for one in release.rounds)
+    annealed = any(round.annealed for round in release.rounds)
     heads = ["round", "chosen", "candidates", "standard deviation of the noise", "model"]
     heads += ["next rounds cost more"] if annealed else []
     rows = [
         (
             f"{number:,}",
-            table_name(one.clique),
-            f"{one.candidates:,}",
-            error_text(one.stddev) if one.stddev else "not measured",
-            size_text(1e6 * one.size_mb) if one.size_mb else "",
-            *(["yes" if one.annealed else ""] if annealed else []),
+            table_name(round.clique),
+            f"{round.candidates:,}",
+            error_text(round.stddev) if round.stddev else "not measured",
+            size_text(1e6 * round.size_mb) if round.size_mb else "",
+            *(["yes" if round.annealed else ""] if annealed else []),
         )
-        for number, one in enumerate(release.rounds[:MOST_ROUNDS], start=1)
+        for number, round in enumerate(release.rounds[:MOST_ROUNDS], start=1)
     ]
     left_out = len(release.rounds) > MOST_ROUNDS
     caption = f"The first {MOST_ROUNDS} of {len(release.rounds):,} rounds." if left_out else ""
@@ -160,7 +166,7 @@ def _folded(inner: Markup, length: int) -> Markup:
 
 def _all(release: MeasuredRelease) -> str:
     """How many tables there are of each number of columns."""
-    orders = Counter(len(one.clique) for one in release.noisy_tables)
+    orders = Counter(len(noisy.clique) for noisy in release.noisy_tables)
     (first, tables), *more = sorted(orders.items())
     said = [f"{counted(tables, 'table')} over {order_name(first)}"]
     return " and ".join([*said, *(f"{tables:,} over {order_name(order)}" for order, tables in more)])

@@ -1,7 +1,4 @@
-"""Axis: a scale from values to places on the page, with round marks.
-
-Charts: one-way tables as bars with error bars, lying for names and standing for numbers and dates.
-"""
+"""Bar charts of one-way tables with error bars, lying for names and standing for numbers and dates; and their axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures: the pictures of a report, each with a caption and its numbers."""
+"""The pictures of a report, each with a caption and the numbers behind it."""
 
 from __future__ import annotations
 

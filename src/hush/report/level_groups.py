@@ -1,7 +1,4 @@
-"""LevelGroups: the levels of a column as they are drawn, some of them put together where they are many.
-
-GroupedCounts: a released table added up over groups of levels, each sum with its exact standard error.
-"""
+"""Groups of the levels of a column as they are drawn, and a released table added up over them with exact errors."""
 
 from __future__ import annotations
 

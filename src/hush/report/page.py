@@ -1,4 +1,4 @@
-"""Report: a release as one self-contained HTML page, to be read on a screen or on paper.
+"""The report: a release as one self-contained HTML page, for a screen or for paper.
 
 The page has no scripts and loads nothing; the same release gives the same page, byte for byte.
 """

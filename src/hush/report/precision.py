@@ -1,7 +1,4 @@
-"""Precision: the standard errors of a release beside those of a plan without thought, both known before any data.
-
-Comparison: the errors of the plan beside those of a naive one, as a small chart and a table.
-"""
+"""The section on precision: the standard errors of the plan beside those of a naive one, both known before any data."""
 
 from __future__ import annotations
 

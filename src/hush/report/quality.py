@@ -1,4 +1,4 @@
-"""Quality: how large a random sample of the rows would be about as accurate as the release, in one number."""
+"""How good a release is in one number: the share of the rows whose random sample would be about as accurate."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _bounded(
     chosen = [cliques[place] for place in spread(len(cliques), MOST_BOUNDED)]
     if not chosen:
         return None
-    found = release.bounds.all(chosen, level=LEVEL, simultaneous=True)
+    bounds = release.bounds.all(chosen, level=LEVEL, simultaneous=True)
     model = release.model()
     sampled = Resampling(model.total)
     batch: list[Clique] = []
@@ -144,13 +144,13 @@ def _bounded(
                 sampled.add(np.clip(_short(counts), 0.0, model.total))
             batch = []
             progress(number / len(chosen))
-    shares = [one.share if math.isfinite(one.share) else NO_INFORMATION for one in found]
+    shares = [bound.share if math.isfinite(bound.share) else NO_INFORMATION for bound in bounds]
     return Quality(
         fraction=sampled.fraction(float(np.mean(shares))),
         bounded=True,
-        looked_at=len(found),
+        looked_at=len(bounds),
         tables=tables,
-        unbounded=sum(not math.isfinite(one.share) for one in found),
+        unbounded=sum(not math.isfinite(bound.share) for bound in bounds),
     )
 
 
@@ -164,12 +164,12 @@ def _expected(release: Release, cliques: list[Clique], tables: int) -> Quality |
     sampled, errors = Resampling(total), []
     covered = [clique for clique in cliques if estimates.covers(clique)]
     for clique in (covered[place] for place in spread(len(covered), LOOKED_AT)):
-        own = float(cell_errors(estimates, clique).sum())
-        if math.isfinite(own):
+        error_sum = float(cell_errors(estimates, clique).sum())
+        if math.isfinite(error_sum):
             counts = estimates.counts(clique)
             near = nonnegative_tables(estimates.domain, {clique: counts}, total=total).value
             sampled.add(np.clip(next(iter(near.values())), 0.0, total))
-            errors.append(MEAN_ABSOLUTE * own / total)
+            errors.append(MEAN_ABSOLUTE * error_sum / total)
     if not errors:
         return None
     fraction = sampled.fraction(float(np.mean(errors)))

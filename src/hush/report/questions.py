@@ -1,9 +1,4 @@
-"""Columns: what each column of a release holds, in words.
-
-Examples: questions in SQL that a release can answer, made from its schema, with the answers.
-
-Questions: what can be asked of a release, how, and three examples.
-"""
+"""The section on what can be asked: the tables and columns of a release, how to ask, and examples with answers."""
 
 from __future__ import annotations
 
@@ -129,17 +124,17 @@ def _first_answered(release: Release, candidates: Iterable[tuple[str, str]]) -> 
 
 
 def _by_category(release: Release, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    found = [release.schema[name] for name in names if _writable(name)]
-    small = [column for column in found if column.size <= MOST_ROWS]
+    columns = [release.schema[name] for name in names if _writable(name)]
+    small = [column for column in columns if column.size <= MOST_ROWS]
     for column in (*(c for c in small if isinstance(c, Categorical)), *small):
         name = identifier(column.name)
         yield f"How many rows by {column.name}?", f"SELECT {name}, COUNT(*) FROM t GROUP BY {name}"
 
 
 def _in_range(release: Release, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    found = [release.schema[name] for name in names if _writable(name)]
+    columns = [release.schema[name] for name in names if _writable(name)]
     for kinds in ((Integer, Numeric), (Date,)):
-        for column in found:
+        for column in columns:
             wanted = isinstance(column, kinds) and column.levels >= 4
             condition = _condition(release, column) if wanted else None
             if condition:
@@ -148,11 +143,11 @@ def _in_range(release: Release, names: Sequence[str]) -> Iterator[tuple[str, str
 
 def _two_filters(release: Release, pairs: Sequence[Departure]) -> Iterator[tuple[str, str]]:
     for ranked in pairs:
-        found = [_condition(release, release.schema[name]) for name in ranked.clique if _writable(name)]
-        one, two = (*found, None, None)[:2]
-        if one and two:
-            question = f"How many rows have {one.words} and {two.words}?"
-            yield question, f"SELECT COUNT(*) FROM t WHERE {one.sql} AND {two.sql}"
+        conditions = [_condition(release, release.schema[name]) for name in ranked.clique if _writable(name)]
+        first, second = (*conditions, None, None)[:2]
+        if first and second:
+            question = f"How many rows have {first.words} and {second.words}?"
+            yield question, f"SELECT COUNT(*) FROM t WHERE {first.sql} AND {second.sql}"
 
 
 def _condition(release: Release, column: Column) -> _Condition | None:
@@ -289,10 +284,10 @@ def _answer_line(answers: Answers) -> Markup:
     (low,), (high,) = answers.interval(answers.quantities[0])
     (value,), (error,) = answers.quantities[0].estimate, answers.quantities[0].std_error
     interval = interval_text(low, high, error)
-    told = f", with standard error {error_text(error)} and 95 % interval {interval}." if interval else "."
+    error_words = f", with standard error {error_text(error)} and 95 % interval {interval}." if interval else "."
     if not interval and math.isfinite(low):
-        told = f", with 95 % interval {bound_text(low, high)}, from a bound."
-    return tag("p", tag("b", rounded(value, error)), " rows", told)
+        error_words = f", with 95 % interval {bound_text(low, high)}, from a bound."
+    return tag("p", tag("b", rounded(value, error)), " rows", error_words)
 
 
 def _answer_table(answers: Answers) -> Markup:

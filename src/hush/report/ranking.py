@@ -1,4 +1,4 @@
-"""Choice: which tables are worth a picture, judged from the release alone.
+"""Which tables are worth a picture, judged from the release alone.
 
 A table is compared with what it would be if it said nothing: a flat one-way table, or a two-way table of independent
 columns. The departure is the root mean square of the differences in units of the cells' standard errors, per degree of
@@ -93,8 +93,8 @@ def _pair(estimates: Estimates, clique: Clique) -> Departure:
     rows, columns = (counts.sum(axis=axis, keepdims=True) / total for axis in (1, 0))
     expected = total * rows * columns
     spread = (columns * row_errors[:, None]) ** 2 + (rows * column_errors) ** 2 + (rows * columns * total_error) ** 2
-    found = departure(counts, expected, np.sqrt(errors**2 + spread), freedom)
-    return Departure(clique=clique, departure=found, freedom=freedom)
+    size = departure(counts, expected, np.sqrt(errors**2 + spread), freedom)
+    return Departure(clique=clique, departure=size, freedom=freedom)
 
 
 def _fit(estimates: Estimates, clique: Clique) -> bool:
@@ -102,4 +102,4 @@ def _fit(estimates: Estimates, clique: Clique) -> bool:
 
 
 def _sorted(ranked: list[Departure]) -> list[Departure]:
-    return sorted(ranked, key=lambda one: -one.departure)  # stable: equals keep the order of the domain
+    return sorted(ranked, key=lambda entry: -entry.departure)  # stable: equals keep the order of the domain

@@ -1,7 +1,4 @@
-"""Summary: what a report is, the privacy statement, and the headline numbers.
-
-Caveats: how to read the numbers of a report, in plain words.
-"""
+"""The first and last sections: what the report is, its privacy, the headline numbers, and how to read them."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: boo
     lead = LEAD if statement.private else LEAD_OF_TEST
     alarm = tag("p", tag("strong", "NOT PRIVATE"), ALARM, class_="alarm")
     facts = join(*(join(tag("dt", name), tag("dd", readable(value, 300))) for name, value in statement.lines()))
-    made = join(
+    maker = join(
         tag("dt", "Made by"), tag("dd", f"hush {readable(statement.version)}, mechanism {readable(release.mechanism)}")
     )
     return lines(
@@ -64,7 +61,7 @@ def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: boo
         None if release.complete else tag("p", _interrupted(release), class_="notice"),
         tag("nav", *(tag("a", name, href=f"#{anchor}") for anchor, name in sections), aria_label="Contents"),
         tag("h2", "The privacy promise" if statement.private else "No privacy promise", id="privacy"),
-        tag("dl", facts, made, class_="facts"),
+        tag("dl", facts, maker, class_="facts"),
     )
 
 
