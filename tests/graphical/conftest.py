@@ -11,11 +11,11 @@ import pytest
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
 from hush.graphical.belief_propagation import Belief, in_tree_order
+from hush.graphical.fit_problem import FitProblem
 from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import Loss, loss_of
 from hush.graphical.natural_descent import independent_start
-from hush.graphical.problem import Problem
 from hush.inference.factors import Factors
 from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseModel
@@ -72,18 +72,18 @@ class Case:
         b, _ = self.dense.answers(self.measurements)
         return float(np.sqrt(np.mean((b @ (first - second).ravel()) ** 2)))
 
-    def problem(self, loss: Loss = "auto", **options: Any) -> Problem:
+    def problem(self, loss: Loss = "auto", **options: Any) -> FitProblem:
         tree = JunctionTree.build(SMALL, [*self.cliques, *(one.clique for one in self.constraints)], restarts=0)
         ordered = in_tree_order(tree)
         made = loss_of(ordered.domain, self.measurements, loss)
         belief = Belief(ordered, made.factors, fixed_tables(ordered.domain, self.constraints))
-        return Problem(belief, made, self.total, **options)
+        return FitProblem(belief, made, self.total, **options)
 
     def start(self, seed: int = 0, scale: float = 0.0) -> Floats:
         cells = sum(SMALL.size(clique) for clique in {SMALL.clique(clique) for clique in self.cliques})
         return scale * np.random.default_rng(seed).normal(size=cells)
 
-    def independent(self, problem: Problem) -> Floats:
+    def independent(self, problem: FitProblem) -> Floats:
         """Where `fit_model` starts."""
         factors = problem.loss.factors
         return independent_start(factors, [one.on(factors.domain) for one in self.measurements], self.total)
@@ -103,7 +103,7 @@ def dense_counts(model: GraphicalModel) -> Floats:
     return model.total * p.transpose([own.attributes.index(name) for name in model.domain])
 
 
-def problem_counts(problem: Problem, potentials: Floats) -> Floats:
+def problem_counts(problem: FitProblem, potentials: Floats) -> Floats:
     """The counts of a problem's model, without constraints, over the whole of the small domain."""
     own = problem.loss.factors.domain
     dense = DenseModel(problem.loss.factors)
@@ -121,7 +121,7 @@ def counts_of() -> Callable[[GraphicalModel], Floats]:
 
 
 @pytest.fixture
-def counts_at() -> Callable[[Problem, Floats], Floats]:
+def counts_at() -> Callable[[FitProblem, Floats], Floats]:
     return problem_counts
 
 

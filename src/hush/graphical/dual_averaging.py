@@ -20,7 +20,7 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.graphical.problem import STOPPED, TOLERANCE, Point, Problem, allowance
+from hush.graphical.fit_problem import STOPPED, TOLERANCE, FitPoint, FitProblem, allowance
 from hush.solution import SOLVED, Solution
 
 ITERATIONS = 20_000
@@ -28,9 +28,9 @@ CHECKS = 10  # iterations between looks at the bound
 
 
 def dual_averaging(
-    problem: Problem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
-) -> Solution[Point]:
-    """Average gradients from `start` until what remains does not matter beside the noise; see `stopping`."""
+    problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
+) -> Solution[FitPoint]:
+    """Average gradients from `start` until what remains does not matter beside the noise; see `allowance`."""
     if not problem.loss.smooth:
         raise WorkloadError("dual averaging needs a smooth loss; use estimator='mirror', or a smoothed loss")
     rate = 1.0 / (4.0 * problem.loss.lipschitz * problem.total)
@@ -62,6 +62,6 @@ def dual_averaging(
         if t % CHECKS == 0 or t == iterations:
             tangents = intercept - problem.total * problem.belief.largest(-average)
             bound = max(bound, tangents, problem.lower_bound(here))
-    left = here.value - bound
-    found = {"average": problem.loss.value(counts), "lower_bound": bound, "gap": left}
-    return Solution(value=here, status=status, stats=problem.stats(here, t, left) | found)
+    gap = here.value - bound
+    stats = problem.stats(here, t, gap) | {"average": problem.loss.value(counts), "lower_bound": bound, "gap": gap}
+    return Solution(value=here, status=status, stats=stats)

@@ -36,6 +36,14 @@ import numpy as np
 Criterion: TypeAlias = Literal["fill", "weighted fill", "size", "degree"]
 Key: TypeAlias = tuple[float, float, int]
 
+CRITERIA: tuple[Criterion, ...] = ("weighted fill", "fill", "size", "degree")
+NOISY: tuple[Criterion, ...] = ("weighted fill", "fill")  # with noise, the other two find little that these do not
+TEMPERATURES = (0.2, 0.3)
+RESTARTS = 64
+PATIENCE = 32  # restarts without a smaller model, after which the search ends
+WORK = 20_000  # edges that restarts look at, all together
+FEWEST = 4  # restarts of a graph with more edges than that
+
 
 @dataclass(frozen=True, slots=True)
 class Elimination:
@@ -172,15 +180,6 @@ def _fill(
         else:
             fill += sizes[b] * sum([n * (missing & members).bit_count() for n, members in groups])
     return fill
-
-
-CRITERIA: tuple[Criterion, ...] = ("weighted fill", "fill", "size", "degree")
-NOISY: tuple[Criterion, ...] = ("weighted fill", "fill")  # with noise, the other two find little that these do not
-TEMPERATURES = (0.2, 0.3)
-RESTARTS = 64
-PATIENCE = 32  # restarts without a smaller model, after which the search ends
-WORK = 20_000  # edges that restarts look at, all together
-FEWEST = 4  # restarts of a graph with more edges than that
 
 
 def graph(size: int, cliques: Iterable[int]) -> list[int]:

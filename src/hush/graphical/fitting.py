@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias
 from hush.arrays import Floats
 from hush.constraints import Constraint, check_axes, checked
 from hush.domain import Domain
-from hush.errors import DataError, DomainError, WorkloadError, shown
+from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.belief_propagation import Belief, in_tree_order, with_domain
 from hush.graphical.dual_averaging import dual_averaging
 from hush.graphical.elimination_order import RESTARTS
+from hush.graphical.fit_problem import TOLERANCE, Callback, FitPoint, FitProblem, allowance
 from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
@@ -20,15 +21,13 @@ from hush.graphical.marginal_loss import ReorderedLoss
 from hush.graphical.mirror_descent import mirror_descent, subgradient_descent
 from hush.graphical.model_size import check_fits
 from hush.graphical.natural_descent import independent_start, natural_descent, warm_start
-from hush.graphical.problem import TOLERANCE, Callback, Point, Problem, allowance
 from hush.graphical.total import checked_total, estimate_total
-from hush.inference.factors import Factors
 from hush.memory import available_memory
-from hush.privacy.measurement import Measurement
+from hush.privacy.measurement import Measurement, listed_measurements
 from hush.solution import Solution
 
 Estimator: TypeAlias = Literal["natural", "mirror", "dual averaging"]
-Solver: TypeAlias = Callable[..., Solution[Point]]
+Solver: TypeAlias = Callable[..., Solution[FitPoint]]
 
 ESTIMATORS: dict[str, Solver] = {
     "natural": natural_descent,
@@ -57,8 +56,8 @@ def fit_model(
 ) -> Solution[GraphicalModel]:
     """The model with the least loss L(mu) among all that the measured cliques span, and the largest entropy.
 
-    Everything is checked, and the size of the model predicted, before the first iteration. `start` is a model fitted
-    before, whose potentials and tree are gone on from. `seed` is of the search for a small tree, and public.
+    Everything is checked, and the size of the model predicted, before the first iteration. The fit goes on from the
+    potentials and the tree of `start`, a model fitted before. `seed` is of the search for a small tree, and public.
 
     Privacy: post-processing.
     Reference: [HDMM, sec. 4.2 and 4.3].
@@ -68,13 +67,13 @@ def fit_model(
     allowance(tolerance, 1, 1.0)
     if iterations is not None and (isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1):
         raise WorkloadError(f"iterations={shown(iterations)}: expected a whole number of at least 1, or None")
-    given = _listed(measurements)
+    given = listed_measurements(measurements)
     if start is not None and start.domain != domain:
         raise DomainError("start is a model of another domain; leave it out, or give one of the same attributes")
-    placed = [one.on(domain) for one in given]
+    placed = [measurement.on(domain) for measurement in given]
     forbidden = checked(domain, constraints)
     known = checked_total(total) if total is not None else estimate_total(domain, placed)[0]
-    cliques = [*(one.clique for one in placed), *(one.clique for one in forbidden)]
+    cliques = [*(measurement.clique for measurement in placed), *(constraint.clique for constraint in forbidden)]
     if isinstance(loss, MarginalLoss):
         cliques += loss.factors.cliques
     limit = 1e-6 * MEMORY_SHARE * available_memory() if max_size_mb is None else max_size_mb
@@ -86,8 +85,11 @@ def fit_model(
     ordered = in_tree_order(tree)
     fitted = _loss(domain, ordered.domain, given, loss)
     belief = Belief(ordered, fitted.factors, fixed_tables(ordered.domain, forbidden))
-    problem = Problem(belief, fitted, known, callback)
-    first = _start(fitted.factors, [one.on(ordered.domain) for one in given], known, start)
+    problem = FitProblem(belief, fitted, known, callback)
+    if start is None:
+        first = independent_start(fitted.factors, [measurement.on(ordered.domain) for measurement in given], known)
+    else:
+        first = warm_start(fitted.factors, start.tables)
     belief.condition(first)
     if belief.log_partition == -math.inf:
         raise DomainError(
@@ -95,63 +97,44 @@ def fit_model(
             "[[allowed]] or [[depends]] rules that exclude every row together"
         )
     options: dict[str, Any] = {} if iterations is None else {"iterations": iterations}
-    found = _solve(problem, first, estimator, tolerance, options)
-    model = GraphicalModel(
-        domain, ordered, fitted.factors, found.value.potentials.copy(), known, forbidden, belief
-    )  # fmt: skip
-    return Solution(value=model, status=found.status, stats=found.stats)
+    solution = _solve(problem, first, estimator, tolerance, options)
+    potentials = solution.value.potentials.copy()
+    model = GraphicalModel(domain, ordered, fitted.factors, potentials, known, forbidden, belief)
+    return Solution(value=model, status=solution.status, stats=solution.stats)
 
 
 def _solve(
-    problem: Problem, first: Floats, estimator: str, tolerance: float, options: dict[str, Any]
-) -> Solution[Point]:
+    problem: FitProblem, first: Floats, estimator: str, tolerance: float, options: dict[str, Any]
+) -> Solution[FitPoint]:
     """Run the estimator; a loss that is not smooth is rounded off less and less.
 
-    Where that is not known how to do, mirror descent goes as far as its line search can, and subgradients follow.
+    A loss that cannot be rounded off is left to mirror descent, as far as its line search goes, then to subgradients.
     """
     if problem.loss.smooth:
         return ESTIMATORS[estimator](problem, first, tolerance=tolerance, **options)
     if rounded_off(problem.loss, 1.0) is None:
         near = mirror_descent(problem, first, tolerance=tolerance, **options)
         return subgradient_descent(problem, near.value.potentials, tolerance=tolerance, **options)
-    sharp, potentials, found, iterations = problem.loss, first, None, 0.0
+    sharp, potentials, solution, iterations = problem.loss, first, None, 0.0
     for width in WIDTHS:
         smooth = rounded_off(sharp, width)
         assert smooth is not None  # noqa: S101  (the same kinds of losses as a moment ago)
         problem.loss = smooth
         near_enough = max(tolerance, LOOSENESS * width)
-        found = ESTIMATORS[estimator](problem, potentials, tolerance=near_enough, **options)
-        potentials = found.value.potentials
-        iterations += found.stats["iterations"]
+        solution = ESTIMATORS[estimator](problem, potentials, tolerance=near_enough, **options)
+        potentials = solution.value.potentials
+        iterations += solution.stats["iterations"]
     problem.loss = sharp
-    if found is None:
+    if solution is None:
         raise WorkloadError("no widths to round the loss off by")
-    last = problem.evaluate(found.value)
-    bound = found.stats["lower_bound"]  # of the rounded loss, which is nowhere above the sharp one
-    stats = {**found.stats, "iterations": iterations, "value": last.value, "gap": last.value - bound}
-    return Solution(value=last, status=found.status, stats=stats)
+    last = problem.evaluate(solution.value)
+    bound = solution.stats["lower_bound"]  # of the rounded loss, which is nowhere above the sharp one
+    stats = {**solution.stats, "iterations": iterations, "value": last.value, "gap": last.value - bound}
+    return Solution(value=last, status=solution.status, stats=stats)
 
 
 def _loss(domain: Domain, ordered: Domain, given: Sequence[Measurement], loss: Loss) -> MarginalLoss:
     """The loss over tables in tree order; one that comes from outside was made for the domain's own order."""
-    if isinstance(loss, MarginalLoss) or callable(loss):
+    if isinstance(loss, MarginalLoss):
         return ReorderedLoss(loss_of(domain, given, loss), ordered)
     return loss_of(ordered, given, loss)
-
-
-def _start(factors: Factors, placed: Sequence[Measurement], total: float, start: GraphicalModel | None) -> Floats:
-    return independent_start(factors, placed, total) if start is None else warm_start(factors, start.tables)
-
-
-def _listed(measurements: Iterable[Measurement]) -> list[Measurement]:
-    if isinstance(measurements, Measurement):
-        raise DataError("one measurement was given alone: expected a list, such as [measurement]")
-    if not isinstance(measurements, Iterable):
-        raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
-    given = list(measurements)
-    for one in given:
-        if not isinstance(one, Measurement):
-            raise DataError(f"{shown(one)} is no measurement: expected hush.Measurement(clique, values, stddev)")
-    if not given:
-        raise DataError("no measurements: expected at least one hush.Measurement; without any there is nothing to fit")
-    return given

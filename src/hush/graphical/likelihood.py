@@ -1,7 +1,4 @@
-"""Losses of marginals: Gaussian and Laplace likelihoods of what was measured, and which one to use.
-
-Smoothing: absolute losses with their corners rounded off, for estimators that need a gradient.
-"""
+"""Likelihoods: Gaussian and Laplace losses of what was measured, which one to use, and smooth forms of them."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.marginal_loss import CustomLoss, LossFunction, MarginalLoss, ReorderedLoss, SumLoss
-from hush.graphical.residual_loss import Misfit, ResidualLoss, shared_factors
+from hush.graphical.residual_loss import ResidualLoss, TableMisfit, shared_factors
 from hush.inference.factors import Factors
 from hush.privacy.measurement import Measurement, placed
 
@@ -23,6 +20,8 @@ __all__ = ["AbsoluteLoss", "CustomLoss", "HuberLoss", "Loss", "MarginalLoss", "S
 
 Weighting: TypeAlias = Literal["likelihood", "paper"]
 Loss: TypeAlias = Literal["auto", "gaussian", "laplace", "paper"] | MarginalLoss | LossFunction
+
+WIDTHS = (1.0, 0.2, 0.04)  # of the rounding-off, in standard deviations, one fit after the other
 
 
 class SquaredLoss(ResidualLoss):
@@ -57,7 +56,8 @@ class SquaredLoss(ResidualLoss):
             raise WorkloadError(f"weighting={shown(weighting)}: expected 'likelihood' or 'paper'")
         listed = placed(domain, measurements)
         factors = shared_factors(domain, listed, factors)
-        misfits = [Misfit.of(factors, o, o.variance if weighting == "likelihood" else o.stddev / 2) for o in listed]
+        variances = [m.variance if weighting == "likelihood" else m.stddev / 2 for m in listed]
+        misfits = [TableMisfit.of(factors, m, variance) for m, variance in zip(listed, variances, strict=True)]
         super().__init__(factors, misfits, *_merged(misfits))
 
     def _cost(self, residual: Floats, variance: float) -> float:
@@ -85,7 +85,7 @@ class AbsoluteLoss(ResidualLoss):
     def __init__(self, domain: Domain, measurements: Iterable[Measurement], *, factors: Factors | None = None) -> None:
         listed = placed(domain, measurements)
         factors = shared_factors(domain, listed, factors)
-        super().__init__(factors, [Misfit.of(factors, one, one.variance) for one in listed])
+        super().__init__(factors, [TableMisfit.of(factors, m, m.variance) for m in listed])
 
     def smoothed(self, width: float) -> HuberLoss:
         """The same loss, rounded off where a number is within `width` standard deviations of its measurement."""
@@ -120,7 +120,7 @@ class HuberLoss(ResidualLoss):
 
     smooth = True
 
-    def __init__(self, factors: Factors, misfits: Sequence[Misfit], width: float) -> None:
+    def __init__(self, factors: Factors, misfits: Sequence[TableMisfit], width: float) -> None:
         if not (math.isfinite(width) and width > 0):
             raise WorkloadError(f"width={shown(width)}: expected a finite number > 0, in standard deviations")
         super().__init__(factors, misfits)
@@ -163,17 +163,17 @@ def loss_of(
     listed = list(measurements) if not isinstance(measurements, Measurement) else measurements
     if callable(loss):
         placed(domain, listed)
-        return CustomLoss(domain, [one.clique for one in listed], loss, factors=factors)
+        return CustomLoss(domain, [measurement.clique for measurement in listed], loss, factors=factors)
     if loss not in ("auto", "gaussian", "laplace", "paper"):
         raise WorkloadError(
             f"loss={shown(loss)}: expected 'auto', 'gaussian', 'laplace', 'paper', a MarginalLoss or a function"
         )
     if loss != "auto":
         return _LOSSES[loss](domain, listed, factors)
-    found = placed(domain, listed)
-    factors = shared_factors(domain, found, factors)
-    kinds = {kind: [one for one in found if one.noise == kind] for kind in ("gaussian", "laplace")}
-    losses = [_LOSSES[kind](domain, own, factors) for kind, own in kinds.items() if own]
+    ordered = placed(domain, listed)
+    factors = shared_factors(domain, ordered, factors)
+    kinds = {kind: [m for m in ordered if m.noise == kind] for kind in ("gaussian", "laplace")}
+    losses = [_LOSSES[kind](domain, same_noise, factors) for kind, same_noise in kinds.items() if same_noise]
     return losses[0] if len(losses) == 1 else SumLoss(losses)
 
 
@@ -184,32 +184,29 @@ _LOSSES: dict[str, Callable[[Domain, Any, Factors | None], MarginalLoss]] = {
 }
 
 
-def _merged(misfits: Sequence[Misfit]) -> tuple[list[Misfit], float]:
+def _merged(misfits: Sequence[TableMisfit]) -> tuple[list[TableMisfit], float]:
     """One misfit for all tables of a clique, and the constant by which the losses differ.
 
     sum_j |x - y_j|^2 / s_j^2 = |x - y|^2 / s^2 + sum_j |y_j - y|^2 / s_j^2 with y the mean by weights 1 / s_j^2 and
     1 / s^2 their sum.
     """
-    tables: dict[int, list[Misfit]] = {}
-    made: list[Misfit] = []
+    tables: dict[int, list[TableMisfit]] = {}
+    merged: list[TableMisfit] = []
     for misfit in misfits:
         if misfit.query is None:
             tables.setdefault(misfit.index, []).append(misfit)
         else:
-            made.append(misfit)
+            merged.append(misfit)
     constant = 0.0
-    for index, own in tables.items():
-        if len(own) == 1:
-            made.append(own[0])
+    for index, same_table in tables.items():
+        if len(same_table) == 1:
+            merged.append(same_table[0])
             continue
-        weights = np.array([1 / misfit.variance for misfit in own])
-        mean = np.average([misfit.values for misfit in own], axis=0, weights=weights)
-        constant += 0.5 * sum(float(np.sum((misfit.values - mean) ** 2)) / misfit.variance for misfit in own)
-        made.append(Misfit(index, mean, 1 / float(weights.sum()), None))
-    return made, constant
-
-
-WIDTHS = (1.0, 0.2, 0.04)  # of the rounding-off, in standard deviations, one fit after the other
+        weights = np.array([1 / misfit.variance for misfit in same_table])
+        mean = np.average([misfit.values for misfit in same_table], axis=0, weights=weights)
+        constant += 0.5 * sum(float(np.sum((misfit.values - mean) ** 2)) / misfit.variance for misfit in same_table)
+        merged.append(TableMisfit(index, mean, 1 / float(weights.sum()), None))
+    return merged, constant
 
 
 def rounded_off(loss: MarginalLoss, width: float) -> MarginalLoss | None:

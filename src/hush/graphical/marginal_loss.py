@@ -1,9 +1,4 @@
-"""MarginalLoss: how badly marginals explain what was measured; and sums of losses.
-
-A loss that was made for one order of attributes, over tables in another.
-
-CustomLoss: any convex function of marginal tables.
-"""
+"""Losses of marginals: what any convex loss can do, sums of losses, and losses that a user writes."""
 
 from __future__ import annotations
 
@@ -14,32 +9,28 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, reordered
 from hush.domain import Domain
 from hush.errors import DataError, WorkloadError, shown
 from hush.inference.factors import Factors
+
+LossFunction: TypeAlias = Callable[[list[Floats]], tuple[float, Sequence[Floats]]]
+
+_STEP = 1e-5
 
 
 class MarginalLoss(ABC):
     """A convex function L(mu) of the marginals of some cliques, held in one flat vector as `factors` says."""
 
     factors: Factors
+    numbers: int  # how many noisy numbers it measures the misfit to; 0 where that is not known
+    smooth: bool  # whether the gradient is Lipschitz, so that `curvature`, `diagonal` and `lipschitz` are known
     quadratic: bool = False  # whether the Hessian is the same everywhere
-
-    @property
-    @abstractmethod
-    def smooth(self) -> bool:
-        """Whether the gradient is Lipschitz, so that `curvature`, `diagonal` and `lipschitz` are known."""
 
     @property
     @abstractmethod
     def lipschitz(self) -> float:
         """K: the largest eigenvalue of the Hessian anywhere, or an upper bound; infinite where not smooth."""
-
-    @property
-    @abstractmethod
-    def numbers(self) -> int:
-        """How many noisy numbers it measures the misfit to; 0 where that is not known."""
 
     @abstractmethod
     def value_and_gradient(self, flat: Floats, gradient: Floats) -> float:
@@ -76,20 +67,14 @@ class SumLoss(MarginalLoss):
         self.factors = self.losses[0].factors
         if any(loss.factors != self.factors for loss in self.losses):
             raise WorkloadError("the losses of a sum have different factors; make each of them with factors=")
+        self.numbers = sum(loss.numbers for loss in self.losses)
+        self.smooth = all(loss.smooth for loss in self.losses)
         self.quadratic = all(loss.quadratic for loss in self.losses)
         self._scratch = np.empty(self.factors.size)
 
     @property
-    def smooth(self) -> bool:
-        return all(loss.smooth for loss in self.losses)
-
-    @property
     def lipschitz(self) -> float:
         return sum(loss.lipschitz for loss in self.losses)
-
-    @property
-    def numbers(self) -> int:
-        return sum(loss.numbers for loss in self.losses)
 
     def value_and_gradient(self, flat: Floats, gradient: Floats) -> float:
         value = self.losses[0].value_and_gradient(flat, gradient)
@@ -99,10 +84,10 @@ class SumLoss(MarginalLoss):
         return value
 
     def curvature(self, flat: Floats, vector: Floats, out: Floats | None = None) -> Floats:
-        made = self.losses[0].curvature(flat, vector, out)
+        total = self.losses[0].curvature(flat, vector, out)
         for loss in self.losses[1:]:
-            made += loss.curvature(flat, vector, self._scratch)
-        return made
+            total += loss.curvature(flat, vector, self._scratch)
+        return total
 
     def diagonal(self, flat: Floats) -> Floats:
         return np.asarray(np.sum([loss.diagonal(flat) for loss in self.losses], axis=0))
@@ -113,59 +98,46 @@ class SumLoss(MarginalLoss):
 
 
 class ReorderedLoss(MarginalLoss):
-    """L over factors of the same cliques whose tables have the axes of another domain."""
+    """A loss of tables over one domain, asked of tables whose axes have the order of another domain."""
 
     def __init__(self, loss: MarginalLoss, domain: Domain) -> None:
         self.loss = loss
-        self.quadratic = loss.quadratic
+        self.numbers, self.smooth, self.quadratic = loss.numbers, loss.smooth, loss.quadratic
         self.factors = Factors(domain, loss.factors.cliques)
-        given, own = loss.factors.cliques, self.factors.cliques
-        self._axes = [[mine.index(name) for name in theirs] for theirs, mine in zip(given, own, strict=True)]
-        self._back = [[theirs.index(name) for name in mine] for theirs, mine in zip(given, own, strict=True)]
-
-    @property
-    def smooth(self) -> bool:
-        return self.loss.smooth
 
     @property
     def lipschitz(self) -> float:
         return self.loss.lipschitz
 
-    @property
-    def numbers(self) -> int:
-        return self.loss.numbers
-
     def value_and_gradient(self, flat: Floats, gradient: Floats) -> float:
-        theirs = np.empty(self.factors.size)
-        value = self.loss.value_and_gradient(self._given(flat), theirs)
-        self._own(theirs, gradient)
+        slopes = np.empty(self.factors.size)
+        value = self.loss.value_and_gradient(self._inward(flat), slopes)
+        self._outward(slopes, gradient)
         return value
 
     def curvature(self, flat: Floats, vector: Floats, out: Floats | None = None) -> Floats:
-        made = np.empty(self.factors.size) if out is None else out
-        return self._own(self.loss.curvature(self._given(flat), self._given(vector)), made)
+        return self._outward(self.loss.curvature(self._inward(flat), self._inward(vector)), out)
 
     def diagonal(self, flat: Floats) -> Floats:
-        return self._own(self.loss.diagonal(self._given(flat)), np.empty(self.factors.size))
+        return self._outward(self.loss.diagonal(self._inward(flat)))
 
     def parts(self, flat: Floats) -> list[float]:
-        return self.loss.parts(self._given(flat))
+        return self.loss.parts(self._inward(flat))
 
-    def _given(self, flat: Floats) -> Floats:
-        made = np.empty(self.factors.size)
-        for index, axes in enumerate(self._axes):
-            self.loss.factors.table(made, index)[...] = self.factors.table(flat, index).transpose(axes)
-        return made
+    def _inward(self, flat: Floats) -> Floats:
+        return _reordered_tables(flat, self.factors, self.loss.factors, np.empty(self.factors.size))
 
-    def _own(self, theirs: Floats, out: Floats) -> Floats:
-        for index, axes in enumerate(self._back):
-            self.factors.table(out, index)[...] = self.loss.factors.table(theirs, index).transpose(axes)
-        return out
+    def _outward(self, flat: Floats, out: Floats | None = None) -> Floats:
+        return _reordered_tables(
+            flat, self.loss.factors, self.factors, np.empty(self.factors.size) if out is None else out
+        )
 
 
-LossFunction: TypeAlias = Callable[[list[Floats]], tuple[float, Sequence[Floats]]]
-
-_STEP = 1e-5
+def _reordered_tables(flat: Floats, source: Factors, target: Factors, out: Floats) -> Floats:
+    """The tables of `source` with their axes in the order of `target`, written into `out`."""
+    for index, (names, order) in enumerate(zip(source.cliques, target.cliques, strict=True)):
+        target.table(out, index)[...] = reordered(source.table(flat, index), names, order)
+    return out
 
 
 class CustomLoss(MarginalLoss):
@@ -202,65 +174,59 @@ class CustomLoss(MarginalLoss):
         if not self._cliques:
             raise WorkloadError("a loss of no cliques: expected at least one")
         self.factors = Factors(domain, self._cliques) if factors is None else factors
+        self.numbers, self.smooth = numbers, lipschitz is not None
         self._function = function
-        self._lipschitz = lipschitz
-        self._numbers = numbers
-        self._places = [
-            (self.factors.index(clique), [domain.clique(clique).index(name) for name in clique])
-            for clique in self._cliques
-        ]
-
-    @property
-    def smooth(self) -> bool:
-        return self._lipschitz is not None
+        self._lipschitz = math.inf if lipschitz is None else lipschitz
+        self._indices = [self.factors.index(clique) for clique in self._cliques]
 
     @property
     def lipschitz(self) -> float:
-        return math.inf if self._lipschitz is None else self._lipschitz
-
-    @property
-    def numbers(self) -> int:
-        return self._numbers
+        return self._lipschitz
 
     def value_and_gradient(self, flat: Floats, gradient: Floats) -> float:
-        tables = [self.factors.table(flat, index).transpose(axes) for index, axes in self._places]
+        tables = self._tables(flat)
         for table in tables:
             table.setflags(write=False)
-        found = self._function(tables)
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise DataError(f"the loss function returned {shown(found)}: expected (value, list of gradients)")
-        value, slopes = float(found[0]), list(found[1])
+        result = self._function(tables)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise DataError(f"the loss function returned {shown(result)}: expected (value, list of gradients)")
+        value, slopes = float(result[0]), list(result[1])
         if not math.isfinite(value):
             raise DataError(f"the loss function returned the value {value}: expected a finite number for any counts")
         if len(slopes) != len(tables):
             raise DataError(f"the loss function returned {len(slopes)} gradients for {len(tables)} tables")
         gradient[:] = 0.0
-        for clique, table, slope, (index, axes) in zip(self._cliques, tables, slopes, self._places, strict=True):
-            own = np.asarray(slope, dtype=np.float64)
-            if own.shape != table.shape or not np.isfinite(own).all():
+        for clique, target, given in zip(self._cliques, self._tables(gradient), slopes, strict=True):
+            slope = np.asarray(given, dtype=np.float64)
+            if slope.shape != target.shape or not np.isfinite(slope).all():
                 raise DataError(
-                    f"the loss function's gradient for {clique!r} has shape {own.shape}: expected finite numbers of "
-                    f"shape {table.shape}"
+                    f"the loss function's gradient for {clique!r} has shape {slope.shape}: expected finite numbers of "
+                    f"shape {target.shape}"
                 )
-            self.factors.table(gradient, index).transpose(axes)[...] += own
+            target += slope
         return value
+
+    def _tables(self, flat: Floats) -> list[Floats]:
+        """Views of the tables, with axes in the order of the cliques as given."""
+        pairs = zip(self._cliques, self._indices, strict=True)
+        return [reordered(self.factors.table(flat, i), self.factors.cliques[i], clique) for clique, i in pairs]
 
     def curvature(self, flat: Floats, vector: Floats, out: Floats | None = None) -> Floats:
         """(gradient(flat + h vector) - gradient(flat - h vector)) / 2 h."""
         if not self.smooth:
             raise self.refuse_curvature()
-        made = np.empty(self.factors.size) if out is None else out
+        change = np.empty(self.factors.size) if out is None else out
         length = float(np.linalg.norm(vector))
         if length == 0:
-            made[:] = 0.0
-            return made
+            change[:] = 0.0
+            return change
         h = _STEP * max(1.0, float(np.linalg.norm(flat))) / length
-        other = np.empty(self.factors.size)
-        self.value_and_gradient(flat - h * vector, other)
-        self.value_and_gradient(flat + h * vector, made)
-        made -= other
-        made /= 2 * h
-        return made
+        before = np.empty(self.factors.size)
+        self.value_and_gradient(flat - h * vector, before)
+        self.value_and_gradient(flat + h * vector, change)
+        change -= before
+        change /= 2 * h
+        return change
 
     def diagonal(self, flat: Floats) -> Floats:
         if not self.smooth:

@@ -18,6 +18,8 @@ from hush.graphical.variable_elimination import Buffers, Message, Routes, Step, 
 from hush.linops import Dense, Identity, Kronecker, LinearOperator
 from hush.memory import available_memory, readable
 
+MOST_AXES = 64  # of an array of numpy
+UNGUARDED = 1 << 23  # cells that are taken without asking how much memory is free
 KEPT_CELLS = 1 << 24  # of tables that may be asked for again, or twice the model where that is more
 
 
@@ -137,10 +139,6 @@ def summed(table: Floats, axis: int) -> Floats:
     else:
         sum_middle(table.reshape(left, n, right), sums)
     return sums.reshape(shape[:axis] + shape[axis + 1 :])
-
-
-MOST_AXES = 64  # of an array of numpy
-UNGUARDED = 1 << 23  # cells that are taken without asking how much memory is free
 
 
 class Marginals:

@@ -17,7 +17,7 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.graphical._kernels import add, dot
-from hush.graphical.problem import STOPPED, TOLERANCE, Point, Problem, Remaining, allowance
+from hush.graphical.fit_problem import STOPPED, TOLERANCE, FitPoint, FitProblem, Remaining, allowance
 from hush.solution import SOLVED, Solution
 
 ITERATIONS = 20_000
@@ -26,9 +26,9 @@ GROWTH = 1.3
 
 
 def mirror_descent(
-    problem: Problem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
-) -> Solution[Point]:
-    """Descend from `start` until what remains does not matter beside the noise; see `stopping`."""
+    problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
+) -> Solution[FitPoint]:
+    """Descend from `start` until what remains does not matter beside the noise; see `Remaining`."""
     here, there = problem.point(start), problem.point(start)
     move = problem.smooth_step(here)
     remaining, left = Remaining(), math.inf
@@ -39,11 +39,11 @@ def mirror_descent(
         if k == iterations:
             status = f"{iterations} iterations were not enough; allow more, or raise tolerance={tolerance:g}"
             break
-        taken = _descend(problem, here, there, move)
-        if taken is None:
+        step = _descend(problem, here, there, move)
+        if step is None:
             left = 0.0  # no step lowers the loss: floats can tell no further
             break
-        here, there, move = there, here, GROWTH * taken
+        here, there, move = there, here, GROWTH * step
         k += 1
         left = remaining.add(here.value)
         if problem.report(k, here):
@@ -52,7 +52,7 @@ def mirror_descent(
     return Solution(value=here, status=status, stats=problem.stats(here, k, left))
 
 
-def _descend(problem: Problem, here: Point, there: Point, move: float) -> float | None:
+def _descend(problem: FitProblem, here: FitPoint, there: FitPoint, move: float) -> float | None:
     """One step along the gradient in mu, evaluated into `there`, and its length; None if no step lowers the loss."""
     for _ in range(HALVINGS):
         np.copyto(there.potentials, here.potentials)
@@ -66,15 +66,15 @@ def _descend(problem: Problem, here: Point, there: Point, move: float) -> float 
 
 
 def subgradient_descent(
-    problem: Problem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = 2000
-) -> Solution[Point]:
+    problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = 2000
+) -> Solution[FitPoint]:
     """Mirror descent with steps that shrink as 1 / sqrt(t), for losses that are not smooth; keeps the best point.
 
     Its value is within O(1 / sqrt(iterations)) of the least. Only a lower bound can tell that it is near, so it counts
     as solved where that is close enough, and runs to the end otherwise.
     """
     here = problem.point(start)
-    best = Point(here.potentials.copy(), here.counts.copy(), here.gradient.copy(), here.value)
+    best = FitPoint(here.potentials.copy(), here.counts.copy(), here.gradient.copy(), here.value)
     problem.report(0, here)
     k, bound, status = 0, problem.lower_bound(here), SOLVED
     while best.value - bound > allowance(tolerance, problem.loss.numbers, best.value) and k < iterations:

@@ -1,6 +1,4 @@
-"""Where to start: the independent model of what was measured, or the potentials of a model fitted before.
-
-Natural descent: a quasi-Newton method in the metric of the model.
+"""Natural descent: a quasi-Newton method in the metric of the model, and the potentials that estimators start from.
 
 For f(theta) = L(mu(theta)) let J(theta) = d mu / d theta, the covariance of a model's counts, symmetric and positive
 semi-definite. The gradient of f is J g with g = grad L(mu), and in the metric J it is g itself: mirror descent is
@@ -22,11 +20,19 @@ import numpy as np
 from hush.arrays import Floats, spread, summed
 from hush.domain import Clique
 from hush.graphical._kernels import add, dot, step_direction
-from hush.graphical.problem import STOPPED, TOLERANCE, Point, Problem, Remaining, allowance
+from hush.graphical.fit_problem import STOPPED, TOLERANCE, FitPoint, FitProblem, Remaining, allowance
 from hush.inference.factors import Factors
 from hush.privacy.measurement import Measurement
 from hush.solution import SOLVED, Solution
 
+ITERATIONS = 5000
+MOST_PAIRS = 24
+FEWEST_PAIRS = 4
+PAIR_MEMORY = 1 << 24  # bytes for pairs where the model itself is smaller
+LARGEST_MOVE = 10.0  # of a potential in one step
+SUFFICIENT = 1e-4
+BACKTRACKS = 20
+REVIVALS = 4
 DAMPING = 8.0
 LEAST = 0.3  # of a standard deviation: what a level is started with where less was counted
 
@@ -57,11 +63,11 @@ def independent_start(factors: Factors, measurements: Iterable[Measurement], tot
 
 def damped(factors: Factors, potentials: Floats) -> Floats:
     """The potentials, none more than `DAMPING` below the largest of its table: cells near zero can come back."""
-    made = potentials.copy()
+    raised = potentials.copy()
     for index in range(len(factors)):
-        table = factors.table(made, index)
+        table = factors.table(raised, index)
         np.maximum(table, table.max() - DAMPING, out=table)
-    return made
+    return raised
 
 
 def warm_start(factors: Factors, known: Mapping[Clique, Floats]) -> Floats:
@@ -72,61 +78,51 @@ def warm_start(factors: Factors, known: Mapping[Clique, Floats]) -> Floats:
     """
     potentials = np.zeros(factors.size)
     for clique, table in known.items():
-        own = factors.domain.clique(clique)
-        wider = (i for i, other in enumerate(factors.cliques) if set(own) <= set(other))
-        home = factors.index(own) if own in factors else next(wider, None)
+        ordered = factors.domain.clique(clique)
+        wider = (i for i, other in enumerate(factors.cliques) if set(ordered) <= set(other))
+        home = factors.index(ordered) if ordered in factors else next(wider, None)
         if home is not None:
             factors.table(potentials, home)[...] += spread(table, clique, factors.cliques[home])
     return damped(factors, potentials)
 
 
-ITERATIONS = 5000
-MOST_PAIRS = 24
-FEWEST_PAIRS = 4
-PAIR_MEMORY = 1 << 24  # bytes for pairs where the model itself is smaller
-LARGEST_MOVE = 10.0  # of a potential in one step
-SUFFICIENT = 1e-4
-BACKTRACKS = 20
-REVIVALS = 4
-
-
 def natural_descent(
-    problem: Problem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
-) -> Solution[Point]:
-    """Descend from `start` until what remains does not matter beside the noise; see `stopping`.
+    problem: FitProblem, start: Floats, *, tolerance: float = TOLERANCE, iterations: int = ITERATIONS
+) -> Solution[FitPoint]:
+    """Descend from `start` until what remains does not matter beside the noise; see `Remaining`.
 
     A cell that a step took to nearly nothing has nearly no gradient left, and may be missed by the rule for stopping.
     So where the certain lower bound is further below than the loss itself, or no step lowers the loss any more, the
     descent is taken up again from damped potentials, until that gains nothing.
     """
-    found = _descend(problem, start, tolerance, iterations, 0)
+    best = _descend(problem, start, tolerance, iterations, 0)
     for _ in range(REVIVALS):
-        room = allowance(tolerance, problem.loss.numbers, found.point.value)
-        gap = found.point.value - problem.lower_bound(found.point)
-        if found.status != SOLVED or gap <= room or (gap <= found.point.value and not found.jammed):
+        room = allowance(tolerance, problem.loss.numbers, best.point.value)
+        gap = best.point.value - problem.lower_bound(best.point)
+        if best.status != SOLVED or gap <= room or (gap <= best.point.value and not best.jammed):
             break
-        again = _descend(problem, damped(problem.loss.factors, found.point.potentials), tolerance, iterations, found.k)
-        better = again.point.value < found.point.value - room
-        if again.point.value < found.point.value:
-            found = again
+        revived = _descend(problem, damped(problem.loss.factors, best.point.potentials), tolerance, iterations, best.k)
+        better = revived.point.value < best.point.value - room
+        if revived.point.value < best.point.value:
+            best = revived
         if not better:
             break
-    problem.evaluate(found.point)
-    return Solution(value=found.point, status=found.status, stats=problem.stats(found.point, found.k, found.left))
+    problem.evaluate(best.point)
+    return Solution(value=best.point, status=best.status, stats=problem.stats(best.point, best.k, best.left))
 
 
 @dataclass(slots=True)
 class _Descent:
     """Where a descent ended, after how many iterations, and how; `jammed` where no step lowered the loss."""
 
-    point: Point
+    point: FitPoint
     k: int
     left: float
     status: str
     jammed: bool = False
 
 
-def _descend(problem: Problem, start: Floats, tolerance: float, iterations: int, before: int) -> _Descent:
+def _descend(problem: FitProblem, start: Floats, tolerance: float, iterations: int, before: int) -> _Descent:
     """One descent, after `before` iterations of earlier ones."""
     here = problem.point(start)
     there = problem.point(start)
@@ -159,7 +155,7 @@ def _descend(problem: Problem, start: Floats, tolerance: float, iterations: int,
     return _Descent(here, k, left, SOLVED)
 
 
-def _search(problem: Problem, here: Point, there: Point, slope: Floats, direction: Floats) -> bool:
+def _search(problem: FitProblem, here: FitPoint, there: FitPoint, slope: Floats, direction: Floats) -> bool:
     """A step along the direction that lowers the loss enough, evaluated into `there`; False if there is none."""
     descent = dot(slope, direction)
     if not descent < 0.0:
@@ -180,7 +176,7 @@ def _search(problem: Problem, here: Point, there: Point, slope: Floats, directio
 class _Pairs:
     """The last steps, the changes of the gradient in both forms, and the direction they suggest."""
 
-    def __init__(self, problem: Problem, size: int) -> None:
+    def __init__(self, problem: FitProblem, size: int) -> None:
         room = max(PAIR_MEMORY, 16 * problem.belief.cells)
         self._free = list(range(min(max(room // (24 * max(size, 1)), FEWEST_PAIRS), MOST_PAIRS)))
         self._used: list[int] = []  # oldest first
@@ -188,7 +184,7 @@ class _Pairs:
         self._loss = problem.loss
         self._steps, self._naturals, self._changes = (np.empty((len(self._free), size)) for _ in range(3))
 
-    def direct(self, here: Point, slope: Floats, direction: Floats) -> None:
+    def direct(self, here: FitPoint, slope: Floats, direction: Floats) -> None:
         """Write the direction to go; without pairs it is that of mirror descent, as far as the loss's bend allows."""
         if not self._used:
             bend = dot(slope, self._loss.curvature(here.counts, slope, out=self._scratch))
@@ -200,15 +196,15 @@ class _Pairs:
         held = (np.array(self._used, dtype=np.int64), self._steps, self._naturals, self._changes)
         step_direction(*held, scale, here.gradient, slope, self._scratch, direction)
 
-    def add(self, here: Point, there: Point, before: Floats, after: Floats) -> None:
+    def add(self, here: FitPoint, there: FitPoint, before: Floats, after: Floats) -> None:
         """Keep the pair of one step, in place of the oldest, if the loss is convex along it."""
-        place = self._free.pop() if self._free else self._used.pop(0)
-        step, natural, change = self._steps[place], self._naturals[place], self._changes[place]
+        row = self._free.pop() if self._free else self._used.pop(0)
+        step, natural, change = self._steps[row], self._naturals[row], self._changes[row]
         np.subtract(there.potentials, here.potentials, out=step)
         np.subtract(there.gradient, here.gradient, out=natural)
         np.subtract(after, before, out=change)
         convex = dot(step, change) > 0.0 and dot(natural, change) > 0.0
-        (self._used if convex else self._free).append(place)
+        (self._used if convex else self._free).append(row)
 
     def clear(self) -> bool:
         """Forget all pairs; False if there were none."""

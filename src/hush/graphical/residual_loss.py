@@ -1,11 +1,10 @@
-"""The largest eigenvalue of Q^T Q: how steep a squared misfit can be.
-
-ResidualLoss: a loss of the differences between noisy numbers and what marginals say they should be.
+"""ResidualLoss: a loss of the differences between noisy numbers and what marginals say they should be.
 
     L(mu) = constant + sum_j sum_i phi((Q_j mu_j - y_j)_i, stddev_j^2)
 
-Tables that were measured cell by cell are gone through in blocks that stay in the processor's cache, each read from
-memory once, neighbouring tables of equal noise together; nothing is allocated for them.
+Tables that were measured cell by cell are read in blocks that stay in the processor's cache, each once, neighbouring
+tables of equal noise together; nothing is allocated for them. The largest eigenvalue of Q^T Q bounds how steep the loss
+of a query can be.
 """
 
 from __future__ import annotations
@@ -27,8 +26,10 @@ from hush.linops import Identity, Kronecker, LinearOperator, Scaled, Total
 from hush.linops.permuted import Reordered
 from hush.privacy.measurement import Measurement
 
+BLOCK = 1 << 15
 MOST_DENSE = 512
 MARGIN = 1.01
+_MOST_COLUMNS = 1 << 12
 _STEPS = 300
 _SEED = 0  # of a public start vector; no noise
 
@@ -63,24 +64,20 @@ def _by_iteration(query: LinearOperator) -> float:
     adjoint = query.transpose()
     v = np.random.Generator(np.random.PCG64(_SEED)).standard_normal((n, 1))
     v += np.sign(v.sum()) * n**-0.5  # most queries add cells up, and then constants have much of the largest vector
-    found = 0.0
+    eigenvalue = 0.0
     for _ in range(_STEPS):
         v /= np.linalg.norm(v)
         moved = adjoint.matmat(query.matmat(v))
-        found = float(v[:, 0] @ moved[:, 0])
-        residual = float(np.linalg.norm(moved - found * v))
-        if residual <= 1e-3 * found:
+        eigenvalue = float(v[:, 0] @ moved[:, 0])
+        residual = float(np.linalg.norm(moved - eigenvalue * v))
+        if residual <= 1e-3 * eigenvalue:
             break
         v = moved
-    return MARGIN * (found + residual)
-
-
-BLOCK = 1 << 15
-_MOST_COLUMNS = 1 << 12
+    return MARGIN * (eigenvalue + residual)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Misfit:
+class TableMisfit:
     """Noisy values of an operator on one table, or of the table itself for None, with the variance of their noise."""
 
     index: int
@@ -89,14 +86,14 @@ class Misfit:
     query: LinearOperator | None
 
     @classmethod
-    def of(cls, factors: Factors, measurement: Measurement, variance: float) -> Misfit:
+    def of(cls, factors: Factors, measurement: Measurement, variance: float) -> TableMisfit:
         """What a placed measurement says, with noise of some variance."""
         query = measurement.query if isinstance(measurement.query, LinearOperator) else None
         return cls(factors.index(measurement.clique), measurement.values.ravel(), variance, query)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Block:
+class _CellBlock:
     """Neighbouring cells that share a variance; `first` where they are the first to write to the gradient there."""
 
     cells: slice
@@ -109,11 +106,16 @@ class ResidualLoss(MarginalLoss):
     """The base of losses that add up over noisy numbers; they say what one difference costs."""
 
     def __init__(
-        self, factors: Factors, misfits: Sequence[Misfit], merged: Sequence[Misfit] | None = None, constant: float = 0.0
+        self,
+        factors: Factors,
+        misfits: Sequence[TableMisfit],
+        merged: Sequence[TableMisfit] | None = None,
+        constant: float = 0.0,
     ) -> None:
         self.factors = factors
         self._misfits = tuple(misfits)
         self._constant = constant
+        self.numbers = sum(misfit.values.size for misfit in self._misfits)
         used = self._misfits if merged is None else merged
         self._queries = [(misfit, misfit.query) for misfit in used if misfit.query is not None]
         self._plain = [misfit for misfit in used if misfit.query is None]
@@ -133,10 +135,6 @@ class ResidualLoss(MarginalLoss):
     def _steepest_bend(self, variance: float) -> float:
         """The largest second derivative of a cost."""
 
-    @property
-    def numbers(self) -> int:
-        return sum(misfit.values.size for misfit in self._misfits)
-
     def parts(self, flat: Floats) -> list[float]:
         return [self._total(misfit, flat) for misfit in self._misfits]
 
@@ -145,11 +143,11 @@ class ResidualLoss(MarginalLoss):
         for gap in self._gaps:
             gradient[gap] = 0.0
         for block in self._blocks:
-            own = gradient[block.cells] if block.first else self._scratch[: block.values.size]
-            np.subtract(flat[block.cells], block.values, out=own)
-            value += self._cost(own, block.variance)
+            residuals = gradient[block.cells] if block.first else self._scratch[: block.values.size]
+            np.subtract(flat[block.cells], block.values, out=residuals)
+            value += self._cost(residuals, block.variance)
             if not block.first:
-                gradient[block.cells] += own
+                gradient[block.cells] += residuals
         for misfit, query in self._queries:
             span = self.factors.span(misfit.index)
             residual = query @ flat[span] - misfit.values
@@ -158,34 +156,34 @@ class ResidualLoss(MarginalLoss):
         return value
 
     def curvature(self, flat: Floats, vector: Floats, out: Floats | None = None) -> Floats:
-        made = np.empty(self.factors.size) if out is None else out
+        product = np.empty(self.factors.size) if out is None else out
         for gap in self._gaps:
-            made[gap] = 0.0
+            product[gap] = 0.0
         for block in self._blocks:
-            own = self._scratch[: block.values.size]
+            residuals = self._scratch[: block.values.size]
             if not self.quadratic:
-                np.subtract(flat[block.cells], block.values, out=own)
-            bend = self._bend(own, block.variance)
+                np.subtract(flat[block.cells], block.values, out=residuals)
+            bend = self._bend(residuals, block.variance)
             if block.first:
-                np.multiply(vector[block.cells], bend, out=made[block.cells])
+                np.multiply(vector[block.cells], bend, out=product[block.cells])
             else:
-                made[block.cells] += np.multiply(vector[block.cells], bend, out=own)
+                product[block.cells] += np.multiply(vector[block.cells], bend, out=residuals)
         for misfit, query in self._queries:
             span = self.factors.span(misfit.index)
             residual = misfit.values if self.quadratic else query @ flat[span] - misfit.values
             bend = self._bend(residual, misfit.variance)
-            made[span] += query.transpose() @ (bend * (query @ vector[span]))
-        return made
+            product[span] += query.transpose() @ (bend * (query @ vector[span]))
+        return product
 
     def diagonal(self, flat: Floats) -> Floats:
         """Exact for tables; for a query the squared column norms times the largest second derivative."""
-        made = np.zeros(self.factors.size)
+        diagonal = np.zeros(self.factors.size)
         for block in self._blocks:
             residual = np.subtract(flat[block.cells], block.values, out=self._scratch[: block.values.size])
-            made[block.cells] += self._bend(residual, block.variance)
+            diagonal[block.cells] += self._bend(residual, block.variance)
         for (misfit, _), (norms, _) in zip(self._queries, self._norms, strict=True):
-            made[self.factors.span(misfit.index)] += self._steepest_bend(misfit.variance) * norms
-        return made
+            diagonal[self.factors.span(misfit.index)] += self._steepest_bend(misfit.variance) * norms
+        return diagonal
 
     @cached_property
     def lipschitz(self) -> float:
@@ -202,19 +200,19 @@ class ResidualLoss(MarginalLoss):
     @cached_property
     def _norms(self) -> list[tuple[Floats | float, float]]:
         """For each query the squared norms of its columns, or a bound of them, and the largest eigenvalue of Q^T Q."""
-        made: list[tuple[Floats | float, float]] = []
+        norms: list[tuple[Floats | float, float]] = []
         for _, query in self._queries:
             largest = largest_eigenvalue(query)
             inner = query.operator if isinstance(query, Reordered) else query
             known = type(inner).column_norms is not LinearOperator.column_norms
-            made.append((query.column_norms(2) ** 2 if known or query.shape[1] <= _MOST_COLUMNS else largest, largest))
-        return made
+            norms.append((query.column_norms(2) ** 2 if known or query.shape[1] <= _MOST_COLUMNS else largest, largest))
+        return norms
 
     def _buffer(self, size: int) -> Floats:
         """Room for as many numbers as a block has; new for more."""
         return self._spare[:size] if size <= len(self._spare) else np.empty(size)
 
-    def _total(self, misfit: Misfit, flat: Floats) -> float:
+    def _total(self, misfit: TableMisfit, flat: Floats) -> float:
         """The summed costs of one misfit."""
         table = flat[self.factors.span(misfit.index)]
         return self._cost((table if misfit.query is None else misfit.query @ table) - misfit.values, misfit.variance)
@@ -223,26 +221,26 @@ class ResidualLoss(MarginalLoss):
 def shared_factors(domain: Domain, measurements: Sequence[Measurement], factors: Factors | None) -> Factors:
     """The factors of placed measurements, or the given ones if they hold every clique."""
     if factors is None:
-        return Factors(domain, [one.clique for one in measurements])
+        return Factors(domain, [measurement.clique for measurement in measurements])
     if factors.domain != domain:
         raise WorkloadError("the factors are those of another domain")
-    for one in measurements:
-        factors.index(one.clique)
+    for measurement in measurements:
+        factors.index(measurement.clique)
     return factors
 
 
-def _blocks(factors: Factors, plain: Sequence[Misfit]) -> tuple[list[_Block], list[slice]]:
+def _blocks(factors: Factors, plain: Sequence[TableMisfit]) -> tuple[list[_CellBlock], list[slice]]:
     """Tables as blocks of cells, and the cells that no table writes to."""
-    layers: list[dict[int, Misfit]] = []
+    layers: list[dict[int, TableMisfit]] = []
     for misfit in plain:
-        layer = next((own for own in layers if misfit.index not in own), None)
+        layer = next((misfits for misfits in layers if misfit.index not in misfits), None)
         if layer is None:
             layer = {}
             layers.append(layer)
         layer[misfit.index] = misfit
-    blocks: list[_Block] = []
+    blocks: list[_CellBlock] = []
     for depth, layer in enumerate(layers):
-        run: list[Misfit] = []
+        run: list[TableMisfit] = []
         for index in sorted(layer):
             if run and (run[-1].index + 1 != index or run[-1].variance != layer[index].variance):
                 blocks.extend(_split(factors, run, depth == 0))
@@ -253,11 +251,9 @@ def _blocks(factors: Factors, plain: Sequence[Misfit]) -> tuple[list[_Block], li
     return blocks, [factors.span(index) for index in range(len(factors)) if index not in written]
 
 
-def _split(factors: Factors, run: list[Misfit], first: bool) -> list[_Block]:
+def _split(factors: Factors, run: list[TableMisfit], first: bool) -> list[_CellBlock]:
     """Neighbouring tables of one variance, cut into blocks."""
     start = factors.span(run[0].index).start
     values = run[0].values if len(run) == 1 else np.concatenate([misfit.values for misfit in run])
-    return [
-        _Block(slice(start + at, start + min(at + BLOCK, values.size)), values[at : at + BLOCK], run[0].variance, first)
-        for at in range(0, values.size, BLOCK)
-    ]
+    pieces = [(start + at, values[at : at + BLOCK]) for at in range(0, values.size, BLOCK)]
+    return [_CellBlock(slice(at, at + piece.size), piece, run[0].variance, first) for at, piece in pieces]

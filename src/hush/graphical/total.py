@@ -37,11 +37,11 @@ def estimate_total(domain: Domain, measurements: Iterable[Measurement]) -> tuple
     (101.571, 1.309)
     """
     weighted = precision = 0.0
-    for one in placed(domain, measurements):
-        found = _total_of(one)
-        if found is not None:
-            weighted += found[0] / found[1]
-            precision += 1 / found[1]
+    for measurement in placed(domain, measurements):
+        estimate = _total_of(measurement)
+        if estimate is not None:
+            weighted += estimate[0] / estimate[1]
+            precision += 1 / estimate[1]
     if precision == 0:
         raise DataError(
             "no measurement determines the total number of rows: their queries do not add up to all cells; "
@@ -85,7 +85,7 @@ def _factors(query: LinearOperator) -> list[LinearOperator]:
     """Operators whose Kronecker product it is: a product of cells is 1 everywhere just where each factor is."""
     if isinstance(query, Reordered):  # ones in any order are ones
         return _factors(query.operator)
-    return [own for f in query.factors for own in _factors(f)] if isinstance(query, Kronecker) else [query]
+    return [inner for f in query.factors for inner in _factors(f)] if isinstance(query, Kronecker) else [query]
 
 
 def _coefficients(query: LinearOperator) -> Floats | None:
@@ -120,10 +120,10 @@ def _coefficients(query: LinearOperator) -> Floats | None:
 def _stacked(query: Stack) -> Floats | None:
     """The average of what the operators of a stack know, each by its shortest v: unbiased, if not the shortest."""
     weights = query.weights or ()
-    found = [_coefficients(one) if w else None for one, w in zip(query.operators, weights, strict=True)]
-    precisions = [0.0 if v is None else w * w / float(v @ v) for v, w in zip(found, weights, strict=True)]
+    solutions = [_coefficients(operator) if w else None for operator, w in zip(query.operators, weights, strict=True)]
+    precisions = [0.0 if v is None else w * w / float(v @ v) for v, w in zip(solutions, weights, strict=True)]
     if not any(precisions):
         return None
-    parts = zip(query.operators, found, weights, precisions, strict=True)
-    made = [np.zeros(one.shape[0]) if v is None else v * (p / w) for one, v, w, p in parts]
-    return np.concatenate(made) / sum(precisions)
+    parts = zip(query.operators, solutions, weights, precisions, strict=True)
+    scaled = [np.zeros(operator.shape[0]) if v is None else v * (p / w) for operator, v, w, p in parts]
+    return np.concatenate(scaled) / sum(precisions)

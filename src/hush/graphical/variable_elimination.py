@@ -24,7 +24,12 @@ from hush.domain import Clique
 from hush.graphical._kernels import small_products
 from hush.graphical.junction_tree import JunctionTree
 
+Names = frozenset[str]
+
+MOVING = 4  # multiplications that take as long as moving a cell
+FEW = 2048  # multiplications below which calling a matrix product costs more than the product
 LEAST_CELLS = 1 << 15
+LITTLE = 1 << 20  # cells; tables up to this size count as equally small
 SLACK = 2  # a buffer serves tables of at least half its cells
 UNUSED_CELLS = 1 << 25  # of buffers that wait to be reused
 _SAMPLE = [np.empty(0)]
@@ -72,12 +77,6 @@ class Buffers:
             waiting -= self._owners[i].size
             released.add(i)
         self._owners = [owner for i, owner in enumerate(self._owners) if i not in released]
-
-
-Names = frozenset[str]
-
-MOVING = 4  # multiplications that take as long as moving a cell
-LITTLE = 1 << 20  # cells; tables up to this size count as equally small
 
 
 class Message(NamedTuple):
@@ -257,9 +256,6 @@ class _Subtree:
 
     def _downward(self, k: int) -> Message:
         return Message(k, False, self.asked - self.far[k] - set(self.tree.nodes[k].separator))
-
-
-FEW = 2048  # multiplications below which calling a matrix product costs more than the product
 
 
 def matrices(table: NamedTable, groups: Sequence[Clique], buffers: Buffers) -> Floats:

@@ -1,23 +1,4 @@
-"""Least squares over non-negative vectors, matrix-free and with a certificate of how far the optimum can be.
-
-Minimises f(x) = 1/2 x^T H x - b^T x over x >= 0, where H = A^T A is known by what it does to a vector and b = A^T y, by
-conjugate gradients on the face of positive entries. A step that would leave the face is projected, entries are freed
-when their share of the gradient outweighs that of the face, and every step lowers f.
-
-With g = H x - b, any direction d with H d > 0 and t = max_i (-g_i / (H d)_i)^+, the residual moved by t A d is feasible
-for the dual problem max theta^T y - |theta|^2 / 2, A^T theta <= 0, so
-
-    1/2 |A (x - x*)|^2  <=  f(x) - f(x*)  <=  gap  =  x^T g + t x^T H d + 1/2 t^2 d^T H d,
-
-in which y has dropped out. The solver stops when sqrt(2 gap), which bounds the distance of all weighted answers A x
-from the optimal ones, is small enough.
-
-Reference: [Dostal and Schoeberl 2005], modified proportioning with reduced gradient projections.
-Differs from [Dostal and Schoeberl 2005, Alg. 1]: a conjugate gradient step that leaves the face is first tried
-projected in full, and the step to the boundary with a gradient step is taken only if that lowers f less. With entries
-freed at a proportion of 3 it took 1.3 to 6 times fewer products on ranges and prefix sums over 512 cells.
-
-Non-negative cells: a data vector x >= 0 over all measured attributes that fits a linear release best. Biased.
+"""Non-negative cells: a data vector x >= 0 over all measured attributes that fits a linear release best. Biased.
 
     nnls:    x = argmin_{x >= 0}  sum_j |Q_j x - y_j|^2 / s_j^2    over the noisy answers y_j of all products j;
     hybrid:  x = argmin_{x >= 0}  sum_t w_t |W_t x - z_t|^2        over the least squares answers z_t to all terms t.
@@ -27,7 +8,24 @@ total of squared errors of W x is never above that of z. It equals the least squ
 those of non-negative data. NNLS has no such promise: where every cell was measured by itself it clips cell by cell, and
 sums over many cells are far too large.
 
+The solver is matrix-free and certifies how far the optimum can be. It minimises
+f(x) = 1/2 x^T H x - b^T x over x >= 0, where H = A^T A is known by what it does to a vector and b = A^T y, by conjugate
+gradients on the face of positive entries. A step that would leave the face is projected, entries are freed when their
+share of the gradient outweighs that of the face, and every step lowers f.
+
+With g = H x - b, any direction d with H d > 0 and t = max_i (-g_i / (H d)_i)^+, the residual moved by t A d is feasible
+for the dual problem max theta^T y - |theta|^2 / 2, A^T theta <= 0, so
+
+    1/2 |A (x - x*)|^2  <=  f(x) - f(x*)  <=  gap  =  x^T g + t x^T H d + 1/2 t^2 d^T H d,
+
+in which y has dropped out. The solver stops when sqrt(2 gap), which bounds the distance of all weighted answers A x
+from the optimal ones, is small enough.
+
 Reference: [Li 2013, sec. 3.5.3], which recommends hybrid, published with the intervals of least squares.
+Reference: [Dostal and Schoeberl 2005], modified proportioning with reduced gradient projections.
+Differs from [Dostal and Schoeberl 2005, Alg. 1]: a conjugate gradient step that leaves the face is first tried
+projected in full, and the step to the boundary with a gradient step is taken only if that lowers f less. With entries
+freed at a proportion of 3 it took 1.3 to 6 times fewer products on ranges and prefix sums over 512 cells.
 """
 
 from __future__ import annotations
@@ -55,6 +53,8 @@ from hush.workloads.term import merged
 
 Product = Callable[[Floats], Floats]
 
+METHODS = ("hybrid", "nnls")
+LARGEST_GRAM = 4096  # levels up to which the Gram matrix of a block is held
 VECTORS = 16  # arrays as long as x that are held at the same time, at most
 _PROPORTION = 3.0
 _POWER_STEPS = 20
@@ -220,10 +220,6 @@ class _Certificate:
         return math.sqrt(max(0.0, 2 * gap))
 
 
-METHODS = ("hybrid", "nnls")
-LARGEST_GRAM = 4096  # levels up to which the Gram matrix of a block is held
-
-
 def measured_clique(answers: LinearMeasurements) -> Clique:
     """The attributes that any product measured, in domain order."""
     return answers.strategy.domain.clique({name for product in measured_products(answers) for name in product.clique})
@@ -264,13 +260,13 @@ def nonnegative_cells(
         asked = _TermSquares(clique, sizes, merged(workload.products))
         target, noise = asked.target(answers, estimates)
         apply = asked.apply
-    found = nonnegative_squares(
+    solution = nonnegative_squares(
         lambda x: apply(x.reshape(sizes)).ravel(),
         target.ravel(),
         accuracy=tolerance * math.sqrt(noise),
         iterations=iterations,
     )
-    return Solution(value=found.value.reshape(sizes), status=found.status, stats=found.stats)
+    return Solution(value=solution.value.reshape(sizes), status=solution.status, stats=solution.stats)
 
 
 def block_answers(clique: Clique, counts: Floats, term: ProductTerm) -> Floats:
@@ -303,17 +299,17 @@ class _TermSquares:
         alone: dict[int, Estimates] = {}
         total, noise = np.zeros(self.sizes), 0.0
         for term in self.terms:
-            own = estimates
+            best = estimates
             if isinstance(estimates, LocalEstimates) and len(products.products) > 1:
                 product = products.product_for(term)
                 if id(product) not in alone:
                     alone[id(product)] = _alone(answers, product)
-                own = alone[id(product)]
+                best = alone[id(product)]
             noise += term.weight * (answers.strategy if marginals else products).total_variance(term)
-            if own.covers(term.clique):
-                total += self._squared(term, spread(own.counts(term.clique), term.clique, self.clique))
+            if best.covers(term.clique):
+                total += self._squared(term, spread(best.counts(term.clique), term.clique, self.clique))
             else:
-                values, _ = own.product(term.clique, [block.gram() for block in term.blocks])
+                values, _ = best.product(term.clique, [block.gram() for block in term.blocks])
                 total += term.weight * spread(values, term.clique, self.clique)
         return total, noise
 

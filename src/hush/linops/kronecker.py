@@ -46,10 +46,11 @@ class Kronecker(LinearOperator):
         return math.prod(f.queries for f in self.factors)
 
     def matmat(self, x: Floats) -> Floats:
-        cells = x.reshape([*(f.shape[1] for f in self.factors), x.shape[1]])
+        sizes, cells = [f.shape[1] for f in self.factors], x
         shrinking = sorted(enumerate(self.factors), key=lambda item: item[1].shape[0] / item[1].shape[1])
-        for axis, factor in shrinking:
-            cells = factor.along(cells, axis)
+        for axis, factor in shrinking:  # as three axes: an array has at most 64, and there may be more factors
+            cells = factor.along(cells.reshape(math.prod(sizes[:axis]), sizes[axis], -1), 1)
+            sizes[axis] = factor.shape[0]
         return cells.reshape(self.shape[0], x.shape[1])
 
     def transpose(self) -> LinearOperator:

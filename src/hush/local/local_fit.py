@@ -12,8 +12,8 @@ from hush.arrays import Booleans, Floats, axes_outside
 from hush.constraints import Constraint, checked
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError, WorkloadError, shown
+from hush.graphical.fit_problem import TOLERANCE, allowance
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
-from hush.graphical.problem import TOLERANCE, allowance
 from hush.graphical.residual_loss import largest_eigenvalue
 from hush.graphical.total import checked_total, estimate_total
 from hush.inference.factors import Factors
@@ -72,18 +72,17 @@ def fit_locally(
     if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
         raise WorkloadError(f"iterations={shown(iterations)}: expected a whole number of at least 1")
     listed = list(measurements) if not isinstance(measurements, Measurement) else measurements
-    found = placed(domain, listed)
+    ordered = placed(domain, listed)
     forbidden = checked(domain, constraints)
-    known = checked_total(total) if total is not None else estimate_total(domain, found)[0]
-    measured = loss.factors if isinstance(loss, MarginalLoss) else Factors(domain, [one.clique for one in found])
-    inside = [any(set(one.clique) <= set(other) for other in measured.cliques) for one in forbidden]
-    extra = [one.clique for one, held in zip(forbidden, inside, strict=True) if not held]
+    known = checked_total(total) if total is not None else estimate_total(domain, ordered)[0]
+    measured = loss.factors if isinstance(loss, MarginalLoss) else Factors(domain, [m.clique for m in ordered])
+    extra = [c.clique for c in forbidden if not any(set(c.clique) <= set(held) for held in measured.cliques)]
     factors = Factors(domain, [*measured.cliques, *extra])
     _check_attributes(factors)
     _check_memory(factors)
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
     allowed = _allowed(factors, forbidden)
-    counts = _start(factors, found, known)
+    counts = _start(factors, ordered, known)
     stats: dict[str, float] = {}
     status = SOLVED
     for width in (0.0,) if sharp.smooth else WIDTHS:
@@ -93,13 +92,13 @@ def fit_locally(
                 f"the loss {type(sharp).__name__} is not smooth, or not known to be; give it as "
                 "CustomLoss(..., lipschitz=...)"
             )
-        bends = _bends(measured, found, loss, width, smooth)
+        bends = _bends(measured, ordered, loss, width, smooth)
         plain = len(factors) == len(measured) and loss in ("auto", "gaussian", "paper") and smooth.quadratic
-        plain = plain and all(one.query is None for one in found)
+        plain = plain and all(measurement.query is None for measurement in ordered)
         weights = np.full(len(factors), LIGHTEST * bends[bends > 0].min())
         weights[: bends.size] = np.maximum(bends, weights[: bends.size])
         polytope = LocalPolytope(factors, weights, known, allowed)
-        task = _Task(polytope, smooth, allowance(tolerance, max(sharp.numbers, 1), 1.0), iterations)
+        task = _LocalFit(polytope, smooth, allowance(tolerance, max(sharp.numbers, 1), 1.0), iterations)
         counts, stats, status = task.project(counts) if plain else task.descend(counts)
     stats["value"] = sharp.value(counts[: measured.size])
     model = LocalModel.of_tables(factors, counts, known, forbidden, seed=seed)
@@ -107,7 +106,7 @@ def fit_locally(
 
 
 @dataclass(slots=True)
-class _Task:
+class _LocalFit:
     """A smooth loss over the first tables of a polytope, to be brought within `room` of its least value."""
 
     polytope: LocalPolytope
@@ -120,9 +119,9 @@ class _Task:
         gradient = np.empty(start.size)
         self.loss.value_and_gradient(start, gradient)
         target = np.subtract(start, self._scaled(gradient), out=gradient)
-        found = self.polytope.nearest(target, gap=self.room, iterations=self.iterations)
-        stats = {"iterations": float(found.iterations), "gap": found.gap, "uniform_share": found.share}
-        return found.counts, stats, self._status(found, found.gap)
+        nearest = self.polytope.nearest(target, gap=self.room, iterations=self.iterations)
+        stats = {"iterations": float(nearest.iterations), "gap": nearest.gap, "uniform_share": nearest.share}
+        return nearest.counts, stats, self._status(nearest, nearest.gap)
 
     def descend(self, start: Floats) -> tuple[Floats, dict[str, float], str]:
         """x <- nearest(w - gradient / weights), with momentum: w = x + beta (x - x_before), and restarts.
@@ -140,31 +139,31 @@ class _Task:
         for iteration in range(1, self.iterations + 1):
             value = self.loss.value_and_gradient(ahead[:size], gradient[:size])
             target = ahead - self._scaled(gradient)
-            found = polytope.nearest(target, gap=near, multipliers=multipliers, iterations=self.iterations)
-            projections += found.iterations
-            lower = max(lower, self._lower_bound(value, gradient, ahead, found.agreeing, multipliers))
-            outside = 0 if self._inside(found) else outside + 1
+            nearest = polytope.nearest(target, gap=near, multipliers=multipliers, iterations=self.iterations)
+            projections += nearest.iterations
+            lower = max(lower, self._lower_bound(value, gradient, ahead, nearest.agreeing, multipliers))
+            outside = 0 if self._inside(nearest) else outside + 1
             if outside:
                 evenly = polytope.evenly() if evenly is None else evenly
-                found = evenly.nearest(found.counts, gap=math.inf, iterations=self.iterations)
-                projections += found.iterations
-            before, gap = gap, self.loss.value(found.counts[:size]) - lower
-            done = gap <= self.room and self._inside(found)
+                nearest = evenly.nearest(nearest.counts, gap=math.inf, iterations=self.iterations)
+                projections += nearest.iterations
+            before, gap = gap, self.loss.value(nearest.counts[:size]) - lower
+            done = gap <= self.room and self._inside(nearest)
             if done or outside == PATIENCE or iteration == self.iterations:
                 break
             if gap > STAYS * before:
                 nearness *= 0.5
             near = max(nearness * gap, SHARPEST * self.room)
-            step = found.counts - here
-            if float(np.dot(self._weighted(ahead - found.counts), step)) > 0.0:
+            step = nearest.counts - here
+            if float(np.dot(self._weighted(ahead - nearest.counts), step)) > 0.0:
                 pace = 1.0
             faster = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * pace * pace))
-            here = found.counts
+            here = nearest.counts
             np.multiply(step, (pace - 1.0) / faster, out=ahead)
             ahead += here
             pace = faster
         stats = {"iterations": float(iteration), "projections": float(projections), "gap": gap}
-        return found.counts, stats | {"uniform_share": found.share}, self._status(found, gap)
+        return nearest.counts, stats | {"uniform_share": nearest.share}, self._status(nearest, gap)
 
     def _lower_bound(
         self, value: float, gradient: Floats, ahead: Floats, agreeing: Floats, multipliers: Floats
@@ -188,14 +187,14 @@ class _Task:
     def _scaled(self, flat: Floats) -> Floats:
         return np.divide(flat, np.repeat(self.polytope.weights, np.diff(self.polytope.factors.offsets)))
 
-    def _inside(self, found: Nearest) -> bool:
+    def _inside(self, nearest: Nearest) -> bool:
         """Whether tables agree; without forbidden cells all that are found do."""
-        return not self.polytope.blocked.size or found.share <= MASS_MOVED
+        return not self.polytope.blocked.size or nearest.share <= MASS_MOVED
 
-    def _status(self, found: Nearest, gap: float) -> str:
-        if not self._inside(found):
+    def _status(self, nearest: Nearest, gap: float) -> str:
+        if not self._inside(nearest):
             return (
-                f"tables with forbidden cells disagree by up to {found.share:.3g} of the total after projections of "
+                f"tables with forbidden cells disagree by up to {nearest.share:.3g} of the total after projections of "
                 f"{self.iterations} iterations; raise iterations, or look for constraints that exclude nearly all"
             )
         if gap <= self.room:
@@ -210,17 +209,17 @@ def _start(factors: Factors, measurements: Sequence[Measurement], total: float) 
     """What each table's measurements say of it by least squares, averaged by their noise; uniform where none does."""
     flat = np.repeat(total / np.diff(factors.offsets), np.diff(factors.offsets))
     precision = np.zeros(len(factors))
-    for one in measurements:
-        query = one.query
-        values = one.values.ravel()
+    for measurement in measurements:
+        query = measurement.query
+        values = measurement.values.ravel()
         if isinstance(query, LinearOperator):
             if not isinstance(query, Kronecker) and query.shape[1] > MOST_DENSE:
                 continue
             values = query.pinv() @ values
-        index = factors.index(one.clique)
-        precision[index] += 1 / one.variance
-        own = flat[factors.span(index)]
-        own += (values - own) / (one.variance * precision[index])
+        index = factors.index(measurement.clique)
+        precision[index] += 1 / measurement.variance
+        table = flat[factors.span(index)]
+        table += (values - table) / (measurement.variance * precision[index])
     return flat
 
 
@@ -230,15 +229,15 @@ def _bends(
     """For every clique an upper bound of the curvature of the loss."""
     if loss not in ("auto", "gaussian", "laplace", "paper"):
         return np.full(len(factors), smooth.lipschitz)
-    made = np.zeros(len(factors))
-    for one in measurements:
-        noise = one.noise if loss == "auto" else loss
-        bend = {"gaussian": 1 / one.variance, "paper": 2 / one.stddev}.get(str(noise), 0.0)
+    bends = np.zeros(len(factors))
+    for measurement in measurements:
+        noise = measurement.noise if loss == "auto" else loss
+        bend = {"gaussian": 1 / measurement.variance, "paper": 2 / measurement.stddev}.get(str(noise), 0.0)
         if noise == "laplace":
-            bend = math.sqrt(2) / (width * one.variance)
-        steepest = 1.0 if one.query is None else largest_eigenvalue(one.query)  # type: ignore[arg-type]
-        made[factors.index(one.clique)] += bend * steepest
-    return made
+            bend = math.sqrt(2) / (width * measurement.variance)
+        steepest = 1.0 if measurement.query is None else largest_eigenvalue(measurement.query)  # type: ignore[arg-type]
+        bends[factors.index(measurement.clique)] += bend * steepest
+    return bends
 
 
 def _allowed(factors: Factors, constraints: Sequence[Constraint]) -> dict[Clique, Booleans]:
@@ -247,14 +246,14 @@ def _allowed(factors: Factors, constraints: Sequence[Constraint]) -> dict[Clique
     A level that one constraint excludes is excluded wherever its attribute is.
     """
     domain = factors.domain
-    masks = {one.clique: one.allowed for one in constraints}
-    meet = [(one, clique) for one in masks for clique in factors.cliques if set(one) & set(clique)]
+    masks = {constraint.clique: constraint.allowed for constraint in constraints}
+    meet = [(constraint, clique) for constraint in masks for clique in factors.cliques if set(constraint) & set(clique)]
     tables = {clique: np.ones(domain.sizes(clique), dtype=np.bool_) for _, clique in meet}
     left = -1
     while left != (left := sum(int(np.count_nonzero(mask)) for mask in (*masks.values(), *tables.values()))):
-        for one, clique in meet:
-            tables[clique] = tables[clique] & _seen_from(domain, clique, one, masks[one])
-            masks[one] = masks[one] & _seen_from(domain, one, clique, tables[clique])
+        for constraint, clique in meet:
+            tables[clique] = tables[clique] & _seen_from(domain, clique, constraint, masks[constraint])
+            masks[constraint] = masks[constraint] & _seen_from(domain, constraint, clique, tables[clique])
     for clique, table in tables.items():
         if not table.any():
             raise DomainError(f"the constraints leave no combination of {clique!r} possible; relax one of them")

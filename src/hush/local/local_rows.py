@@ -1,7 +1,4 @@
-"""Which of many tables an exact model of limited size should have: a spanning tree first, then what adds most.
-
-Rows from tables that agree only locally: an exact model of some tables, then rows moved towards the others.
-"""
+"""Rows from tables that agree only locally: an exact model of some of the tables, then rows moved towards the rest."""
 
 from __future__ import annotations
 
@@ -32,6 +29,9 @@ if TYPE_CHECKING:
 
 Counts = Callable[[Clique], Floats]
 
+MAX_SIZE_MB = 1.0
+TOLERANCE = 0.1  # of what rows can tell: about one row, or the square root of the rows of a cell
+PACE = 0.1  # of the rows that are too many in a cell, moved at a time
 SWEEPS = 10
 PATIENCE = 100  # cliques in a row that do not fit before the search ends
 LEAST_GAIN = 1e-9
@@ -120,38 +120,33 @@ class Chooser:
         for clique in self._chosen:
             joined = set(clique).union(*(group[name] for name in clique))
             group.update(dict.fromkeys(joined, joined))
-        found: list[Clique] = []
+        tree: list[Clique] = []
         for gain, (a, b) in ranked:
             if group[a] is not group[b] and -gain > LEAST_GAIN:
-                found.append((a, b))
+                tree.append((a, b))
                 joined = group[a] | group[b]
                 group.update(dict.fromkeys(joined, joined))
-        return found
+        return tree
 
     def _score(self, clique: Clique) -> float:
         return self._gain(clique) / math.sqrt(self._domain.size(clique))
 
     def _gain(self, clique: Clique) -> float:
         """What a clique's table says beyond the chosen cliques, in nats per row."""
-        near = {own for pair in combinations(clique, 2) for own in self._held.get(pair, ())}
+        near = {held for pair in combinations(clique, 2) for held in self._held.get(pair, ())}
         members = set(clique)
-        inside = maximal_cliques(sorted({tuple(name for name in own if name in members) for own in near}))
+        inside = maximal_cliques(sorted({tuple(name for name in held if name in members) for held in near}))
         if clique in inside:
             return 0.0
-        inside += [(name,) for name in clique if not any(name in own for own in inside)]
+        inside += [(name,) for name in clique if not any(name in held for held in inside)]
         table = self._counts(clique)
         total = float(table.sum())
         if total <= 0:
             return 0.0
-        margins = [(own, summed(table, clique, own)) for own in inside]
+        margins = [(held, summed(table, clique, held)) for held in inside]
         implied = proportional_fit(clique, margins, table.shape, total, sweeps=SWEEPS)
         p, q = table[table > 0], implied[table > 0]
         return float(p @ np.log(p / np.maximum(q, 1e-300 * total))) / total
-
-
-MAX_SIZE_MB = 1.0
-TOLERANCE = 0.1  # of what rows can tell: about one row, or the square root of the rows of a cell
-PACE = 0.1  # of the rows that are too many in a cell, moved at a time
 
 
 def fit_rows(
@@ -163,7 +158,7 @@ def fit_rows(
     """
     domain = model.domain
     chooser = Chooser(domain, model.counts, model.cliques, max_size_mb=max_size_mb, seed=seed)
-    chosen = chooser.choose([one.clique for one in constraints])
+    chosen = chooser.choose([constraint.clique for constraint in constraints])
     covered = {name for clique in chosen for name in clique}
     chosen += [(name,) for name in domain if name not in covered and model.covers((name,))]
     known = [clique for clique in chosen if model.covers(clique)] or [()]
@@ -171,8 +166,9 @@ def fit_rows(
         Measurement(clique, model.counts(clique), math.sqrt(max(1.0, model.total / domain.size(clique))))
         for clique in known
     ]
-    found = fit_model(domain, tables, total=model.total, constraints=constraints, tolerance=TOLERANCE, seed=seed)
-    return Solution(value=found.value, status=found.status, stats={**found.stats, "cliques": float(len(chosen))})
+    solution = fit_model(domain, tables, total=model.total, constraints=constraints, tolerance=TOLERANCE, seed=seed)
+    stats = {**solution.stats, "cliques": float(len(chosen))}
+    return Solution(value=solution.value, status=solution.status, stats=stats)
 
 
 def mean_error(model: LocalModel, codes: Codes) -> float:
@@ -181,8 +177,8 @@ def mean_error(model: LocalModel, codes: Codes) -> float:
     errors = []
     for index, clique in enumerate(model.cliques):
         size = model.domain.size(clique)
-        found = np.bincount(_places(model.domain, clique, codes, rows), minlength=size) / rows
-        errors.append(0.5 * float(np.abs(found - model.table(index).ravel() / model.total).sum()))
+        shares = np.bincount(_row_cells(model.domain, clique, codes, rows), minlength=size) / rows
+        errors.append(0.5 * float(np.abs(shares - model.table(index).ravel() / model.total).sum()))
     return float(np.mean(errors))
 
 
@@ -216,7 +212,7 @@ def _move(
 ) -> None:
     """Move rows towards the table of one clique."""
     domain, clique = model.domain, model.cliques[index]
-    keys = _places(domain, clique, columns, rows)
+    keys = _row_cells(domain, clique, columns, rows)
     starts, order = np.zeros(domain.size(clique) + 1, dtype=np.int64), np.empty(rows, dtype=np.int64)
     group_rows(keys, starts, order)
     have = np.diff(starts)
@@ -237,8 +233,8 @@ def _move(
         column[movers[copied]] = column[order[inside]]
     if not copied.all():
         levels = np.unravel_index(cells[~copied], domain.sizes(clique))
-        for name, own in zip(clique, levels, strict=True):
-            columns[name][movers[~copied]] = own
+        for name, codes in zip(clique, levels, strict=True):
+            columns[name][movers[~copied]] = codes
 
 
 def _rounded(expected: Floats, generator: np.random.Generator) -> Integers:
@@ -247,13 +243,13 @@ def _rounded(expected: Floats, generator: np.random.Generator) -> Integers:
     return np.diff(sums, prepend=0)
 
 
-def _places(domain: Domain, clique: Clique, codes: Codes, rows: int) -> Integers:
+def _row_cells(domain: Domain, clique: Clique, codes: Codes, rows: int) -> Integers:
     """The cell of every row in the table over a clique."""
-    places = np.zeros(rows, dtype=np.int64)
+    cells = np.zeros(rows, dtype=np.int64)
     for name in clique:
-        places *= domain[name]
-        places += codes[name]
-    return places
+        cells *= domain[name]
+        cells += codes[name]
+    return cells
 
 
 def _row_count(domain: Domain, codes: Codes) -> int:

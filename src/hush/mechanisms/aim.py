@@ -16,8 +16,8 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import BudgetError, WorkloadError, is_number, shown
+from hush.graphical.fit_problem import TOLERANCE
 from hush.graphical.graphical_model import GraphicalModel
-from hush.graphical.problem import TOLERANCE
 from hush.graphical.total import estimate_total
 from hush.mechanisms.adaptive import CELL_MB, AdaptivePlan, CapacityMechanism, check_capacity, check_flag
 from hush.mechanisms.candidates import Candidates

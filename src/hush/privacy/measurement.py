@@ -262,16 +262,24 @@ class Measurement:
         return f"Measurement({self.clique!r}, {self.numbers} numbers, stddev={self.stddev:g}, {self.noise}{query})"
 
 
-def placed(domain: Domain, measurements: Iterable[Measurement]) -> list[Measurement]:
-    """Measurements in domain order, each checked; refuses none at all."""
+def listed_measurements(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Measurements as a list; refuses one alone, none at all, and whatever else is no list of them."""
     if isinstance(measurements, Measurement):
-        raise DataError("one measurement where a list of them is expected; put it in a list")
+        raise DataError("one measurement was given alone: expected a list of them, such as [measurement]")
+    if not isinstance(measurements, Iterable):
+        raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
     listed = list(measurements)
     for given in listed:
         if not isinstance(given, Measurement):
-            raise DataError(f"measurement {shown(given)}: expected a hush.Measurement(clique, values, stddev)")
+            raise DataError(f"{shown(given)} is no measurement: expected hush.Measurement(clique, values, stddev)")
     if not listed:
         raise DataError("no measurements: expected at least one hush.Measurement(clique, values, stddev)")
+    return listed
+
+
+def placed(domain: Domain, measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Measurements in domain order, each checked; refuses none at all."""
+    listed = listed_measurements(measurements)
     needed, free = 16 * sum(given.numbers for given in listed), available_memory()
     if needed > _UNGUARDED and needed > 0.8 * free:
         raise SizeError(f"the measurements take {readable(needed)}, more than is free; use smaller cliques")

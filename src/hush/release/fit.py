@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError, SizeError, WorkloadError, shown
+from hush.graphical.fit_problem import TOLERANCE, Callback
 from hush.graphical.fitting import Estimator, fit_model
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.likelihood import Loss
-from hush.graphical.problem import TOLERANCE, Callback
 from hush.graphical.total import SMALLEST_TOTAL
 from hush.local.local_fit import ITERATIONS, fit_locally
 from hush.privacy.measurement import Measurement

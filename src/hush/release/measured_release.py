@@ -20,7 +20,7 @@ from hush.archive import ArchiveReader
 from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import BudgetError, QueryError, SizeError
-from hush.graphical.problem import TOLERANCE
+from hush.graphical.fit_problem import TOLERANCE
 from hush.graphical.total import estimate_total
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.linops import LinearOperator

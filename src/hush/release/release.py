@@ -18,7 +18,7 @@ from hush.archive import write_archive
 from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError, SizeError, WorkloadError, printable, shown
-from hush.graphical.problem import TOLERANCE
+from hush.graphical.fit_problem import TOLERANCE
 from hush.graphical.synthesis import Method
 from hush.graphical.total import SMALLEST_TOTAL, estimate_total
 from hush.inference.estimates import Estimates

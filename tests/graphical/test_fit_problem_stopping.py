@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.errors import WorkloadError
-from hush.graphical.problem import WINDOW, Remaining, allowance
+from hush.graphical.fit_problem import WINDOW, Remaining, allowance
 
 
 def said(values: list[float]) -> float:

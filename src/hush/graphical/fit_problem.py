@@ -1,6 +1,7 @@
-"""Stopping: when what an estimator could still gain no longer matters beside the noise of the measurements.
+"""The problem that every estimator solves: the potentials of least loss, and when to stop looking for them.
 
-For m numbers with Gaussian noise and the exact optimum mu*, convexity gives
+An estimator stops when what it could still gain no longer matters beside the noise of the measurements. For m numbers
+with Gaussian noise and the exact optimum mu*, convexity gives
 
     L(mu) - L(mu*) >= sum_j |Q_j (mu_j - mu*_j)|^2 / (2 stddev_j^2),
 
@@ -9,8 +10,6 @@ those of the exact optimum, in the root mean square. `tolerance` is that t. How 
 by how the losses fell, and not certain; a certain bound is mostly too far below to stop by. Of 3,000 small problems of
 one attribute and one pair, those with standard deviations up to ten times apart ended beyond their tolerance in 0.6 %,
 by about twice; with standard deviations a thousand times apart in 6 %, by about five times. Others may do worse.
-
-Problem: potentials in, loss and gradient out; what every estimator works on.
 """
 
 from __future__ import annotations
@@ -27,6 +26,9 @@ from hush.errors import WorkloadError, shown
 from hush.graphical.belief_propagation import Belief
 from hush.graphical.marginal_loss import MarginalLoss
 
+Callback: TypeAlias = Callable[[int, float, dict[Clique, Floats]], object]
+
+STOPPED = "the callback asked to stop"
 TOLERANCE = 0.01
 WINDOW = 10
 SLOWEST = 0.99
@@ -78,13 +80,8 @@ class Remaining:
         return d1, d1 * rate / (1.0 - rate)
 
 
-STOPPED = "the callback asked to stop"
-
-Callback: TypeAlias = Callable[[int, float, dict[Clique, Floats]], object]
-
-
 @dataclass(slots=True)
-class Point:
+class FitPoint:
     """Potentials theta, the counts mu(theta) they imply, and the loss L(mu) with its gradient in mu."""
 
     potentials: Floats
@@ -94,7 +91,7 @@ class Point:
 
 
 @dataclass(slots=True)
-class Problem:
+class FitProblem:
     """min over theta of L(mu(theta)), where mu(theta) are the counts of a graphical model that add up to `total`.
 
     L is convex in mu, and mu(theta) runs over the inside of all marginals that some distribution has, so that every
@@ -110,12 +107,12 @@ class Problem:
     oracles: int = field(default=0, init=False)
     tangents: int = field(default=0, init=False)
 
-    def point(self, potentials: Floats) -> Point:
+    def point(self, potentials: Floats) -> FitPoint:
         """A point with buffers of its own, evaluated."""
         size = self.loss.factors.size
-        return self.evaluate(Point(np.array(potentials, dtype=np.float64), np.empty(size), np.empty(size)))
+        return self.evaluate(FitPoint(np.array(potentials, dtype=np.float64), np.empty(size), np.empty(size)))
 
-    def evaluate(self, point: Point) -> Point:
+    def evaluate(self, point: FitPoint) -> FitPoint:
         """Counts, loss and gradient at the point's potentials, into its own buffers."""
         self.oracles += 1
         self.belief.marginals(point.potentials, self.total, point.counts)
@@ -127,7 +124,7 @@ class Problem:
         self.tangents += 1
         return self.belief.tangent(direction, out)
 
-    def smooth_step(self, point: Point) -> float:
+    def smooth_step(self, point: FitPoint) -> float:
         """A length of step along the gradient to try first: the best one for the loss's bend in that direction."""
         if not self.loss.smooth:
             return 1.0 / max(float(np.abs(point.gradient).max()), 1e-300)
@@ -135,7 +132,7 @@ class Problem:
         bend = float(change @ self.loss.curvature(point.counts, change))
         return float(point.gradient @ change) / bend if bend > 0.0 else 1.0
 
-    def lower_bound(self, point: Point) -> float:
+    def lower_bound(self, point: FitPoint) -> float:
         """A value that no distribution's loss is below, from the gradient and the one record that it favours most.
 
         L(nu) >= L(mu) + <grad L(mu), nu - mu> for every nu, and the right side is least at a single record. Certain,
@@ -144,7 +141,7 @@ class Problem:
         least = -self.total * self.belief.largest(-point.gradient)
         return point.value + least - float(point.gradient @ point.counts)
 
-    def report(self, iteration: int, point: Point) -> bool:
+    def report(self, iteration: int, point: FitPoint) -> bool:
         """Tell the callback where the estimator is; whether it asks to stop, by returning True."""
         if self.callback is None:
             return False
@@ -154,7 +151,7 @@ class Problem:
             table.setflags(write=False)  # of the view: the estimator goes on writing to what is behind it
         return self.callback(iteration, point.value, tables) is True
 
-    def stats(self, point: Point, iterations: int, remaining: float) -> dict[str, float]:
+    def stats(self, point: FitPoint, iterations: int, remaining: float) -> dict[str, float]:
         """Numbers for a Solution."""
         bound = self.lower_bound(point)
         return {

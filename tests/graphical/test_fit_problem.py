@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.graphical.problem import Problem
+from hush.graphical.fit_problem import FitProblem
 from hush.privacy.measurement import Measurement
 from hush.testing.dense_twins import DenseModel
 
@@ -95,7 +95,7 @@ def test_a_step_for_losses_that_are_not_smooth(make_case: Any) -> None:
 def test_calls_are_counted_and_told(make_case: Any) -> None:
     case = make_case(1)
     told: list[Any] = []
-    problem: Problem = case.problem(callback=lambda *what: told.append(what))
+    problem: FitProblem = case.problem(callback=lambda *what: told.append(what))
     point = problem.point(case.start())
     problem.tangent(point.gradient, np.empty(point.gradient.size))
     problem.report(7, point)
@@ -113,7 +113,7 @@ def test_calls_are_counted_and_told(make_case: Any) -> None:
 
 def test_a_callback_cannot_write_to_the_tables(make_case: Any) -> None:
     told: list[Any] = []
-    problem: Problem = make_case(3).problem(callback=lambda _i, _v, tables: told.append(tables))
+    problem: FitProblem = make_case(3).problem(callback=lambda _i, _v, tables: told.append(tables))
     point = problem.point(np.zeros(problem.loss.factors.size))
     problem.report(0, point)
     table = next(iter(told[0].values()))
