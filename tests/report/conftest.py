@@ -26,7 +26,7 @@ from hush.tables import read
 from hush.workloads import Workload
 
 # the pages are looked at in a browser where one is installed; elsewhere that file is not collected at all
-collect_ignore = [] if shutil.which("chromium") else ["test_browser.py"]
+collect_ignore = [] if shutil.which("chromium") else ["test_page_browser.py"]
 
 VOID = {"meta", "br"}
 
