@@ -107,7 +107,7 @@ LAYERS = (
     {"_version", "errors", "arrays", "memory", "domain", "solution", "unit", "atomic_write", "rational", "markup"},
     {"constraints", "cell_table", "codec", "archive"},
     {"linops"},
-    {"queries", "rare_levels"},
+    {"queries"},
     {"privacy"},
     {"schema", "datasets"},
     {"tables"},

@@ -17,9 +17,9 @@ from hush import Budget, Domain, Workload
 from hush.arrays import Floats
 from hush.mechanisms import AIM, MST
 from hush.privacy.entropy import NotPrivateEntropy
-from hush.rare_levels import MergedQuery
 from hush.release.error_bounds import BoundTable
 from hush.release.measured_release import MeasuredRelease
+from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from hush.mechanisms.candidates import Candidates, LastScores, exponential_slack
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores
-from hush.rare_levels import Merging
+from hush.strategies.rare_levels import Merging
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 POOL = Candidates.of(Workload.kway(DOMAIN, 2))

@@ -12,7 +12,7 @@ from hush import Domain, Neighbours
 from hush.errors import ConvergenceError
 from hush.mechanisms.misfit_selection import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.rare_levels import Merging
+from hush.strategies.rare_levels import Merging
 from hush.testing import TinyTable, neighbours_of
 from hush.testing.divergence import DivergenceError, check_selection_privacy
 

@@ -17,7 +17,7 @@ from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.selection import ExponentialMechanism
 from hush.privacy.sensitivity import Neighbours
-from hush.rare_levels import MergedQuery
+from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable, neighbours_of
 from hush.testing.divergence import check_selection_privacy
 

@@ -14,8 +14,8 @@ from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance
 from hush.privacy.events import GaussianEvent, SelectionEvent
 from hush.privacy.gate import Gate, MarginalQuery, watch
-from hush.rare_levels import MergedQuery
 from hush.release.rounds import Round
+from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 4, "c": 2})

@@ -15,9 +15,9 @@ from hush.privacy.gate import Counts, Gate, LinearQuery, MarginalQuery, Request,
 from hush.privacy.measurement import Measurement, StatedNoise
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
-from hush.rare_levels import MergedQuery, Merging
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.product_strategy import ProductQuery
+from hush.strategies.rare_levels import MergedQuery, Merging
 from hush.strategies.residual_strategy import residual_query
 from hush.strategies.select_residual import select_residual
 from hush.testing import TinyTable

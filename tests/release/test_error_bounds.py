@@ -19,9 +19,9 @@ from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.rare_levels import MergedQuery, Merging
 from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, measured_in
+from hush.strategies.rare_levels import MergedQuery, Merging
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 CLIQUES = [clique for k in (1, 2, 3) for clique in itertools.combinations(DOMAIN, k)]

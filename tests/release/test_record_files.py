@@ -14,8 +14,8 @@ from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError
 from hush.mechanisms import AIM
 from hush.privacy.entropy import NotPrivateEntropy
-from hush.rare_levels import MergedQuery
 from hush.release.measured_release import MeasuredRelease
+from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 3, "b": 9, "c": 2})

@@ -14,9 +14,9 @@ import numpy as np
 from hush.arrays import Floats, Integers
 from hush.domain import Clique
 from hush.graphical.graphical_model import GraphicalModel
-from hush.rare_levels import Merging
 from hush.release.rounds import Scored
 from hush.strategies.closure import Closure
+from hush.strategies.rare_levels import Merging
 from hush.workloads import Workload
 
 

@@ -22,8 +22,8 @@ from hush.mechanisms.session import Session
 from hush.privacy.gate import Counts
 from hush.privacy.selection import BETA, ExponentialMechanism, GeneralizedExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
-from hush.rare_levels import Merging
 from hush.release.rounds import Round
+from hush.strategies.rare_levels import Merging
 
 GRID = 2.0**-10  # of the model's counts, so that sums of differences are exact
 LARGEST_MISFIT = 2.0**36  # counts; the last product of a score is off by 2^-53 of it at most

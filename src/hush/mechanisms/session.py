@@ -19,9 +19,9 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.rare_levels import MergedQuery, Merging, merge_rare
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
 from hush.solution import Solution
+from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
 
 Watch = Callable[[Round | None, float], None]
 

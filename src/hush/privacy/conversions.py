@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import mpmath
-
 _BITS = 240
 _LOWEST, _HIGHEST = -45.0, 75.0  # range of log(alpha - 1); any alpha > 1 gives a valid bound
 _FAR = 1e5  # beyond this many standard deviations a normal tail is below the smallest float
@@ -34,6 +32,8 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
         return t * ((1 + t) * rho - epsilon) + _entropy_term(t, m)
 
     t = _best_order(lambda t: log_delta(t, math))
+    import mpmath
+
     with mpmath.workprec(_BITS):
         return min(1.0, _up(mpmath.exp(log_delta(mpmath.mpf(t), mpmath))))
 
@@ -49,6 +49,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return (1 + t) * rho + (_entropy_term(t, m) - m.log(delta)) / t
 
     t = _best_order(lambda t: epsilon_of(t, math))
+    import mpmath
+
     with mpmath.workprec(_BITS):
         return max(0.0, _up(epsilon_of(mpmath.mpf(t), mpmath)))
 
@@ -65,6 +67,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
         return (epsilon + (m.log(delta) - _entropy_term(t, m)) / t) / (1 + t)
 
     t = _best_order(lambda t: -rho_of(t, math))
+    import mpmath
+
     with mpmath.workprec(_BITS):
         return max(0.0, _down(rho_of(mpmath.mpf(t), mpmath)))
 
@@ -76,6 +80,8 @@ def pure_delta(pure_epsilon: float, epsilon: float) -> float:
     """
     if epsilon >= pure_epsilon:
         return 0.0
+    import mpmath
+
     with mpmath.workprec(_BITS):
         limit, e = mpmath.mpf(pure_epsilon), mpmath.mpf(epsilon)
         return min(1.0, _up(-mpmath.expm1(e - limit) / (1 + mpmath.exp(-limit))))
@@ -89,6 +95,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     if mu == 0 or epsilon == math.inf:
         return 0.0
     cancelled = max(0, -2 * math.frexp(mu)[1])  # bits that the difference of two nearly equal tails loses
+    import mpmath
+
     with mpmath.workprec(_BITS + 160 + cancelled):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
         reach = m / 2 - e / m
@@ -162,6 +170,8 @@ def _quotient_up(scale: float) -> float:
 
 
 def _normal_cdf(x: Any) -> Any:
+    import mpmath
+
     return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
 
 

@@ -31,7 +31,6 @@ from functools import lru_cache
 import numpy as np
 
 from hush.arrays import Integers
-from hush.privacy._kernels import DONE, UNDECIDED_BLOCK, run_trials
 from hush.privacy.entropy import Entropy, Words, one_word
 
 _WORD = 64
@@ -133,6 +132,8 @@ class Envelope:
         return out
 
     def _consume(self, words: Words, out: Integers, filled: int, entropy: Entropy) -> int:
+        from hush.privacy._kernels import DONE, UNDECIDED_BLOCK, run_trials  # numba is loaded when noise is drawn
+
         trial = 0
         while True:
             filled, trial, status = run_trials(

@@ -17,12 +17,12 @@ from hush.privacy.gate import LinearQuery, MarginalQuery
 from hush.privacy.ledger_chain import NOTE_LENGTH, printable
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
-from hush.rare_levels import MergedQuery, Merging
 from hush.rational import parse_rational, rational_text
 from hush.release.model_files import DistributionFile, FitFile, build_distribution, store_distribution
 from hush.release.rounds import Round, Scored, gaussian_law
 from hush.schema import Schema
 from hush.solution import Solution
+from hush.strategies.rare_levels import MergedQuery, Merging
 
 if TYPE_CHECKING:
     from hush.release.measured_release import MeasuredRelease

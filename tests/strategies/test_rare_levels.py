@@ -8,7 +8,7 @@ from hush.graphical.fitting import fit_model
 from hush.mechanisms.session import MergedQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import ONE_CELL
-from hush.rare_levels import Merging, merge_rare
+from hush.strategies.rare_levels import Merging, merge_rare
 
 MERGING = Merging({"b": np.array([0, 2, 1, 2]), "c": np.array([0, 0])})
 CLIQUE = ("c", "a", "b")
