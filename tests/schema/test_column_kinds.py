@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from hush.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
-from hush.schema.column_kinds import LARGEST_INTEGER, LARGEST_SIZE, bin_of, canonical
+from hush.schema.column import LARGEST_INTEGER, LARGEST_SIZE, canonical
+from hush.schema.column_kinds import bin_of
 from hush.testing.schemas import columns, days, values
 
 CODES_CHECKED = 64

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import hush
 from hush.errors import DomainError, SchemaError
 from hush.schema import ROW, Boolean, Categorical, Column, Date, Integer, Numeric, Schema, Unit
-from hush.schema.column_kinds import bin_of, canonical
+from hush.schema.column import canonical
+from hush.schema.column_kinds import bin_of
 from hush.testing.schemas import columns
 
 

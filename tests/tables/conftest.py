@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
-from hush.schema.column_kinds import LARGEST_INTEGER, bin_of, canonical
+from hush.schema.column import LARGEST_INTEGER, canonical
+from hush.schema.column_kinds import bin_of
 from hush.tables import frames
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import FALSE_TEXTS, TRUE_TEXTS

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hush.schema import Boolean, Categorical, Date, Granularity, Integer, Numeric, Outside, Schema
-from hush.schema.column_kinds import canonical
+from hush.schema.column import canonical
 from hush.tables import read
 from hush.testing.schemas import names
 

@@ -1,6 +1,7 @@
 """Real columns <-> codes: column kinds, the schema, its file formats, and drafting one."""
 
-from hush.schema.column_kinds import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
+from hush.schema.column import Column, Outside
+from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.schema import Schema, domain_and_constraints
 from hush.unit import ROW, Unit
 

@@ -22,7 +22,6 @@ import numpy as np
 from hush.errors import SchemaError, check_text, shown
 from hush.schema.column import (
     LARGEST_INTEGER,
-    LARGEST_SIZE,
     MISSING_LABEL,
     OTHER,
     OTHER_LABEL,
@@ -377,23 +376,3 @@ def clamp_note(column: Column) -> str:
 
 
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Categorical, Boolean, Integer, Numeric, Date)}
-
-__all__ = [
-    "KINDS",
-    "LARGEST_INTEGER",
-    "LARGEST_SIZE",
-    "OTHER",
-    "Boolean",
-    "Categorical",
-    "Column",
-    "Date",
-    "Granularity",
-    "Integer",
-    "Numeric",
-    "Outside",
-    "Value",
-    "bin_of",
-    "canonical",
-    "clamp_note",
-    "clamps",
-]

@@ -18,20 +18,8 @@ import numpy as np
 
 from hush.arrays import Integers
 from hush.errors import SchemaError, shown
-from hush.schema.column import MISSING_LABEL, OTHER_LABEL
-from hush.schema.column_kinds import (
-    Boolean,
-    Categorical,
-    Column,
-    Date,
-    Granularity,
-    Integer,
-    Numeric,
-    bin_of,
-    canonical,
-    edge_of,
-    short,
-)
+from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Column, canonical
+from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric, bin_of, edge_of, short
 from hush.schema.section import Section
 
 ANY = "*"

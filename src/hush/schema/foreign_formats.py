@@ -27,7 +27,8 @@ import yaml
 
 from hush.domain import Domain
 from hush.errors import DomainError, SchemaError, shown
-from hush.schema.column_kinds import OTHER, Boolean, Categorical, Column, Integer, Numeric, Outside, Value, canonical
+from hush.schema.column import OTHER, Column, Outside, Value, canonical
+from hush.schema.column_kinds import Boolean, Categorical, Integer, Numeric
 from hush.schema.schema import Schema
 from hush.schema.section import Section
 

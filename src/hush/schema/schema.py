@@ -11,7 +11,8 @@ import numpy as np
 from hush.constraints import Constraint, contradiction, merge
 from hush.domain import Domain
 from hush.errors import SchemaError, shown
-from hush.schema.column_kinds import Column, Integer, Value, canonical
+from hush.schema.column import Column, Value, canonical
+from hush.schema.column_kinds import Integer
 from hush.unit import ROW, Unit
 
 if TYPE_CHECKING:

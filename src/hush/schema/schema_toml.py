@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from hush.errors import SchemaError
-from hush.schema.column_kinds import KINDS, Boolean, Categorical, Column, Date, Integer, Numeric, Outside, short
+from hush.schema.column import Column, Outside
+from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer, Numeric, short
 from hush.schema.rules import RULES, read_rules, written_rules
 from hush.schema.schema import Schema
 from hush.schema.section import Section

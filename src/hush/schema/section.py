@@ -6,10 +6,11 @@ import datetime as dt
 import difflib
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from hush.errors import SchemaError, shown
 
+Kind = TypeVar("Kind")
 LARGEST_FLOAT = sys.float_info.max
 _NAMES: dict[type, str] = {
     bool: "a boolean",
@@ -68,47 +69,31 @@ class Section:
 
     def flag(self, key: str, default: bool = False) -> bool:
         """True or false."""
-        value = self._entries.get(key, default)
-        if not isinstance(value, bool):
-            self.refuse(key, "expected true or false, without quotes")
-        return value
+        return self._typed(bool, key, self._entries.get(key, default), "expected true or false, without quotes")
 
     def text(self, key: str, default: str) -> str:
         """A text."""
-        value = self._entries.get(key, default)
-        if not isinstance(value, str):
-            self.refuse(key, "expected a text in quotes")
-        return value
+        return self._typed(str, key, self._entries.get(key, default), "expected a text in quotes")
 
     def integer(self, key: str, advice: str) -> int:
         """An integer, which must be there."""
-        value = self.require(key, advice)
-        if isinstance(value, bool) or not isinstance(value, int):
-            self.refuse(key, "expected an integer")
-        return value
+        return self._typed(int, key, self.require(key, advice), "expected an integer")
 
     def number(self, key: str, advice: str) -> float:
         """An integer or a float, which must be there."""
-        value = self.require(key, advice)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self.refuse(key, "expected a number")
-        if not abs(value) <= LARGEST_FLOAT:
-            self.refuse(key, "expected a finite number")
-        return value
+        given = self.require(key, advice)
+        value = self._typed(int if isinstance(given, int) else float, key, given, "expected a number")
+        return value if abs(value) <= LARGEST_FLOAT else self.refuse(key, "expected a finite number")
 
     def day(self, key: str, advice: str) -> dt.date:
         """A date, which must be there."""
-        value = self.require(key, advice)
-        if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
-            self.refuse(key, "expected a date without quotes, such as 2020-01-31")
-        return value
+        rule = "expected a date without quotes, such as 2020-01-31"
+        value = self._typed(dt.date, key, self.require(key, advice), rule)
+        return value if not isinstance(value, dt.datetime) else self.refuse(key, rule)
 
     def items(self, key: str, advice: str) -> list[Any]:
         """A list, which must be there."""
-        value = self.require(key, advice)
-        if not isinstance(value, list):
-            self.refuse(key, 'expected a list, such as ["a", "b"]')
-        return value
+        return self._typed(list, key, self.require(key, advice), 'expected a list, such as ["a", "b"]')
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts, empty if it is not there."""
@@ -116,6 +101,12 @@ class Section:
         if not all(isinstance(value, str) for value in values):
             self.refuse(key, 'expected a list of texts in quotes, such as ["?"]')
         return tuple(values)
+
+    def _typed(self, kind: type[Kind], key: str, value: object, rule: str) -> Kind:
+        """The value, refused where it is of another type; true and false are no numbers."""
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self.refuse(key, rule)
+        return value
 
 
 def _described(value: object) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hush.domain import Clique, Domain
+from hush.domain import Clique
 from hush.memory import available_memory
-from hush.schema import Schema, Unit
 from hush.tables.table import Counts, Table
 
 SHARE = 0.25  # of the memory that is free, for counts that are kept
@@ -20,24 +19,10 @@ class CachedTable:
     """
 
     def __init__(self, table: Table, *, memory: float | None = None) -> None:
+        self.schema, self.domain, self.unit = table.schema, table.domain, table.unit
         self._table = table
         self._known: dict[Clique, Counts] = {}
         self._left = SHARE * available_memory() if memory is None else memory
-
-    @property
-    def schema(self) -> Schema:
-        """The columns and their levels."""
-        return self._table.schema
-
-    @property
-    def domain(self) -> Domain:
-        """Names and sizes of the columns."""
-        return self._table.domain
-
-    @property
-    def unit(self) -> Unit:
-        """Whose presence is hidden."""
-        return self._table.unit
 
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
         """Refuse what cannot be counted; reads no row."""

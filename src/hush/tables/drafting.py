@@ -17,7 +17,8 @@ from typing import Any
 
 from hush.errors import DataError, SchemaError, SizeError
 from hush.memory import readable
-from hush.schema.column_kinds import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
+from hush.schema.column import Column, Outside
+from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.schema_toml import VERSION, entries_of, entry, header, table
 from hush.tables.csv_header import ending_of
 from hush.tables.dialects.dialect import WHITESPACE, Family

@@ -18,20 +18,24 @@ few bins, which costs O(bins) in DuckDB; bisection for many, O(log bins).
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from hush.errors import DataError
-from hush.schema.column_kinds import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
+from hush.schema.column import Column, Outside
+from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.tables.dialects.dialect import NUMBERS, Dialect, Family, type_name
 
 FALSE_TEXTS = ("false", "f", "no", "n", "0")
 TRUE_TEXTS = ("true", "t", "yes", "y", "1")
 LARGEST_TREE = 24
+Parsed = TypeVar("Parsed")
 Edges = tuple[float, ...]
 Step = Callable[[int], str]  # the name that the query gives to a step
 
@@ -88,8 +92,7 @@ def encode(column: Column, declared: str, names: Names, dialect: Dialect) -> Enc
             f"column {column.name!r} is stored as {type_name(declared)}, which the kind {column.kind!r} cannot read; "
             "declare another kind or convert the source"
         )
-    code = dialect.code(encoding.code, column.dtype.itemsize)
-    return Encoding(prepare=encoding.prepare, refine=encoding.refine, code=code, texts=encoding.texts)
+    return replace(encoding, code=dialect.code(encoding.code, column.dtype.itemsize))
 
 
 def refusal(column: Column) -> str:
@@ -188,7 +191,7 @@ class _Encoder:
             )
         else:
             prepare = f"CAST({x} AS DATE)"
-        days = [sql.day(day) for day in _dates(column)]
+        days = [sql.day(day) for day in _parsed(column, dt.date.fromisoformat)]
         missing = [f"{p} IS NULL", *([_among(p, days)] if days else [])]
         first, year, month = column.start, sql.year(p), sql.month(p)
         since = sql.days_since(p, first)
@@ -256,25 +259,16 @@ class _Encoder:
 
 def _numbers(column: Column) -> list[float]:
     """The missing values that spell a number: -9 is missing however a source stores it."""
-    numbers = []
-    for text in column.missing_values:
-        try:
-            number = float(text)
-        except ValueError:
-            continue
-        if not math.isnan(number):
-            numbers.append(number)
-    return numbers
+    return [number for number in _parsed(column, float) if not math.isnan(number)]
 
 
-def _dates(column: Column) -> list[dt.date]:
-    days = []
+def _parsed(column: Column, parse: Callable[[str], Parsed]) -> list[Parsed]:
+    """The missing values that can be parsed."""
+    values = []
     for text in column.missing_values:
-        try:
-            days.append(dt.date.fromisoformat(text))
-        except ValueError:
-            continue
-    return days
+        with contextlib.suppress(ValueError):
+            values.append(parse(text))
+    return values
 
 
 def _among(x: str, values: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hush.errors import DataError
-from hush.schema.column_kinds import canonical
+from hush.schema.column import canonical
 from hush.tables.dialects.dialect import attempt
 from hush.tables.rows_per_unit import number_id
 

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from hush.arrays import Booleans, Integers
 from hush.tables import _kernels
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +66,12 @@ class ScanPlan:
 
     @property
     def clique_arrays(self) -> tuple[Integers, Integers, Integers, Integers]:
-        """What the kernels are told about the cliques."""
+        """The cliques as the kernels take them."""
         return self.cliques, self.lengths, self.cells, self.offsets
 
     @property
     def scan_arrays(self) -> tuple[Integers, Integers, Integers, Integers]:
-        """What the kernels are told about the scans."""
+        """The scans as the kernels take them."""
         return self.scans, self.scan_lengths, self.scan_cells, self.scan_offsets
 
 
@@ -111,7 +109,7 @@ def _sorted_plan(
     cliques: Integers,
     lengths: Integers,
     cells: Integers,
-    member: npt.NDArray[np.bool_],
+    member: Booleans,
     chosen: Integers,
 ) -> ScanPlan:
     """Sort the scans so that those with the same leading attributes follow each other."""

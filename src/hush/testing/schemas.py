@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from hush.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside, Schema, Unit
-from hush.schema.column_kinds import KINDS, LARGEST_INTEGER, canonical
+from hush.schema.column import LARGEST_INTEGER, canonical
+from hush.schema.column_kinds import KINDS
 
 ALL_KINDS: tuple[type[Column], ...] = tuple(KINDS.values())
 ODD_NAMES = ("a.b", 'say "hi"', "new\nline", "tab\t", "back\\slash", "😀", "\x00\x1b[31m", "été", "#", "[x]", "a = 1")

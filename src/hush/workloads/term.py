@@ -114,7 +114,6 @@ class ProductTerm(Term):
 
     @property
     def queries(self) -> int:
-        """How many numbers it asks for."""
         return math.prod(block.queries for block in self.blocks)
 
     def exact_answers(self, counts: Floats) -> Floats:
@@ -137,17 +136,14 @@ class ProductTerm(Term):
 
     @property
     def listed(self) -> bool:
-        """Whether no block is known through its Gram matrix alone."""
         return not any(isinstance(block, Equivalent) for block in self.blocks)
 
     @property
     def plain(self) -> bool:
-        """Whether it is a marginal: every cell of the clique."""
         return all(isinstance(block, Identity) for block in self.blocks)
 
     @property
     def question(self) -> tuple[Clique, tuple[LinearOperator, ...]]:
-        """The clique and the blocks."""
         return self.clique, self.blocks
 
     def check(self, domain: Domain) -> None:

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from hush.errors import DataError
-from hush.schema.column_kinds import LARGEST_INTEGER
+from hush.schema.column import LARGEST_INTEGER
 from hush.tables.dialects.dialect import WHITESPACE, Dialect, Explain, Family, attempt, type_name
 from hush.tables.sources import RowSource
 
