@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.measured import measured_rmse
 from benchmarks.published import ONE_DIMENSION, ONE_DIMENSION_COLUMNS, beside, head, line, rmse
 from hush.domain import Domain
-from hush.linops import AllRange, Dense, LinearOperator, Permuted, Prefix, WidthRange
+from hush.linops import AllRange, Dense, Haar, LinearOperator, Permuted, Prefix, Tree, WidthRange
 from hush.optimizers import explicit_strategy as hierarchy
 from hush.optimizers.explicit_strategy import total_error
 from hush.optimizers.p_identity import optimise_theta
@@ -51,7 +51,7 @@ def fixed_errors(gram: np.ndarray, noises: Sequence[NoiseKind]) -> dict[NoiseKin
     """Identity, H2, Privelet and HB: one trace each, times the squared sensitivity of each noise."""
     n = len(gram)
     errors: dict[NoiseKind, list[float]] = {noise: [float(np.trace(gram))] for noise in noises}
-    for strategy in (hierarchy.hierarchical(n), hierarchy.wavelet(n), hierarchy.hb(n)):
+    for strategy in (Tree(n), Haar(n), hierarchy.hb(n)):
         unit = total_error(gram, strategy) / strategy.sensitivity(2) ** 2
         for noise in noises:
             errors[noise].append(unit * strategy.sensitivity(noise.norm) ** 2)

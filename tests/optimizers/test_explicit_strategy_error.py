@@ -34,7 +34,7 @@ HDMM: list[tuple[LinearOperator, NoiseKind, tuple[float, ...]]] = [
     (WidthRange(64, 32), GAUSSIAN, (23.90, 13.57, 12.52, 23.90, 8.23)),
     (WidthRange(256, 32), GAUSSIAN, (23.90, 15.44, 13.52, 15.65, 9.73)),
 ]
-FIXED = (hierarchy.identity, hierarchy.hierarchical, hierarchy.wavelet, hierarchy.hb)
+FIXED = (Identity, Tree, Haar, hierarchy.hb)
 
 
 @pytest.mark.parametrize("size", RANGES)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hush.arrays import Floats
-from hush.linops import Dense, LinearOperator
-from hush.linops.combination import Transposed
+from hush.linops import Dense, LinearOperator, Transposed
 from hush.testing import OperatorError, check_operator
 
 ENTRIES = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0], [4.0, 0.0, 1.0]])

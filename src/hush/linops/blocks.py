@@ -1,11 +1,7 @@
-"""Query blocks on one attribute of n levels: identity, total, prefix sums and ranges.
-
-Differences of neighbouring levels: the inverses of prefix sums and of all ranges.
-"""
+"""Query blocks on one attribute: identity, total, prefix sums and ranges, and the inverses of the last two."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,8 +9,8 @@ import numpy as np
 
 from hush.arrays import Floats, Numbers
 from hush.errors import WorkloadError
-from hush.linops.combination import Scaled, Transposed
-from hush.linops.operator import LinearOperator, check_fits, check_norm
+from hush.linops.combination import Scaled
+from hush.linops.operator import LinearOperator, Transposed, check_fits, check_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +21,28 @@ class _Sized(LinearOperator):
         if self.size < 1:
             raise WorkloadError(f"{type(self).__name__}({self.size}): expected at least one level")
 
-    def transpose(self) -> LinearOperator:
-        return Transposed(self)
-
-    @abstractmethod
-    def _counts(self) -> Floats:
-        """How many queries hold each level."""
+    def _counts(self) -> Floats | None:
+        """How many queries hold each level, where every entry is 0 or 1."""
+        return None
 
     def column_norms(self, p: int) -> Floats:
         check_norm(p)
-        return self._counts() if p == 1 else np.sqrt(self._counts())
+        counts = self._counts()
+        if counts is None:
+            return LinearOperator.column_norms(self, p)
+        return counts if p == 1 else np.sqrt(counts)
 
 
 @dataclass(frozen=True, slots=True)
-class Identity(_Sized):
-    """Every level by itself: I."""
-
+class _Square(_Sized):
     @property
     def shape(self) -> tuple[int, int]:
         return self.size, self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Identity(_Square):
+    """Every level by itself: I."""
 
     def matmat(self, x: Floats) -> Floats:
         return x
@@ -102,12 +101,8 @@ class Total(_Sized):
 
 
 @dataclass(frozen=True, slots=True)
-class Prefix(_Sized):
+class Prefix(_Square):
     """Levels 0 .. i together, for every i: the lower triangle of ones."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
 
     def matmat(self, x: Floats) -> Floats:
         return np.asarray(np.cumsum(x, axis=0))
@@ -140,16 +135,16 @@ class AllRange(_Sized):
 
     def matmat(self, x: Floats) -> Floats:
         sums = _sums_before(x)
-        made = np.empty((self.shape[0], x.shape[1]))
-        for i, own in self._starts():
-            np.subtract(sums[i + 1 :], sums[i], out=made[own])
-        return made
+        answers = np.empty((self.shape[0], x.shape[1]))
+        for i, rows in self._starts():
+            np.subtract(sums[i + 1 :], sums[i], out=answers[rows])
+        return answers
 
     def adjoint(self, y: Floats) -> Floats:
         steps = np.zeros((self.size + 1, y.shape[1]))
-        for i, own in self._starts():
-            steps[i] += y[own].sum(axis=0)
-            steps[i + 1 :] -= y[own]
+        for i, rows in self._starts():
+            steps[i] += y[rows].sum(axis=0)
+            steps[i + 1 :] -= y[rows]
         return np.asarray(np.cumsum(steps[:-1], axis=0))
 
     def gram_dense(self) -> Floats:
@@ -215,33 +210,20 @@ def _sums_before(x: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Differences(LinearOperator):
+class Differences(_Square):
     """x_0, x_1 - x_0, x_2 - x_1, ...: the inverse of prefix sums.
 
     >>> Differences(3) @ np.array([1.0, 3.0, 6.0])
     array([1., 2., 3.])
     """
 
-    size: int
-
-    def __post_init__(self) -> None:
-        _check_size(self.size)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
-
     def matmat(self, x: Floats) -> Floats:
         return np.diff(x, axis=0, prepend=0.0)
-
-    def transpose(self) -> LinearOperator:
-        return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
         return -np.diff(y, axis=0, append=0.0)
 
     def pinv(self) -> LinearOperator:
-
         return Prefix(self.size)
 
     def trace(self) -> float:
@@ -249,20 +231,11 @@ class Differences(LinearOperator):
 
 
 @dataclass(frozen=True, slots=True)
-class SecondDifferences(LinearOperator):
+class SecondDifferences(_Square):
     """2 x_i - x_{i-1} - x_{i+1} with zeros beyond the ends.
 
     Symmetric; with levels counted from 1, its inverse is min(i, j) (n + 1 - max(i, j)) / (n + 1).
     """
-
-    size: int
-
-    def __post_init__(self) -> None:
-        _check_size(self.size)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.size, self.size
 
     def matmat(self, x: Floats) -> Floats:
         return -np.diff(x, n=2, axis=0, prepend=0.0, append=0.0)
@@ -272,8 +245,3 @@ class SecondDifferences(LinearOperator):
 
     def trace(self) -> float:
         return 2.0 * self.size
-
-
-def _check_size(size: int) -> None:
-    if size < 1:
-        raise WorkloadError(f"size={size}: expected at least one level")

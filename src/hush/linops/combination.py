@@ -1,4 +1,4 @@
-"""Scaled, Sum, Product and Transposed: what arithmetic on operators makes, never multiplied out."""
+"""Scaled, Sum and Product: what arithmetic on operators makes, never multiplied out."""
 
 from __future__ import annotations
 
@@ -139,30 +139,3 @@ class Product(LinearOperator):
 
     def transpose(self) -> LinearOperator:
         return Product([operator.transpose() for operator in reversed(self.operators)])
-
-
-@dataclass(frozen=True, slots=True)
-class Transposed(LinearOperator):
-    """A^T through A's `adjoint`; right for every operator, fast for those that override it."""
-
-    operator: LinearOperator
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        m, n = self.operator.shape
-        return n, m
-
-    def matmat(self, x: Floats) -> Floats:
-        return self.operator.adjoint(x)
-
-    def transpose(self) -> LinearOperator:
-        return self.operator
-
-    def adjoint(self, y: Floats) -> Floats:
-        return self.operator.matmat(y)
-
-    def pinv(self) -> LinearOperator:
-        return self.operator.pinv().transpose()
-
-    def trace(self) -> float:
-        return self.operator.trace()

@@ -9,9 +9,8 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.linops.combination import Transposed
 from hush.linops.diagonal import Diagonal
-from hush.linops.operator import LinearOperator, check_norm
+from hush.linops.operator import LinearOperator, Transposed, check_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,6 @@ class Haar(LinearOperator):
             sums = sums[0::2] + sums[1::2]
         made[0] = sums[0]
         return made
-
-    def transpose(self) -> LinearOperator:
-        return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
         made = np.array(y[:1], dtype=np.float64)

@@ -12,8 +12,7 @@ import numpy as np
 
 from hush.arrays import Floats, Numbers
 from hush.errors import WorkloadError
-from hush.linops.combination import Transposed
-from hush.linops.operator import LinearOperator, check_fits, check_norm
+from hush.linops.operator import LinearOperator, Transposed, check_fits, check_norm
 
 
 class _Alike(LinearOperator):
@@ -53,9 +52,6 @@ class LevelsAndTotal(_Alike):
 
     def matmat(self, x: Numbers) -> Numbers:
         return np.concatenate([self.levels * x, self.total * x.sum(axis=0, keepdims=True)])
-
-    def transpose(self) -> LinearOperator:
-        return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
         return np.asarray(self.levels * y[:-1] + self.total * y[-1])

@@ -1,14 +1,12 @@
-"""Sums over all supersets or all subsets, and their inverses: zeta and Moebius transforms along d axes, O(d 2^d).
-
-A set of attributes is a number whose bit i says whether attribute i is in it.
-
-MarginalGram: the matrices that treat all levels of an attribute alike, and their algebra.
+"""MarginalGram: the matrices that treat all levels of an attribute alike, and the transforms that diagonalise them.
 
 A set of attributes is a number a whose bit i says whether attribute i is in it; C(a) = kron_i [I if i in a else 1 1^T],
 and c(a) is the product of the sizes outside a. All G(v) = sum_a v(a) C(a) commute: the projection onto what depends on
 exactly the attributes of a has in each of them the eigenvalue
 
     kappa(a) = sum_{b containing a} v(b) c(b),    with multiplicity prod_{i in a} (n_i - 1).
+
+Sums over all supersets or subsets, and their inverses, are zeta and Moebius transforms along d axes: O(d 2^d).
 
 Reference: [HDMM, Sec. 3.6 and App.].
 Differs from [HDMM]: multiplicities are prod (n_i - 1), not prod n_i; the generalised inverse printed there holds for

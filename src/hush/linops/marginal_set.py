@@ -10,7 +10,6 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import WorkloadError, shown
-from hush.linops.combination import Transposed
 from hush.linops.marginal_gram import MarginalGram, check_sizes
 from hush.linops.operator import LinearOperator, check_fits, check_norm
 
@@ -58,9 +57,6 @@ class MarginalSet(LinearOperator):
             tables[places] = table.sum(axis=away, keepdims=True) if away else table
             np.multiply(tables[places].reshape(-1, k), self.weights[places], out=made[rows[places]])
         return made
-
-    def transpose(self) -> LinearOperator:
-        return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
         k = y.shape[1]

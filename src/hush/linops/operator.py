@@ -1,7 +1,6 @@
-"""LinearOperator, the base of all implicit matrices, with the two that every other one may turn into: Dense and Gram.
+"""LinearOperator, the base of all implicit matrices, with those that any other may turn into: Dense, Gram, Transposed.
 
-An operator must define `shape`, `matmat` and `transpose`. It may override every other member where it knows a closed
-form.
+An operator must define `shape` and `matmat`. It may override every other member where it knows a closed form.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ class LinearOperator(ABC):
     def matmat(self, x: Floats) -> Floats:
         """A X for X of shape (n, k)."""
 
-    @abstractmethod
     def transpose(self) -> LinearOperator:
-        """A^T; `Transposed(self)` is always right, and fast where `adjoint` is."""
+        """A^T; where not overridden, fast where `adjoint` is."""
+        return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
         """A^T Y for Y of shape (m, k): what `Transposed` applies; by blocks of columns of A where not overridden."""
@@ -266,3 +265,30 @@ class Gram(LinearOperator):
 
     def trace(self) -> float:
         return float(np.sum(self.operator.column_norms(2) ** 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Transposed(LinearOperator):
+    """A^T through A's `adjoint`; right for every operator, fast for those that override it."""
+
+    operator: LinearOperator
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, n = self.operator.shape
+        return n, m
+
+    def matmat(self, x: Floats) -> Floats:
+        return self.operator.adjoint(x)
+
+    def transpose(self) -> LinearOperator:
+        return self.operator
+
+    def adjoint(self, y: Floats) -> Floats:
+        return self.operator.matmat(y)
+
+    def pinv(self) -> LinearOperator:
+        return self.operator.pinv().transpose()
+
+    def trace(self) -> float:
+        return self.operator.trace()

@@ -10,7 +10,6 @@ import numpy as np
 
 from hush.arrays import Floats, Integers
 from hush.errors import WorkloadError, shown
-from hush.linops.combination import Transposed
 from hush.linops.operator import LinearOperator
 
 
@@ -43,9 +42,6 @@ class Permuted(LinearOperator):
 
     def matmat(self, x: Floats) -> Floats:
         return self.operator.matmat(x[self._order])
-
-    def transpose(self) -> LinearOperator:
-        return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
         return self.operator.transpose().matmat(y)[self._places]
@@ -99,9 +95,6 @@ class Reordered(LinearOperator):
         k = len(self.axes)
         moved = x.reshape((*self.sizes, x.shape[1])).transpose((*self.axes, k))
         return self.operator.matmat(moved.reshape(x.shape))
-
-    def transpose(self) -> LinearOperator:
-        return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
         return self._back(self.operator.transpose().matmat(y))

@@ -11,7 +11,7 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import WorkloadError, shown
-from hush.linops.combination import Scaled, Sum, Transposed
+from hush.linops.combination import Scaled, Sum
 from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 
@@ -54,9 +54,6 @@ class Stack(LinearOperator):
         for own, (operator, weight) in zip(self._rows(), self._parts(), strict=True):
             np.multiply(operator.matmat(x), weight, out=made[own])
         return made
-
-    def transpose(self) -> LinearOperator:
-        return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
         made = np.zeros((self.shape[1], y.shape[1]))

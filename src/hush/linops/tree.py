@@ -9,8 +9,7 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.linops.combination import Transposed
-from hush.linops.operator import LinearOperator, check_fits, check_norm
+from hush.linops.operator import LinearOperator, Transposed, check_fits, check_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +55,6 @@ class Tree(LinearOperator):
             made[end - nodes : end] = x
             end -= nodes
         return made
-
-    def transpose(self) -> LinearOperator:
-        return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
         first, *below = self.depths

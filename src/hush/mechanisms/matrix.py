@@ -12,7 +12,7 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import SizeError, WorkloadError
-from hush.linops import Dense, LinearOperator
+from hush.linops import Dense, Haar, Identity, LinearOperator, Tree
 from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease
 from hush.optimizers import explicit_strategy as hierarchy
 from hush.optimizers.eigen_design import eigen_design, l2_approximation, singular_value_approximation
@@ -133,10 +133,10 @@ STRATEGIES: dict[str, Callable[[Floats, NoiseKind], LinearOperator]] = {
     "eigen": lambda gram, noise: eigen_design(gram).checked(),
     "l2": lambda gram, noise: l2_approximation(gram).checked(),
     "singular": lambda gram, noise: singular_value_approximation(gram),
-    "identity": lambda gram, noise: hierarchy.identity(len(gram)),
-    "hierarchical": lambda gram, noise: hierarchy.hierarchical(len(gram)),
+    "identity": lambda gram, noise: Identity(len(gram)),
+    "hierarchical": lambda gram, noise: Tree(len(gram)),
     "hb": lambda gram, noise: hierarchy.hb(len(gram)),
-    "wavelet": lambda gram, noise: hierarchy.wavelet(len(gram)),
+    "wavelet": lambda gram, noise: Haar(len(gram)),
     "short-wavelet": lambda gram, noise: hierarchy.short_wavelet(len(gram)),
 }
 BEST = {

@@ -1,4 +1,4 @@
-"""How much of each query of a design to measure, so that a workload's total squared error is least.
+"""Eigen-Design: weigh the eigenvectors of a workload's Gram matrix, then complete the columns.
 
 Design rows Q, scaled by lambda, answer a workload with error sum_i c_i / lambda_i^2, c_i = |column i of W Q^+|^2. With
 u = lambda^2 under Gaussian noise and u = lambda under Laplace noise, P = Q o Q or |Q|, and q = 1 or 2,
@@ -11,34 +11,22 @@ Its dual, over weights d >= 0 of sum 1 on the cells, is
 
 and u = (c / P d)^(1/(q+1)) over its largest load is the primal point of d.
 
-Reference: [Li 2013, Programs 5.1.1 and 5.1.3].
+Completion costs nothing: noise depends on the largest column norm alone, rows added where a column is shorter do not
+raise it, and (A^T A + B^T B)^+ is below (A^T A)^+ for every query that A supports.
+
+Eigen-Design is within a factor n max diag(G^{1/2}) / tr(G^{1/2}) of the SVD bound, and optimal where that bound is
+tight. The strategy of `hush.strategies.optimum` is never worse; these are here for comparison, and for sizes where a
+few hundred weights are all that there is time for. Two strategies for Laplace noise are borrowed from the Gaussian
+problem, where exact selection is not convex; both are within a factor n of the best, since
+|u|_2 <= |u|_1 <= sqrt(n) |u|_2.
+
+Reference: [Li 2013, chapter 3 and Programs 5.1.1 to 5.1.3].
 Differs from [Li 2013]: the Laplace constraint is |Q|^T u <= 1, misprinted with Q o Q; no semidefinite program.
-
-Column completion: measure more of the cells that a strategy's sensitivity leaves room for, at no cost.
-
-A strategy's noise depends on its largest column norm Delta alone. Rows added where a column is shorter cost nothing,
-and no answer gets worse: (A^T A + B^T B)^+ is below (A^T A)^+ for every query that A supports.
-
-Reference: [Li 2013, chapter 3, augmentation; Program 5.1.2, step 4].
-
-Strategies for Laplace noise borrowed from the Gaussian problem, where exact selection is not convex.
-
-Both are within a factor n of the best, since |u|_2 <= |u|_1 <= sqrt(n) |u|_2.
-
-Reference: [Li 2013, chapter 3].
-
-Eigen-Design: weigh the eigenvectors of a workload's Gram matrix, then complete the columns.
-
-Within a factor n max diag(G^{1/2}) / tr(G^{1/2}) of the SVD bound, and optimal where that bound is tight. The best
-strategy of `hush.strategies.optimum` is never worse; these are here for comparison, and for sizes where a few hundred
-weights are all that there is time for.
-
-Reference: [Li 2013, Program 5.1.2].
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,13 +67,8 @@ def optimal_weighting(
     """
     loads = design**2 if noise is NoiseKind.GAUSSIAN else np.abs(design)
     found = weigh_loads(loads, costs, noise=noise, tolerance=tolerance, iterations=iterations)
-    value = found.value
-    scales = np.sqrt(value.scales) if noise is NoiseKind.GAUSSIAN else value.scales
-    return Solution(
-        value=Weighting(scales=scales, error=value.error, lower_bound=value.lower_bound, cells=value.cells),
-        status=found.status,
-        stats=found.stats,
-    )
+    scales = np.sqrt(found.value.scales) if noise is NoiseKind.GAUSSIAN else found.value.scales
+    return replace(found, value=replace(found.value, scales=scales))
 
 
 def weigh_loads(

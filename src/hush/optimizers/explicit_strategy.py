@@ -1,10 +1,8 @@
-"""Strategies that need no search: the identity, trees and wavelets.
-
-What a strategy's answers are expected to be off by, known before any data is read.
+"""Strategies that need no search, trees and wavelets, and the expected error of any explicit strategy.
 
 With a strategy A of sensitivity Delta_A (its largest column norm, L2 under Gaussian and L1 under Laplace noise), the
 answers W A^+ (A x + noise) have covariance P Delta_A^2 W (A^T A)^+ W^T. Everything here is per unit of P, the noise's
-variance at sensitivity one.
+variance at sensitivity one. The plain tree and the unnormalised wavelet are `Tree` and `Haar`.
 
 Reference: [Li 2013, Def. 3.4, Prop. 3.5], with the traces corrected: tr(W (A^T A)^+ W^T) = tr(W^T W (A^T A)^+).
 """
@@ -18,29 +16,8 @@ import scipy
 
 from hush.arrays import Floats
 from hush.errors import SizeError, WorkloadError
-from hush.linops import Haar, Identity, Kronecker, LinearOperator, Product, Scaled, Stack, Total, Tree
+from hush.linops import Identity, Kronecker, LinearOperator, Product, Scaled, Stack, Total, Tree
 from hush.strategies.noise_kind import NoiseKind
-
-
-def identity(size: int) -> LinearOperator:
-    """Every cell by itself: error |W|_F^2."""
-    return Identity(size)
-
-
-def hierarchical(size: int, branching: int = 2) -> LinearOperator:
-    """The sums of all nodes of a tree over the cells, root and leaves among them.
-
-    Reference: [Li 2013, chapter 3], H_n; [Hay et al. 2010].
-    """
-    return Tree(size, branching)
-
-
-def wavelet(size: int) -> LinearOperator:
-    """The Haar wavelet, unnormalised, of a power of two of cells.
-
-    Reference: [Li 2013, chapter 3], Y_n; [Xiao et al. 2010], Privelet, is the same in distribution.
-    """
-    return Haar(size)
 
 
 def short_wavelet(size: int) -> LinearOperator:
@@ -51,7 +28,8 @@ def short_wavelet(size: int) -> LinearOperator:
 
     Reference: [Li 2013, Fig. 3.3] for H', the tree with its leaves twice, which this shortens.
 
-    >>> float(round(short_wavelet(4).sensitivity(1) ** 2 / wavelet(4).sensitivity(1) ** 2, 3))
+    >>> from hush.linops import Haar
+    >>> float(round(short_wavelet(4).sensitivity(1) ** 2 / Haar(4).sensitivity(1) ** 2, 3))
     0.648
     """
     if size < 2 or size & (size - 1):

@@ -14,7 +14,7 @@ whatever else its Gram matrices hold. With p = 1 or 2 the error, its gradient ov
 
 Act and q are both divided by prod_i n_i here, which keeps them in range for any number of attributes.
 
-Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: O(d 2^d) by sums over supersets in@axis of O(4^d); no
+Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: O(d 2^d) by sums over supersets in place of O(4^d); no
 generalised inverse, of which the printed one is wrong; only the sets that matter where 2^d is too many.
 """
 

@@ -1,29 +1,22 @@
-"""Which marginals to measure under Laplace noise: a search over supports.
-
-A marginal with share zero stays at zero under any small step, since its own privacy cost is of first order and its use
-of second, so every support has a local optimum of its own. The search fits the shares of a support, then tries to add
-a marginal, drop one, give or take one attribute of one, or replace two by their union, and keeps what helps.
-
-Reference: [HDMM, sec. 3.5.5] for the problem and random starts; the search is ours.
-
-OPT_M: the marginals to measure, and with what share of the budget, for any union of products.
+"""OPT_M: the marginals to measure, and with what share of the budget, for any union of products.
 
 Under Gaussian noise the error is convex in the shares, and the shares found carry a certificate. Under Laplace noise it
-is not, and the best of several searches is taken. Up to 15 attributes every marginal is a candidate; beyond, those
-within a term of the workload and the unions of a few terms are.
+is not: a marginal with share zero stays at zero under any small step, since its own privacy cost is of first order and
+its use of second, so every support has a local optimum of its own. The search fits the shares of a support, then tries
+to add a marginal, drop one, give or take one attribute of one, or replace two by their union, and keeps what helps; the
+best of several searches is taken. Up to 15 attributes every marginal is a candidate; beyond, those within a term of the
+workload and the unions of a few terms are.
 
-Reference: [HDMM, sec. 3.5].
-
-Marginals of designed strategies: OPT_M with a strategy Q_i in@axis of every attribute's levels.
-
-Product b measures kron of Q_i over i in b and of totals over the others. With X = Q^T Q of full rank, the matrix
-X^{-1/2} 1 1^T X^{-1/2} has one eigenvalue besides zero, lambda = 1^T X^{-1} 1, so that all products are diagonal in one
-basis, as plain marginals are, and everything of OPT_M holds for global least squares with lambda_i for n_i,
+`opt_bases` measures marginals of designed strategies: product b is the kron of Q_i over i in b and of totals over the
+others. With X = Q^T Q of full rank, the matrix X^{-1/2} 1 1^T X^{-1/2} has one eigenvalue besides zero,
+lambda = 1^T X^{-1} 1, so that all products are diagonal in one basis, as plain marginals are, and everything of OPT_M
+holds for global least squares with lambda_i for n_i,
 
     mean = 1^T X^{-1} V X^{-1} 1 / lambda   and   spread = tr X^{-1} V - mean.
 
 Plain marginals are Q = I: lambda = n, mean = 1^T V 1 / n.
 
+Reference: [HDMM, sec. 3.5] for the problem and random starts; the search is ours.
 Differs from [HDMM, sec. 3.5], where Q_i is the identity: prefix sums and ranges keep strategies of their own.
 """
 
@@ -223,28 +216,51 @@ def opt_marginals(
             "leave 'marginals' out of the operators"
         )
     sizes = [float(grams.domain.shape[axis]) for axis in grams.asked]
-    act = acts(grams)
-    stats: dict[str, float] = {}
-    status = SOLVED
+    bit = {grams.domain.attributes[axis]: 1 << i for i, axis in enumerate(grams.asked)}
+    given = [[sum(bit[name] for name in clique) for clique in start] for start in starts]
+    system, shares = _shares(noise, sizes, acts(grams), cells, given, restarts, rounds, seed)
+    factors = [Identity(grams.domain.shape[axis]) for axis in grams.asked]
+    strategy = _float_strategy(grams, system, shares, factors, "marginals")
+    stats, status = {"value": strategy.error}, SOLVED
     if noise is NoiseKind.GAUSSIAN:
-        system, shares = convex_shares(sizes, act, cells)
         lower = system.lower_bound(shares)
         gap = system.error(shares) / lower - 1
-        stats = {"lower_bound": lower, "gap": gap}
+        stats |= {"lower_bound": lower, "gap": gap}
         if gap > _GAP:
             status = f"the marginals are within {gap:.2g} of the best; nothing needs to be done unless that matters"
-    else:
-        system = SomeSets(noise, sizes, act, candidates(sizes, act, cells))
-        bit = {grams.domain.attributes[axis]: 1 << i for i, axis in enumerate(grams.asked)}
-        given = [[sum(bit[name] for name in clique) for clique in start] for start in starts]
-        shares = searched_shares(system, [maximal(act), *given], restarts, rounds, seed)
-    kept = shares > _NEGLIGIBLE
-    if system.error(np.where(kept, shares, 0.0)) < np.inf:
-        shares = np.where(kept, shares, 0.0) / shares[kept].sum()
-    error = system.error(shares)
-    products = [_product(grams, system.sets[k], float(shares[k])) for k in np.flatnonzero(shares).tolist()]
-    strategy = FloatStrategy(grams.domain, tuple(products), noise, Recovery.MARGINALS, error, "marginals")
-    return Solution(value=strategy, status=status, stats={"value": error, **stats})
+    return Solution(value=strategy, status=status, stats=stats)
+
+
+def _shares(
+    noise: NoiseKind,
+    sizes: Sequence[float],
+    act: dict[int, float],
+    cells: float,
+    starts: Sequence[Sequence[int]],
+    restarts: int,
+    rounds: int,
+    seed: int,
+) -> tuple[MarginalSystem, Floats]:
+    """The candidate marginals and the best shares found for them."""
+    if noise is NoiseKind.GAUSSIAN:
+        return convex_shares(sizes, act, cells)
+    system = SomeSets(noise, sizes, act, candidates(sizes, act, cells))
+    return system, searched_shares(system, [maximal(act), *starts], restarts, rounds, seed)
+
+
+def _float_strategy(
+    grams: TermGrams, system: MarginalSystem, shares: Floats, factors: Sequence[LinearOperator], method: str
+) -> FloatStrategy:
+    """The marginals with more than a negligible share, of one factor for each asked attribute."""
+    kept = np.where(shares > _NEGLIGIBLE, shares, 0.0)
+    shares = shares if system.error(kept) == np.inf else kept / kept.sum()
+    names = [grams.domain.attributes[axis] for axis in grams.asked]
+    products = []
+    for k in np.flatnonzero(shares).tolist():
+        used = [i for i in range(len(names)) if system.sets[k] >> i & 1]
+        groups = tuple((names[i],) for i in used)
+        products.append(FloatProduct(groups, tuple(factors[i] for i in used), float(shares[k])))
+    return FloatStrategy(grams.domain, tuple(products), system.noise, Recovery.MARGINALS, system.error(shares), method)
 
 
 def candidates(sizes: Sequence[float], act: dict[int, float], cells: float = math.inf) -> list[int]:
@@ -330,12 +346,6 @@ def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: 
     return shares
 
 
-def _product(grams: TermGrams, number: int, share: float) -> FloatProduct:
-    axes = [axis for i, axis in enumerate(grams.asked) if number >> i & 1]
-    names = [grams.domain.attributes[axis] for axis in axes]
-    return FloatProduct(tuple((name,) for name in names), tuple(Identity(grams.domain[name]) for name in names), share)
-
-
 def _cells(sizes: Sequence[float], number: int) -> float:
     return math.prod(size for i, size in enumerate(sizes) if number >> i & 1)
 
@@ -356,19 +366,8 @@ def opt_bases(
     numbers = [_numbers(pool, base) for pool, base in zip(pools, chosen, strict=True)]
     roots = [root for root, _, _ in numbers]
     act = summed_acts(grams, [(mean, spread) for _, mean, spread in numbers])
-    if noise is NoiseKind.GAUSSIAN:
-        system, shares = convex_shares(roots, act, cells)
-    else:
-        few = SomeSets(noise, roots, act, candidates(roots, act, cells))
-        system, shares = few, searched_shares(few, [maximal(act)], restarts, rounds, seed)
-    kept = np.where(shares > 1e-9, shares, 0.0)
-    shares = shares if system.error(kept) == np.inf else kept / kept.sum()
-    products = []
-    for k in np.flatnonzero(shares).tolist():
-        used = [i for i in range(len(pools)) if system.sets[k] >> i & 1]
-        groups = tuple((grams.domain.attributes[pools[i].axis],) for i in used)
-        products.append(FloatProduct(groups, tuple(chosen[i] for i in used), float(shares[k])))
-    return FloatStrategy(grams.domain, tuple(products), noise, Recovery.MARGINALS, system.error(shares), "bases")
+    system, shares = _shares(noise, roots, act, cells, (), restarts, rounds, seed)
+    return _float_strategy(grams, system, shares, chosen, "bases")
 
 
 def _base(pool: StrategyPool) -> LinearOperator:

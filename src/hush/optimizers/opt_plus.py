@@ -1,16 +1,10 @@
-"""Group the terms of a workload so that one product per group, with the best split of the budget, has least error.
+"""OPT_+: a product of strategies for each group of terms, and the best split of the budget between them.
 
-The error of groups with errors E_g is (sum_g E_g^{1/2})^2 under Gaussian, (sum_g E_g^{1/3})^3 under Laplace noise, so
+Group g has error E_g at unit noise, so the best shares are c_g ~ E_g^{1/2} under Gaussian and ~ E_g^{1/3} under Laplace
+noise (`NoiseKind.shares`). The error, that of local least squares, is (sum_g E_g^{1/2})^2 or (sum_g E_g^{1/3})^3, so
 merging two groups is worth the difference of their roots. Groups start as single terms; the most valuable merge comes
 first, then the next, on past small losses, and the best groups passed are kept; then single terms move to other groups,
 or away by themselves, while that gains. E_g is predicted from what the pools hold, without designing anything.
-
-Differs from [HDMM, sec. 3.3.3], where groups are given by hand.
-
-OPT_+: a product of strategies for each group of terms, and the best split of the budget between them.
-
-Group g has error E_g at unit noise, so the best shares are c_g ~ E_g^{1/2} under Gaussian and ~ E_g^{1/3} under Laplace
-noise (`NoiseKind.shares`), and the error is that of local least squares: each term is answered from its own group.
 
 Reference: [HDMM, sec. 3.3.3, Def. 21].
 Differs from [HDMM]: the printed Gaussian results use the Laplace split; groups are found, where there they are given.

@@ -3,31 +3,23 @@
     SVDB(W) = (sum_i lambda_i)^2 / n = (tr G^{1/2})^2 / n,        G = W^T W on n cells, lambda_i singular values of W,
 
 per unit of P, the noise's variance at sensitivity one. It is tight under Gaussian noise if and only if the diagonal of
-G^{1/2} is constant: for marginals with any weights, circular convolutions and all predicates, among others. For a
-Kronecker product it is the product of the factors' bounds.
+G^{1/2} is constant: for marginals with any weights, circular convolutions and all predicates, among others.
 
-Reference: [Li 2013, chapter 4].
-
-A lower bound on the SVD bound of a union of products that is too large for eigenvalues.
-
-For a positive H with H^2 >= G = W^T W, tr(H^{-1} G) <= tr G^{1/2}, since the square root keeps the order of matrices.
-On each attribute, between the direction of 1 and the others,
-
-    V  <=  (1 + t) V_11  (+)  (1 + r / t) V_cc,        r = V_1c V_cc^+ V_c1 / V_11 <= 1,    t > 0,
-
-and products and sums of such bounds are bounds again. Levels and totals are of this form by themselves, so that with
-one kind of harder queries on every attribute, H^2 has a basis of products of 1 and of eigenvectors of V_cc.
-
-What no strategy can beat on a workload of any number of cells: the SVD bound of a union of products.
-
-W^T W = G = sum_j w_j kron_i V_i^(j). Attributes of which all terms ask the same factor out, and their bounds multiply.
-What remains is solved in the first of these ways that applies:
+A workload has G = sum_j w_j kron_i V_i^(j) on any number of cells (`lower_bound`). For a Kronecker product the bounds
+of the factors multiply, so attributes of which all terms ask the same factor out. What remains is solved in the first
+of these ways that applies:
 
 * marginals: G has the eigenvalues sum_{S >= T} w_S prod_{i not in S} n_i, (prod_{i in T} (n_i - 1)) times, for every
   subset T of a clique, whatever the number of attributes;
 * exact: the eigenvalues of G or of W W^T, the smaller of the two, up to 8192;
 * parts: (tr G^{1/2})^2 is superadditive, so the bounds of groups of terms that can be solved add up to a bound;
-* dominated: from an operator above G whose eigenvectors are products; see `hush.optimizers.svd_bound`.
+* dominated: for a positive H with H^2 >= G, tr(H^{-1} G) <= tr G^{1/2}, since the square root keeps the order of
+  matrices. On each attribute, between the direction of 1 and the others,
+
+      V  <=  (1 + t) V_11  (+)  (1 + r / t) V_cc,        r = V_1c V_cc^+ V_c1 / V_11 <= 1,    t > 0,
+
+  and products and sums of such bounds are bounds again. Levels and totals are of this form by themselves, so that with
+  one kind of harder queries on every attribute, H^2 has a basis of products of 1 and of eigenvectors of V_cc.
 
 Reference: [Li 2013, chapter 4].
 Differs from [Li 2013]: multiplicities of a data cube's eigenvalues are prod (n_i - 1); the last two are not there.
@@ -47,7 +39,7 @@ import scipy
 from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.linops import Identity, LinearOperator, Total
-from hush.strategies.closure import Closure
+from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.optimum import dual_value, gram_factor, root_sum
 from hush.strategies.term_grams import TermGrams
 
@@ -140,8 +132,6 @@ def _check(gram: Floats) -> None:
         )
 
 
-AxisIndices = np.ndarray[Any, np.dtype[np.int32]]
-
 LARGEST_GRID = 20_000_000
 _TILTS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -158,7 +148,7 @@ def dominated_bound(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices,
     subsets = {t for row in index for t in _subsets(np.flatnonzero(row).tolist())}
     if sum(math.prod((sizes[list(t)] - 1).tolist()) for t in subsets) > LARGEST_GRID:
         return 0.0
-    hard = np.array([[_is_hard(grams, i, int(b)) for i, b in zip(axes, row, strict=True)] for row in index])
+    hard = _hard(grams, axes, index)
     asked = index > 0
     best = 0.0
     for tilt in _TILTS:
@@ -185,8 +175,10 @@ class _Spectrum:
         self.others = np.maximum(e, 0)
 
 
-def _is_hard(grams: TermGrams, axis: int, block: int) -> bool:
-    return not isinstance(grams.blocks[axis][block], Identity | Total)
+def _hard(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether each term asks more of each attribute than levels and totals."""
+    hard = [[not isinstance(block, Identity | Total) for block in grams.blocks[i]] for i in axes]
+    return np.array([[hard[k][b] for k, b in enumerate(row)] for row in index.tolist()])
 
 
 def _subsets(items: list[int]) -> Iterable[tuple[int, ...]]:
@@ -253,7 +245,7 @@ def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[floa
     common, axes, index, weights = _reduced(grams)
     if not axes:
         return common * float(weights.sum()), "product"
-    if _plain(grams, axes):
+    if all(grams.plain(axis) for axis in axes):
         return common * _marginals(grams, axes, index, weights), "marginals"
     factors = _Factors(grams)
     queries = sum(math.prod(factors.rank(i, int(b)) for i, b in zip(axes, row, strict=True)) for row in index)
@@ -300,10 +292,6 @@ def _block_bound(grams: TermGrams, axis: int, block: int) -> float:
     if isinstance(own, Identity | Total):
         return float(own.shape[0])
     return svd_bound(grams.gram(axis, block))
-
-
-def _plain(grams: TermGrams, axes: Iterable[int]) -> bool:
-    return all(grams.plain(i) for i in axes)
 
 
 def _marginals(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
@@ -357,13 +345,7 @@ def _kron(matrices: list[Floats]) -> Floats:
 
 def _parts(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
     """The sum over groups of terms that ask the same of every attribute beyond levels and totals."""
-    harder = np.array(
-        [
-            [not isinstance(grams.blocks[i][b], Identity | Total) for i, b in zip(axes, row, strict=True)]
-            for row in index
-        ]
-    )
-    signatures = np.where(harder, index, 0)
+    signatures = np.where(_hard(grams, axes, index), index, 0)
     total = 0.0
     for signature in np.unique(signatures, axis=0):
         own = (signatures == signature).all(axis=1)

@@ -1,37 +1,27 @@
-"""Closed form: the noise that minimises a weighted sum of variances within a privacy budget.
+"""The noise of each residual set within a privacy budget: least weighted sum, least largest variance, any convex loss.
 
-Largest variance: the noise that minimises the largest of many linear forms, with a certified gap.
+The sum has a closed form. The largest of many linear forms,
 
-    minimise  max_i (R s)_i   subject to  sum_A p_A / s_A <= c,      s = sigma^2.
+    minimise  max_i (R s)_i   subject to  sum_A p_A / s_A <= c,      s = sigma^2,
 
-The dual maximises T(w) = (sum_A sqrt(p_A (R^T w)_A))^2 / c over weights w on the simplex; the closed form for the
-weights w is the primal point s(w), always within the budget, so that at any w
+has the dual T(w) = (sum_A sqrt(p_A (R^T w)_A))^2 / c over weights w on the simplex; the closed form for w is
+the primal point s(w), always within the budget, so that T(w) <= optimum <= max_i (R s(w))_i at any w. The step
+w_i <- w_i (R s(w))_i^2 never lowers T (sqrt T is concave, and the step maximises a lower bound of it by Jensen's
+inequality). Extrapolating two steps in log w (the squared extrapolation of [Varadhan and Roland 2008]) needs about a
+fifth of the rounds; an extrapolation that would lower T is shortened until it does not.
 
-    T(w)  <=  optimum  <=  max_i (R s(w))_i.
+Any convex loss F(s) = loss(V s) has, with g = V^T gradient(V s) and the closed form as oracle for the linear problem,
+the Frank-Wolfe gap
 
-The step w_i <- w_i (R s(w))_i^2 never lowers T (sqrt T is concave, and the step maximises a lower bound of it by
-Jensen's inequality). Plain steps need up to thousands of rounds when weights differ wildly; extrapolating two of them
-in log w (the squared extrapolation of [Varadhan and Roland 2008]) needs about a fifth of that, and an extrapolation
-that would lower T is shortened until it does not.
+    F(s) - min F  <=  g s - min_{s'} g s'  =  g s - (sum_A sqrt(p_A g_A))^2 / c.
 
-Reference: [ResidualPlanner, sec. 4.1 and App. C, weighted max variance].
-Differs from [ResidualPlanner, sec. 7]: no conic solver; the gap is proven at the point returned.
+The search itself runs over z = log s, scaled so that the budget is spent exactly: the loss and the constraint are
+convex in z as well (sums of exponentials), and L-BFGS gets there in tens of steps where Frank-Wolfe would need
+thousands.
 
-Any convex loss: the noise that minimises a loss given by its value and gradient, with a certified gap.
-
-    minimise  F(s) = loss(V s)   subject to  sum_A p_A / s_A <= c,      s = sigma^2.
-
-F is convex, so with g = V^T gradient(V s) and the closed form as oracle for the linear problem,
-
-    F(s) - min F  <=  g s - min_{s'} g s'  =  g s - (sum_A sqrt(p_A g_A))^2 / c,
-
-the Frank-Wolfe gap. The search itself runs over z = log s, scaled so that the budget is spent exactly: the loss and the
-constraint are convex in z as well (sums of exponentials), and L-BFGS gets there in tens of steps where Frank-Wolfe
-would need thousands.
-
-Reference: [ResidualPlanner, sec. 4.1, Def. of regular loss].
-Differs from [ResidualPlanner]: the loss must not fall where a variance rises, which regularity as defined there does
-not quite imply.
+Reference: [ResidualPlanner, sec. 4.1 and App. C].
+Differs from [ResidualPlanner]: no conic solver, and the gap is proven at the point returned; the loss must not fall
+where a variance rises, which regularity as defined there does not quite imply.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """NoiseKind: how sensitivity, shares of a budget and variance go together under Gaussian and under Laplace noise.
 
-A strategy of several parts, each of sensitivity one, gives part j the share c_j of the budget. Under Gaussian noise
-shares are of zCDP and the variance of part j is P / c_j; under Laplace noise they are of epsilon and it is P / c_j^2.
-P is the variance that the whole budget buys: 1 / (2 rho), or 2 / epsilon^2.
+A strategy of several products, each of sensitivity one, gives product j the share c_j of the budget. Under Gaussian
+noise shares are of zCDP and the variance of product j is P / c_j; under Laplace noise they are of epsilon and it is
+P / c_j^2. P is the variance that the whole budget buys: 1 / (2 rho), or 2 / epsilon^2. `split_exactly` cuts a budget
+into exact shares that never add up to more than it.
 
 Reference: [HDMM, Def. 21] for the split. Differs from the printed tables, whose Gaussian column uses the split of the
 Laplace one.
-
-Shares: a budget cut into exact parts that never add up to more than it.
 """
 
 from __future__ import annotations

@@ -1,18 +1,4 @@
-"""Newton's method for weights that add up to one, under a dual of homogeneous degree below one.
-
-Duals of strategy selection are powers of a concave f(d), d >= 0, of degree k < 1 in the weights: f(td) = t^k f(d). With
-x = gradient / k, the weighted mean of x is f, and at the best weights x = f wherever d > 0 and x <= f elsewhere. In
-z = log d, scaled so that f = sum d = 1, the step solves
-
-    (M + diag(d max(1 - x, 0)) + mu diag(d)) dz = d (x - 1),        M = -D (Hessian / k) D,
-
-which is positive definite, keeps every weight positive and lets those of slack constraints die. The first step is the
-fixed point's, d <- d x^2; a step that loses ground is taken back and replaced by d <- d x. Weights may come in groups,
-each adding up to one.
-
-Reference: [Boyd & Vandenberghe 2004, sec. 9.5] for Newton's method.
-
-The strategy of least total squared error under Gaussian noise, for any queries, with a certificate.
+"""The strategy of least total squared error under Gaussian noise, for any queries, with a certificate.
 
 For queries with Gram matrix V = R R^T, the best strategy A has A^T A = X where X solves
 
@@ -24,17 +10,25 @@ and its dual, over weights d >= 0 of sum 1 on the cells, is
 
 Uniform weights give the SVD bound. X = R (R^T D R)^{-1/2} R^T is the primal point of d: tr(V X^+) = f, X D X = V, and
 X_jj / 2 is the gradient of f. Column completion, X + diag(max X_jj - X_jj), takes the gap between the two values from
-first to second order in the distance from the optimum, since V's derivative X^+ V X^+ is D.
+first to second order in the distance from the optimum, since V's derivative X^+ V X^+ is D. The optimum of a Kronecker
+product of workloads is the Kronecker product of the optima: f and diag(X) multiply.
 
-With D^{1/2} R = U diag(s) Q^T, -D Hessian D is half of
+Such duals are powers of a concave f of degree k < 1, f(td) = t^k f(d), and `ascend` finds their weights by Newton's
+method. With x = gradient / k, the weighted mean of x is f, and at the best weights x = f wherever d > 0 and x <= f
+elsewhere. In z = log d, scaled so that f = sum d = 1, the step solves
+
+    (M + diag(d max(1 - x, 0)) + mu diag(d)) dz = d (x - 1),        M = -D (Hessian / k) D,
+
+which is positive definite, keeps every weight positive and lets those of slack constraints die. The first step is the
+fixed point's, d <- d x^2; a step that loses ground is taken back and replaced by d <- d x. Weights may come in groups,
+each adding up to one. With D^{1/2} R = U diag(s) Q^T, -D Hessian D is half of
 
     M_jk = sum_ab U_ja U_jb U_ka U_kb s_a s_b / (s_a + s_b) = int_0^inf ((U diag(s e^{-ts}) U^T)_jk)^2 dt,
 
 and the integral is a trapezoid sum over log t of about ten squared matrix products.
 
-The optimum of a Kronecker product of workloads is the Kronecker product of the optima: f and diag(X) multiply.
-
-Reference: [Li 2013, Program 3.4.2] for the problem; [Denisov et al. 2022, Thm 3.2] for the fixed point d <- d diag(X).
+Reference: [Li 2013, Program 3.4.2] for the problem; [Denisov et al. 2022, Thm 3.2] for the fixed point d <- d diag(X);
+[Boyd & Vandenberghe 2004, sec. 9.5] for Newton's method.
 Differs from [Li 2013]: no semidefinite program, O(n^3) a step and about five steps, where that one costs O(n^8).
 """
 

@@ -1,8 +1,7 @@
-"""FloatStrategy: a strategy in floats, as the optimisers find it; rounded to integers before it measures anything.
+"""ProductStrategy: one product of integer factors with its share of the budget, and the errors of what it answers.
 
-ProductQuery: exact integer answers of a Kronecker product of factors on a table of counts.
-
-ProductStrategy: one product of integer factors with its own share of the budget, and the errors of what it answers.
+Optimisers find a `FloatStrategy`, a few products in floats; it is rounded to integers before it measures anything.
+`ProductQuery` is what is asked of the data: the exact integer answers of a Kronecker product of axis strategies.
 """
 
 from __future__ import annotations

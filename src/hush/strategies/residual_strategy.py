@@ -1,20 +1,17 @@
-r"""ResidualStrategy: which residual sets to measure, and with how much noise.
+r"""ResidualStrategy: which residual sets to measure, with how much noise, and the requests that measure them.
 
-The requests of a residual strategy: one exact integer query per set, each with its share of the budget.
-
-What noisy marginals say together: the residual strategy that carries exactly the same information.
-
-Parts measure some attributes each, every attribute with the same factor Q_i wherever it is measured. A part over b with
-noise of variance s_b^2, brought down to A by least squares totals, is the residual of A with noise of variance
-s_b^2 prod_{i in b \ A} lambda_i, where lambda_i = 1^T (Q_i^T Q_i)^{-1} 1 is n_i for plain levels; residuals of
-different sets from one part are uncorrelated. So the best linear unbiased estimate of every residual is the average
-over the parts b that contain A, with weights
+Noisy marginals say the same as a residual strategy (`marginal_noise`). Products measure some attributes each, every
+attribute with the same factor Q_i wherever it is measured. A product over b with noise of variance s_b^2, brought down
+to A by least squares totals, is the residual of A with noise of variance s_b^2 prod_{i in b \ A} lambda_i, where
+lambda_i = 1^T (Q_i^T Q_i)^{-1} 1 is n_i for plain levels; residuals of different sets from one product are
+uncorrelated. So the best linear unbiased estimate of every residual is the average over the products b that contain A,
+with weights
 
     1 / (s_b^2 prod_{b \ A} lambda_i),    and    1 / sigma_A^2 = sum_{b >= A} 1 / (s_b^2 prod_{b \ A} lambda_i),
 
 which is the pseudo-inverse of the whole strategy without any object of 2^d or of the size of the domain.
 
-Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: residuals in@axis of the printed generalised inverse, which
+Reference: [HDMM, sec. 3.5, Thms 5-8]. Differs from [HDMM]: residuals in place of the printed generalised inverse, which
 is wrong for the Moore-Penrose inverse of X(u); and factors other than the identity.
 """
 
@@ -317,7 +314,7 @@ def beyond_extremes(numbers: Floats) -> str | None:
 def residual_query(strategy: ResidualStrategy, clique: Clique) -> ProductQuery:
     """The integers (kron_{i in A} M_i) v_A of one set; for the empty set the total count.
 
-    Reference: [ResidualPlanner, Alg. 1], in integers and with noise on M v in@axis of correlated noise.
+    Reference: [ResidualPlanner, Alg. 1], in integers and with noise on M v in place of correlated noise.
     """
     return ProductQuery(tuple((name,) for name in clique), strategy.clique_bases(clique))
 

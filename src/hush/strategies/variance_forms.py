@@ -1,13 +1,12 @@
-r"""VarianceProfile: how the queries of one block split into residual and mean on one basis.
-
-Coefficients: privacy cost and variances of a plan as linear forms in the noise of its residual sets.
+r"""Privacy cost and variances of a plan as linear forms in the noise of its residual sets.
 
 With sigma^2_A the noise of residual set A, p_A = prod_{i in A} p_i and c the budget,
 
     privacy:   sum_A p_A / sigma^2_A <= c,      where c = 2 rho;
     variance:  Var(w) = sum_{A' subset A} sigma^2_{A'} prod_{i in A'} a_i(w_i) prod_{i in A \ A'} b_i(w_i)
 
-for a query w = (w_i) of a term on attributes A. On plain attributes p_i = a_i = (l_i - 1) / l_i and b_i = 1 / l_i^2.
+for a query w = (w_i) of a term on attributes A. On plain attributes p_i = a_i = (l_i - 1) / l_i and b_i = 1 / l_i^2. A
+`VarianceProfile` holds the pairs (a, b) of one block on one basis.
 
 The cost of set A is that of the record with the largest column norm, prod_i diag_i[r_i] / gamma^2_A. Every factor is
 non-negative and the record may be any combination of levels, so the record made of each attribute's largest level
