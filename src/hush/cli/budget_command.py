@@ -16,14 +16,14 @@ ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds howe
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--dataset", help="Show, or create, only this dataset.  [create: default]")
-@click.option("--delta", type=float, help="Show epsilon at this delta; with --create, the delta of the cap.")
-@click.option("--entries", is_flag=True, help="Show every entry; without it, one line for each release.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs; holds every entry.")
-@click.option("--expect-head", metavar="HEX", help="Fail unless the ledger holds this head of an earlier state.")
+@click.option("--dataset", help="Show or create only this dataset.  [create: default]")
+@click.option("--delta", type=float, help="Show epsilon at this delta. With --create: the delta of the cap.")
+@click.option("--entries", is_flag=True, help="Show every entry instead of one line per release.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with every entry.")
+@click.option("--expect-head", metavar="HEX", help="Fail unless the ledger contains this earlier head.")
 @click.option("--create", is_flag=True, help="Start a ledger, or a dataset in it, with the cap given here.")
-@click.option("--raise-cap", is_flag=True, help="Replace the cap by the larger one given here; needs --reason.")
-@click.option("--reason", help="With --raise-cap: why; it is recorded for good.")
+@click.option("--raise-cap", is_flag=True, help="Replace the cap by a larger one; needs --reason.")
+@click.option("--reason", help="With --raise-cap: why. It is recorded for good.")
 @click.option("--epsilon", type=float, help="With --create or --raise-cap: the cap's epsilon.")
 @click.option("--rho", type=float, help="With --create or --raise-cap: the cap in zCDP.")
 @click.option("--mu", type=float, help="With --create or --raise-cap: the cap in Gaussian DP.")
@@ -43,7 +43,7 @@ def budget(
 ) -> None:
     """Show the ledger FILE: what was spent and what is left.
 
-    Shows caps and what each release was charged, and whether the chain of entries is whole.
+    Lists the caps and the charge of each release, and checks that no entry was changed or removed.
     """
     from rich.console import Console
     from rich.text import Text

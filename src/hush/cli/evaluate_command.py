@@ -35,12 +35,12 @@ def evaluate(
     output: Path | None,
     force: bool,
 ) -> None:
-    """Compare synthetic with real rows; not for release.
+    """Compare synthetic rows with the real ones; not for release.
 
-    REAL is a CSV or Parquet file, or a pattern of them. SYNTHETIC is rows alike, or a release or model, whose tables
+    REAL is a CSV or Parquet file, or a pattern of files. SYNTHETIC is the same, or a release or model, whose tables
     are compared. By default the workload is every table over two columns.
 
-    What is shown is computed from the real rows without noise: it spends no budget because it must not be released.
+    The figures come from the real rows without noise. They cost no budget because they must not be released.
     """
     from rich.console import Console
     from rich.text import Text

@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 WIDEST = 100
 FLAGS = (
-    ("asked", "what is measured reflects what the workload asks"),
-    ("data", "what is measured is chosen by the data, within the budget"),
-    ("budget", "how much is measured follows the budget"),
-    ("size", "what is measured is kept such that its model stays small"),
-    ("rows", "a model that rows are drawn from is in the release; others are fitted when rows are wanted"),
+    ("asked", "what is measured depends on what the workload asks"),
+    ("data", "what is measured depends on the data, within the budget"),
+    ("budget", "how much is measured depends on the budget"),
+    ("size", "what is measured is limited so that the model stays small"),
+    ("rows", "the release holds a model to draw rows from; others fit one when you ask for rows"),
 )
 ERRORS = (
     "errors",
-    "which answers are unbiased, with exact standard errors; bounded: how far off the model may be is known",
+    "which answers are unbiased with exact standard errors; bounded: the error of the model has a bound",
 )
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def mechanisms(as_json: bool) -> None:
     """List the mechanisms and what each of them does.
 
-    The names go where --mechanism is asked for, and hush.plan(mechanism=...).
+    Use a name with --mechanism, or with hush.plan(mechanism=...).
     """
     from rich.console import Console
 

@@ -126,7 +126,7 @@ def _inside(candidates: Iterable[Clique], cliques: Sequence[Clique] | None) -> I
     type=click.Choice(["auto", "exact", "approximate"]),
     default="auto",
     show_default=True,
-    help="exact refuses a model beyond the largest size, auto makes an approximate one then.",
+    help="exact refuses a model above the largest size; auto then fits an approximate one.",
 )
 def model(
     file: Path, output: Path, force: bool, cliques: tuple[str, ...], max_size_mb: float | None, method: Any

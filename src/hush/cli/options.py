@@ -91,13 +91,13 @@ mechanism_options = _gathered(
     MechanismOptions,
     click.option("--mechanism", cls=MechanismOption, default="auto", show_default=True),
     click.option(
-        "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to make small."
+        "--loss", type=click.Choice(["rmse", "maxvar"]), default="rmse", show_default=True, help="What to minimise."
     ),
-    click.option("--preset", help="How large a model may be measured for: fast, balanced or best."),
+    click.option("--preset", help="Size of the model to measure for: fast, balanced or best."),
     click.option(
         "--max-size-mb",
         type=click.FloatRange(min=0, min_open=True),
-        help="Largest model that may be measured for, in megabytes; in place of a preset.",
+        help="Largest model to measure for, in megabytes; instead of a preset.",
     ),
 )
 
@@ -155,7 +155,7 @@ workload_options = _gathered(
     WorkloadOptions,
     click.option("--workload", help=WORKLOAD_HELP),
     click.option(
-        "--workload-sql", type=PATH, help="File of SELECT COUNT(*) queries, each ending in a semicolon, to ask for."
+        "--workload-sql", type=PATH, help="File of SELECT COUNT(*) queries to ask, each ending in a semicolon."
     ),
 )
 

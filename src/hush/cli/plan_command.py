@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 @click.option(
     "--rows",
     type=int,
-    help="Expected number of rows: shows errors relative to a uniform table, and refuses a budget too small for them.",
+    help="Expected number of rows: shows errors relative to a uniform table, and refuses a budget that is too small.",
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs; holds every table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with every table.")
 @click.option("-o", "--output", type=PATH, help="Save the plan to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def plan(
@@ -56,7 +56,7 @@ def plan(
 ) -> None:
     """Show how accurate a release would be. Reads no data.
 
-    For tables with SCHEMA: what would be measured, and the error of its answers.
+    Lists what would be measured on a table with SCHEMA, and the error of each answer.
     """
     from rich.console import Console
     from rich.text import Text

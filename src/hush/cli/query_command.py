@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=PATH)
 @click.argument("sql", required=False)
-@click.option("--term", type=int, help="In place of SQL: all answers to this term of the workload, counted from 0.")
-@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--term", type=int, help="Instead of SQL: all answers to this term of the workload, counted from 0.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
 def query(file: Path, sql: str | None, term: int | None, level: float, form: str) -> None:
     """Answer SQL from a release or a model. Spends nothing.
 
     SQL is a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
-    FILE is a release, or a model, whose answers come without errors.
+    FILE is a release, or a model, which answers without errors.
 
-    CSV in a file or a pipe holds labels as they are, so a spreadsheet may take one that begins with = for a formula; on
-    a terminal, control characters in names and labels are spelled out. Cells of errors that are not known are empty.
+    CSV in a file or a pipe keeps labels as they are: a spreadsheet may read a label that begins with = as a formula.
+    On a terminal, control characters in names and labels are spelled out. Unknown errors are empty cells in CSV and
+    null in JSON.
     """
     from hush.loading import load_release_or_model
 

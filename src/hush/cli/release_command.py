@@ -205,18 +205,18 @@ def round_text(number: int, clique: Clique) -> str:
     "--plan",
     "plan_file",
     type=PATH,
-    help="A plan saved by `hush plan -o`, in place of a workload; a budget given too is its limit.",
+    help="A plan saved by `hush plan -o`, instead of a workload. A budget given as well is its limit.",
 )
 @click.option(
     "--resume",
     type=PATH,
-    help="An interrupted release to go on with, in place of a workload and a budget, which it holds.",
+    help="An interrupted release to continue; it holds the workload and the budget.",
 )
 @mechanism_options
-@click.option("--rows", type=int, help="Expected number of rows, public: a budget too small for them is refused.")
-@click.option("--unit", help="Id column whose presence is hidden.  [default: as the schema says]")
-@click.option("--max-rows-per-unit", type=int, help="Rows of a unit that are used at most.")
-@click.option("--ledger", type=PATH, help="File that records the charge; made with this budget as its cap if absent.")
+@click.option("--rows", type=int, help="Expected number of rows, a public guess: a budget too small for it is refused.")
+@click.option("--unit", help="Id column of the people or units to protect.  [default: from the schema]")
+@click.option("--max-rows-per-unit", type=int, help="At most this many rows of a unit are used.")
+@click.option("--ledger", type=PATH, help="File that records the charge. A new one gets this budget as its cap.")
 @click.option("--dataset", default="default", show_default=True, help="Name of the table in the ledger.")
 @click.option("-o", "--output", type=PATH, required=True, help="File to write the release to.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
@@ -238,7 +238,7 @@ def release(
 ) -> None:
     """Measure DATA with noise and spend the budget.
 
-    DATA is a CSV or Parquet file, or a pattern of them; a release is written.
+    DATA is a CSV or Parquet file, or a pattern of files. Writes a release.
     """
     from hush.mechanisms.adaptive import AdaptivePlan
     from hush.schema import Unit

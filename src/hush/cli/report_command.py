@@ -18,8 +18,8 @@ from hush.errors import ArchiveError
 def report(release: Path, output: Path, force: bool) -> None:
     """Write RELEASE as one HTML page to read.
 
-    With its privacy statement, pictures, errors and what can be asked. The page needs no network and no
-    scripts, and prints well.
+    The page shows the privacy statement, charts, errors and example queries. It needs no network and no scripts, and
+    prints well.
     """
     from hush.loading import load_release_or_model
     from hush.report import write_report

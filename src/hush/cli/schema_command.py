@@ -30,13 +30,13 @@ def schema() -> None:
 
 @schema.command()
 @click.argument("file", type=PATH)
-@click.option("--from-data", is_flag=True, help="Look at the rows and fill in what they hold. This is not private.")
+@click.option("--from-data", is_flag=True, help="Fill in the values from the rows. This is not private.")
 @click.option("-o", "--output", type=PATH, help="Write the draft to this file instead of the terminal.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None:
-    """Write a first schema for FILE (CSV or Parquet), to be edited.
+    """Write a first schema for FILE (CSV or Parquet), for you to edit.
 
-    By default only column names and declared types are read, and what the values may be is left open.
+    By default it reads only column names and declared types, and leaves the values open.
     """
     from rich.console import Console
 

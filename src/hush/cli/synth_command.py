@@ -64,7 +64,7 @@ WARNING = (
 
 @click.command()
 @click.argument("file", type=PATH)
-@click.option("--rows", type=Whole(), help="How many.  [default: as many as there are records]")
+@click.option("--rows", type=Whole(), help="Number of rows.  [default: the estimated number of records]")
 @click.option("-o", "--output", type=PATH, required=True, help="File to write, .csv or .parquet.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 @click.option(
@@ -72,9 +72,9 @@ WARNING = (
     type=click.Choice(["rounding", "sampling"]),
     default="rounding",
     show_default=True,
-    help="rounding keeps the tables of the model, sampling draws rows independently of each other.",
+    help="rounding keeps the tables of the model; sampling draws each row independently.",
 )
-@click.option("--seed", type=Whole(), help="Makes the same rows again; public.")
+@click.option("--seed", type=Whole(), help="Gives the same rows again. It is public.")
 @click.option(
     "--given",
     multiple=True,
@@ -85,12 +85,12 @@ WARNING = (
 @click.option(
     "--copies",
     type=Whole(),
-    help="Write so many files, each drawn anew: FILE-1.csv, FILE-2.csv and so on. They differ by drawing alone.",
+    help="Write this many files, each drawn anew: FILE-1.csv, FILE-2.csv and so on. They differ only by sampling.",
 )
 @click.option(
     "--max-size-mb",
     type=click.FloatRange(min=0, min_open=True),
-    help="Largest exact model; beyond it an approximate one is made.",
+    help="Largest exact model; above it an approximate one is fitted.",
 )
 def synth(
     file: Path,
@@ -103,9 +103,9 @@ def synth(
     copies: int | None,
     max_size_mb: float | None,
 ) -> None:
-    """Write made-up rows from a release or a model.
+    """Write synthetic rows from a release or a model. Spends nothing.
 
-    FILE is a model, or a release: its model is in the file, or is fitted first. Spends nothing.
+    FILE is a model or a release. A release without a model gets one fitted first.
     """
     from hush.loading import load_release_or_model
     from hush.release.synthetic_rows import WARNING as COPIES_WARNING
