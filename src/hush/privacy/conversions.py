@@ -25,6 +25,8 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
     Reference: [CKS20, Cor. 13]; [AIM, Prop. 4].
     """
+    import mpmath
+
     if rho == 0 or epsilon == math.inf:
         return 0.0
 
@@ -32,14 +34,14 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
         return t * ((1 + t) * rho - epsilon) + _entropy_term(t, m)
 
     t = _best_order(lambda t: log_delta(t, math))
-    import mpmath
-
     with mpmath.workprec(_BITS):
         return min(1.0, _up(mpmath.exp(log_delta(mpmath.mpf(t), mpmath))))
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """The epsilon at which rho-zCDP implies (epsilon, delta)-DP: the formula of `zcdp_delta` solved for epsilon."""
+    import mpmath
+
     if rho == 0:
         return 0.0
     if delta == 0:
@@ -49,8 +51,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return (1 + t) * rho + (_entropy_term(t, m) - m.log(delta)) / t
 
     t = _best_order(lambda t: epsilon_of(t, math))
-    import mpmath
-
     with mpmath.workprec(_BITS):
         return max(0.0, _up(epsilon_of(mpmath.mpf(t), mpmath)))
 
@@ -60,6 +60,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
     rho = max over alpha > 1 of (epsilon + (log delta - (alpha-1) log(alpha-1) + alpha log alpha)/(alpha-1)) / alpha
     """
+    import mpmath
+
     if delta == 0:
         return 0.0
 
@@ -67,8 +69,6 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
         return (epsilon + (m.log(delta) - _entropy_term(t, m)) / t) / (1 + t)
 
     t = _best_order(lambda t: -rho_of(t, math))
-    import mpmath
-
     with mpmath.workprec(_BITS):
         return max(0.0, _down(rho_of(mpmath.mpf(t), mpmath)))
 
@@ -78,10 +78,10 @@ def pure_delta(pure_epsilon: float, epsilon: float) -> float:
 
     Reference: [Kairouz, Oh and Viswanath 2015, Thm 3.3] for one mechanism.
     """
-    if epsilon >= pure_epsilon:
-        return 0.0
     import mpmath
 
+    if epsilon >= pure_epsilon:
+        return 0.0
     with mpmath.workprec(_BITS):
         limit, e = mpmath.mpf(pure_epsilon), mpmath.mpf(epsilon)
         return min(1.0, _up(-mpmath.expm1(e - limit) / (1 + mpmath.exp(-limit))))
@@ -92,11 +92,11 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
     Reference: [Balle and Wang 2018, Thm 8]; [ResidualPlanner, sec. 2].
     """
+    import mpmath
+
     if mu == 0 or epsilon == math.inf:
         return 0.0
     cancelled = max(0, -2 * math.frexp(mu)[1])  # bits that the difference of two nearly equal tails loses
-    import mpmath
-
     with mpmath.workprec(_BITS + 160 + cancelled):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
         reach = m / 2 - e / m

@@ -1,7 +1,4 @@
-"""Conditions on a model: what is given in real values, as codes, and the records that have it.
-
-Model: one consistent distribution behind noisy tables, in the real values of a schema.
-"""
+"""Model: one consistent distribution behind noisy tables, asked and conditioned in the real values of a schema."""
 
 from __future__ import annotations
 
@@ -39,17 +36,17 @@ def shares_where(schema: Schema, distribution: Distribution, names: Clique, give
     known = given_codes(schema, given)
     if isinstance(distribution, GraphicalModel):
         try:
-            found = distribution.conditional(names, known)
+            shares = distribution.conditional(names, known)
         except Impossible as error:
             raise Impossible(given, excluded=error.excluded) from None
     else:
         table = distribution.counts((*names, *known))
         for axis, codes in enumerate(known.values(), start=len(names)):
             table = table.take(codes, axis=axis)
-        found = table.reshape(*schema.domain.sizes(names), -1).sum(axis=-1)
-        if not found.sum() > 0:
+        shares = table.reshape(*schema.domain.sizes(names), -1).sum(axis=-1)
+        if not shares.sum() > 0:
             raise Impossible(given, excluded=excluded(distribution.constraints, known))
-    return np.asarray(found / found.sum())
+    return np.asarray(shares / shares.sum())
 
 
 def conditioned(schema: Schema, distribution: Distribution, given: Mapping[str, Any]) -> Distribution:
@@ -268,7 +265,7 @@ class Model:
         check_wishes(wanted, method, seed)
         if copies is not None:
             seeds = copy_seeds(copies, seed)
-            return Copies(self.synthesize(wanted, method=method, given=given, seed=own) for own in seeds)
+            return Copies(self.synthesize(wanted, method=method, given=given, seed=each) for each in seeds)
         return pa.concat_tables(self.batches(wanted, method=method, given=given, seed=seed, chunk_rows=max(wanted, 1)))
 
     def batches(
