@@ -18,8 +18,8 @@ def available_memory() -> int:
     """Bytes that can be had without swapping, within the limit of a container."""
     free = UNKNOWN_MEMORY
     try:
-        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
-        free = int(found[1]) * 1024 if found else free
+        free_kb = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+        free = int(free_kb[1]) * 1024 if free_kb else free
     except OSError:
         names = getattr(os, "sysconf_names", {})
         if {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= set(names):

@@ -226,7 +226,7 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on_by_the_command_it
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("hush.tables.cached_table.CachedTable.counts", stop)
+        patched.setattr("hush.tables.table.CachedTable.counts", stop)
         stopped = hush_command(*aim(folder))
     assert stopped.exit_code == 130
     assert "interrupted before the first noisy table" in stopped.stderr

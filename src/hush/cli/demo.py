@@ -59,7 +59,7 @@ def _run(folder: Path) -> None:
     from hush.loading import load_release
     from hush.mechanisms.plan_table import plan_tables
     from hush.report import write_report
-    from hush.workloads.text import parse_workload
+    from hush.workloads.workload_text import parse_workload
 
     console = Console(highlight=False)
     data, schema_file, ledger, output, synthetic, page = (folder / name for name in FILES)

@@ -156,7 +156,7 @@ def model(
 
 def stated_cliques(release: hush.Release, texts: tuple[str, ...]) -> list[Clique] | None:
     """The cliques that options such as "age,sex; region" name; None where there are none."""
-    from hush.workloads.text import parse_workload
+    from hush.workloads.workload_text import parse_workload
 
     if not texts:
         return None

@@ -135,7 +135,7 @@ class WorkloadOptions:
 
     def read(self, schema: hush.Schema) -> hush.Workload:
         """What the text describes and what the file asks, together."""
-        from hush.workloads.text import parse_workload
+        from hush.workloads.workload_text import parse_workload
 
         if not self.given:
             raise click.UsageError("say what to ask with --workload, or with --workload-sql and a file of queries")

@@ -294,7 +294,7 @@ class AdaptivePlan(Plan):
         facts only. `checkpoint` is a file that holds what was taken so far after every measurement. `on_start` is
         called once nothing is left to refuse, before the first charge.
         """
-        from hush.tables.cached_table import CachedTable
+        from hush.tables.table import CachedTable
 
         self._check(table)
         self.strategy.check_table(self.workload, table.schema)

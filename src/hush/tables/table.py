@@ -1,4 +1,4 @@
-"""Table: where exact counts come from, and whether those that are asked for fit in memory."""
+"""Table: where exact counts come from, whether those asked for fit in memory, and a table that counts them once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import numpy.typing as npt
 from hush.arrays import reordered
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError
-from hush.memory import readable
+from hush.memory import available_memory, readable
 from hush.schema import Schema, Unit
 
 BYTES_PER_CELL = 16  # an int64 result, its uint32 counter, and as much again for merged scans
+CACHE_SHARE = 0.25  # of the memory that is free, for counts that are kept
+BYTES_PER_COUNT = 8
 LARGEST_CLIQUE = 2**32  # cells are numbered by uint32
 Counts = npt.NDArray[np.int64]
 Progress = Callable[[float], None]
@@ -132,6 +134,39 @@ class Table(ABC):
     def __repr__(self) -> str:
         unit = "row" if self.unit.column is None else f"{self.unit.column} (at most {self.unit.max_rows} rows)"
         return f"{type(self).__name__}({', '.join(self._domain)}; unit: {unit})"
+
+
+class CachedTable:
+    """A table that counts each clique once, as long as the counts fit into memory; adaptive mechanisms ask often.
+
+    Privacy: counts are exact and private, and live as long as this object; nothing is counted before it is asked for.
+    """
+
+    def __init__(self, table: Table, *, memory: float | None = None) -> None:
+        self.schema, self.domain, self.unit = table.schema, table.domain, table.unit
+        self._table = table
+        self._known: dict[Clique, Counts] = {}
+        self._left = CACHE_SHARE * available_memory() if memory is None else memory
+
+    def require(self, cliques: Iterable[Sequence[str]]) -> None:
+        """Refuse what cannot be counted; reads no row."""
+        self._table.require([clique for clique in cliques if tuple(clique) not in self._known])
+
+    def check(self) -> None:
+        """Refuse rows that the schema does not allow."""
+        self._table.check()
+
+    def counts(self, cliques: Iterable[Sequence[str]]) -> dict[Clique, Counts]:
+        """Exact counts of each clique, read-only where they are kept."""
+        wanted = [tuple(clique) for clique in cliques]
+        missing = [clique for clique in dict.fromkeys(wanted) if clique not in self._known]
+        fresh = self._table.counts(missing) if missing else {}
+        for clique, counts in fresh.items():
+            if BYTES_PER_COUNT * counts.size <= self._left:
+                self._left -= BYTES_PER_COUNT * counts.size
+                counts.setflags(write=False)
+                self._known[clique] = counts
+        return {clique: self._known[clique] if clique in self._known else fresh[clique] for clique in wanted}
 
 
 def _ordered(counts: Counts, ordered: Clique, clique: Clique) -> Counts:

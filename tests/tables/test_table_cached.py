@@ -5,7 +5,7 @@ import pytest
 
 from hush import Domain
 from hush.errors import DomainError
-from hush.tables.cached_table import CachedTable
+from hush.tables.table import CachedTable
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 5})

@@ -2,7 +2,7 @@ import pytest
 
 from hush import Domain, Workload, queries
 from hush.errors import HushError
-from hush.workloads.text import parse_workload
+from hush.workloads.workload_text import parse_workload
 
 DOMAIN = Domain({"age": 100, "sex": 2, "race": 5, "income>50K": 2, 'odd "name"; a+b': 3})
 

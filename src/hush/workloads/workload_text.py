@@ -1,4 +1,4 @@
-"""Workloads as text, for the command line and configuration files.
+"""Workload texts, for the command line and configuration files.
 
     3-way                   every marginal over three attributes
     <=3-way                 every marginal over at most three, the total among them
