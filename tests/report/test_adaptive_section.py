@@ -109,7 +109,7 @@ def test_tables_without_a_bound_count_as_unknown() -> None:
     assert found.unbounded == 5
     assert "no bound below 200 % is known" in report_html(release)
     assert not found.known
-    assert "not known from the release alone" in found.sentence
+    assert "The release alone cannot tell" in found.sentence
     assert "(5 tables without a bound below 200 % count as if" in found.sentence
     assert 'data-kind="quality"' not in report_html(release)
     assert "How it was made" in report_html(release)
@@ -137,7 +137,7 @@ def test_other_releases_are_about_as_good_as_a_sample(people_release: hush.Relea
         (0.0719, True, "≥ 7.1 %", "holds with 95 %; the model is likely to be better"),
         (0.0719, True, "≥ 7.1 %", "estimated from the release's model"),
         (0.0719, True, "≥ 7.1 %", "Rows drawn from the model add their own error."),
-        (0.00057, True, "not known", "not known from the release alone"),
+        (0.00057, True, "not known", "The release alone cannot tell"),
         (0.00057, True, "not known", "as little accurate as a random sample of 0.057 % of the rows, and it may be far"),
         (0.0, True, "not known", "less accurate than even a small sample"),
         (0.00057, False, "≈ 0.057 %", "random sample of 0.057 % of the rows"),
@@ -181,7 +181,7 @@ def test_an_interrupted_release_has_a_report(release: MeasuredRelease) -> None:
 
 def test_the_page_says_what_is_not_proven_and_that_rows_have_their_own_error(page: Any) -> None:
     said = " ".join(page.texts("p"))
-    assert "that is not proven, but in simulations the bounds failed less often than they say" in said
+    assert "That is not proven, but in simulations the bounds failed less often than they say" in said
     assert "rows drawn from it, are" not in said
 
 

@@ -16,12 +16,12 @@ from hush.report.level_groups import LEVEL
 
 MOST_TABLES = 200
 INTRO = (
-    "What was measured was chosen while measuring, so the errors of this release were not known beforehand. Now they "
-    "can be bounded, at no cost to privacy. The error of a table is the sum, over its cells, of the distances between "
-    "the count in the model and the true count, here as a share of the rows. Each bound holds with 95 %; those in the "
-    "last column hold with 95 % all together. A bound of 200 % or more would say nothing, for so far apart are tables "
-    "without a common cell; it is shown as not known. The measured tables are taken as if they had been named "
-    "beforehand, and their noise as nearly Gaussian: that is not proven, but in simulations the bounds failed less "
+    "This release chose what to measure while measuring, so its errors were not known beforehand. They can be bounded "
+    "now, at no cost to privacy. The error of a table is the sum, over its cells, of the distance between the count in "
+    "the model and the true count, here as a share of the rows. Each bound holds with 95 %; those in the last column "
+    "hold with 95 % all together. A bound of 200 % or more would say nothing, because tables without a common cell are "
+    "that far apart; it is shown as not known. The bounds treat the measured tables as if they had been named "
+    "beforehand, and their noise as nearly Gaussian. That is not proven, but in simulations the bounds failed less "
     "often than they say."
 )
 KINDS = {
@@ -31,8 +31,8 @@ KINDS = {
 }
 WHY = (
     "A supported table was measured, by itself or inside a larger one, and its noisy values say how far the model can "
-    "be off. An unsupported one stood to be measured and was not chosen; had the model been far off there, it would "
-    "probably have been chosen. Such bounds are wide, and the truth is often much nearer."
+    "be off. An unsupported one could have been measured and was not chosen; had the model been far off there, it "
+    "would probably have been chosen. Such bounds are wide, and the truth is often much closer."
 )
 
 
@@ -103,14 +103,14 @@ def _place(kind: str) -> int:
 MOST_ROUNDS = 400
 SHOWN = 24  # rounds that are shown without being asked for
 ADAPTIVE = (
-    "This release chose what to measure as it went along. It began with {first}. Then every round chose, at random but "
-    "in favour of tables that the model so far got wrong, one more table, measured it with noise, and fitted the model "
-    "to all noisy tables again. Choices and noise were paid for from one budget."
+    "This release chose what to measure as it went along. It began with {first}. Every round then chose one more table "
+    "at random, in favour of tables that the model got wrong so far, measured it with noise, and fitted the model to "
+    "all noisy tables again. One budget paid for choices and noise."
 )
-ANNEALED = "Where rounds taught less than their noise, the rounds that follow have less noise and cost more."
+ANNEALED = "When a round taught less than its noise, the following rounds have less noise and cost more."
 CHOSEN = (
-    "This release measured {tables} with noise and fitted one model to all that it learned. What follows was chosen at "
-    "random in favour of what the data showed. Choices and noise were paid for from one budget."
+    "This release measured {tables} with noise and fitted one model to all of them. It chose the tables below at "
+    "random, in favour of what the data showed. One budget paid for choices and noise."
 )
 PLAIN = "This release measured {tables} with noise and fitted one model to all of them."
 IN_ROUNDS = ("aim", "mwem")  # every round measures what it chose and fits again

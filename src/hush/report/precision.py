@@ -165,12 +165,12 @@ PAIR = 40.0
 MOST_ROWS = 12
 
 INTRO = (
-    "How large the errors are follows from the plan alone and was known before any record was read. For comparison, a "
-    "naive plan measures every table of the workload by itself with an equal share of the same budget: "
+    "The plan alone determines the errors, so they were known before any record was read. For comparison, a naive plan "
+    "measures every table of the workload by itself with an equal share of the same budget: "
 )
 WHOLE = (
-    "A plan spends the budget for all numbers together, and most numbers are in the larger tables. In exchange, some "
-    "small tables are less exact than a naive plan would have them."
+    "A plan spends the budget on all numbers together, and most numbers are in the larger tables. In exchange, some "
+    "small tables are less exact than under a naive plan."
 )
 QUERIES_NOTE = (
     "Some of the tables are asked for ranges or other sums; the errors are those of the answers asked for, and of "

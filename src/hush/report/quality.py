@@ -47,9 +47,8 @@ STANDS_IN_TABLES = "How far off samples would be is estimated from the release's
 ROWS = " Rows drawn from the model add their own error."
 UNBOUNDED = " ({tables} without a bound below 200 % count as if the model said nothing of them.)"
 NOTHING = (
-    "How good is it? That is not known from the release alone: the bounds that are proven are too wide to tell. They "
-    "allow it to be {least}, and it may be far better. Whoever has the rows can measure it by "
-    "`hush evaluate`, for internal use."
+    "How good is it? The release alone cannot tell: the proven bounds are too wide. They allow it to be {least}, and "
+    "it may be far better. Whoever has the rows can measure it with `hush evaluate`, for internal use."
 )
 LEAST = "as little accurate as a random sample of {size}"
 LEAST_OF_ALL = "less accurate than even a small sample of the rows"

@@ -216,8 +216,8 @@ def _writable(name: str) -> bool:
 MOST_CLIQUES = 60
 
 HOW = (
-    "Any count over the columns of one of these tables, or over fewer of them, can be asked at no further cost to "
-    "privacy, in a terminal or in Python. The table may be called anything in FROM; t will do."
+    "You can ask for any count over the columns of one of these tables, or over fewer of them, at no further cost to "
+    "privacy, in a terminal or in Python. The table may have any name in FROM; t will do."
 )
 ADAPTIVE = (
     "Any count over the columns of one of these tables, or over fewer of them, has an exact standard error. Any other "

@@ -33,15 +33,15 @@ ALARM = (
 )
 INTERRUPTED = (
     "The release was interrupted before every table was measured. "
-    "What was measured is shown and is as good as ever; the budget was charged in full."
+    "What was measured is shown and is still good; the budget was charged in full."
 )
 STOPPED = (
-    "The release was interrupted before it had spent its budget. What was measured is shown and is as good as ever; "
-    "it can go on with what is left."
+    "The release was interrupted before it had spent its budget. What was measured is shown and is still good; the "
+    "release can continue with what is left."
 )
 TYPICAL = (
-    "How far off the noise makes a number depends on the table it is from. About two estimates in three lie within one "
-    "standard error of the true count, 19 in 20 within two."
+    "How far off a number is depends on its table. About two estimates in three lie within one standard error of the "
+    "true count, 19 in 20 within two."
 )
 
 
@@ -141,21 +141,21 @@ UNBIASED = (
 )
 AGREE = "Tables agree with each other: adding up one table gives the other."
 SHARED = (
-    "Numbers share noise, so errors of sums are not sums of errors. Ask the release for the sum; it gives the exact "
-    "error of that."
+    "Numbers share noise, so the error of a sum is not the sum of the errors. Ask the release for the sum itself; it "
+    "gives the exact error."
 )
 MODEL = (
-    "The estimates come from a model that was fitted to noisy tables. They may be off by more than the noise, to one "
-    "side, and no exact standard error is known where none is given."
+    "The estimates come from a model that was fitted to noisy tables. They may be biased, by more than the noise, and "
+    "no exact standard error is known where none is given."
 )
 MIXED = (
-    "Tables that were measured have exact standard errors. Any other comes from the model that was fitted to the "
-    "measured ones: it may be off to one side, and an interval around it, where there is one, follows from the bound "
-    "on the error of the whole table, so it is wide."
+    "Tables that were measured have exact standard errors. Any other table comes from the model that was fitted to the "
+    "measured ones. It may be biased, and an interval around it, where there is one, follows from the bound on the "
+    "error of the whole table, so it is wide."
 )
 BINS = (
-    "Numbers are counted in bins. A bin holds its lower end and not its upper end, but for the last, which holds both. "
-    "Where within a bin a value lay is not in the release."
+    "Numbers are counted in bins. A bin includes its lower end but not its upper end; the last bin includes both. "
+    "Where a value lay within its bin is not in the release."
 )
 CLAMPED = "Where a column says so, values beyond its ends were counted at the nearer end."
 DATES = "Dates are counted by the period that the column names; a period is written by its first day or its name."
