@@ -145,9 +145,13 @@ class NamedTable:
         shape = dict(zip(self.names, self.values.shape, strict=True))
         return tuple(shape.get(name, 1) for name in names)
 
+    def spread(self, names: Sequence[str]) -> Numbers:
+        """The numbers with one axis for each of `names`, in that order; of length one for those that have none here."""
+        return spread(self.values, self.names, names)
+
     def ordered(self, names: Sequence[str]) -> Numbers:
-        """A copy with one axis for each of `names`, in that order; of length one for those that have none here."""
-        return np.array(spread(self.values, self.names, names), order="C")
+        """A copy of what `spread` gives, in row-major order."""
+        return np.array(self.spread(names), order="C")
 
     def grouped(self, groups: Sequence[Names]) -> tuple[Numbers, list[int]]:
         """A view with axes in the order of the groups, and how many cells each group has."""

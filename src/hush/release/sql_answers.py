@@ -130,7 +130,7 @@ class _Table:
 
     def jet(self, formula: Formula) -> _Jet:
         value = formula.offset + self._sum(formula.coefficients)
-        slope = np.broadcast_to(formula.coefficients.along(self.clique), self.counts.shape)
+        slope = np.broadcast_to(formula.coefficients.spread(self.clique), self.counts.shape)
         clear = np.ones(value.shape, dtype=bool)
         for part in formula.quotients:
             above, below = self.jet(part.numerator), self.jet(part.denominator)
@@ -155,7 +155,7 @@ class _Table:
 
         Cells of other groups have the coefficient 0.
         """
-        values = coefficients.along(self.clique)
+        values = coefficients.spread(self.clique)
         inner = tuple(range(self.groups, len(self.clique)))
         shape = self.counts.shape[: self.groups]
         lowest, highest = (np.broadcast_to(edge(values, axis=inner), shape) for edge in (np.min, np.max))
@@ -167,7 +167,7 @@ class _Table:
         """sum_x coefficients[x] count[x] in every group, without an array of the products."""
         axes = list(range(len(self.clique)))
         shared = [axis for axis in axes if self.clique[axis] in coefficients.names]
-        values = coefficients.along(tuple(self.clique[axis] for axis in shared))
+        values = coefficients.spread(tuple(self.clique[axis] for axis in shared))
         return np.asarray(np.einsum(values, shared, self.counts, axes, axes[: self.groups]))
 
     def _spread(self, per_group: Floats) -> Floats:
@@ -279,7 +279,7 @@ def _source(formula: Formula, groups: Clique, said: str, estimates: Estimates) -
     if not estimates.covers(clique) and not formula.quotients:
         check_size(estimates.domain, clique)
         shape = estimates.domain.sizes(clique)
-        coefficients = np.broadcast_to(formula.coefficients.along(clique), shape)
+        coefficients = np.broadcast_to(formula.coefficients.spread(clique), shape)
         found = estimates.for_sums(clique, coefficients, len(groups))
         if found is not None:
             return found
@@ -352,8 +352,8 @@ def _possible(where: Cells, groups: Clique) -> np.ndarray[tuple[int, ...], np.dt
     check_size(where.domain, groups)
     if not groups:
         return np.ones(1, dtype=bool)
-    held = Cells(where.domain, where.names, where.values == TRUE).any_over(groups)
-    return np.broadcast_to(held.along(groups), where.domain.sizes(groups))
+    held = replace(where, values=where.values == TRUE).any_over(groups)
+    return np.broadcast_to(held.spread(groups), where.domain.sizes(groups))
 
 
 def _quantity(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hush.arrays import Numbers, axes_outside, spread
+from hush.arrays import NamedTable, Numbers, axes_outside
 from hush.domain import Clique, Domain
 from hush.errors import QueryError, SizeError
 
@@ -20,22 +20,20 @@ LARGEST_TABLE = 2**28
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
-    """An array over the levels of the attributes `names`, which stand in domain order; constant along all others."""
+class Cells(NamedTable):
+    """A table over attributes in domain order, and constant along all others of the domain."""
 
     domain: Domain
-    names: Clique
-    values: Numbers  # of shape domain.sizes(names)
 
     @classmethod
     def constant(cls, domain: Domain, value: float, dtype: type = float) -> Cells:
         """The same number everywhere."""
-        return cls(domain, (), np.array(value, dtype=dtype))
+        return cls((), np.array(value, dtype=dtype), domain)
 
     @classmethod
     def over(cls, domain: Domain, name: str, values: Numbers) -> Cells:
         """Numbers over the levels of one attribute."""
-        return cls(domain, (name,), values).reduced()
+        return cls((name,), values, domain).reduced()
 
     def reduced(self) -> Cells:
         """The same numbers without the axes along which they do not change."""
@@ -48,18 +46,13 @@ class Cells:
             if same.all():
                 values = first.squeeze(axis)
                 del names[axis]
-        return Cells(self.domain, tuple(names), values)
-
-    def along(self, names: Clique) -> Numbers:
-        """The numbers with one axis for each of `names`, in that order; of length 1 where they do not change."""
-        return np.asarray(spread(self.values, self.names, names))
+        return Cells(tuple(names), values, self.domain)
 
     def any_over(self, names: Iterable[str]) -> Cells:
         """Whether anything is true, for every combination of levels of those of `names` that matter."""
-        kept = set(names)
-        axes = axes_outside(self.names, tuple(kept))
-        anywhere = np.asarray(self.values.any(axis=axes))
-        return Cells(self.domain, tuple(name for name in self.names if name in kept), anywhere)
+        wanted = set(names)
+        kept = tuple(name for name in self.names if name in wanted)
+        return Cells(kept, np.asarray(self.values.any(axis=axes_outside(self.names, kept))), self.domain)
 
 
 def combine(function: Callable[..., Numbers], *arguments: Cells) -> Cells:
@@ -68,8 +61,8 @@ def combine(function: Callable[..., Numbers], *arguments: Cells) -> Cells:
     names = domain.clique({name for argument in arguments for name in argument.names})
     check_size(domain, names)
     with np.errstate(over="ignore", invalid="ignore"):  # formulas refuse what is not finite
-        values = function(*(argument.along(names) for argument in arguments))
-    return Cells(domain, names, values).reduced()
+        values = function(*(argument.spread(names) for argument in arguments))
+    return Cells(names, values, domain).reduced()
 
 
 def check_size(domain: Domain, names: Clique) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -59,7 +60,7 @@ def compare(column: Column, sign: str, value: Value, scope: Scope) -> Cells:
         return unknown(scope)
     if sign in {"=", "<>"}:
         equal = among(column, [value], scope)
-        return equal if sign == "=" else Cells(equal.domain, equal.names, -equal.values)
+        return equal if sign == "=" else replace(equal, values=-equal.values)
     if not isinstance(column, Integer | Numeric | Date):
         raise QueryError(
             f"column {column.name!r} is {column.kind} and has no order for {sign}; list the values you want with IN"

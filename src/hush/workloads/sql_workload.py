@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,7 @@ def _value(node: exp.Expr, scope: Scope) -> Iterator[_CountFactor]:
             f"{quote(node)} is not a count of rows; ask for the counts it is made of, or give its coefficients by "
             "Workload.product and queries.matrix"
         )
-    yield _CountFactor(Cells(coefficients.domain, coefficients.names, coefficients.values == 1), (quote(node),))
+    yield _CountFactor(replace(coefficients, values=coefficients.values == 1), (quote(node),))
 
 
 def _conditions(node: exp.Expr, scope: Scope) -> Iterator[_CountFactor]:
@@ -164,7 +164,7 @@ def _cut(factor: _CountFactor, groups: Clique) -> tuple[Clique, list[Box]]:
             f"{LARGEST_COUPLED:,} are possible; join conditions on single columns by AND"
         )
     grouped = sum(name in groups for name in names)
-    cut = boxes(factor.cells.along(ordered), grouped)
+    cut = boxes(factor.cells.spread(ordered), grouped)
     if cut is None:
         raise WorkloadError(
             f"{' AND '.join(factor.words)} couples the columns {', '.join(ordered[grouped:])}, so that a count is a "
