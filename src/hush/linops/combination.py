@@ -78,8 +78,12 @@ class Sum(LinearOperator):
     operators: Sequence[LinearOperator]
 
     def __post_init__(self) -> None:
-        parts = [own for given in self.operators for own in (given.operators if isinstance(given, Sum) else [given])]
-        object.__setattr__(self, "operators", tuple(parts))
+        operators = [
+            operator
+            for given in self.operators
+            for operator in (given.operators if isinstance(given, Sum) else [given])
+        ]
+        object.__setattr__(self, "operators", tuple(operators))
         shapes = {operator.shape for operator in self.operators}
         if len(shapes) != 1:
             raise WorkloadError(f"a sum of operators of shapes {sorted(shapes)}: expected one shape")
@@ -89,10 +93,10 @@ class Sum(LinearOperator):
         return self.operators[0].shape
 
     def matmat(self, x: Floats) -> Floats:
-        made = np.array(self.operators[0].matmat(x), dtype=np.float64)
+        total = np.array(self.operators[0].matmat(x), dtype=np.float64)
         for operator in self.operators[1:]:
-            made += operator.matmat(x)
-        return made
+            total += operator.matmat(x)
+        return total
 
     def transpose(self) -> LinearOperator:
         return Sum([operator.transpose() for operator in self.operators])
@@ -113,13 +117,15 @@ class Product(LinearOperator):
     operators: Sequence[LinearOperator]
 
     def __post_init__(self) -> None:
-        parts = [
-            own for given in self.operators for own in (given.operators if isinstance(given, Product) else [given])
+        operators = [
+            operator
+            for given in self.operators
+            for operator in (given.operators if isinstance(given, Product) else [given])
         ]
-        object.__setattr__(self, "operators", tuple(parts))
-        if not parts:
+        object.__setattr__(self, "operators", tuple(operators))
+        if not operators:
             raise WorkloadError("a product of no operators: expected at least one")
-        for left, right in pairwise(parts):
+        for left, right in pairwise(operators):
             if left.shape[1] != right.shape[0]:
                 raise WorkloadError(f"a product of shapes {left.shape} and {right.shape}: the inner sizes differ")
 

@@ -36,21 +36,21 @@ class Haar(LinearOperator):
         return self.size, self.size
 
     def matmat(self, x: Floats) -> Floats:
-        made = np.empty((self.size, x.shape[1]))
+        answers = np.empty((self.size, x.shape[1]))
         sums = x
         while len(sums) > 1:
             half = len(sums) // 2
-            np.subtract(sums[0::2], sums[1::2], out=made[half : 2 * half])
+            np.subtract(sums[0::2], sums[1::2], out=answers[half : 2 * half])
             sums = sums[0::2] + sums[1::2]
-        made[0] = sums[0]
-        return made
+        answers[0] = sums[0]
+        return answers
 
     def adjoint(self, y: Floats) -> Floats:
-        made = np.array(y[:1], dtype=np.float64)
-        while len(made) < self.size:
-            details = y[len(made) : 2 * len(made)]
-            made = np.stack([made + details, made - details], axis=1).reshape(-1, y.shape[1])
-        return made
+        levels = np.array(y[:1], dtype=np.float64)
+        while len(levels) < self.size:
+            details = y[len(levels) : 2 * len(levels)]
+            levels = np.stack([levels + details, levels - details], axis=1).reshape(-1, y.shape[1])
+        return levels
 
     def pinv(self) -> LinearOperator:
         """A^T diag(1 / |row|^2): the rows are orthogonal."""

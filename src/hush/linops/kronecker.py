@@ -93,7 +93,7 @@ class Kronecker(LinearOperator):
 
 def _product(arrays: list[Floats]) -> Floats:
     """The Kronecker product of arrays."""
-    made = arrays[0]
+    product = arrays[0]
     for array in arrays[1:]:
-        made = np.asarray(np.kron(made, array), dtype=np.float64)
-    return made
+        product = np.asarray(np.kron(product, array), dtype=np.float64)
+    return product

@@ -107,13 +107,13 @@ class MarginalGram(LinearOperator):
         >>> MarginalGram.of_eigenvalues((3,), [4.0, 1.0]).dense().tolist()
         [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]]
         """
-        made = cls.__new__(cls)
-        made.sizes = check_sizes(sizes)
-        made.eigenvalues = made._checked(eigenvalues)
-        d = len(made.sizes)
-        made.coefficients = superset_differences(made.eigenvalues, d) / complement_sizes(made.sizes)
-        made.coefficients.setflags(write=False)
-        return made
+        gram = cls.__new__(cls)
+        gram.sizes = check_sizes(sizes)
+        gram.eigenvalues = gram._checked(eigenvalues)
+        d = len(gram.sizes)
+        gram.coefficients = superset_differences(gram.eigenvalues, d) / complement_sizes(gram.sizes)
+        gram.coefficients.setflags(write=False)
+        return gram
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -139,8 +139,8 @@ class MarginalGram(LinearOperator):
         check_fits(self.shape, "keep it implicit: every other member works on the coefficients")
         agreed = np.zeros((1, 1), dtype=np.int64)
         for i, n in enumerate(self.sizes):
-            own = np.eye(n, dtype=np.int64) << i
-            agreed = (agreed[:, None, :, None] + own[None, :, None, :]).reshape(len(agreed) * n, -1)
+            agreement = np.eye(n, dtype=np.int64) << i
+            agreed = (agreed[:, None, :, None] + agreement[None, :, None, :]).reshape(len(agreed) * n, -1)
         return self._entries()[agreed]
 
     def transpose(self) -> LinearOperator:
@@ -262,7 +262,7 @@ def _counted(x: Floats, first: int) -> Floats:
 
 def _outer(pairs: Sequence[tuple[float, float]]) -> Floats:
     """prod_i (second of pair i where i is in a, else first) for every a."""
-    made = np.ones(1)
+    products = np.ones(1)
     for pair in pairs:
-        made = np.multiply.outer(pair, made).ravel()
-    return made
+        products = np.multiply.outer(pair, products).ravel()
+    return products

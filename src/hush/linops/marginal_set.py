@@ -33,7 +33,7 @@ class MarginalSet(LinearOperator):
         self.sizes = tuple(int(n) for n in sizes)
         if not self.sizes or min(self.sizes) < 1:
             raise WorkloadError(f"sizes={self.sizes}: expected at least one attribute, each with at least one level")
-        self.weights = {_checked_places(own, len(self.sizes)): float(weight) for own, weight in weights.items()}
+        self.weights = {_checked_places(axes, len(self.sizes)): float(weight) for axes, weight in weights.items()}
         if not self.weights:
             raise WorkloadError("a set of no marginals: expected at least one")
         for places, weight in self.weights.items():
@@ -48,22 +48,22 @@ class MarginalSet(LinearOperator):
     def matmat(self, x: Floats) -> Floats:
         k = x.shape[1]
         whole = x.reshape((*self.sizes, k))
-        made = np.empty((self.shape[0], k))
+        answers = np.empty((self.shape[0], k))
         rows = dict(zip(self.weights, self._rows(), strict=True))
         tables: dict[tuple[int, ...], Floats] = {}
         for places, parent in self._parents.items():
             table = whole if parent is None else tables[parent]
             away = tuple(i for i in range(len(self.sizes)) if i not in places and table.shape[i] > 1)
             tables[places] = table.sum(axis=away, keepdims=True) if away else table
-            np.multiply(tables[places].reshape(-1, k), self.weights[places], out=made[rows[places]])
-        return made
+            np.multiply(tables[places].reshape(-1, k), self.weights[places], out=answers[rows[places]])
+        return answers
 
     def adjoint(self, y: Floats) -> Floats:
         k = y.shape[1]
         whole = np.zeros((*self.sizes, k))
         tables = {
-            places: weight * y[own].reshape((*(n if i in places else 1 for i, n in enumerate(self.sizes)), k))
-            for (places, weight), own in zip(self.weights.items(), self._rows(), strict=True)
+            places: weight * y[rows].reshape((*(n if i in places else 1 for i, n in enumerate(self.sizes)), k))
+            for (places, weight), rows in zip(self.weights.items(), self._rows(), strict=True)
         }
         for places, parent in reversed(self._parents.items()):
             target = whole if parent is None else tables[parent]
@@ -115,20 +115,20 @@ class MarginalSet(LinearOperator):
 
     def _shared(self) -> dict[tuple[int, ...], tuple[int, ...] | None]:
         """For every marginal, largest first, the smallest one before it that holds it; None for the cells."""
-        found: dict[tuple[int, ...], tuple[int, ...] | None] = {}
+        parents: dict[tuple[int, ...], tuple[int, ...] | None] = {}
         known: list[tuple[int, tuple[int, ...]]] = []
-        for places in sorted(self.weights, key=lambda own: (-self._cells(own), -len(own))):
+        for places in sorted(self.weights, key=lambda axes: (-self._cells(axes), -len(axes))):
             mask = _mask(places)
-            found[places] = next((other for above, other in reversed(known) if mask & above == mask), None)
+            parents[places] = next((other for above, other in reversed(known) if mask & above == mask), None)
             known.append((mask, places))
-        return found
+        return parents
 
 
 def _checked_places(places: tuple[int, ...], attributes: int) -> tuple[int, ...]:
-    own = tuple(int(i) for i in places)
-    if any(a >= b for a, b in pairwise(own)) or (own and not 0 <= own[0] <= own[-1] < attributes):
+    checked = tuple(int(i) for i in places)
+    if any(a >= b for a, b in pairwise(checked)) or (checked and not 0 <= checked[0] <= checked[-1] < attributes):
         raise WorkloadError(f"marginal {shown(places)}: expected ascending places within 0 .. {attributes - 1}")
-    return own
+    return checked
 
 
 def _mask(places: tuple[int, ...]) -> int:

@@ -43,10 +43,10 @@ class LinearOperator(ABC):
 
     def adjoint(self, y: Floats) -> Floats:
         """A^T Y for Y of shape (m, k): what `Transposed` applies; by blocks of columns of A where not overridden."""
-        made = np.empty((self.shape[1], y.shape[1]))
+        answers = np.empty((self.shape[1], y.shape[1]))
         for start, columns in self._columns():
-            made[start : start + columns.shape[1]] = columns.T @ y
-        return made
+            answers[start : start + columns.shape[1]] = columns.T @ y
+        return answers
 
     def along(self, values: Numbers, axis: int) -> Numbers:
         """A along one axis of a tensor, of which n numbers become m."""
@@ -71,10 +71,10 @@ class LinearOperator(ABC):
         n = self.shape[1]
         check_fits((n, n), "use gram(), which stays implicit")
         adjoint = self.transpose()
-        made = np.empty((n, n))
+        gram = np.empty((n, n))
         for start, columns in self._columns():
-            made[:, start : start + columns.shape[1]] = adjoint.matmat(columns)
-        return made
+            gram[:, start : start + columns.shape[1]] = adjoint.matmat(columns)
+        return gram
 
     def pinv(self) -> LinearOperator:
         """The Moore-Penrose inverse A^+, (n, m); explicit where not overridden, so for small matrices."""
@@ -203,9 +203,9 @@ class Dense(LinearOperator):
         return np.asarray(self._matrix @ x)
 
     def transpose(self) -> LinearOperator:
-        made = object.__new__(Dense)
-        made._matrix = self._matrix.T
-        return made
+        transposed = object.__new__(Dense)
+        transposed._matrix = self._matrix.T
+        return transposed
 
     def dense(self) -> Floats:
         return self._matrix

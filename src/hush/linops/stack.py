@@ -50,16 +50,16 @@ class Stack(LinearOperator):
         return sum(operator.queries for operator in self.operators)
 
     def matmat(self, x: Floats) -> Floats:
-        made = np.empty((self.shape[0], x.shape[1]))
-        for own, (operator, weight) in zip(self._rows(), self._parts(), strict=True):
-            np.multiply(operator.matmat(x), weight, out=made[own])
-        return made
+        answers = np.empty((self.shape[0], x.shape[1]))
+        for rows, (operator, weight) in zip(self._rows(), self._parts(), strict=True):
+            np.multiply(operator.matmat(x), weight, out=answers[rows])
+        return answers
 
     def adjoint(self, y: Floats) -> Floats:
-        made = np.zeros((self.shape[1], y.shape[1]))
-        for own, (operator, weight) in zip(self._rows(), self._parts(), strict=True):
-            made += weight * operator.transpose().matmat(y[own])
-        return made
+        total = np.zeros((self.shape[1], y.shape[1]))
+        for rows, (operator, weight) in zip(self._rows(), self._parts(), strict=True):
+            total += weight * operator.transpose().matmat(y[rows])
+        return total
 
     def gram(self) -> LinearOperator:
         return Sum([Scaled(operator.gram(), weight**2) for operator, weight in self._parts()])
@@ -67,10 +67,10 @@ class Stack(LinearOperator):
     def gram_dense(self) -> Floats:
         n = self.shape[1]
         check_fits((n, n), "use gram(), which stays implicit")
-        made = np.zeros((n, n))
+        gram = np.zeros((n, n))
         for operator, weight in self._parts():
-            made += weight**2 * operator.gram_dense()
-        return made
+            gram += weight**2 * operator.gram_dense()
+        return gram
 
     def column_norms(self, p: int) -> Floats:
         check_norm(p)

@@ -48,30 +48,30 @@ class Tree(LinearOperator):
         return sum(self.depths), self.size
 
     def matmat(self, x: Floats) -> Floats:
-        made = np.empty((self.shape[0], x.shape[1]))
-        end = len(made)
+        answers = np.empty((self.shape[0], x.shape[1]))
+        end = len(answers)
         for nodes in reversed(self.depths):
             x = x if len(x) == nodes else _parents(x, self.branching)
-            made[end - nodes : end] = x
+            answers[end - nodes : end] = x
             end -= nodes
-        return made
+        return answers
 
     def adjoint(self, y: Floats) -> Floats:
         first, *below = self.depths
-        made, start = np.array(y[:first], dtype=np.float64), first
+        levels, start = np.array(y[:first], dtype=np.float64), first
         for nodes in below:
-            made = _children(made, self.branching, nodes) + y[start : start + nodes]
+            levels = _children(levels, self.branching, nodes) + y[start : start + nodes]
             start += nodes
-        return made
+        return levels
 
     def gram_dense(self) -> Floats:
         """At how many depths two levels have the same node above them."""
         check_fits((self.size, self.size), "use gram(), which stays implicit")
-        made, above = np.zeros((self.size, self.size)), np.arange(self.size)
+        gram, above = np.zeros((self.size, self.size)), np.arange(self.size)
         for _ in self.depths:
-            made += np.equal.outer(above, above)
+            gram += np.equal.outer(above, above)
             above = above // self.branching
-        return made
+        return gram
 
     def pinv(self) -> LinearOperator:
         return TreeGramInverse(self) @ Transposed(self)
@@ -107,10 +107,10 @@ class TreeGramInverse(LinearOperator):
             t, s = _parents(t, b), _parents(s, b)
             sums.append((t, s))
             t, s = t / (1 + t), s / (1 + t)
-        taken = np.zeros((depths[0], x.shape[1]))
+        shift = np.zeros((depths[0], x.shape[1]))
         for nodes, (t, s) in zip(depths[1:], reversed(sums), strict=True):
-            taken = _children((taken + s) / (1 + t), b, nodes)
-        return x - taken
+            shift = _children((shift + s) / (1 + t), b, nodes)
+        return x - shift
 
     def transpose(self) -> LinearOperator:
         return self

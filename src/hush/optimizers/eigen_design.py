@@ -61,14 +61,14 @@ def optimal_weighting(
 
     Queries of no cost are left out: their scale is zero.
 
-    >>> found = optimal_weighting(np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([4.0, 1.0]))
-    >>> found.value.scales**2, round(found.value.error, 6)
+    >>> solution = optimal_weighting(np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([4.0, 1.0]))
+    >>> solution.value.scales**2, round(solution.value.error, 6)
     (array([0.66666667, 0.33333333]), 9.0)
     """
     loads = design**2 if noise is NoiseKind.GAUSSIAN else np.abs(design)
-    found = weigh_loads(loads, costs, noise=noise, tolerance=tolerance, iterations=iterations)
-    scales = np.sqrt(found.value.scales) if noise is NoiseKind.GAUSSIAN else found.value.scales
-    return replace(found, value=replace(found.value, scales=scales))
+    solution = weigh_loads(loads, costs, noise=noise, tolerance=tolerance, iterations=iterations)
+    scales = np.sqrt(solution.value.scales) if noise is NoiseKind.GAUSSIAN else solution.value.scales
+    return replace(solution, value=replace(solution.value, scales=scales))
 
 
 def weigh_loads(
@@ -93,17 +93,17 @@ def weigh_loads(
         raise WorkloadError("a design query that is zero cannot answer anything; leave it out")
     c, p = costs[asked] / costs.max(), loads[np.ix_(asked, touched)]
     q = 1 if noise is NoiseKind.GAUSSIAN else 2
-    found = ascend(
+    solution = ascend(
         lambda d: _evaluate(p, c, q, d), np.ones(p.shape[1]), tolerance=tolerance, iterations=max(1, iterations)
     )
-    best = found.value
+    best = solution.value
     scales, cells = np.zeros(k), np.zeros(n)
     scales[asked], cells[touched] = best.primal, best.weights
     scale = float(costs.max())
     return Solution(
         value=Weighting(scales=scales, error=best.upper * scale, lower_bound=best.lower * scale, cells=cells),
-        status=found.status,
-        stats={**found.stats, "value": best.upper * scale, "lower_bound": best.lower * scale},
+        status=solution.status,
+        stats={**solution.stats, "value": best.upper * scale, "lower_bound": best.lower * scale},
     )
 
 
@@ -194,12 +194,12 @@ def l2_approximation(
     >>> l2_approximation(Prefix(8).gram_dense()).checked().shape
     (8, 8)
     """
-    found = optimal_gram(gram_factor(gram), tolerance=tolerance, iterations=iterations)
-    e, q = np.linalg.eigh(found.value.gram)
+    solution = optimal_gram(gram_factor(gram), tolerance=tolerance, iterations=iterations)
+    e, q = np.linalg.eigh(solution.value.gram)
     scaled = np.sqrt(np.maximum(e, 0))[:, None] * q.T
-    roots = [found.value.strategy, Dense(q @ scaled), Dense(scaled)]
+    roots = [solution.value.strategy, Dense(q @ scaled), Dense(scaled)]
     best = min(roots, key=lambda root: root.sensitivity(1))
-    return Solution(value=best, status=found.status, stats=found.stats)
+    return Solution(value=best, status=solution.status, stats=solution.stats)
 
 
 def singular_value_approximation(gram: Floats) -> LinearOperator:  # (n, n), W^T W
@@ -230,8 +230,8 @@ def eigen_design(
     84.871
     """
     costs, vectors = _eigen(gram)
-    found = weigh_loads(vectors**2, costs, tolerance=tolerance, iterations=iterations)
-    return _strategy(vectors, found.value.scales, complete, found.status, found.stats)
+    solution = weigh_loads(vectors**2, costs, tolerance=tolerance, iterations=iterations)
+    return _strategy(vectors, solution.value.scales, complete, solution.status, solution.stats)
 
 
 def separation(
@@ -251,18 +251,18 @@ def separation(
     costs, vectors = _eigen(gram)
     loads, weights = vectors**2, np.empty(len(costs))
     group_loads, group_costs, statuses = [], [], []
-    parts = [slice(start, start + group) for start in range(0, len(costs), group)]
-    for part in parts:
-        found = weigh_loads(loads[part], costs[part], tolerance=tolerance, iterations=iterations)
-        weights[part] = found.value.scales
-        group_loads.append(found.value.scales @ loads[part])
-        group_costs.append(found.value.error)
-        statuses.append(found.status)
+    groups = [slice(start, start + group) for start in range(0, len(costs), group)]
+    for rows in groups:
+        solution = weigh_loads(loads[rows], costs[rows], tolerance=tolerance, iterations=iterations)
+        weights[rows] = solution.value.scales
+        group_loads.append(solution.value.scales @ loads[rows])
+        group_costs.append(solution.value.error)
+        statuses.append(solution.status)
     between = weigh_loads(np.array(group_loads), np.array(group_costs), tolerance=tolerance, iterations=iterations)
-    for part, scale in zip(parts, between.value.scales, strict=True):
-        weights[part] *= scale
+    for rows, scale in zip(groups, between.value.scales, strict=True):
+        weights[rows] *= scale
     status = next((word for word in [*statuses, between.status] if word != SOLVED), SOLVED)
-    return _strategy(vectors, weights, complete, status, {"value": between.value.error, "groups": float(len(parts))})
+    return _strategy(vectors, weights, complete, status, {"value": between.value.error, "groups": float(len(groups))})
 
 
 def principal(
@@ -281,12 +281,12 @@ def principal(
         raise WorkloadError(f"share={share}: expected a share of the eigenvectors, above 0 and at most 1")
     costs, vectors = _eigen(gram)
     loads, k = vectors**2, max(1, round(share * len(costs)))
-    own_loads, own_costs = loads[:k], costs[:k]
+    kept_loads, kept_costs = loads[:k], costs[:k]
     if k < len(costs):
-        own_loads, own_costs = np.vstack([own_loads, loads[k:].sum(axis=0)]), np.append(own_costs, costs[k:].sum())
-    found = weigh_loads(own_loads, own_costs, tolerance=tolerance, iterations=iterations)
-    weights = np.append(found.value.scales[:k], np.full(len(costs) - k, found.value.scales[-1]))
-    return _strategy(vectors, weights, complete, found.status, found.stats)
+        kept_loads, kept_costs = np.vstack([kept_loads, loads[k:].sum(axis=0)]), np.append(kept_costs, costs[k:].sum())
+    solution = weigh_loads(kept_loads, kept_costs, tolerance=tolerance, iterations=iterations)
+    weights = np.append(solution.value.scales[:k], np.full(len(costs) - k, solution.value.scales[-1]))
+    return _strategy(vectors, weights, complete, solution.status, solution.stats)
 
 
 def relative_gram(

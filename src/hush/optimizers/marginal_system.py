@@ -138,10 +138,10 @@ class SomeSets(MarginalSystem):
 
     @classmethod
     def _of(cls, noise: NoiseKind, sets: Sequence[int], act: Floats, matrix: scipy.sparse.csc_array) -> SomeSets:
-        made = cls.__new__(cls)
-        MarginalSystem.__init__(made, noise, sets, act)
-        made._matrix = matrix
-        return made
+        system = cls.__new__(cls)
+        MarginalSystem.__init__(system, noise, sets, act)
+        system._matrix = matrix
+        return system
 
     def precision(self, u: Floats) -> Floats:
         return np.asarray(self._matrix @ u)
@@ -151,8 +151,8 @@ class SomeSets(MarginalSystem):
 
     def column(self, candidate: int) -> tuple[Any, Floats]:
         """The judged sets within a candidate, and what each unit of its precision gives them."""
-        own = slice(self._matrix.indptr[candidate], self._matrix.indptr[candidate + 1])
-        return self._matrix.indices[own], self._matrix.data[own]
+        entries = slice(self._matrix.indptr[candidate], self._matrix.indptr[candidate + 1])
+        return self._matrix.indices[entries], self._matrix.data[entries]
 
     @property
     def matrix(self) -> scipy.sparse.csc_array:
@@ -178,7 +178,7 @@ def summed_acts(grams: TermGrams, split: Sequence[tuple[Floats, Floats]]) -> dic
     """sum_j w_j prod over i in a of spread_i prod over the others of mean_i, from both numbers of every block."""
     index, atom = np.unique(grams.index[:, list(grams.asked)], axis=0, return_inverse=True)
     weights = np.bincount(atom.ravel(), grams.weights)
-    found: dict[int, float] = {}
+    act: dict[int, float] = {}
     for blocks, weight in zip(index.tolist(), weights.tolist(), strict=True):
         inside = [(0, weight)]
         for i, block in enumerate(blocks):
@@ -186,18 +186,18 @@ def summed_acts(grams: TermGrams, split: Sequence[tuple[Floats, Floats]]) -> dic
             varying = [(a | 1 << i, v * spread) for a, v in inside] if spread > 1e-12 * mean else []
             inside = [(a, v * mean) for a, v in inside if mean > 0] + varying
         for a, v in inside:
-            found[a] = found.get(a, 0.0) + v
-    return dict(sorted(found.items()))
+            act[a] = act.get(a, 0.0) + v
+    return dict(sorted(act.items()))
 
 
 def subsets(number: int) -> list[int]:
     """All sets within a set."""
-    found = [0]
+    inside = [0]
     while number:
         bit = number & -number
-        found += [a | bit for a in found]
+        inside += [a | bit for a in inside]
         number ^= bit
-    return found
+    return inside
 
 
 def _incidence(sizes: Sequence[float], judged: dict[int, int], sets: Iterable[int]) -> scipy.sparse.csc_array:

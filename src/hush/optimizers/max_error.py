@@ -63,8 +63,8 @@ def least_max_error(
     `stats` has `value`, `lower_bound` and the certified `gap`. Complexity: O((m + n)^2 n) a step, and two matrices of
     (m + n)^2 numbers.
 
-    >>> found = least_max_error(np.tri(8))
-    >>> found.solved, bool((found.value.errors <= found.stats["value"] * (1 + 1e-9)).all())
+    >>> solution = least_max_error(np.tri(8))
+    >>> solution.solved, bool((solution.value.errors <= solution.stats["value"] * (1 + 1e-9)).all())
     (True, True)
     """
     w = np.asarray(workload, dtype=np.float64)
@@ -86,24 +86,24 @@ def least_max_error(
         )
     rows, columns = np.flatnonzero(w.any(axis=1)), np.flatnonzero(w.any(axis=0))
     scale = float(np.abs(w).max())
-    own = w[np.ix_(rows, columns)] / scale
+    scaled = w[np.ix_(rows, columns)] / scale
     dual_power = 1.0 if math.isinf(power) else power / (power - 1)
-    found = ascend(
-        lambda weights: _evaluate(own, weights, power, dual_power),
+    solution = ascend(
+        lambda weights: _evaluate(scaled, weights, power, dual_power),
         np.ones(len(rows) + len(columns)),
         tolerance=tolerance,
         iterations=max(1, iterations),
         first=len(rows),
     )
-    best = found.value
+    best = solution.value
     gram, errors, queries, cells = np.eye(n), np.zeros(m), np.zeros(m), np.zeros(n)
     gram[np.ix_(columns, columns)], errors[rows] = best.primal[0], best.primal[1] * scale**2
     queries[rows], cells[columns] = best.weights[: len(rows)] ** (1 / dual_power), best.weights[len(rows) :]
     lower = best.lower * scale**2
     return Solution(
         value=MaxOptimum(gram=gram, errors=errors, cell_weights=cells, query_weights=queries, lower_bound=lower),
-        status=found.status,
-        stats={**found.stats, "value": best.upper * scale**2, "lower_bound": lower},
+        status=solution.status,
+        stats={**solution.stats, "value": best.upper * scale**2, "lower_bound": lower},
     )
 
 

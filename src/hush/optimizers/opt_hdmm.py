@@ -99,18 +99,18 @@ def direct_strategy(grams: TermGrams, noise: NoiseKind) -> FloatStrategy:
         raise SizeError("some queries are too many to be measured one by one; choose another mechanism, such as 'hdmm'")
     index, atom = np.unique(grams.index, axis=0, return_inverse=True)
     terms = [np.flatnonzero(atom.ravel() == a) for a in range(len(index))]
-    logs = np.log([float(grams.weights[own].sum()) for own in terms])
+    logs = np.log([float(grams.weights[members].sum()) for members in terms])
     factors: list[list[LinearOperator]] = []
     for axis in grams.asked:
         scales = [block.sensitivity(noise.norm) for block in grams.blocks[axis]]
         ranks = [_rank(grams, axis, b) for b in range(len(scales))]
         logs += np.log(np.array(scales) ** 2 * ranks)[index[:, axis]]
-        own = zip(grams.blocks[axis], scales, strict=True)
-        factors.append([block if scale == 1 else Scaled(block, 1 / scale) for block, scale in own])
+        scaled = zip(grams.blocks[axis], scales, strict=True)
+        factors.append([block if scale == 1 else Scaled(block, 1 / scale) for block, scale in scaled])
     shares = noise.shares(np.exp(logs - logs.max()))
     products = []
     for row, own_terms, share in zip(index.tolist(), terms, shares.tolist(), strict=True):
-        used = [(axis, own[row[axis]]) for axis, own in zip(grams.asked, factors, strict=True) if row[axis]]
+        used = [(axis, scaled[row[axis]]) for axis, scaled in zip(grams.asked, factors, strict=True) if row[axis]]
         groups = tuple((grams.domain.attributes[axis],) for axis, _ in used)
         products.append(FloatProduct(groups, tuple(factor for _, factor in used), share, tuple(own_terms.tolist())))
     return FloatStrategy(grams.domain, tuple(products), noise, Recovery.LOCAL, noise.total(np.exp(logs)), "direct")

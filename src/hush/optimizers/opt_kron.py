@@ -80,13 +80,15 @@ def fit_product(
     weights = grams.weights[np.asarray(terms)]
     mixtures = [_tally(index[:, i], weights, pool) for i, pool in enumerate(pools)]
     levels = np.array([LEVELS if mixture[1:].any() else TOTAL for mixture in mixtures], dtype=np.int64)
-    own = np.array([pool.choose(mixture) for pool, mixture in zip(pools, mixtures, strict=True)], dtype=np.int64)
+    alone = np.array([pool.choose(mixture) for pool, mixture in zip(pools, mixtures, strict=True)], dtype=np.int64)
     random = np.random.Generator(np.random.PCG64(seed))
     drawn = [_draw(pools, mixtures, random) for _ in range(starts)]
-    settled = [descend(pools, index, weights, start, sweeps=sweeps) for start in (levels, own, *drawn)]
-    settled.sort(key=lambda found: found[1])
-    finals = [descend(pools, index, weights, found[0], sweeps=sweeps, design=0) for found in settled[: 1 + restarts]]
-    choices, error = min(finals, key=lambda found: found[1])
+    settled = [descend(pools, index, weights, start, sweeps=sweeps) for start in (levels, alone, *drawn)]
+    settled.sort(key=lambda descent: descent[1])
+    finals = [
+        descend(pools, index, weights, descent[0], sweeps=sweeps, design=0) for descent in settled[: 1 + restarts]
+    ]
+    choices, error = min(finals, key=lambda descent: descent[1])
     if restarts:
         choices, error = descend(pools, index, weights, choices, sweeps=sweeps, design=restarts)
     return ChosenProduct(choices, tuple(int(j) for j in terms), error)

@@ -55,8 +55,8 @@ def fit_shares(system: MarginalSystem, start: Floats, *, iterations: int = 300) 
     """The shares with the smallest error found from a start; they add up to one."""
     floor = np.maximum(start / start.sum(), 1e-12)
     options = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-9, "maxcor": 20}
-    found = scipy.optimize.minimize(system.log_error, np.log(floor), jac=True, method="L-BFGS-B", options=options)
-    c = np.exp(found.x - found.x.max())
+    fit = scipy.optimize.minimize(system.log_error, np.log(floor), jac=True, method="L-BFGS-B", options=options)
+    c = np.exp(fit.x - fit.x.max())
     return np.asarray(c / c.sum())
 
 
@@ -83,19 +83,19 @@ def search_support(system: SomeSets, start: Support, *, rounds: int) -> tuple[fl
 
 def _together(system: SomeSets, support: Support, value: float, changes: Sequence[tuple[float, Change]]) -> Change:
     """All changes that lower the error without a fit, one after the other, as long as each still does."""
-    made: Change = {}
+    changed: Change = {}
     now = dict(support)
     for predicted, change in changes:
         if not predicted < value:
             break
-        if made.keys() & change.keys():
+        if changed.keys() & change.keys():
             continue
         u = np.zeros(len(system.sets))
         trial = {**now, **change}
         u[list(trial)] = np.array(list(trial.values()))
         if (error := system.error(u)) < value:
-            value, now, made = error, trial, {**made, **change}
-    return made
+            value, now, changed = error, trial, {**changed, **change}
+    return changed
 
 
 def _supports(system: SomeSets, support: Support) -> bool:
@@ -105,12 +105,12 @@ def _supports(system: SomeSets, support: Support) -> bool:
 def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tuple[float, Support]:
     """Shares fitted on a support, without those that do not help."""
     members = list(support)
-    own = system.only(members)
-    c = fit_shares(own, np.array([support[k] for k in members]), iterations=iterations)
-    value = own.error(c)
+    subsystem = system.only(members)
+    c = fit_shares(subsystem, np.array([support[k] for k in members]), iterations=iterations)
+    value = subsystem.error(c)
     kept = c > _DROPPED_SHARE
-    if not kept.all() and own.error(np.where(kept, c, 0.0)) < np.inf:
-        smaller = own.only(np.flatnonzero(kept).tolist())
+    if not kept.all() and subsystem.error(np.where(kept, c, 0.0)) < np.inf:
+        smaller = subsystem.only(np.flatnonzero(kept).tolist())
         fewer = fit_shares(smaller, c[kept], iterations=iterations)
         if smaller.error(fewer) <= value * (1 + 1e-9):
             return smaller.error(fewer), {
@@ -166,13 +166,13 @@ def _additions(system: SomeSets, support: Support, q: Floats) -> Iterator[tuple[
     columns = np.repeat(np.arange(m.shape[1]), np.diff(m.indptr))
     now = float(np.sum(system.act / q))
     act, old = system.act[m.indices], q[m.indices]
-    found: list[tuple[float, int, float]] = []
+    additions: list[tuple[float, int, float]] = []
     for step in _STEPS:
         t = step * total
         saved = np.bincount(columns, act / old - act / (old + t**2 * m.data), m.shape[1])
         values = (total + t) ** 2 * (now - saved)
-        found += [(float(values[k]), k, t) for k in np.argsort(values, kind="stable")[:_TRIED].tolist()]
-    for value, k, t in sorted(found)[: 2 * _TRIED]:
+        additions += [(float(values[k]), k, t) for k in np.argsort(values, kind="stable")[:_TRIED].tolist()]
+    for value, k, t in sorted(additions)[: 2 * _TRIED]:
         yield value, {k: support.get(k, 0.0) + t}
 
 
@@ -267,10 +267,10 @@ def candidates(sizes: Sequence[float], act: dict[int, float], cells: float = mat
     """All sets if they are few; else those asked about, then the unions of two of the largest, smallest first."""
     d = len(sizes)
     if d <= MOST_ATTRIBUTES and sum(2.0 ** (d - a.bit_count()) for a in act) <= _LARGEST_PAIRS:
-        found = list(range(1 << d))
+        sets = list(range(1 << d))
     else:
-        found = list(act)
-        room = _LARGEST_PAIRS - sum(2.0 ** a.bit_count() for a in found)
+        sets = list(act)
+        room = _LARGEST_PAIRS - sum(2.0 ** a.bit_count() for a in sets)
         tops = maximal(act)
         pairs = itertools.islice(itertools.combinations(tops, 2), _LARGEST_PAIRS // 4)
         unions = sorted({a | b for a, b in pairs} - act.keys(), key=lambda b: (_cells(sizes, b), b))
@@ -278,8 +278,8 @@ def candidates(sizes: Sequence[float], act: dict[int, float], cells: float = mat
             room -= min(2.0 ** union.bit_count(), len(act))
             if room < 0:
                 break
-            found.append(union)
-    return [b for b in found if _cells(sizes, b) <= cells or b in act]
+            sets.append(union)
+    return [b for b in sets if _cells(sizes, b) <= cells or b in act]
 
 
 def maximal(act: Iterable[int]) -> list[int]:
@@ -328,7 +328,7 @@ def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: 
     random = np.random.Generator(np.random.PCG64(seed))
     position = {b: k for k, b in enumerate(system.sets)}
     n = len(system.sets)
-    starts: list[Support] = [{position[b]: 1.0 for b in own if b in position} for own in given]
+    starts: list[Support] = [{position[b]: 1.0 for b in start if b in position} for start in given]
     for k in range(restarts if n > _FEW else 3 * restarts):
         spread = np.full(n, 1.0) if k == 0 else np.exp(random.normal(0.0, 3.0, n))
         shares = fit_shares(system, spread, iterations=200)
@@ -340,7 +340,9 @@ def searched_shares(system: SomeSets, given: Sequence[Sequence[int]], restarts: 
             start = {**start, **{position[b]: 1e-3 for b in given[0]}}
         trials.append(search_support(system, start, rounds=-(-rounds // _TRIAL)))
     finals = sorted(trials, key=lambda trial: trial[0])[: _FINALS if n > _FEW else len(trials)]
-    _, support = min((search_support(system, own, rounds=rounds) for _, own in finals), key=lambda found: found[0])
+    _, support = min(
+        (search_support(system, support, rounds=rounds) for _, support in finals), key=lambda search: search[0]
+    )
     shares = np.zeros(n)
     shares[list(support)] = list(support.values())
     return shares
@@ -392,6 +394,6 @@ def _numbers(pool: StrategyPool, base: LinearOperator) -> tuple[float, Floats, F
     inverse = np.linalg.inv(base.gram_dense())
     ones = inverse.sum(axis=0)
     root = float(ones.sum())
-    own = [grams.gram(axis, b) for b in range(len(pool.blocks))]
-    mean = np.array([ones @ gram @ ones for gram in own]) / root**2
-    return root, mean, np.maximum(np.array([np.sum(inverse * gram) for gram in own]) / root - mean, 0)
+    block_grams = [grams.gram(axis, b) for b in range(len(pool.blocks))]
+    mean = np.array([ones @ gram @ ones for gram in block_grams]) / root**2
+    return root, mean, np.maximum(np.array([np.sum(inverse * gram) for gram in block_grams]) / root - mean, 0)

@@ -48,8 +48,8 @@ class TermGrouping:
         widest = max(pool.errors.shape[1] for pool in pools)
         self._errors = np.full((len(pools), int(self._counts.max()), widest), np.inf)
         for i, pool in enumerate(pools):
-            own = pool.errors
-            self._errors[i, : own.shape[0], : own.shape[1]] = own
+            errors = pool.errors
+            self._errors[i, : errors.shape[0], : errors.shape[1]] = errors
         self._sizes = np.log([float(pool.size) for pool in pools])
         self._cells = math.log(cells) if cells < math.inf else math.inf
         self._power = 2 if noise is NoiseKind.GAUSSIAN else 3
@@ -75,8 +75,8 @@ class TermGrouping:
         """E^{1/2} or E^{1/3} of each set of distinct terms, up to one common factor."""
         out = np.empty(len(sets))
         starts = np.zeros(len(sets) + 1, dtype=np.int64)
-        np.cumsum([len(own) for own in sets], out=starts[1:])
-        members = np.fromiter((a for own in sets for a in own), dtype=np.int64, count=int(starts[-1]))
+        np.cumsum([len(group) for group in sets], out=starts[1:])
+        members = np.fromiter((a for group in sets for a in group), dtype=np.int64, count=int(starts[-1]))
         tables = (self._index, self._weights, self._errors, self._counts, self._sizes)
         set_errors(*tables, members, starts, self._cells, _SWEEPS, out)
         return np.asarray(np.exp((out - self._weights.max()) / self._power))
@@ -92,7 +92,7 @@ class TermGrouping:
             larger = order[position + 1 :]
             within = larger[(asked[larger] >= asked[a]).all(axis=1)]
             homes.setdefault(int(within[-1]) if len(within) else a, []).append(a)
-        return [tuple(sorted(own)) for own in homes.values()]
+        return [tuple(sorted(atoms)) for atoms in homes.values()]
 
     def _agglomerated(self, groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """The best of the groups passed while the best pair is merged, also at a small loss."""
@@ -114,12 +114,12 @@ class TermGrouping:
             roots[a], roots[b] = roots[a] + roots[b] - gains[a, b], 0.0
             gains[b], gains[:, b] = -np.inf, -np.inf
             others = [g for g in range(n) if groups[g] and g != a]
-            found = self.roots([groups[a] + groups[g] for g in others]) if others else np.zeros(0)
-            for g, value in zip(others, found.tolist(), strict=True):
+            merged_roots = self.roots([groups[a] + groups[g] for g in others]) if others else np.zeros(0)
+            for g, value in zip(others, merged_roots.tolist(), strict=True):
                 gains[min(a, g), max(a, g)] = roots[a] + roots[g] - value
             if roots.sum() < best * (1 - _GAIN):
                 best, kept = roots.sum(), list(groups)
-        return [own for own in kept if own]
+        return [group for group in kept if group]
 
     def _moved(self, groups: list[tuple[int, ...]], passes: int = 3) -> list[tuple[int, ...]]:
         """Single terms to the group where they cost least, while that gains."""
@@ -129,20 +129,20 @@ class TermGrouping:
         for _ in range(passes):
             moved = False
             for a in range(len(self._index)):
-                home = next(g for g, own in enumerate(groups) if a in own)
+                home = next(g for g, group in enumerate(groups) if a in group)
                 rest = tuple(x for x in groups[home] if x != a)
                 if rest:
                     groups.append(())
                     roots.append(0.0)
                 others = [g for g in range(len(groups)) if g != home]
-                found = self.roots([*((rest,) if rest else ()), *(groups[g] + (a,) for g in others)]).tolist()
-                left = found.pop(0) if rest else 0.0
-                costs = [value - roots[g] for g, value in zip(others, found, strict=True)]
+                moved_roots = self.roots([*((rest,) if rest else ()), *(groups[g] + (a,) for g in others)]).tolist()
+                left = moved_roots.pop(0) if rest else 0.0
+                costs = [value - roots[g] for g, value in zip(others, moved_roots, strict=True)]
                 best = int(np.argmin(costs)) if costs else -1
                 if best >= 0 and left + costs[best] < roots[home] - _GAIN * sum(roots):
                     g = others[best]
                     groups[g], groups[home] = groups[g] + (a,), rest
-                    roots[g], roots[home] = found[best], left
+                    roots[g], roots[home] = moved_roots[best], left
                     moved = True
                 if not groups[-1]:
                     groups.pop()
@@ -153,7 +153,7 @@ class TermGrouping:
         return groups
 
     def _spelled(self, groups: Sequence[Sequence[int]]) -> Groups:
-        return tuple(tuple(sorted(int(j) for a in own for j in self._terms[a])) for own in groups)
+        return tuple(tuple(sorted(int(j) for a in group for j in self._terms[a])) for group in groups)
 
 
 def opt_plus(
@@ -180,12 +180,12 @@ def opt_plus(
     """
     given = None if groups is None else check_groups(groups, len(grams))
     pools = strategy_pools(grams, noise, restarts=restarts, seed=seed) if pools is None else pools
-    found: Groups
+    chosen_groups: Groups
     if given is not None:
-        found = given
+        chosen_groups = given
     else:
-        found = TermGrouping(grams, pools, noise, cells).merged() if pools else (tuple(range(len(grams))),)
-    choices = [fit_product(grams, pools, own, sweeps=sweeps) for own in found]
+        chosen_groups = TermGrouping(grams, pools, noise, cells).merged() if pools else (tuple(range(len(grams))),)
+    choices = [fit_product(grams, pools, group, sweeps=sweeps) for group in chosen_groups]
     errors = np.array([chosen.error for chosen in choices])
     products = tuple(
         product_of(grams, pools, chosen, share)
@@ -196,7 +196,7 @@ def opt_plus(
 
 def check_groups(groups: Iterable[Iterable[int]], terms: int) -> Groups:
     """Groups as sorted positions of terms; refuses a term that is in no group or in two."""
-    made = tuple(tuple(sorted(int(j) for j in own)) for own in groups)
-    if any(not own for own in made) or sorted(j for own in made for j in own) != list(range(terms)):
+    checked = tuple(tuple(sorted(int(j) for j in group)) for group in groups)
+    if any(not group for group in checked) or sorted(j for group in checked for j in group) != list(range(terms)):
         raise WorkloadError(f"groups: expected every one of the terms 0 .. {terms - 1} in exactly one group")
-    return made
+    return checked

@@ -111,12 +111,12 @@ def _descend(gram: Floats, theta: Floats, iterations: int) -> tuple[float, Float
 
     options = {"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-9, "gtol": 1e-10}
     bounds = scipy.optimize.Bounds(0, LARGEST_ENTRY)
-    found = scipy.optimize.minimize(
+    descent = scipy.optimize.minimize(
         scaled_loss, theta.ravel(), jac=True, method="L-BFGS-B", bounds=bounds, options=options
     )
-    if found.fun <= scaled_loss(theta.ravel())[0]:
-        theta = found.x.reshape(shape)
-    return loss(theta, gram), theta, int(found.nit), found.status == 0
+    if descent.fun <= scaled_loss(theta.ravel())[0]:
+        theta = descent.x.reshape(shape)
+    return loss(theta, gram), theta, int(descent.nit), descent.status == 0
 
 
 def _starts(gram: Floats, p: int, restarts: int, seed: int) -> Sequence[Floats]:

@@ -267,8 +267,8 @@ class DesignedPool(StrategyPool):
         merged = MergedLevels.of(gram)
         reduced = merged.reduce(gram)
         if self.noise is NoiseKind.GAUSSIAN:
-            found = optimal_gram(gram_factor(reduced), tolerance=1e-4)
-            yield (merged, found.value), self._errors_gaussian(merged, found.value)
+            best = optimal_gram(gram_factor(reduced), tolerance=1e-4)
+            yield (merged, best.value), self._errors_gaussian(merged, best.value)
             return
         begin = start[1] if isinstance(start, tuple) and np.array_equal(start[0].classes, merged.classes) else None
         solved = p_identity.optimise_theta(
@@ -279,8 +279,8 @@ class DesignedPool(StrategyPool):
     def _errors_laplace(self, merged: MergedLevels, theta: Floats) -> Floats:
         return self._by_block(merged, lambda gram: p_identity.loss(theta, gram))
 
-    def _errors_gaussian(self, merged: MergedLevels, found: Optimum) -> Floats:
-        inverse = np.linalg.inv(found.gram)
+    def _errors_gaussian(self, merged: MergedLevels, best: Optimum) -> Floats:
+        inverse = np.linalg.inv(best.gram)
         return self._by_block(merged, lambda gram: float(np.sum(inverse * gram)))
 
     def _errors_direct(self, direct: LinearOperator) -> Floats:
@@ -300,8 +300,8 @@ class DesignedPool(StrategyPool):
         return np.array([error(merged.reduce(g)) if merged.supports(g) else np.inf for g in grams])
 
     def _built(self, item: tuple[MergedLevels, Any]) -> LinearOperator:
-        merged, found = item
-        inner = found.strategy if isinstance(found, Optimum) else p_identity.strategy(found)
+        merged, design = item
+        inner = design.strategy if isinstance(design, Optimum) else p_identity.strategy(design)
         return Dense(merged.expand(inner.dense()))
 
 

@@ -208,8 +208,8 @@ def _subset_trace(
                 plain, raised = plain * spectrum.top / sizes[i], raised * (1 + tilt) * spectrum.top / sizes[i]
             elif asked[j, i]:
                 plain, raised = plain / sizes[i], raised / sizes[i]
-        own = grouped[tuple(hard[j, inside].tolist())]
-        own[0], own[1] = own[0] + plain, own[1] + raised
+        sums = grouped[tuple(hard[j, inside].tolist())]
+        sums[0], sums[1] = sums[0] + plain, sums[1] + raised
     for pattern, (plain, raised) in grouped.items():
         grid = np.ones(shape)
         for axis, (i, is_hard) in enumerate(zip(inside, pattern, strict=True)):
@@ -268,9 +268,9 @@ class _Factors:
     def of(self, axis: int, block: int) -> Floats:
         key = (axis, block)
         if key not in self._known:
-            own = self._grams.blocks[axis][block]
-            explicit = own.shape[0] <= own.shape[1]
-            self._known[key] = own.dense().T if explicit else gram_factor(self._grams.gram(axis, block))
+            operator = self._grams.blocks[axis][block]
+            explicit = operator.shape[0] <= operator.shape[1]
+            self._known[key] = operator.dense().T if explicit else gram_factor(self._grams.gram(axis, block))
         return self._known[key]
 
     def rank(self, axis: int, block: int) -> int:
@@ -288,9 +288,9 @@ def _reduced(grams: TermGrams) -> tuple[float, tuple[int, ...], AxisIndices, Flo
 
 
 def _block_bound(grams: TermGrams, axis: int, block: int) -> float:
-    own = grams.blocks[axis][block]
-    if isinstance(own, Identity | Total):
-        return float(own.shape[0])
+    operator = grams.blocks[axis][block]
+    if isinstance(operator, Identity | Total):
+        return float(operator.shape[0])
     return svd_bound(grams.gram(axis, block))
 
 
@@ -301,16 +301,16 @@ def _marginals(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weig
     for j, row in enumerate(index):
         groups[int(np.count_nonzero(row))].append(j)
     rows = {
-        k: np.array([np.array(axes)[index[j] > 0] for j in own], dtype=np.int32).reshape(len(own), k)
-        for k, own in groups.items()
+        k: np.array([np.array(axes)[index[j] > 0] for j in members], dtype=np.int32).reshape(len(members), k)
+        for k, members in groups.items()
     }
     closure = Closure.of_axes(grams.domain, list(rows.values()))
     eigenvalues = np.zeros(len(closure))
-    for k, own in rows.items():
-        share = weights[groups[k]] / np.prod(sizes[own], axis=1)
+    for k, members in rows.items():
+        share = weights[groups[k]] / np.prod(sizes[members], axis=1)
         for size in range(k + 1):
             for columns in itertools.combinations(range(k), size):
-                np.add.at(eigenvalues, closure.lookup(own[:, list(columns)]), share)
+                np.add.at(eigenvalues, closure.lookup(members[:, list(columns)]), share)
     return float((closure.products(sizes - 1) @ np.sqrt(eigenvalues)) ** 2)
 
 
@@ -318,8 +318,8 @@ def _gram(factors: _Factors, axes: tuple[int, ...], index: AxisIndices, weights:
     """G itself."""
     total: Floats | float = 0.0
     for row, weight in zip(index, weights, strict=True):
-        own = [factors.of(i, int(b)) for i, b in zip(axes, row, strict=True)]
-        total = total + weight * _kron([f @ f.T for f in own])
+        block_factors = [factors.of(i, int(b)) for i, b in zip(axes, row, strict=True)]
+        total = total + weight * _kron([f @ f.T for f in block_factors])
     return np.asarray(total)
 
 
@@ -337,10 +337,10 @@ def _outer(factors: _Factors, axes: tuple[int, ...], index: AxisIndices, weights
 
 
 def _kron(matrices: list[Floats]) -> Floats:
-    made: Floats = np.ones((1, 1))
+    product: Floats = np.ones((1, 1))
     for matrix in matrices:
-        made = np.asarray(np.kron(made, matrix), dtype=np.float64)
-    return made
+        product = np.asarray(np.kron(product, matrix), dtype=np.float64)
+    return product
 
 
 def _parts(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
@@ -348,11 +348,15 @@ def _parts(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights:
     signatures = np.where(_hard(grams, axes, index), index, 0)
     total = 0.0
     for signature in np.unique(signatures, axis=0):
-        own = (signatures == signature).all(axis=1)
+        members = (signatures == signature).all(axis=1)
         fixed = [(i, int(b)) for i, b in zip(axes, signature, strict=True) if b]
         free = np.array([b == 0 for b in signature])
         factor = math.prod(_block_bound(grams, i, b) for i, b in fixed)
         left = tuple(i for i, b in zip(axes, signature, strict=True) if not b)
-        plain = _marginals(grams, left, index[own][:, free], weights[own]) if left else float(weights[own].sum())
+        plain = (
+            _marginals(grams, left, index[members][:, free], weights[members])
+            if left
+            else float(weights[members].sum())
+        )
         total += factor * plain
     return total

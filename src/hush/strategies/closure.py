@@ -63,9 +63,9 @@ class Closure:
         levels: list[AxisIndices] = []
         above = np.empty((0, highest + 1), dtype=np.int32)
         for k in range(highest, -1, -1):
-            own = [rows for rows in groups if rows.shape[1] == k]
+            given = [rows for rows in groups if rows.shape[1] == k]
             below = [np.delete(above, column, axis=1) for column in range(k + 1)] if len(above) else []
-            above = _unique_rows(np.concatenate([*own, *below]).astype(np.int32, copy=False), len(domain))
+            above = _unique_rows(np.concatenate([*given, *below]).astype(np.int32, copy=False), len(domain))
             levels.append(above)
         return cls(domain, levels[::-1])
 
@@ -98,13 +98,13 @@ class Closure:
         known = self._positions.get(clique)
         if known is not None:
             return known
-        found = self.lookup(np.array([self.axes(clique)], dtype=np.int32))[0]
-        if found < 0:
+        position = self.lookup(np.array([self.axes(clique)], dtype=np.int32))[0]
+        if position < 0:
             raise WorkloadError(
                 f"{clique!r} is not a subset of any set of the workload, so nothing about it was measured; "
                 "add it to the workload"
             )
-        return int(found)
+        return int(position)
 
     def lookup(self, rows: AxisIndices) -> Integers:  # rows: (n, k) ascending axes
         """Positions of many sets of one size; -1 where a set is outside the closure. O(n log N)."""
@@ -121,11 +121,11 @@ class Closure:
         self.index(clique)
         axes = np.array(self.axes(clique), dtype=np.int32)
         bits = np.arange(2 ** len(axes))[:, None] >> np.arange(len(axes)) & 1
-        found = np.empty(len(bits), dtype=np.int64)
+        positions = np.empty(len(bits), dtype=np.int64)
         for size in range(len(axes) + 1):
-            own = np.flatnonzero(bits.sum(axis=1) == size)
-            found[own] = self.lookup(axes[np.nonzero(bits[own])[1]].reshape(len(own), size))
-        return found
+            masks = np.flatnonzero(bits.sum(axis=1) == size)
+            positions[masks] = self.lookup(axes[np.nonzero(bits[masks])[1]].reshape(len(masks), size))
+        return positions
 
     def products(self, values: Floats) -> Floats:  # values: (attributes,)
         """The product of one value per attribute over every set: (len(self),)."""

@@ -52,12 +52,14 @@ def _rounded(strategy: FloatStrategy, budget: Fraction, neighbours: Neighbours, 
         bits = [min(bits)] * len(bits)
     rounded: dict[tuple[int, int], AxisStrategy] = {}
     products = []
-    for product, cost, own in zip(strategy.products, costs, bits, strict=True):
+    for product, cost, product_bits in zip(strategy.products, costs, bits, strict=True):
         factors = []
         for factor in product.factors:
-            key = (id(factor), own)
+            key = (id(factor), product_bits)
             if key not in rounded:
-                rounded[key] = kept[id(factor)] or AxisStrategy.of(_round(factor.dense(), own, strategy.noise), 1)
+                rounded[key] = kept[id(factor)] or AxisStrategy.of(
+                    _round(factor.dense(), product_bits, strategy.noise), 1
+                )
             factors.append(rounded[key])
         sizes = tuple(strategy.domain.sizes(group) for group in product.groups)
         products.append(ProductStrategy(product.groups, sizes, tuple(factors), cost, strategy.noise, neighbours))
@@ -67,8 +69,8 @@ def _rounded(strategy: FloatStrategy, budget: Fraction, neighbours: Neighbours, 
 
 def _bits(product: FloatProduct, kept: Mapping[int, AxisStrategy | None], most: int) -> int:
     """How many bits each factor of a product that must be rounded may have."""
-    known = [own for own in (kept[id(factor)] for factor in product.factors) if own is not None]
-    left = _BITS - sum(own.largest_entry.bit_length() - (own.largest_entry == 1) for own in known)
+    known = [strategy for strategy in (kept[id(factor)] for factor in product.factors) if strategy is not None]
+    left = _BITS - sum(strategy.largest_entry.bit_length() - (strategy.largest_entry == 1) for strategy in known)
     bits = min(most, left // max(len(product.factors) - len(known), 1))
     if bits < 2:
         raise WorkloadError(

@@ -61,7 +61,7 @@ class JointPrecision:
         units = [math.prod(float(factor.max_diagonal) for factor in product.factors) for product in products]
         noise = [product.variance / unit for product, unit in zip(products, units, strict=True)]
         floor = _LEAST_SHARE * max(noise)
-        self.noise_variances = tuple(max(own, floor) * unit for own, unit in zip(noise, units, strict=True))
+        self.noise_variances = tuple(max(variance, floor) * unit for variance, unit in zip(noise, units, strict=True))
         self.clique: Clique = domain.clique({name for product in products for name in product.clique})
         self.sizes = domain.sizes(self.clique)
         self.cells = math.prod(self.sizes)
@@ -112,12 +112,12 @@ class JointPrecision:
         from scipy.sparse.linalg import cg
 
         operator = SparseOperator((self.cells, self.cells), matvec=lambda x: self.apply(x).ravel(), dtype=np.float64)
-        found, failed = cg(operator, coefficients.ravel(), rtol=_TOLERANCE, atol=0.0, maxiter=10_000)
+        solution, failed = cg(operator, coefficients.ravel(), rtol=_TOLERANCE, atol=0.0, maxiter=10_000)
         if failed:
             raise ConvergenceError(
                 f"the error of a query over {', '.join(self.clique)} did not converge; use local least squares"
             )
-        return np.asarray(found.reshape(self.sizes))
+        return np.asarray(solution.reshape(self.sizes))
 
     @cached_property
     def covariance(self) -> Floats:
@@ -345,8 +345,10 @@ class LinearErrors:
         """The summed variance over the queries of each term: (terms,)."""
         if self.strategy.recovery is not Recovery.MARGINALS:
             return np.array([self.strategy.total_variance(term) for term in self.workload.products])
-        own, table = self.strategy.residual, TermTable.of(self.workload)
-        return np.asarray(mean_variances(table, own.closure, own.bases) @ own.sigma_squared * table.queries)
+        residual, table = self.strategy.residual, TermTable.of(self.workload)
+        return np.asarray(
+            mean_variances(table, residual.closure, residual.bases) @ residual.sigma_squared * table.queries
+        )
 
     @property
     def means(self) -> Floats:

@@ -36,11 +36,11 @@ class MaxOfSums:
         if not stakeholders:
             raise WorkloadError("MaxOfSums: expected at least one stakeholder")
         checked: list[Workload | tuple[float, ...]] = []
-        for own in stakeholders:
-            if isinstance(own, Workload):
-                checked.append(own)
+        for stakeholder in stakeholders:
+            if isinstance(stakeholder, Workload):
+                checked.append(stakeholder)
                 continue
-            weights = tuple(float(weight) for weight in own)
+            weights = tuple(float(weight) for weight in stakeholder)
             if not weights or min(weights) < 0 or max(weights) <= 0 or not np.isfinite(weights).all():
                 raise WorkloadError(f"MaxOfSums: weights {shown(weights)}: expected numbers >= 0, one of them > 0")
             checked.append(weights)

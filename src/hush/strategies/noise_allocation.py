@@ -125,8 +125,8 @@ class _MaxSearch:
         w = np.exp(first)
         length = float(np.sqrt(np.sum(w * r * r) / max(float(np.sum(w * v * v)), 1e-300)))
         while length > 1 and not self._done():
-            reached, own = self._step(_normal(x + 2 * length * r + length**2 * v))
-            if own >= height:
+            reached, value = self._step(_normal(x + 2 * length * r + length**2 * v))
+            if value >= height:
                 return reached
             length = (length + 1) / 2 if length > 1.5 else 1.0
         return second

@@ -93,9 +93,9 @@ def split_exactly(
         raise BudgetError(
             f"a budget of {float(budget):g} cannot be shared out: it is too small, or a share is not finite"
         )
-    own = weights * (float(budget) / max(math.fsum(weights), float(budget)) * (1 - 2.0**-47))
-    known: Mapping[float, Fraction] = {weight: _round_down(weight) for weight in set(own.tolist())}
-    shares = [known[weight] for weight in own.tolist()]
+    scaled = weights * (float(budget) / max(math.fsum(weights), float(budget)) * (1 - 2.0**-47))
+    known: Mapping[float, Fraction] = {weight: _round_down(weight) for weight in set(scaled.tolist())}
+    shares = [known[weight] for weight in scaled.tolist()]
     if sum_binary(shares) > budget or min(shares) <= 0:
         raise BudgetError(f"a budget of {float(budget)!r} is too small to be shared out among {len(shares)} parts")
     return shares

@@ -206,8 +206,8 @@ def optimal_gram(
 
     Complexity: an eigen-decomposition and about ten products of (n, r) matrices a step; ten n x n arrays.
 
-    >>> found = optimal_gram(np.tri(64).T)
-    >>> found.solved, round(found.value.error, 1), found.stats["gap"] < 1e-4
+    >>> solution = optimal_gram(np.tri(64).T)
+    >>> solution.solved, round(solution.value.error, 1), solution.stats["gap"] < 1e-4
     (True, 282.2, True)
     """
     if factor.ndim != 2 or not factor.size or not np.isfinite(factor).all():
@@ -219,10 +219,10 @@ def optimal_gram(
         raise WorkloadError("the queries are all zero; ask for something")
     scale = float(np.abs(factor).max())
     r = _full_rank(factor[used] / scale)
-    found = ascend(
+    solution = ascend(
         lambda d: _evaluate(r, d, completed), np.ones(len(used)), tolerance=tolerance, iterations=max(1, iterations)
     )
-    best = found.value
+    best = solution.value
     gram, weights = best.primal, best.weights
     if len(used) < n:
         gram, weights = np.diag(np.full(n, float(completed))), np.zeros(n)
@@ -231,8 +231,8 @@ def optimal_gram(
     value, lower = best.upper * scale**2, best.lower * scale**2
     return Solution(
         value=Optimum(gram=gram, weights=weights, error=value, lower_bound=lower),
-        status=found.status,
-        stats={**found.stats, "value": value, "lower_bound": lower},
+        status=solution.status,
+        stats={**solution.stats, "value": value, "lower_bound": lower},
     )
 
 

@@ -218,12 +218,12 @@ class ProductStrategy:
 
     def blocks_of(self, clique: Clique, blocks: Sequence[LinearOperator]) -> list[LinearOperator]:
         """One operator per group for a product of blocks on some of the attributes; the others are totalled out."""
-        own = dict(zip(clique, blocks, strict=True))
-        made: list[LinearOperator] = []
+        block_of = dict(zip(clique, blocks, strict=True))
+        operators: list[LinearOperator] = []
         for group, sizes in zip(self.groups, self.sizes, strict=True):
-            each = [own.get(name, Total(size)) for name, size in zip(group, sizes, strict=True)]
-            made.append(each[0] if len(each) == 1 else Kronecker(each))
-        return made
+            each = [block_of.get(name, Total(size)) for name, size in zip(group, sizes, strict=True)]
+            operators.append(each[0] if len(each) == 1 else Kronecker(each))
+        return operators
 
     def supports(self, clique: Clique, blocks: Sequence[LinearOperator]) -> bool:
         """Whether a product of blocks can be answered from this product alone, without bias."""
@@ -231,8 +231,8 @@ class ProductStrategy:
             return False
         if self.full:
             return True
-        own = self.blocks_of(clique, blocks)
-        return all(factor.supports(block) for factor, block in zip(self.factors, own, strict=True))
+        operators = self.blocks_of(clique, blocks)
+        return all(factor.supports(block) for factor, block in zip(self.factors, operators, strict=True))
 
     def supports_sums(self, clique: Clique, coefficients: Floats, groups: int) -> bool:
         """Whether sums over cells are known, for every level of the first `groups` attributes: f M^+ M = f.
@@ -258,16 +258,16 @@ class ProductStrategy:
 
     def total(self, clique: Clique, blocks: Sequence[LinearOperator]) -> float:
         """The summed variance of all queries of a product of blocks."""
-        own = self.blocks_of(clique, blocks)
+        operators = self.blocks_of(clique, blocks)
         return self.variance * math.prod(
-            factor.total_variance(block) for factor, block in zip(self.factors, own, strict=True)
+            factor.total_variance(block) for factor, block in zip(self.factors, operators, strict=True)
         )
 
     def largest(self, clique: Clique, blocks: Sequence[LinearOperator]) -> float:
         """The largest variance of a query of a product of blocks."""
-        own = self.blocks_of(clique, blocks)
+        operators = self.blocks_of(clique, blocks)
         return self.variance * math.prod(
-            float(factor.query_variances(block).max()) for factor, block in zip(self.factors, own, strict=True)
+            float(factor.query_variances(block).max()) for factor, block in zip(self.factors, operators, strict=True)
         )
 
     def variances(self, clique: Clique, blocks: Sequence[LinearOperator]) -> Floats:
@@ -277,7 +277,7 @@ class ProductStrategy:
         rows = {name: block.shape[0] for name, block in zip(clique, blocks, strict=True)}
         for group, factor, block in zip(self.groups, self.factors, self.blocks_of(clique, blocks), strict=True):
             inside = [name for name in group if name in rows]
-            own = factor.query_variances(block).reshape([rows[name] for name in inside])
-            tensor = np.multiply.outer(tensor, own)
+            variances = factor.query_variances(block).reshape([rows[name] for name in inside])
+            tensor = np.multiply.outer(tensor, variances)
             axes.extend(inside)
         return reordered(tensor, axes, clique)

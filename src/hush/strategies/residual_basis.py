@@ -199,17 +199,17 @@ def design_basis(
     mean = np.trace(v) / (n - 1)
     if mean <= 1e-12 * np.trace(gram) or np.abs(v - _centre(mean * np.eye(n))).max() <= 1e-9 * mean:
         return Solution(value=ResidualBasis.plain(n))
-    found = optimal_gram(v + _centre(_RIDGE * mean * np.eye(n)), tolerance=tolerance)
-    x, d = found.value
+    solution = optimal_gram(v + _centre(_RIDGE * mean * np.eye(n)), tolerance=tolerance)
+    x, d = solution.value
     basis, bits = _round(x, v, rounding_loss)
     value = float(basis.max_diagonal) * float(np.sum(basis.inverse_gram * v))
     stats = {
-        "iterations": found.stats["iterations"],
+        "iterations": solution.stats["iterations"],
         "efficiency": optimum.dual_value(v, d) / value,
         "svd_bound_ratio": value / optimum.dual_value(v, np.full(n, 1 / n)),
         "bits": float(bits),
     }
-    return Solution(value=basis, status=found.status, stats=stats)
+    return Solution(value=basis, status=solution.status, stats=stats)
 
 
 def optimal_gram(
@@ -221,10 +221,10 @@ def optimal_gram(
     """X = S^T S of the best centred base strategy, with max diag(X) = 1, and its dual weights; see the module."""
     u = _orthonormal(len(centred))
     e, q = np.linalg.eigh(u.T @ centred @ u)
-    found = optimum.optimal_gram(
+    solution = optimum.optimal_gram(
         u @ (q * np.sqrt(np.maximum(e, 0))), tolerance=tolerance, iterations=iterations, completed=False
     )
-    return Solution(value=(found.value.gram, found.value.weights), status=found.status, stats=found.stats)
+    return Solution(value=(solution.value.gram, solution.value.weights), status=solution.status, stats=solution.stats)
 
 
 def _round(x: Floats, centred: Floats, rounding_loss: float) -> tuple[ResidualBasis, int]:

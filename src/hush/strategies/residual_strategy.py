@@ -175,11 +175,11 @@ class ResidualStrategy:
 
     def basis(self, attribute: str) -> ResidualBasis:
         """The basis of an attribute that some set has."""
-        found = self._by_name.get(attribute)
-        if found is None:
+        basis = self._by_name.get(attribute)
+        if basis is None:
             self.domain.check((attribute,))
             raise WorkloadError(f"attribute {attribute!r} is in no set of the plan; add it to the workload")
-        return found
+        return basis
 
     def clique_bases(self, clique: Iterable[str]) -> tuple[ResidualBasis, ...]:
         """The bases of a clique's attributes, in its order."""
@@ -232,8 +232,8 @@ class ResidualStrategy:
             basis = self.basis(name)
             pairs[name] = np.column_stack([basis.query_mean(block), basis.query_variances(block)])
         ordered = self.domain.clique(names)
-        found = self._contract(ordered, [pairs[name] for name in ordered])
-        return reordered(found, ordered, names)
+        variances = self._contract(ordered, [pairs[name] for name in ordered])
+        return reordered(variances, ordered, names)
 
     def rmse(self, workload: Workload, *, weighted: bool = True) -> float:
         """sqrt(sum of weight * variance / sum of weight) over all queries; with weights 1, the root mean square error.
@@ -275,10 +275,10 @@ class ResidualStrategy:
         """
         k = len(pairs)
         # bit i of a subset's number is attribute i, so the last axis of the reshaped array is the first attribute
-        found = self.sigma_squared[self.closure.subsets(clique)].reshape((2,) * k).T
+        tensor = self.sigma_squared[self.closure.subsets(clique)].reshape((2,) * k).T
         for axis, pair in enumerate(pairs):
-            found = along(pair, found, axis)
-        return np.asarray(found)
+            tensor = along(pair, tensor, axis)
+        return np.asarray(tensor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,15 +330,15 @@ def requests(strategy: ResidualStrategy) -> list[Request]:
     Privacy: for units of one row under `strategy.neighbours`; for units of m rows plan with rho / m^2.
     """
     check_measurable(strategy)
-    made = []
+    requested = []
     laws: dict[tuple[Fraction, Fraction], DiscreteGaussian] = {}
     for clique, share in zip(strategy.closure, exact_shares(strategy), strict=True):
         query = residual_query(strategy, clique)
         norm = sensitivity(query.row_norms, max_rows=1, neighbours=strategy.neighbours).l2_squared
         law = laws.get((norm, share)) or DiscreteGaussian(norm / (2 * share))
         laws[norm, share] = law
-        made.append(Request(query, law))
-    return made
+        requested.append(Request(query, law))
+    return requested
 
 
 def check_measurable(strategy: ResidualStrategy) -> None:
@@ -368,14 +368,14 @@ def marginal_noise(
     """
     listed = list(marginals)
     inside = {name for clique, _ in listed for name in clique}
-    own = {name: ResidualBasis.plain(domain[name]) for name in inside} | dict(bases or {})
+    basis_of = {name: ResidualBasis.plain(domain[name]) for name in inside} | dict(bases or {})
     closure = Closure.of(domain, [clique for clique, _ in listed])
     precision = np.zeros(len(closure))
     for clique, variance in listed:
         cells = np.array([1 / variance])
         for name in domain.clique(clique):  # bit i of a subset's number is attribute i
-            cells = np.concatenate([cells / own[name].total_variance_factor, cells])
+            cells = np.concatenate([cells / basis_of[name].total_variance_factor, cells])
         precision[closure.subsets(clique)] += cells
-    used = tuple(own[name] if name in inside else None for name in domain)
+    used = tuple(basis_of[name] if name in inside else None for name in domain)
     cost = float(np.sum(privacy_coefficients(closure, used) * precision))
     return ResidualStrategy(domain, used, closure, 1 / precision, Fraction(cost) * Fraction(1, 2))

@@ -53,8 +53,8 @@ def select_residual(
     if not (rho > 0 and math.isfinite(rho)):
         raise BudgetError(f"rho={rho!r}: expected a finite number > 0")
     problem = NoiseProblem.of(workload, loss_of(loss), bases, neighbours)
-    found = problem.solve(float(2 * rho), tolerance, iterations)
-    return problem.strategy(found, Fraction(rho))
+    noise = problem.solve(float(2 * rho), tolerance, iterations)
+    return problem.strategy(noise, Fraction(rho))
 
 
 def select_for_target(
@@ -81,16 +81,18 @@ def select_for_target(
     problem = NoiseProblem.of(workload, chosen, bases, neighbours)
     if isinstance(chosen, SumOfVariances | MaxVariance | MaxOfSums):
         # variances go as 1 / budget, so the plan for budget 1 is scaled
-        found = problem.solve(1.0, tolerance, iterations)
+        noise = problem.solve(1.0, tolerance, iterations)
         aim = problem.aim(target)
-        pcost, least = found.stats["value"] / aim, found.stats["lower_bound"] / aim
+        pcost, least = noise.stats["value"] / aim, noise.stats["lower_bound"] / aim
     else:
         pcost, least = _bisect(problem, target, tolerance, iterations)
     # the noise is that of a budget a trifle larger, so that rounding does not miss the target
     rho = Fraction(math.nextafter(pcost * (1 + 1e-12) / 2, math.inf))
-    found = problem.solve(float(2 * rho), tolerance, iterations)
-    made = problem.strategy(found, rho)
-    return Solution(value=made.value, status=made.status, stats={**made.stats, "rho_lower_bound": least / 2})
+    noise = problem.solve(float(2 * rho), tolerance, iterations)
+    selected = problem.strategy(noise, rho)
+    return Solution(
+        value=selected.value, status=selected.status, stats={**selected.stats, "rho_lower_bound": least / 2}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,9 @@ class NoiseProblem:
         """The coefficients of a workload."""
         table = TermTable.of(workload)
         closure = table.closure()
-        own = table.bases(dict(bases or {}))
-        privacy = privacy_coefficients(closure, own, neighbours)
-        return cls(table, closure, own, neighbours, privacy, loss, _loss_rows(table, closure, own, loss))
+        chosen = table.bases(dict(bases or {}))
+        privacy = privacy_coefficients(closure, chosen, neighbours)
+        return cls(table, closure, chosen, neighbours, privacy, loss, _loss_rows(table, closure, chosen, loss))
 
     def solve(self, pcost: float, tolerance: float, iterations: int) -> Solution[Floats]:
         """sigma^2 for this budget."""
@@ -129,10 +131,10 @@ class NoiseProblem:
             return minimise_largest(self.rows, self.privacy, pcost, tolerance=tolerance, iterations=iterations)
         return minimise_loss(self.loss, self.rows, self.privacy, pcost, tolerance=tolerance, iterations=iterations)
 
-    def strategy(self, found: Solution[Floats], rho: Fraction) -> Solution[ResidualStrategy]:
+    def strategy(self, noise: Solution[Floats], rho: Fraction) -> Solution[ResidualStrategy]:
         """The strategy of a solution."""
-        made = ResidualStrategy(self.table.domain, self.bases, self.closure, found.value, rho, self.neighbours)
-        return Solution(value=made, status=found.status, stats=found.stats)
+        strategy = ResidualStrategy(self.table.domain, self.bases, self.closure, noise.value, rho, self.neighbours)
+        return Solution(value=strategy, status=noise.status, stats=noise.stats)
 
     def aim(self, target: float) -> float:
         """The value of the loss at which a stated target is met."""
@@ -150,29 +152,31 @@ def _loss_rows(
     means = mean_variances(table, closure, bases)
     if isinstance(loss, MaxOfSums):
         return scipy.sparse.csr_array(
-            np.array([_own_sum(own, table, means, closure, bases) for own in loss.stakeholders])
+            np.array([_stakeholder_sum(stakeholder, table, means, closure, bases) for stakeholder in loss.stakeholders])
         )
     if isinstance(loss, SumOfVariances):
         return _scaled(means, table.weights * table.queries)
     return means
 
 
-def _own_sum(
-    own: Workload | tuple[float, ...],
+def _stakeholder_sum(
+    stakeholder: Workload | tuple[float, ...],
     table: TermTable,
     means: scipy.sparse.csr_array,
     closure: Closure,
     bases: tuple[ResidualBasis | None, ...],
 ) -> Floats:
     """The coefficients of one stakeholder's weighted sum of variances: (sets,)."""
-    if isinstance(own, Workload):
-        if own.domain != table.domain:
+    if isinstance(stakeholder, Workload):
+        if stakeholder.domain != table.domain:
             raise WorkloadError("a stakeholder's workload is over another domain; build all over one domain")
-        theirs = TermTable.of(own)
+        theirs = TermTable.of(stakeholder)
         return np.asarray(mean_variances(theirs, closure, bases).T @ (theirs.weights * theirs.queries))
-    if len(own) != len(table.weights):
-        raise WorkloadError(f"a stakeholder gives {len(own)} weights for {len(table.weights)} terms; give one each")
-    return np.asarray(means.T @ (np.array(own) * table.queries))
+    if len(stakeholder) != len(table.weights):
+        raise WorkloadError(
+            f"a stakeholder gives {len(stakeholder)} weights for {len(table.weights)} terms; give one each"
+        )
+    return np.asarray(means.T @ (np.array(stakeholder) * table.queries))
 
 
 def _scaled(rows: scipy.sparse.csr_array, factors: Floats) -> scipy.sparse.csr_array:

@@ -33,7 +33,7 @@ class TermGrams:
         self, domain: Domain, blocks: Sequence[Sequence[LinearOperator]], index: Any, weights: Floats, queries: Floats
     ) -> None:
         self.domain = domain
-        self.blocks = tuple(tuple(own) for own in blocks)
+        self.blocks = tuple(tuple(listed) for listed in blocks)
         self.index = np.asarray(index, dtype=np.int32)
         self.weights = np.asarray(weights, dtype=np.float64)
         self.queries = np.asarray(queries, dtype=np.float64)
@@ -53,10 +53,10 @@ class TermGrams:
         index = np.zeros((len(workload), len(domain)), dtype=np.int32)
         for j, term in enumerate(workload.products):
             for name, block in zip(term.clique, term.blocks, strict=True):
-                own = known[axis[name]]
-                index[j, axis[name]] = own.setdefault(block, len(own))
+                numbers = known[axis[name]]
+                index[j, axis[name]] = numbers.setdefault(block, len(numbers))
         queries = np.array([float(term.queries) for term in workload])
-        return cls(domain, [tuple(own) for own in known], index, np.array(workload.weights), queries)
+        return cls(domain, [tuple(numbers) for numbers in known], index, np.array(workload.weights), queries)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -94,11 +94,11 @@ class TermGrams:
         return total
 
     def _trace(self, axis: int, block: int) -> float:
-        own, size = self.blocks[axis][block], self.domain.shape[axis]
-        return float(size) if isinstance(own, Identity | Total) else float(np.trace(self.gram(axis, block)))
+        operator, size = self.blocks[axis][block], self.domain.shape[axis]
+        return float(size) if isinstance(operator, Identity | Total) else float(np.trace(self.gram(axis, block)))
 
     def _sum(self, axis: int, block: int) -> float:
-        own, size = self.blocks[axis][block], self.domain.shape[axis]
-        if isinstance(own, Identity | Total):
-            return float(size if isinstance(own, Identity) else size**2)
+        operator, size = self.blocks[axis][block], self.domain.shape[axis]
+        if isinstance(operator, Identity | Total):
+            return float(size if isinstance(operator, Identity) else size**2)
         return float(self.gram(axis, block).sum())

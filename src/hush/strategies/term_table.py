@@ -51,11 +51,11 @@ class TermTable:
         starts = np.cumsum(lengths) - lengths
         groups = []
         for k in np.unique(lengths).tolist():
-            own = np.flatnonzero(lengths == k)
-            at = starts[own][:, None] + np.arange(k)
+            terms_of_size = np.flatnonzero(lengths == k)
+            at = starts[terms_of_size][:, None] + np.arange(k)
             order = np.argsort(axes[at], axis=1, kind="stable") if k > 1 else np.zeros(at.shape, dtype=np.int64)
             at = np.take_along_axis(at, order, axis=1)
-            groups.append(TermGroup(own, axes[at], numbers[at]))
+            groups.append(TermGroup(terms_of_size, axes[at], numbers[at]))
         weights = np.fromiter((term.weight for term in terms), dtype=np.float64, count=len(terms))
         return cls(workload.domain, tuple(groups), blocks, weights)
 
@@ -82,19 +82,19 @@ class TermTable:
         given = {} if given is None else given
         self.domain.check(given)
         share = self._shares()
-        made: list[ResidualBasis | None] = []
+        bases: list[ResidualBasis | None] = []
         for axis, (name, size) in enumerate(zip(self.domain, self.domain.shape, strict=True)):
-            own = [(share[n], block) for n, (at, block) in enumerate(self.blocks) if at == axis]
-            if not own:
-                made.append(None)
+            asked = [(share[n], block) for n, (at, block) in enumerate(self.blocks) if at == axis]
+            if not asked:
+                bases.append(None)
             elif name in given:
-                made.append(given[name])
-            elif all(isinstance(block, Identity) for _, block in own):
-                made.append(ResidualBasis.plain(size))
+                bases.append(given[name])
+            elif all(isinstance(block, Identity) for _, block in asked):
+                bases.append(ResidualBasis.plain(size))
             else:
-                total = max(weight for weight, _ in own)
-                made.append(design_basis(sum(w / total * block.gram_dense() for w, block in own)).value)
-        return tuple(made)
+                total = max(weight for weight, _ in asked)
+                bases.append(design_basis(sum(w / total * block.gram_dense() for w, block in asked)).value)
+        return tuple(bases)
 
     def _shares(self) -> Floats:
         """For each block, the sum over terms of weight times queries on the other attributes."""
@@ -102,8 +102,8 @@ class TermTable:
         shares = np.zeros(len(self.blocks))
         for group in self.groups:
             if group.axes.shape[1]:
-                own = rows[group.blocks]
-                others = np.prod(own, axis=1, keepdims=True) / own * self.weights[group.terms][:, None]
+                counts = rows[group.blocks]
+                others = np.prod(counts, axis=1, keepdims=True) / counts * self.weights[group.terms][:, None]
                 shares += np.bincount(group.blocks.ravel(), others.ravel(), minlength=len(shares))
         return shares
 

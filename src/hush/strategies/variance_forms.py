@@ -95,11 +95,11 @@ def privacy_coefficients(
     inner product has at least one negative factor, so that p_A grows by at most 2 (1 + max_{i in A} opposition_i);
     this is attained on plain attributes, by two records that differ in the smallest one. The total stays at 1.
     """
-    own = closure.products(np.array([1.0 if basis is None else float(basis.max_diagonal) for basis in bases]))
+    coefficients = closure.products(np.array([1.0 if basis is None else float(basis.max_diagonal) for basis in bases]))
     if neighbours is Neighbours.REPLACE:
         apart = np.array([0.0 if basis is None else float(basis.opposition) for basis in bases])
-        own[1:] *= 2 * (1 + closure.largest(apart)[1:])
-    return own
+        coefficients[1:] *= 2 * (1 + closure.largest(apart)[1:])
+    return coefficients
 
 
 def mean_variances(
@@ -122,13 +122,13 @@ def largest_variances(
 
 
 def _profiles(table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[VarianceProfile]:
-    made = []
+    profiles = []
     for axis, block in table.blocks:
         basis = bases[axis]
         if basis is None:
             raise WorkloadError(f"attribute {table.domain.attributes[axis]!r} was not planned for; plan with it")
-        made.append(VarianceProfile.of(basis, block))
-    return made
+        profiles.append(VarianceProfile.of(basis, block))
+    return profiles
 
 
 def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scipy.sparse.csr_array, Integers]:
@@ -167,10 +167,10 @@ def _alike(group: TermGroup, heights: Integers) -> list[tuple[TermGroup, tuple[i
     """A group in parts whose terms have the same number of points on each axis."""
     if not group.axes.shape[1]:
         return [(group, ())]
-    own = heights[group.blocks]
-    if own.max() == 1:
-        return [(group, (1,) * own.shape[1])]
-    kinds, inverse = np.unique(own, axis=0, return_inverse=True)
+    points = heights[group.blocks]
+    if points.max() == 1:
+        return [(group, (1,) * points.shape[1])]
+    kinds, inverse = np.unique(points, axis=0, return_inverse=True)
     parts = []
     for number, kind in enumerate(kinds.tolist()):
         at = np.flatnonzero(inverse.ravel() == number)
@@ -192,11 +192,11 @@ def _batch_values(padded: Floats, blocks: AxisIndices, sizes: tuple[int, ...]) -
 def _batch_columns(closure: Closure, axes: AxisIndices) -> AxisIndices:
     """The position of every subset of every row: (n, 2^k)."""
     n, k = axes.shape
-    found = np.empty((n, 2**k), dtype=np.int32)
+    positions = np.empty((n, 2**k), dtype=np.int32)
     for mask in range(2**k):
-        found[:, mask] = closure.lookup(axes[:, [bit for bit in range(k) if mask >> bit & 1]])
-    if found.size and found.min() < 0:
-        row = axes[int(np.argmin(found.min(axis=1)))]
+        positions[:, mask] = closure.lookup(axes[:, [bit for bit in range(k) if mask >> bit & 1]])
+    if positions.size and positions.min() < 0:
+        row = axes[int(np.argmin(positions.min(axis=1)))]
         names = tuple(closure.domain.attributes[axis] for axis in row)
         raise WorkloadError(f"{names!r} is not within the plan, so nothing about it is measured; plan with it")
-    return found
+    return positions
