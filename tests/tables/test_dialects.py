@@ -103,6 +103,12 @@ def test_memory_of_the_engine_is_limited() -> None:
         list(DUCKDB.stream(session, heavy, 10**6, "no"))
 
 
+def test_rows_that_must_not_be_spilled_have_no_folder_to_spill_to() -> None:
+    for spill in (True, False):
+        folder = DUCKDB.connect(2**28, spill=spill).execute("SELECT current_setting('temp_directory')").fetchone()[0]
+        assert bool(folder) is spill
+
+
 class Session:
     """A cursor of the toy engine: what `Toy` declared in it, and everything else passed on."""
 

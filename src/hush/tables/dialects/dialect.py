@@ -178,7 +178,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def open_session(self, connection: Any, frames: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Any:
-        """A session with fixed settings that leaves the connection undisturbed and sees one state of the source."""
+        """A session with fixed settings that leaves the connection undisturbed.
+
+        Counts are taken in several sessions: an engine whose rows may change meanwhile gives all of them one snapshot.
+        """
 
     @abstractmethod
     def describe(self, session: Any, select: str, failed: str | Explain) -> tuple[tuple[str, ...], tuple[str, ...]]:
