@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, NamedTable
+from hush.arrays import Floats, Integers, NamedTable, apply_each
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical._kernels import sum_middle
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.variable_elimination import Buffers, Message, Routes, Step, joined
-from hush.linops import Dense, Identity, Kronecker, LinearOperator
+from hush.linops import Dense, Identity, LinearOperator
 from hush.memory import available_memory, readable
 
 MOST_AXES = 64  # of an array of numpy
@@ -23,15 +23,8 @@ UNGUARDED = 1 << 23  # cells that are taken without asking how much memory is fr
 KEPT_CELLS = 1 << 24  # of tables that may be asked for again, or twice the model where that is more
 
 
-class Sized(Protocol):
-    """Anything that has a number of cells."""
-
-    @property
-    def size(self) -> int: ...
-
-
 Key = TypeVar("Key", bound=Hashable)
-Table = TypeVar("Table", bound=Sized)
+Table = TypeVar("Table", Floats, NamedTable)
 
 
 class TableCache(Generic[Key, Table]):
@@ -202,7 +195,9 @@ class Marginals:
         _check_blocks(self._domain, names, blocks)
         rows = [block.shape[0] for block in blocks]
         _check_cells(math.prod(rows), f"{_of(names)} in {' x '.join(map(str, rows))} answers", "use fewer rows")
-        early, late, codes = {}, [], {}
+        early: dict[str, LinearOperator] = {}
+        late: list[LinearOperator | None] = []
+        codes: dict[str, Integers] = {}
         for name, block in zip(names, blocks, strict=True):
             if block.shape[0] == 1 < block.shape[1]:
                 row = block.dense()
@@ -210,10 +205,10 @@ class Marginals:
                 block = Dense(row[:, codes[name]])
             if block.shape[0] < block.shape[1]:
                 early[name] = block
-            late.append(Identity(block.shape[0]) if name in early else block)
+            late.append(None if name in early or isinstance(block, Identity) else block)
         work = _TreeMarginals(self._tree, self._conditionals, self._separators, codes, early)
         table = work.table(names).ordered(names)
-        return Kronecker(late).matmat(table.reshape(-1, 1)).reshape(rows) if late else table
+        return apply_each(late, table)
 
     def restricted(self, clique: Iterable[str], codes: Mapping[str, Integers]) -> Floats:
         """The counts over a clique of the records that have one of the given codes in each of some other attributes."""

@@ -89,11 +89,12 @@ def supported(
     """
     n, overlap = model.size, np.minimum(model, unbiased).ravel()
     grid = [2**j for j in range((n // 2).bit_length())] if n >= FEW and math.isfinite(records) else []
-    own = GRID_SHARE * failure if grid else 0.0
-    bounds = [float(np.abs(model - unbiased).sum()) + noise_l1(n, variance, largest, failure - own, step)]
+    grid_failure = GRID_SHARE * failure if grid else 0.0
+    bounds = [float(np.abs(model - unbiased).sum()) + noise_l1(n, variance, largest, failure - grid_failure, step)]
     held = records + float(model.sum())
     best = np.concatenate([[0.0], np.cumsum(np.maximum(np.sort(overlap)[::-1], 0.0))])
-    bounds += [held, *(held - 2 * (best[k] - top_noise(n, k, variance, largest, own / len(grid), step)) for k in grid)]
+    each = grid_failure / max(len(grid), 1)
+    bounds += [held, *(held - 2 * (best[k] - top_noise(n, k, variance, largest, each, step)) for k in grid)]
     return max(min(bounds), 0.0)
 
 
@@ -138,8 +139,8 @@ def unsupported(
     Reference: [AIM, Thm 4]. Differs from [AIM]: the weight w_t also multiplies what the noise of the chosen table adds
     to its error; printed without it, the bound fails far more often than it says.
     """
-    found = penalty + relative_weight * (chosen_error - chosen_penalty) + slack - slope * math.log(failure)
-    return max(found, 0.0)
+    bound = penalty + relative_weight * (chosen_error - chosen_penalty) + slack - slope * math.log(failure)
+    return max(bound, 0.0)
 
 
 def split(failure: float) -> tuple[float, float]:

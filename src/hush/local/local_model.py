@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hush.arrays import Floats, reordered, summed
+from hush.arrays import Floats, apply_each, reordered, summed
 from hush.constraints import Constraint, check_axes
 from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical.graphical_model import Given, GraphicalModel
 from hush.graphical.synthesis import Codes, Method
 from hush.inference.factors import Factors
-from hush.linops import Kronecker, LinearOperator
+from hush.linops import LinearOperator
 from hush.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, repaired
 from hush.local.proportional_fitting import proportional_fit
 from hush.memory import available_memory, readable
@@ -106,10 +106,7 @@ class LocalModel:
         names = self.domain.check(clique)
         if len(blocks) != len(names):
             raise WorkloadError(f"{len(blocks)} query blocks for {len(names)} attributes; give one each")
-        table = self.counts(names)
-        if not blocks:
-            return table
-        return (Kronecker(tuple(blocks)) @ table.ravel()).reshape([block.shape[0] for block in blocks])
+        return apply_each(blocks, self.counts(names))
 
     def conditioned(self, given: Given) -> GraphicalModel:
         """The records that have the given codes, by the exact model that rows are drawn from; see `row_model`."""
