@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from hush.errors import DomainError, shown
+from hush.errors import DomainError, HushError, shown
 
 Clique: TypeAlias = tuple[str, ...]
 NEAR = 0.65  # likeness from which on a name may be a misspelt other one
@@ -123,11 +123,14 @@ class Domain:
         return f"Domain({self._sizes!r})"
 
 
-def domain_of(given: object) -> Domain:
-    """The domain itself, or that of a schema or table."""
+def domain_of(given: object, error: type[HushError] = DomainError) -> Domain:
+    """The domain itself, or that of a schema or table.
+
+    Privacy: what is none of these may hold rows, so the message names its type alone.
+    """
     domain = given if isinstance(given, Domain) else getattr(given, "domain", None)
     if not isinstance(domain, Domain):
-        raise DomainError(f"domain = {shown(given)}: expected a Domain or a Schema")
+        raise error(f"domain of type {type(given).__name__}: expected a Domain or a Schema, or a table")
     return domain
 
 

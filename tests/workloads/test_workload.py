@@ -120,5 +120,5 @@ def test_bad_workloads_are_refused(build: object, error: type, text: str) -> Non
 def test_schemas_and_tables_stand_for_their_domains() -> None:
     schema = Schema.from_domain(DOMAIN)
     assert Workload.upto(schema, 2) == Workload.upto(DOMAIN, 2)  # type: ignore[arg-type]
-    with pytest.raises(WorkloadError, match="got list"):
+    with pytest.raises(WorkloadError, match="domain of type list: expected a Domain or a Schema, or a table"):
         Workload.kway(["a", "b"], 1)  # type: ignore[arg-type]

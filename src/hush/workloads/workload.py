@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.domain import Clique, Domain
+from hush.domain import Clique, Domain, domain_of
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.term import ProductTerm, Term, merged
@@ -44,13 +44,13 @@ class Workload:
     @classmethod
     def kway(cls, domain: Domain, order: int) -> Workload:
         """Every marginal over `order` attributes."""
-        domain = _domain_of(domain)
+        domain = domain_of(domain, WorkloadError)
         return cls(domain, _marginals(domain, _combinations(domain, order)))
 
     @classmethod
     def upto(cls, domain: Domain, order: int) -> Workload:
         """Every marginal over at most `order` attributes, the total among them."""
-        domain = _domain_of(domain)
+        domain = domain_of(domain, WorkloadError)
         _check_order(domain, order)
         orders = range(order + 1)
         return cls(domain, _marginals(domain, itertools.chain.from_iterable(_combinations(domain, k) for k in orders)))
@@ -58,7 +58,7 @@ class Workload:
     @classmethod
     def small(cls, domain: Domain, cells: int) -> Workload:
         """Every marginal of any order with at most `cells` cells, the total among them."""
-        domain = _domain_of(domain)
+        domain = domain_of(domain, WorkloadError)
         if cells < 1:
             raise WorkloadError(f"cells={cells}: expected an integer >= 1")
         return cls(domain, _marginals(domain, _small_cliques(domain, cells)))
@@ -66,7 +66,7 @@ class Workload:
     @classmethod
     def target(cls, domain: Domain, attribute: str, order: int) -> Workload:
         """Every marginal over `order` attributes that has `attribute` among them."""
-        domain = _domain_of(domain)
+        domain = domain_of(domain, WorkloadError)
         domain.check((attribute,))
         return cls(domain, _marginals(domain, (c for c in _combinations(domain, order) if attribute in c)))
 
@@ -79,7 +79,7 @@ class Workload:
 
         Reference: [AIM, sec. 6.1, SKEWED]; the seed makes a public workload, not noise.
         """
-        domain = _domain_of(domain)
+        domain = domain_of(domain, WorkloadError)
         cliques = list(_combinations(domain, order))
         if draws < 1:
             raise WorkloadError(f"draws={draws}: expected an integer >= 1")
@@ -95,7 +95,7 @@ class Workload:
         cls, domain: Domain, cliques: Iterable[Iterable[str]], weights: Sequence[float] | None = None
     ) -> Workload:
         """The listed marginals, each with its weight (1 by default)."""
-        domain = _domain_of(domain)
+        domain = domain_of(domain, WorkloadError)
         named = [domain.clique(clique) for clique in cliques]
         if weights is not None and len(weights) != len(named):
             raise WorkloadError(f"{len(weights)} weights for {len(named)} marginals; give one each")
@@ -111,7 +111,7 @@ class Workload:
         cls, domain: Domain, blocks: Mapping[str, Callable[[int], LinearOperator] | LinearOperator]
     ) -> Workload:
         """The product of query blocks on some attributes; the others are totalled out. See `hush.queries`."""
-        domain = _domain_of(domain)
+        domain = domain_of(domain, WorkloadError)
         clique = domain.clique(blocks)
         operators: dict[str, LinearOperator] = {}
         for name in clique:
@@ -199,14 +199,6 @@ class Workload:
             else "terms"
         )
         return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
-
-
-def _domain_of(given: object) -> Domain:
-    """The domain itself, or that of a schema or table."""
-    domain = given if isinstance(given, Domain) else getattr(given, "domain", None)
-    if not isinstance(domain, Domain):
-        raise WorkloadError(f"domain: expected a Domain, a Schema or a table, got {type(given).__name__}")
-    return domain
 
 
 def _check_order(domain: Domain, order: int) -> None:
