@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,14 +65,14 @@ class Kronecker(LinearOperator):
 
     def dense(self) -> Floats:
         check_fits(self.shape, "keep it implicit: every other member works on the factors")
-        return _product([f.dense() for f in self.factors])
+        return kron_product(f.dense() for f in self.factors)
 
     def gram(self) -> LinearOperator:
         return Kronecker([f.gram() for f in self.factors])
 
     def gram_dense(self) -> Floats:
         check_fits((self.shape[1], self.shape[1]), "use gram(), which stays implicit")
-        return _product([f.gram_dense() for f in self.factors])
+        return kron_product(f.gram_dense() for f in self.factors)
 
     def pinv(self) -> LinearOperator:
         return Kronecker([f.pinv() for f in self.factors])
@@ -79,7 +80,7 @@ class Kronecker(LinearOperator):
     def column_norms(self, p: int) -> Floats:
         check_norm(p)
         check_fits(self.shape[1:], "use sensitivity(p), which needs the factors alone")
-        return _product([f.column_norms(p) for f in self.factors])
+        return kron_product(f.column_norms(p) for f in self.factors)
 
     def sensitivity(self, p: int) -> float:
         """The product of the factors' sensitivities: norms of columns multiply, and none is negative."""
@@ -91,9 +92,6 @@ class Kronecker(LinearOperator):
         return LinearOperator.trace(self)
 
 
-def _product(arrays: list[Floats]) -> Floats:
-    """The Kronecker product of arrays."""
-    product = arrays[0]
-    for array in arrays[1:]:
-        product = np.asarray(np.kron(product, array), dtype=np.float64)
-    return product
+def kron_product(arrays: Iterable[Floats]) -> Floats:
+    """The Kronecker product of arrays, built out."""
+    return functools.reduce(lambda left, right: np.asarray(np.kron(left, right), dtype=np.float64), arrays)

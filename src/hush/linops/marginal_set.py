@@ -15,7 +15,7 @@ from hush.linops.operator import LinearOperator, check_fits, check_norm
 
 
 class MarginalSet(LinearOperator):
-    """M(u): for every weighted set of attributes, given by their places, its marginal times its weight.
+    """M(u): for every weighted set of attributes, given by their axes, its marginal times its weight.
 
     Rows are in the order of the mapping, cells of each marginal in row-major order. Sums are shared: each marginal is
     made from the smallest one that holds it.
@@ -33,17 +33,17 @@ class MarginalSet(LinearOperator):
         self.sizes = tuple(int(n) for n in sizes)
         if not self.sizes or min(self.sizes) < 1:
             raise WorkloadError(f"sizes={self.sizes}: expected at least one attribute, each with at least one level")
-        self.weights = {_checked_places(axes, len(self.sizes)): float(weight) for axes, weight in weights.items()}
+        self.weights = {_checked_axes(axes, len(self.sizes)): float(weight) for axes, weight in weights.items()}
         if not self.weights:
             raise WorkloadError("a set of no marginals: expected at least one")
-        for places, weight in self.weights.items():
+        for axes, weight in self.weights.items():
             if not math.isfinite(weight) or weight == 0:
-                raise WorkloadError(f"weight {weight} of {places}: expected a finite number, or leave the marginal out")
+                raise WorkloadError(f"weight {weight} of {axes}: expected a finite number, or leave the marginal out")
         self._parents = self._shared()
 
     @property
     def shape(self) -> tuple[int, int]:
-        return sum(self._cells(places) for places in self.weights), math.prod(self.sizes)
+        return sum(self._cells(axes) for axes in self.weights), math.prod(self.sizes)
 
     def matmat(self, x: Floats) -> Floats:
         k = x.shape[1]
@@ -51,30 +51,30 @@ class MarginalSet(LinearOperator):
         answers = np.empty((self.shape[0], k))
         rows = dict(zip(self.weights, self._rows(), strict=True))
         tables: dict[tuple[int, ...], Floats] = {}
-        for places, parent in self._parents.items():
+        for axes, parent in self._parents.items():
             table = whole if parent is None else tables[parent]
-            away = tuple(i for i in range(len(self.sizes)) if i not in places and table.shape[i] > 1)
-            tables[places] = table.sum(axis=away, keepdims=True) if away else table
-            np.multiply(tables[places].reshape(-1, k), self.weights[places], out=answers[rows[places]])
+            away = tuple(i for i in range(len(self.sizes)) if i not in axes and table.shape[i] > 1)
+            tables[axes] = table.sum(axis=away, keepdims=True) if away else table
+            np.multiply(tables[axes].reshape(-1, k), self.weights[axes], out=answers[rows[axes]])
         return answers
 
     def adjoint(self, y: Floats) -> Floats:
         k = y.shape[1]
         whole = np.zeros((*self.sizes, k))
         tables = {
-            places: weight * y[rows].reshape((*(n if i in places else 1 for i, n in enumerate(self.sizes)), k))
-            for (places, weight), rows in zip(self.weights.items(), self._rows(), strict=True)
+            axes: weight * y[rows].reshape((*(n if i in axes else 1 for i, n in enumerate(self.sizes)), k))
+            for (axes, weight), rows in zip(self.weights.items(), self._rows(), strict=True)
         }
-        for places, parent in reversed(self._parents.items()):
+        for axes, parent in reversed(self._parents.items()):
             target = whole if parent is None else tables[parent]
-            target += tables.pop(places)
+            target += tables.pop(axes)
         return whole.reshape(-1, k)
 
     def gram(self) -> MarginalGram:
         """G(u^2); 2^d coefficients."""
         coefficients = np.zeros(1 << len(check_sizes(self.sizes)))
-        for places, weight in self.weights.items():
-            coefficients[_mask(places)] = weight**2
+        for axes, weight in self.weights.items():
+            coefficients[_mask(axes)] = weight**2
         return MarginalGram(self.sizes, coefficients)
 
     def gram_dense(self) -> Floats:
@@ -106,30 +106,30 @@ class MarginalSet(LinearOperator):
     def _key(self) -> tuple[object, ...]:
         return self.sizes, tuple(self.weights.items())
 
-    def _cells(self, places: tuple[int, ...]) -> int:
-        return math.prod(self.sizes[i] for i in places)
+    def _cells(self, axes: tuple[int, ...]) -> int:
+        return math.prod(self.sizes[i] for i in axes)
 
     def _rows(self) -> Iterator[slice]:
-        ends = accumulate((self._cells(places) for places in self.weights), initial=0)
+        ends = accumulate((self._cells(axes) for axes in self.weights), initial=0)
         return (slice(start, stop) for start, stop in pairwise(ends))
 
     def _shared(self) -> dict[tuple[int, ...], tuple[int, ...] | None]:
         """For every marginal, largest first, the smallest one before it that holds it; None for the cells."""
         parents: dict[tuple[int, ...], tuple[int, ...] | None] = {}
         known: list[tuple[int, tuple[int, ...]]] = []
-        for places in sorted(self.weights, key=lambda axes: (-self._cells(axes), -len(axes))):
-            mask = _mask(places)
-            parents[places] = next((other for above, other in reversed(known) if mask & above == mask), None)
-            known.append((mask, places))
+        for axes in sorted(self.weights, key=lambda axes: (-self._cells(axes), -len(axes))):
+            mask = _mask(axes)
+            parents[axes] = next((other for above, other in reversed(known) if mask & above == mask), None)
+            known.append((mask, axes))
         return parents
 
 
-def _checked_places(places: tuple[int, ...], attributes: int) -> tuple[int, ...]:
-    checked = tuple(int(i) for i in places)
+def _checked_axes(axes: tuple[int, ...], attributes: int) -> tuple[int, ...]:
+    checked = tuple(int(i) for i in axes)
     if any(a >= b for a, b in pairwise(checked)) or (checked and not 0 <= checked[0] <= checked[-1] < attributes):
-        raise WorkloadError(f"marginal {shown(places)}: expected ascending places within 0 .. {attributes - 1}")
+        raise WorkloadError(f"marginal {shown(axes)}: expected ascending axes within 0 .. {attributes - 1}")
     return checked
 
 
-def _mask(places: tuple[int, ...]) -> int:
-    return sum(1 << i for i in places)
+def _mask(axes: tuple[int, ...]) -> int:
+    return sum(1 << i for i in axes)

@@ -44,16 +44,16 @@ class Permuted(LinearOperator):
         return self.operator.matmat(x[self._order])
 
     def adjoint(self, y: Floats) -> Floats:
-        return self.operator.transpose().matmat(y)[self._places]
+        return self.operator.transpose().matmat(y)[self._positions]
 
     def gram_dense(self) -> Floats:
-        return self.operator.gram_dense()[np.ix_(self._places, self._places)]
+        return self.operator.gram_dense()[np.ix_(self._positions, self._positions)]
 
     def pinv(self) -> LinearOperator:
         return Permuted(self.operator.pinv().transpose(), self.order).transpose()
 
     def column_norms(self, p: int) -> Floats:
-        return self.operator.column_norms(p)[self._places]
+        return self.operator.column_norms(p)[self._positions]
 
     def sensitivity(self, p: int) -> float:
         return self.operator.sensitivity(p)
@@ -63,7 +63,7 @@ class Permuted(LinearOperator):
         return np.array(self.order, dtype=np.int64)
 
     @property
-    def _places(self) -> Integers:
+    def _positions(self) -> Integers:
         """Where each level stands in the order."""
         return np.argsort(self._order)
 

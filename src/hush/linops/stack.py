@@ -51,36 +51,36 @@ class Stack(LinearOperator):
 
     def matmat(self, x: Floats) -> Floats:
         answers = np.empty((self.shape[0], x.shape[1]))
-        for rows, (operator, weight) in zip(self._rows(), self._parts(), strict=True):
+        for rows, (operator, weight) in zip(self._rows(), self._weighted(), strict=True):
             np.multiply(operator.matmat(x), weight, out=answers[rows])
         return answers
 
     def adjoint(self, y: Floats) -> Floats:
         total = np.zeros((self.shape[1], y.shape[1]))
-        for rows, (operator, weight) in zip(self._rows(), self._parts(), strict=True):
+        for rows, (operator, weight) in zip(self._rows(), self._weighted(), strict=True):
             total += weight * operator.transpose().matmat(y[rows])
         return total
 
     def gram(self) -> LinearOperator:
-        return Sum([Scaled(operator.gram(), weight**2) for operator, weight in self._parts()])
+        return Sum([Scaled(operator.gram(), weight**2) for operator, weight in self._weighted()])
 
     def gram_dense(self) -> Floats:
         n = self.shape[1]
         check_fits((n, n), "use gram(), which stays implicit")
         gram = np.zeros((n, n))
-        for operator, weight in self._parts():
+        for operator, weight in self._weighted():
             gram += weight**2 * operator.gram_dense()
         return gram
 
     def column_norms(self, p: int) -> Floats:
         check_norm(p)
-        check_fits(self.shape[1:], "use the sensitivities of the parts")
+        check_fits(self.shape[1:], "use the sensitivities of the stacked operators")
         powers = np.zeros(self.shape[1])
-        for operator, weight in self._parts():
+        for operator, weight in self._weighted():
             powers += (abs(weight) * operator.column_norms(p)) ** p
         return powers if p == 1 else np.sqrt(powers)
 
-    def _parts(self) -> Iterator[tuple[LinearOperator, float]]:
+    def _weighted(self) -> Iterator[tuple[LinearOperator, float]]:
         return zip(self.operators, self.weights or (), strict=True)
 
     def _rows(self) -> Iterator[slice]:

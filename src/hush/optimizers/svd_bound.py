@@ -39,6 +39,7 @@ import scipy
 from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.linops import Identity, LinearOperator, Total
+from hush.linops.kronecker import kron_product
 from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.optimum import dual_value, gram_factor, root_sum
 from hush.strategies.term_grams import TermGrams
@@ -319,7 +320,7 @@ def _gram(factors: _Factors, axes: tuple[int, ...], index: AxisIndices, weights:
     total: Floats | float = 0.0
     for row, weight in zip(index, weights, strict=True):
         block_factors = [factors.of(i, int(b)) for i, b in zip(axes, row, strict=True)]
-        total = total + weight * _kron([f @ f.T for f in block_factors])
+        total = total + weight * kron_product([f @ f.T for f in block_factors])
     return np.asarray(total)
 
 
@@ -330,17 +331,10 @@ def _outer(factors: _Factors, axes: tuple[int, ...], index: AxisIndices, weights
     def block(j: int, k: int) -> Floats:
         pairs = zip(axes, index[j], index[k], strict=True)
         return np.asarray(
-            _kron([factors.of(i, int(a)).T @ factors.of(i, int(b)) for i, a, b in pairs]) * (roots[j] * roots[k])
+            kron_product([factors.of(i, int(a)).T @ factors.of(i, int(b)) for i, a, b in pairs]) * (roots[j] * roots[k])
         )
 
     return np.block([[block(j, k) for k in range(len(index))] for j in range(len(index))])
-
-
-def _kron(matrices: list[Floats]) -> Floats:
-    product: Floats = np.ones((1, 1))
-    for matrix in matrices:
-        product = np.asarray(np.kron(product, matrix), dtype=np.float64)
-    return product
 
 
 def _parts(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:

@@ -164,18 +164,18 @@ def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scip
 
 
 def _alike(group: TermGroup, heights: Integers) -> list[tuple[TermGroup, tuple[int, ...]]]:
-    """A group in parts whose terms have the same number of points on each axis."""
+    """A group in batches whose terms have the same number of points on each axis."""
     if not group.axes.shape[1]:
         return [(group, ())]
     points = heights[group.blocks]
     if points.max() == 1:
         return [(group, (1,) * points.shape[1])]
     kinds, inverse = np.unique(points, axis=0, return_inverse=True)
-    parts = []
+    batches = []
     for number, kind in enumerate(kinds.tolist()):
         at = np.flatnonzero(inverse.ravel() == number)
-        parts.append((TermGroup(group.terms[at], group.axes[at], group.blocks[at]), tuple(kind)))
-    return parts
+        batches.append((TermGroup(group.terms[at], group.axes[at], group.blocks[at]), tuple(kind)))
+    return batches
 
 
 def _batch_values(padded: Floats, blocks: AxisIndices, sizes: tuple[int, ...]) -> Floats:
