@@ -215,7 +215,8 @@ def _key(item: Item, answers: Answers) -> tuple[Key, Key]:
     """Numbers that sort like the item, and where it is null or has no answer."""
     for group in answers.groups:
         if isinstance(group, GroupColumn) and group.name == item.name:
-            return _ranks(group)[group.codes], group.codes == _missing(group)
+            missing = group.column.missing_code
+            return _ranks(group)[group.codes], group.codes == (-1 if missing is None else missing)
     values = answers[item.name].estimate
     return values, np.isnan(values)
 
@@ -233,10 +234,6 @@ def _ranks(group: GroupColumn) -> Key:
     ranks[order] = np.arange(len(order))
     ranks[len(order) :] = len(order)
     return ranks
-
-
-def _missing(group: GroupColumn) -> int:
-    return -1 if group.column.missing_code is None else group.column.missing_code
 
 
 SMALL = 2**22  # cells up to which it is worth looking whether a condition really depends on all it names

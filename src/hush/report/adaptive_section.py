@@ -135,7 +135,7 @@ def rounds_section(release: MeasuredRelease) -> Markup:
         tag("h2", "How it was made", id="made"),
         tag("p", intro),
         tag("p", ANNEALED) if any(round.annealed for round in release.rounds) else None,
-        _folded(_rounds(release), len(release.rounds)) if release.rounds else None,
+        _rounds(release) if release.rounds else None,
         tag("details", tag("summary", said), began) if release.rounds or len(first) > SHOWN else began,
     )
 
@@ -157,11 +157,10 @@ def _rounds(release: MeasuredRelease) -> Markup:
     ]
     left_out = len(release.rounds) > MOST_ROUNDS
     caption = f"The first {MOST_ROUNDS} of {len(release.rounds):,} rounds." if left_out else ""
-    return page_table(heads, rows, numbers=(2, 3, 4), caption=caption)
-
-
-def _folded(inner: Markup, length: int) -> Markup:
-    return inner if length <= SHOWN else tag("details", tag("summary", f"The {counted(length, 'round')}"), inner)
+    inner = page_table(heads, rows, numbers=(2, 3, 4), caption=caption)
+    if len(release.rounds) <= SHOWN:
+        return inner
+    return tag("details", tag("summary", f"The {counted(len(release.rounds), 'round')}"), inner)
 
 
 def _all(release: MeasuredRelease) -> str:

@@ -72,12 +72,7 @@ def rounded(number: float, error: float) -> str:
     digits = 0
     if math.isfinite(error) and 0 < error < 2:
         digits = min(1 - math.floor(math.log10(error)), 9)
-    return large(number) if abs(number) >= 1e15 else f"{round(number, digits) + 0.0:,.{digits}f}"
-
-
-def large(number: float) -> str:
-    """A number too long for separators."""
-    return f"{number:.4g}"
+    return f"{number:.4g}" if abs(number) >= 1e15 else f"{round(number, digits) + 0.0:,.{digits}f}"
 
 
 def error_text(error: float) -> str:

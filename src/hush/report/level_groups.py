@@ -140,7 +140,7 @@ def _dates(column: Date, most: int) -> LevelGroups:
     days = [column.value(code) for code in range(column.levels)]
     for unit, spelled in UNITS[COARSER.get(column.granularity, len(UNITS)) :]:
         keys = [spelled(day) for day in days if isinstance(day, dt.date)]
-        runs = [(key, np.array([code for _, code in run])) for key, run in groupby(_coded(keys), lambda pair: pair[0])]
+        runs = [(key, np.array(list(codes))) for key, codes in groupby(range(len(keys)), keys.__getitem__)]
         if len(runs) <= most:
             labels = [key for key, _ in runs]
             note = f"{counted(column.levels, column.granularity)} drawn by {unit}"
@@ -167,10 +167,6 @@ def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
 
 def _single(column: Column) -> list[Integers]:
     return [np.array([code]) for code in range(column.levels)]
-
-
-def _coded(keys: Sequence[str]) -> list[tuple[str, int]]:
-    return [(key, code) for code, key in enumerate(keys)]
 
 
 def _round_step(low: int, high: int, most: int) -> int:
