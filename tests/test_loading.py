@@ -21,7 +21,7 @@ from hush import queries
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError, HushError, SizeError
 from hush.loading import load_release, load_release_or_model
-from hush.mechanisms.residual import ResidualPlan, ResidualRelease
+from hush.mechanisms.plan import Plan
 from hush.privacy.events import GaussianEvent, compose
 from hush.release.statement import Statement
 from hush.strategies.term_table import TermTable
@@ -30,14 +30,14 @@ from hush.workloads import Workload
 
 DOMAIN = hush.Domain({"a": 3, "b": 2, "c": 5})
 REPLACE = "replace one unit"
-KINDS = {"release": 1, "plan": 1, "model": 1}
+KINDS = {"release": 2, "plan": 2, "model": 1}
 Parts = tuple[str, dict[str, Any], dict[str, np.ndarray[Any, Any]]]
 
 
-def small_plan() -> ResidualPlan:
+def small_plan() -> Plan:
     asked = Workload.kway(DOMAIN, 2) + Workload.product(DOMAIN, {"c": queries.prefix})
     made = hush.plan(asked, hush.Budget(rho=0.5), mechanism="residual")
-    assert isinstance(made, ResidualPlan)
+    assert isinstance(made, Plan)
     return made
 
 
@@ -65,7 +65,7 @@ def parts_of(path: Path) -> Parts:
 
 def write(path: Path, parts: Parts) -> Path:
     kind, manifest, arrays = parts
-    version = manifest.pop("version", 1)
+    version = manifest.pop("version", KINDS[kind])
     write_archive(path, kind=kind, version=version, manifest=manifest, arrays=arrays)
     return path
 
@@ -85,7 +85,7 @@ def zip_of(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_DEFL
 
 def with_array(path: Path, body: bytes, method: int = zipfile.ZIP_DEFLATED) -> Path:
     digest = hashlib.sha256(body).hexdigest()
-    manifest = json.dumps({"hush": "plan", "version": 1, "digests": {"x": digest}}).encode()
+    manifest = json.dumps({"hush": "plan", "version": KINDS["plan"], "digests": {"x": digest}}).encode()
     return zip_of(path, {"manifest.json": manifest, "arrays/x.npy": body}, method)
 
 
@@ -212,7 +212,7 @@ def test_booleans_are_true_or_false(tmp_path: Path) -> None:
 
 
 def test_the_files_load(files: dict[str, Path]) -> None:
-    assert isinstance(hush.load(files["plan"]), ResidualPlan)
+    assert isinstance(hush.load(files["plan"]), Plan)
     assert load_release(files["release"]).complete
     assert isinstance(hush.load(files["model"]), hush.Model)
     for kind in ("plan", "model"):
@@ -272,6 +272,12 @@ def test_contradictions_are_refused(
         hush.load(changed(files[kind], tmp_path / "x.hush", change))
 
 
+@pytest.mark.parametrize("kind", ["plan", "release"])
+def test_files_of_older_formats_are_refused(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    with pytest.raises(ArchiveError, match=r"older hush \(format 1, this one reads 2\); make it anew"):
+        hush.load(changed(files[kind], tmp_path / "x.hush", lambda manifest, _: manifest.update(version=1)))
+
+
 def test_infinite_scales_are_refused(files: dict[str, Path], tmp_path: Path) -> None:
     """JSON reads 1e400 as infinity; NaN and Infinity are not JSON at all."""
     with zipfile.ZipFile(files["plan"]) as archive:
@@ -290,9 +296,9 @@ def test_an_interrupted_release_loads(files: dict[str, Path], tmp_path: Path) ->
         arrays["filled"] = np.arange(len(arrays["filled"])) < 3
 
     found = hush.load(changed(files["release"], tmp_path / "x.hush", stop))
-    assert isinstance(found, ResidualRelease)
+    assert isinstance(found, hush.Release)
     assert not found.complete
-    assert found.answers.filled.sum() == 3
+    assert found.content.answers.filled.sum() == 3
 
 
 def statement_of(event: Any) -> dict[str, Any]:
@@ -382,7 +388,7 @@ def used(path: Path) -> str:
         found = hush.load(path)
     except HushError:
         return "refused"
-    if isinstance(found, ResidualPlan):
+    if isinstance(found, Plan):
         assert found.strategy.closure == TermTable.of(found.workload).closure()
         assert found.rho <= Fraction(found.budget.rho) * (1 + Fraction(1, 10**9))
         assert all(line.isprintable() for line in str(found).split("\n"))
@@ -396,8 +402,8 @@ def used(path: Path) -> str:
         for one in found.measurements:
             assert np.isfinite(found.unbiased(*one.clique).estimate).all()
     else:
-        assert isinstance(found, ResidualRelease)
-        assert found.answers.strategy.closure == TermTable.of(found.workload).closure()
+        assert isinstance(found, hush.Release)
+        assert found.content.answers.strategy.closure == TermTable.of(found.workload).closure()
         assert all(value.isprintable() for pair in found.statement.lines() for value in pair)
         for clique in found.workload.cliques[:2]:
             try:

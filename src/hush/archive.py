@@ -197,6 +197,10 @@ class ArchiveReader:
             raise ArchiveError(
                 f"{self._path} was written by a newer hush (format {stated}, this one reads {newest}); upgrade hush"
             )
+        if stated < newest:
+            raise ArchiveError(
+                f"{self._path} was written by an older hush (format {stated}, this one reads {newest}); make it anew"
+            )
         if not isinstance(manifest.get("digests"), dict):
             raise self._damaged("it states no digests")
         return manifest

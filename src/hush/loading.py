@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from hush.archive import ArchiveReader
-from hush.errors import ArchiveError, HushError, SchemaError, SizeError
+from hush.errors import ArchiveError, HushError, SchemaError, SizeError, WorkloadError, shown
 from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
-from hush.mechanisms.registry import PLANS, RELEASES
+from hush.mechanisms.registry import mechanism_class
 from hush.release.model import Model
 from hush.release.model_files import KIND as MODEL_KIND
 from hush.release.model_files import VERSION as MODEL_VERSION
 from hush.release.release import KIND, VERSION, Release
-from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.schema.schema_toml import read_toml
-from hush.workloads.workload_files import unpack_domain, unpack_workload
+from hush.workloads.workload_files import unpack_domain
 
 
 def load(path: str | Path) -> Release | Plan | Model:
@@ -65,40 +64,33 @@ def _opened(path: str | Path, versions: Mapping[str, int]) -> Iterator[ArchiveRe
 
 
 def _release(path: str | Path, archive: ArchiveReader) -> Release:
-    maker = RELEASES[_mechanism(path, archive)]
-    schema = _schema(path, archive)
-    release: Release = maker.unpack(
-        archive,
-        schema=schema,
-        workload=unpack_workload(schema.domain, archive.manifest.get("workload"), archive),
-        statement=Statement.from_dict(archive.manifest.get("privacy")),
-        complete=archive.field("complete", bool),
-    )
-    complaint = release.contradiction()
-    if complaint is not None:
-        raise ArchiveError(f"{path} is damaged: {complaint}; get the release again")
+    release = Release.unpack(archive, _schema(path, archive))
+    problem = release.inconsistency()
+    if problem is not None:
+        raise ArchiveError(f"{path} is damaged: {problem}; get the release again")
     return release
 
 
 def _plan(path: str | Path, archive: ArchiveReader) -> Plan:
-    plan: Plan = PLANS[_mechanism(path, archive)].unpack(archive)
-    complaint = plan.contradiction()
-    if complaint is None and not plan.affordable:
-        complaint = "the plan costs more than its budget"
-    if complaint is not None:
-        raise ArchiveError(f"{path} is damaged: {complaint}; make the plan anew")
+    name = archive.field("mechanism", str)
+    try:
+        mechanism = mechanism_class(name)
+    except WorkloadError as error:
+        raise ArchiveError(
+            f"{path} is a plan of the mechanism {shown(name)}, which cannot be used here; install the package that "
+            f"it comes from, or upgrade hush ({error})"
+        ) from None
+    plan = Plan.unpack(archive, mechanism)
+    problem = plan.inconsistency()
+    if problem is None and not plan.affordable:
+        problem = "the plan costs more than its budget"
+    if problem is not None:
+        raise ArchiveError(f"{path} is damaged: {problem}; make the plan anew")
     return plan
 
 
 def _model(path: str | Path, archive: ArchiveReader) -> Model:
     return Model.unpack(archive, schema=_schema(path, archive))
-
-
-def _mechanism(path: str | Path, archive: ArchiveReader) -> str:
-    mechanism: str = archive.field("mechanism", str)
-    if mechanism not in RELEASES:
-        raise ArchiveError(f"{path} was made by the mechanism {mechanism!r}, unknown to this hush; upgrade hush")
-    return mechanism
 
 
 def _schema(path: str | Path, archive: ArchiveReader) -> Schema:

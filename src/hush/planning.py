@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hush.errors import BudgetError, WorkloadError
+from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
-from hush.mechanisms.registry import Mechanism, mechanism_of
-from hush.mechanisms.residual import Residual, ResidualPlan
+from hush.mechanisms.registry import mechanism_of
+from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.losses import Loss
@@ -28,8 +29,8 @@ def plan(
 
     >>> import hush
     >>> domain = hush.Domain({"age": 85, "sex": 2, "race": 5})
-    >>> made = plan(hush.Workload.kway(domain, 2), hush.Budget(rho=0.5))
-    >>> round(made.rmse, 3), round(made.variance(("sex", "race")), 3)
+    >>> least = plan(hush.Workload.kway(domain, 2), hush.Budget(rho=0.5))
+    >>> round(least.rmse, 3), round(least.variance(("sex", "race")), 3)
     (1.365, 10.493)
     """
     if not isinstance(workload, Workload):
@@ -48,7 +49,7 @@ def plan_for_error(
     *,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     max_rows_per_unit: int = 1,
-) -> ResidualPlan:
+) -> Plan:
     """The cheapest plan whose RMSE (or largest standard error, for "maxvar") is at most `target`."""
     return Residual(loss=loss).plan_for_error(
         workload, target, neighbours=neighbours, max_rows_per_unit=max_rows_per_unit

@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 from rich.cells import cell_len
 
 from hush.cli.main import main
-from hush.mechanisms.registry import MECHANISMS, TAXONOMY
+from hush.mechanisms.registry import BUILT_IN
 
 
 def run(*args: str, columns: int = 100) -> Result:
@@ -21,9 +21,9 @@ def test_every_mechanism_is_listed_within_a_hundred_columns(columns: int) -> Non
     lines = done.stdout.splitlines()
     assert max(map(cell_len, lines)) <= min(columns, 100)
     first = lines[1 : lines.index(next(line for line in lines if not line.strip()))]
-    assert [line.split()[0] for line in first if line[0] != " "] == list(MECHANISMS)
+    assert [line.split()[0] for line in first if line[0] != " "] == list(BUILT_IN)
     text = " ".join(done.stdout.split())
-    assert all(TAXONOMY[name].description in text for name in MECHANISMS)
+    assert all(kind.description in text for kind in BUILT_IN.values())
 
 
 def test_marks_are_the_flags() -> None:
@@ -33,5 +33,5 @@ def test_marks_are_the_flags() -> None:
 
 def test_json_holds_every_field() -> None:
     made = json.loads(run("--json").stdout)
-    assert made == [TAXONOMY[name].to_dict() for name in MECHANISMS]
+    assert made == [kind.facts() for kind in BUILT_IN.values()]
     assert {"name", "workload_aware", "noise", "errors", "reference"} <= set(made[0])

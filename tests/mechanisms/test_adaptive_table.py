@@ -85,7 +85,8 @@ def test_larger_models_and_more_candidates_are_more_work() -> None:
 
     assert most(AIM(preset="fast"), pairs) < most(AIM(), pairs) < most(AIM(preset="best"), pairs)
     assert most(AIM(), pairs) < most(AIM(), triples)
-    assert "max_size_mb" in dict(hush.plan(pairs, hush.Budget(rho=1.0), mechanism=AIM(max_size_mb=3)).facts())["Model"]  # type: ignore[attr-defined]
+    plan = hush.plan(pairs, hush.Budget(rho=1.0), mechanism=AIM(max_size_mb=3))
+    assert "max_size_mb" in dict(plan.settings.describe(plan))["Model"]
 
 
 def test_facts_survive_a_file(tmp_path: object) -> None:

@@ -29,7 +29,6 @@ from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import SelectionEvent
 from hush.privacy.gate import Gate, watch
 from hush.privacy.selection import ExponentialMechanism
-from hush.release.measured_release import MeasuredRelease
 from hush.schema import Schema, Unit
 from hush.solution import Solution
 from hush.testing import TinyTable, check_replay
@@ -44,7 +43,7 @@ TINY = Domain({"a": 2, "b": 3, "c": 2})
 TINY_ROWS = [(0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1)]
 
 
-def parts_of(release: MeasuredRelease) -> Fraction:
+def parts_of(release: hush.Release) -> Fraction:
     """zCDP recomputed from the tables that were taken and the choices on record."""
     event = release.statement.event
     choices = sum(
@@ -54,7 +53,7 @@ def parts_of(release: MeasuredRelease) -> Fraction:
     return choices + sum((1 / (2 * one.law.variance_parameter) for one in release.noisy_tables), start=Fraction(0))
 
 
-def check_schedule(release: MeasuredRelease, rho: Fraction, columns: int, rounds: int, alpha: Fraction) -> None:
+def check_schedule(release: hush.Release, rho: Fraction, columns: int, rounds: int, alpha: Fraction) -> None:
     """Every round costs what the rule says, given which rounds annealed; a plain twin in shares of rho / T."""
     close = {"rel": 1e-8}
     growth = 4 if release.settings["paper"] else 2
@@ -197,7 +196,7 @@ class Choices(Recorder):
 class Trace:
     """A run with all its models and scores."""
 
-    release: MeasuredRelease
+    release: hush.Release
     models: list[GraphicalModel]
     tolerances: list[float]
     choices: list[tuple[Any, Any]]
@@ -230,8 +229,8 @@ def trace(
         patch.setattr(Session, "fit", kept)
         release = settings.plan(WORKLOAD, Budget(rho=rho)).release(table, entropy=NotPrivateEntropy(seed))
     between = len(release.rounds)
-    assert release.fitted is not None
-    return Trace(release, [*models[:between], release.fitted.value], tolerances[:between], watcher.seen)
+    assert release.content.fitted is not None
+    return Trace(release, [*models[:between], release.content.fitted.value], tolerances[:between], watcher.seen)
 
 
 LIMIT = 8e-6 * 70  # cells; single columns take 18, all pairs more than 70
@@ -478,13 +477,26 @@ def test_rounds_that_are_none_are_refused(rounds):
         AIM(rounds=rounds).plan(WORKLOAD, Budget(rho=1.0))
 
 
+def test_prefix_sums_and_ranges_are_answered_from_the_tables_they_are_made_of():
+    """The seam for other queries: rounds measure the marginals, and terms are answered from those or from the model."""
+    asked = Workload.product(DOMAIN, {"b": hush.queries.prefix, "a": hush.queries.identity})
+    asked += Workload.product(DOMAIN, {"b": hush.queries.ranges})
+    plan = AIM().plan(asked, Budget(rho=500.0))
+    assert "a x b" in str(plan) or "2-way" in str(plan)
+    assert np.isnan(plan.query_variances(0)).all()
+    release = plan.release(TABLE)
+    exact = TABLE.counts([("b", "a")])[("b", "a")]
+    cumulated = release.term(0)
+    order = asked.terms[0].clique
+    expected = np.cumsum(exact, axis=0) if order == ("b", "a") else np.cumsum(exact, axis=0).T
+    np.testing.assert_allclose(cumulated.estimate, expected.ravel(), atol=1.0)
+    assert len(release.term(1)) == asked.terms[1].queries
+    assert release.sql("SELECT COUNT(*) FROM t WHERE b <= 1").estimate[0] == pytest.approx(exact[:2].sum(), abs=1.0)
+
+
 def test_what_cannot_be_planned_is_refused_in_words():
     with pytest.raises(BudgetError, match=r"aim adds Gaussian noise.*Budget\(epsilon=1.0, delta=1e-9\)"):
         AIM().plan(WORKLOAD, Budget(epsilon=1.0))
-    with pytest.raises(
-        WorkloadError, match="'aim' is for workloads of marginals.*'hdmm' or 'residual' for prefix sums"
-    ):
-        AIM().plan(Workload.product(DOMAIN, {"b": hush.queries.prefix}), Budget(rho=1.0))
     with pytest.raises(WorkloadError, match="the total alone, and there is nothing to choose; use 'residual'"):
         AIM().plan(Workload.marginals(DOMAIN, [()]), Budget(rho=1.0))
     with pytest.raises(SizeError, match="the model that the run starts with: .*coarsen that column, or raise max_size"):

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+import hush
 from hush import Budget, Domain, Workload
 from hush.arrays import Floats
 from hush.mechanisms import AIM, MST
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.release.error_bounds import BoundTable
-from hush.release.measured_release import MeasuredRelease
 from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable
 
@@ -53,7 +53,7 @@ def codes(sizes: tuple[int, ...], follow: bool, random: np.random.Generator) -> 
     return [tuple(map(int, row)) for row in zip(*columns, strict=True)]
 
 
-def errors(table: TinyTable, release: MeasuredRelease, bounds: BoundTable) -> list[float]:
+def errors(table: TinyTable, release: hush.Release, bounds: BoundTable) -> list[float]:
     cliques = [bound.clique for bound in bounds]
     true, made = table.counts(cliques), release.model().tables(cliques)
     return [float(np.abs(true[clique] - made[clique]).sum()) for clique in cliques]
@@ -71,7 +71,7 @@ def seen() -> Seen:
     return made
 
 
-def watch(made: Seen, table: TinyTable, release: MeasuredRelease, random: np.random.Generator) -> None:
+def watch(made: Seen, table: TinyTable, release: hush.Release, random: np.random.Generator) -> None:
     bounds = release.error_bounds(level=LEVEL)
     own = errors(table, release, bounds)
     for kind, pairs in (("supported", made.supported), ("unsupported", made.unsupported)):

@@ -12,11 +12,11 @@ from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import dualquery
-from hush.mechanisms.dualquery import DualQuery, DualQueryRelease
-from hush.mechanisms.query_game import CellScorer, Draw, DrawLikelihood, QueryGame, best_row, join_draws, split_draws
+from hush.mechanisms.dualquery import DualQuery
+from hush.mechanisms.query_game import CellScorer, DrawLikelihood, QueryGame, best_row
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.release.rounds import Round
+from hush.release.rounds import Draw, Round, join_draws, split_draws
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_replay, check_selection_privacy, neighbours_of, selection_law
 from hush.testing.divergence import DivergenceError
@@ -78,7 +78,7 @@ def test_all_of_the_budget_is_spent_and_no_more(
     check_spent(release, budget)
     assert Ledger.open(tmp_path / "budget.db").total.rho == spent(release.statement.event)
     assert release.complete
-    assert release.contradiction() is None
+    assert release.inconsistency() is None
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -279,8 +279,8 @@ def test_tables_are_taken_while_the_model_has_room() -> None:
     assert found[0] == ("a", "d")
     assert 0 < len(found) < 4
     release = few.plan(weighted, BUDGET).release(TABLE)
-    assert release.fitted is not None
-    assert release.fitted.value.size_mb <= 1.2e-4
+    assert release.content.fitted is not None
+    assert release.content.fitted.value.size_mb <= 1.2e-4
     assert {one.clique for one in release.rounds} <= set(found)
     check_spent(release, BUDGET)
 
@@ -296,12 +296,12 @@ def test_files_hold_the_release_and_the_plan(tmp_path: Path) -> None:
     plan = SHORT.plan(WORKLOAD, BUDGET)
     plan.save(tmp_path / "plan.hush")
     loaded_plan = hush.load(tmp_path / "plan.hush")
-    assert loaded_plan.strategy == SHORT  # type: ignore[union-attr]
+    assert loaded_plan.settings == SHORT  # type: ignore[union-attr]
     assert str(loaded_plan) == str(plan)
     release = loaded_plan.release(TABLE)  # type: ignore[union-attr]
     release.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
-    assert isinstance(loaded, DualQueryRelease)
+    assert isinstance(loaded, hush.Release)
     assert len(loaded.rounds) == 4
     assert loaded.rounds == release.rounds
     np.testing.assert_allclose(loaded.counts(("a", "d")), release.counts(("a", "d")), rtol=1e-9, atol=1e-9)
@@ -329,9 +329,9 @@ def test_draws_that_cannot_be_are_refused(damage: dict[str, Any]) -> None:
 
 def test_a_release_with_more_draws_than_it_paid_for_is_contradicted() -> None:
     release = released()
-    assert release.contradiction() is None
-    release.rounds = release.rounds * 2
-    assert release.contradiction() == "it holds a choice that it does not account for"
+    assert release.inconsistency() is None
+    release.content.rounds = release.rounds * 2
+    assert release.inconsistency() == "it holds a choice that it does not account for"
 
 
 class Stopping(TinyTable):

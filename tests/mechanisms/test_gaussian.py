@@ -11,7 +11,7 @@ import hush
 from hush import Budget, Domain, Neighbours, Workload, queries
 from hush.errors import BudgetError, DataError, WorkloadError
 from hush.mechanisms import Direct, Gaussian
-from hush.mechanisms.gaussian import GaussianPlan, GaussianRelease
+from hush.mechanisms.plan import Plan
 from hush.privacy.events import ComposedEvent, GaussianEvent
 from hush.testing import TinyTable, check_replay, neighbours_of
 
@@ -24,7 +24,7 @@ WORKLOAD = Workload.marginals(DOMAIN, CLIQUES, weights=WEIGHTS)
 BUDGET = Budget(rho=0.04)
 
 
-def gaussian_plan(workload: Workload = WORKLOAD, budget: Budget = BUDGET, **options: Any) -> GaussianPlan:
+def gaussian_plan(workload: Workload = WORKLOAD, budget: Budget = BUDGET, **options: Any) -> Plan:
     return hush.plan(workload, budget, mechanism="gaussian", **options)  # type: ignore[return-value]
 
 
@@ -86,11 +86,11 @@ def test_files_and_tables(tmp_path: Path) -> None:
     plan = gaussian_plan(budget=Budget(rho=800.0))
     plan.save(tmp_path / "plan.hush")
     loaded_plan = hush.load(tmp_path / "plan.hush")
-    assert isinstance(loaded_plan, GaussianPlan)
+    assert isinstance(loaded_plan, Plan)
     release = loaded_plan.release(TABLE)
     release.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
-    assert isinstance(loaded, GaussianRelease)
+    assert isinstance(loaded, hush.Release)
     for clique in CLIQUES:
         np.testing.assert_array_equal(loaded.counts(clique), release.counts(clique))
         np.testing.assert_allclose(release.counts(clique), TABLE.counts([clique])[clique], atol=0.5)

@@ -15,7 +15,7 @@ import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload, queries
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import HDMM, Direct, Matrix, Residual
-from hush.mechanisms.linear import LinearPlan, LinearRelease
+from hush.mechanisms.plan import Plan
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent
 from hush.privacy.gate import Counts
@@ -52,7 +52,7 @@ def budget_of(mechanism) -> Budget:
     return PURE if mechanism.noise == "laplace" else ZCDP
 
 
-def made(mechanism, workload: Workload = MIXED, budget: Budget | None = None, **options) -> LinearPlan:
+def made(mechanism, workload: Workload = MIXED, budget: Budget | None = None, **options) -> Plan:
     return hush.plan(workload, budget or budget_of(mechanism), mechanism=mechanism, **options)
 
 
@@ -191,13 +191,13 @@ def test_files_keep_everything(mechanism, tmp_path: Path) -> None:
     plan = made(mechanism)
     plan.save(tmp_path / "p.hush")
     again = hush.load(tmp_path / "p.hush")
-    assert isinstance(again, LinearPlan)
+    assert isinstance(again, Plan)
     assert str(again) == str(plan)
     assert [(r.query, r.noise) for r in again.requests()] == [(r.query, r.noise) for r in plan.requests()]
     release = again.release(TABLE)
     release.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
-    assert isinstance(loaded, LinearRelease)
+    assert isinstance(loaded, hush.Release)
     assert loaded.statement == release.statement
     np.testing.assert_array_equal(loaded.counts(("a", "b")), release.counts(("a", "b")))
     assert str(loaded.term(3)) == str(release.term(3))

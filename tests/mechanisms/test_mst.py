@@ -11,7 +11,6 @@ from hush import Budget, Domain, Workload
 from hush.errors import ArchiveError, SizeError, WorkloadError
 from hush.mechanisms import MST
 from hush.mechanisms.misfit_selection import MisfitScorer, on_grid
-from hush.mechanisms.mst import MSTRelease
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.gate import MarginalQuery
@@ -108,8 +107,8 @@ def test_pairs_that_are_too_large_are_left_out_and_their_budget_goes_to_the_othe
     edges = [played.clique for played in release.rounds]
     assert is_forest(edges)
     assert 0 < len(edges) < 3
-    assert release.fitted is not None
-    assert release.fitted.value.size_mb <= limit
+    assert release.content.fitted is not None
+    assert release.content.fitted.value.size_mb <= limit
     again = [one for one in release.noisy_tables if one.clique in edges]
     assert len(again) == 2 * len(edges)
 
@@ -119,7 +118,7 @@ def test_tables_of_one_column_get_all_of_the_budget() -> None:
     table = TinyTable(domain, [(1,), (2,)])
     release = MST().plan(Workload.kway(domain, 1), Budget(rho=0.5)).release(table)
     assert [one.stddev for one in release.noisy_tables] == pytest.approx([1.0], rel=1e-6)
-    assert release.scored is None
+    assert release.content.scored is None
 
 
 def test_too_small_a_limit_is_refused() -> None:
@@ -134,7 +133,7 @@ SPARSE = Domain({"a": 3, "b": 12, "c": 2})
 FEW = TinyTable(SPARSE, [(i % 3, i % 3, i % 2) for i in range(300)] + [(0, 5, 0), (1, 7, 1), (2, 7, 1)])
 
 
-def merging_release(seed: int = 1, rho: float = 2.0) -> MSTRelease:
+def merging_release(seed: int = 1, rho: float = 2.0) -> hush.Release:
     plan = MST(merge_rare=True).plan(Workload.kway(SPARSE, 2), Budget(rho=rho))
     return plan.release(FEW, entropy=NotPrivateEntropy(seed))  # type: ignore[return-value]
 

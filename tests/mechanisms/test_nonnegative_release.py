@@ -11,9 +11,10 @@ import hush
 from hush import Budget, Domain, Workload, queries
 from hush.errors import QueryError, SizeError, WorkloadError
 from hush.mechanisms import HDMM, Direct, Matrix
-from hush.mechanisms.linear import LinearPlan, LinearRelease
+from hush.mechanisms.plan import Plan
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.measurement import Measurements
+from hush.release.strategy_content import LinearContent
 from hush.strategies.product_strategy import Recovery
 from hush.testing import TinyTable
 from hush.workloads import ProductTerm
@@ -39,18 +40,24 @@ every_case = pytest.mark.parametrize("case", list(CASES))
 
 
 @cache
-def planned(case: str) -> LinearPlan:
+def planned(case: str) -> Plan:
     mechanism, workload, _ = CASES[case]
     return hush.plan(workload, BUDGETS[mechanism.noise], mechanism=mechanism)
 
 
-def released(case: str, seed: int = 0, table: TinyTable = TABLE) -> LinearRelease:
+def released(case: str, seed: int = 0, table: TinyTable = TABLE) -> hush.Release:
     """A release of ASKED whose strategy is recovered in the way of the case."""
     made = planned(case).release(table, entropy=NotPrivateEntropy(seed))
-    answers = Measurements(replace(made.answers.strategy, recovery=CASES[case][2]))
-    for index in range(len(made.answers)):
-        answers[index] = made.answers[index]
-    return type(made)(answers=answers, schema=made.schema, workload=ASKED, statement=made.statement)
+    answers = Measurements(replace(made.content.answers.strategy, recovery=CASES[case][2]))
+    for index in range(len(made.content.answers)):
+        answers[index] = made.content.answers[index]
+    return hush.Release(
+        mechanism=made.mechanism,
+        content=LinearContent(answers),
+        schema=made.schema,
+        workload=ASKED,
+        statement=made.statement,
+    )
 
 
 def truth_of(term: ProductTerm, table: TinyTable = TABLE) -> np.ndarray:

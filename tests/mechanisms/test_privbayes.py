@@ -15,7 +15,6 @@ from hush.mechanisms.privbayes import (
     LARGEST_SCORE,
     DependenceScorer,
     PrivBayes,
-    PrivBayesRelease,
     maximal_sets,
     useful_cells,
 )
@@ -80,7 +79,7 @@ def test_all_of_the_budget_is_spent_and_no_more(
     check_spent(release, budget)
     assert Ledger.open(tmp_path / "budget.db").total.rho == spent(release.statement.event)
     assert release.complete
-    assert release.contradiction() is None
+    assert release.inconsistency() is None
 
 
 @pytest.mark.parametrize("sizes", [{"a": 5}, {"a": 1, "b": 2}, {"a": 2, "b": 2}], ids=str)
@@ -235,8 +234,8 @@ def test_the_model_stays_within_its_limit() -> None:
     workload = Workload.kway(table.domain, 3)
     for limit in (1.5e-4, 5e-4, 2e-3):
         release = PrivBayes(max_size_mb=limit).plan(workload, Budget(rho=20.0)).release(table)
-        assert release.fitted is not None
-        assert release.fitted.value.size_mb <= limit
+        assert release.content.fitted is not None
+        assert release.content.fitted.value.size_mb <= limit
         check_spent(release, Budget(rho=20.0))
 
 
@@ -254,7 +253,7 @@ def test_too_many_candidates_lower_the_degree(monkeypatch: pytest.MonkeyPatch, n
 
 def test_the_record_says_what_was_measured() -> None:
     release = released()
-    assert isinstance(release, PrivBayesRelease)
+    assert isinstance(release, hush.Release)
     placed = {"a"}
     for played in release.rounds:
         assert set(played.clique[1:]) <= placed
@@ -270,12 +269,12 @@ def test_files_hold_the_release_and_the_plan(tmp_path: Path) -> None:
     plan = USEFUL.plan(WORKLOAD, BUDGET)
     plan.save(tmp_path / "plan.hush")
     loaded_plan = hush.load(tmp_path / "plan.hush")
-    assert loaded_plan.strategy == USEFUL  # type: ignore[union-attr]
+    assert loaded_plan.settings == USEFUL  # type: ignore[union-attr]
     assert str(loaded_plan) == str(plan)
     release = loaded_plan.release(TABLE)  # type: ignore[union-attr]
     release.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
-    assert isinstance(loaded, PrivBayesRelease)
+    assert isinstance(loaded, hush.Release)
     assert loaded.rounds == release.rounds
     np.testing.assert_allclose(loaded.counts(("a", "d")), release.counts(("a", "d")), rtol=1e-9, atol=1e-9)
 

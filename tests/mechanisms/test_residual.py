@@ -11,7 +11,7 @@ import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload, queries
 from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import Residual
-from hush.mechanisms.residual import ResidualPlan, ResidualRelease
+from hush.mechanisms.plan import Plan
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent
 from hush.privacy.gate import Counts
@@ -27,7 +27,7 @@ BUDGET = Budget(rho=0.4)
 EXACT = Budget(rho=800.0)  # noise so small that every draw is zero with all but vanishing probability
 
 
-def residual_plan(*arguments: Any, **options: Any) -> ResidualPlan:
+def residual_plan(*arguments: Any, **options: Any) -> Plan:
     return hush.plan(*arguments, mechanism="residual", **options)  # type: ignore[return-value]
 
 
@@ -176,7 +176,7 @@ def test_files_keep_everything(tmp_path: Path) -> None:
     release = residual_plan(MIXED, BUDGET).release(TABLE)
     release.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
-    assert isinstance(loaded, ResidualRelease)
+    assert isinstance(loaded, hush.Release)
     assert loaded.statement == release.statement
     assert loaded.workload == release.workload
     assert loaded.schema == release.schema
@@ -246,12 +246,12 @@ def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(InterruptedRelease, match="paid for and kept") as stopped:
         plan.release(Stopping(DOMAIN, ROWS), ledger=tmp_path / "budget.db")
     partial = stopped.value.release
-    assert isinstance(partial, ResidualRelease)
+    assert isinstance(partial, hush.Release)
     assert not partial.complete
     assert Ledger.open(tmp_path / "budget.db").remaining < Fraction(1, 10**9)
     partial.save(tmp_path / "x.hush")
     loaded = hush.load(tmp_path / "x.hush")
-    assert isinstance(loaded, ResidualRelease)
+    assert isinstance(loaded, hush.Release)
     assert not loaded.complete
     assert loaded.counts(("a",)).shape == (2,)
     with pytest.raises(WorkloadError, match="no table over"):
@@ -293,7 +293,7 @@ OTHER = TinyTable(Domain({"a": 2, "b": 4, "c": 2}), ROWS)
     [
         (lambda: residual_plan(PLAIN, Budget(epsilon=1.0)), BudgetError, "add a delta"),
         (lambda: hush.plan(PLAIN, BUDGET, mechanism="magic"), WorkloadError, "'magic'"),
-        (lambda: hush.plan(PLAIN, BUDGET, mechanism=3), WorkloadError, "plan method"),
+        (lambda: hush.plan(PLAIN, BUDGET, mechanism=3), WorkloadError, "a Mechanism object"),
         (lambda: residual_plan(PLAIN, BUDGET, loss="l7"), WorkloadError, "'l7'"),
         (lambda: hush.plan(PLAIN, 1.0), BudgetError, "expected a Budget"),
         (lambda: hush.plan([("a",)], BUDGET), WorkloadError, "expected a Workload"),
@@ -363,7 +363,7 @@ def test_answers_say_that_rows_of_a_unit_were_left_out() -> None:
 def test_what_does_not_fit_in_memory_is_refused_before_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hush.mechanisms.residual.available_memory", lambda: 10**6)
+    monkeypatch.setattr("hush.release.strategy_content.available_memory", lambda: 10**6)
     table = TinyTable(DOMAIN, ROWS)
     with pytest.raises(SizeError, match="releasing needs about"):
         residual_plan(PLAIN, BUDGET).release(table, ledger=tmp_path / "budget.db")
@@ -378,7 +378,7 @@ def test_combinations_across_tables_have_exact_errors() -> None:
     values, errors = [], set()
     for seed in range(600):
         release = plan.release(TABLE, entropy=NotPrivateEntropy(seed))
-        assert isinstance(release, ResidualRelease)
+        assert isinstance(release, hush.Release)
         answer = release.combination(parts)
         values.append(float(answer.estimate[0]))
         errors.add(round(float(answer.std_error[0]), 9))
@@ -387,7 +387,7 @@ def test_combinations_across_tables_have_exact_errors() -> None:
     (error,) = errors
     assert abs(np.mean(values) - truth) < 5 * error / np.sqrt(600)
     assert np.std(values) == pytest.approx(error, rel=0.15)  # five standard errors of a standard deviation
-    assert isinstance(release, ResidualRelease)
+    assert isinstance(release, hush.Release)
     with pytest.raises(WorkloadError, match="no tables"):
         release.combination([])
     with pytest.raises(WorkloadError, match="no table over"):

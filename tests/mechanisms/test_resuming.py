@@ -13,12 +13,11 @@ from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
 from hush.errors import BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
 from hush.mechanisms import AIM, MST, MWEM, DualQuery, Independent, PrivBayes
-from hush.mechanisms.adaptive import AdaptivePlan
 from hush.mechanisms.misfit_selection import MisfitScorer
+from hush.mechanisms.plan import Plan
 from hush.privacy.account import used_up
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import GaussianEvent, price
-from hush.release.measured_release import MeasuredRelease
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable
 
@@ -49,10 +48,10 @@ def stopping(reads: int, failure: type[BaseException] = KeyboardInterrupt) -> St
     return table
 
 
-def stopped(plan: AdaptivePlan = PLAN, reads: int = 1, **how: Any) -> MeasuredRelease:
+def stopped(plan: Plan = PLAN, reads: int = 1, **how: Any) -> hush.Release:
     with pytest.raises(InterruptedRelease) as caught:
         plan.release(stopping(reads), **how)
-    assert isinstance(caught.value.release, MeasuredRelease)
+    assert isinstance(caught.value.release, hush.Release)
     return caught.value.release
 
 
@@ -63,7 +62,7 @@ class Ruled(TinyTable):
         return Schema(plain.columns, unit=plain.unit, constraints=[Constraint.forbid(DOMAIN, ("a", "b"), [(0, 2)])])
 
 
-OTHERS: dict[str, tuple[AdaptivePlan, TinyTable]] = {
+OTHERS: dict[str, tuple[Plan, TinyTable]] = {
     "mechanism": (MWEM().plan(WORKLOAD, BUDGET), TABLE),
     "settings": (AIM(share=0.8).plan(WORKLOAD, BUDGET), TABLE),
     "workload": (AIM().plan(Workload.kway(DOMAIN, 1), BUDGET), TABLE),
@@ -128,14 +127,14 @@ def test_no_ledger_is_made_by_resuming(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("plan", [PLAN, AIM(rounds=4).plan(WORKLOAD, BUDGET)], ids=["usual", "least rounds"])
 @pytest.mark.parametrize("reads", [0, 1, 2])
-def test_nothing_is_paid_for_twice(plan: AdaptivePlan, reads: int, tmp_path: Path) -> None:
+def test_nothing_is_paid_for_twice(plan: Plan, reads: int, tmp_path: Path) -> None:
     """Also where the run was stopped between a charge and what was paid for."""
     ledger = tmp_path / "budget.db"
     try:
         whole = plan.release(stopping(reads), ledger=ledger)
     except InterruptedRelease as caught:
         part = caught.release
-        assert isinstance(part, MeasuredRelease)
+        assert isinstance(part, hush.Release)
         whole = plan.release(TABLE, ledger=ledger, resume=part)
         assert whole.noisy_tables[: len(part.noisy_tables)] == part.noisy_tables
         for event in (part.statement.event, whole.statement.event):
@@ -162,7 +161,7 @@ def test_a_killed_run_goes_on_from_its_file(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         PLAN.release(TABLE, ledger=ledger, checkpoint=file, on_round=kill)
     part = hush.load(file)
-    assert isinstance(part, MeasuredRelease)
+    assert isinstance(part, hush.Release)
     assert not part.complete
     assert part.rounds == tuple(played)
     assert len(part.noisy_tables) > len(DOMAIN)
@@ -184,7 +183,7 @@ def test_a_run_that_was_killed_between_a_charge_and_its_file_spends_what_the_led
     with pytest.raises(Killed):
         killed_in_a_choice(choice, ledger, file)
     part = hush.load(file)
-    assert isinstance(part, MeasuredRelease)
+    assert isinstance(part, hush.Release)
     known = price(part.statement.event).rho
     lost = Ledger.open(ledger).total.rho - known
     assert lost > 0
@@ -233,7 +232,7 @@ def test_annealing_is_gone_on_with() -> None:
             plan.release(TABLE, on_round=lambda played, spent: (_ for _ in ()).throw(KeyboardInterrupt()))
         except InterruptedRelease as caught:
             part = caught.release
-        assert isinstance(part, MeasuredRelease)
+        assert isinstance(part, hush.Release)
         whole = plan.release(TABLE, resume=part)
         first, second = (Fraction(one.epsilon) ** 2 for one in whole.rounds[:2])
         final = len(whole.rounds) == 2
@@ -294,7 +293,7 @@ def test_charges_to_others_meanwhile_are_no_obstacle(tmp_path: Path) -> None:
     with pytest.raises(InterruptedRelease) as caught:
         PLAN.release(TABLE, ledger=one, on_round=meanwhile)
     part = caught.value.release
-    assert isinstance(part, MeasuredRelease)
+    assert isinstance(part, hush.Release)
     assert PLAN.release(TABLE, ledger=one, resume=part).complete
 
 
@@ -305,7 +304,7 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on(mechanism: Any, t
         plan.release(stopping(0), ledger=ledger)
     caught.value.release.save(tmp_path / "part.hush")  # type: ignore[attr-defined]
     part = hush.load(tmp_path / "part.hush")
-    assert isinstance(part, MeasuredRelease)
+    assert isinstance(part, hush.Release)
     assert part.noisy_tables == ()
     lost = Ledger.open(ledger).total.rho
     assert lost == price(part.statement.event).rho > 0
@@ -325,7 +324,6 @@ def test_a_release_without_a_table_answers_nothing() -> None:
         lambda: part.synthesize(rows=3),
         lambda: part.error_bounds(),
         lambda: part.error_bound("a"),
-        lambda: part.unbiased,
         lambda: part.grain,
         lambda: part.tables(),
     ]
@@ -341,7 +339,7 @@ def test_where_all_is_spent_and_no_table_was_taken_there_is_nothing_to_go_on_wit
         plan.release(TABLE, resume=stopped(plan, reads=0))
 
 
-def played(mechanism: Any, rounds: int = 2) -> tuple[AdaptivePlan, MeasuredRelease]:
+def played(mechanism: Any, rounds: int = 2) -> tuple[Plan, hush.Release]:
     """A run that was stopped after some rounds."""
     plan, seen = mechanism.plan(WORKLOAD, BUDGET), []
 
@@ -352,7 +350,7 @@ def played(mechanism: Any, rounds: int = 2) -> tuple[AdaptivePlan, MeasuredRelea
 
     with pytest.raises(InterruptedRelease) as caught:
         plan.release(TABLE, on_round=stop)
-    assert isinstance(caught.value.release, MeasuredRelease)
+    assert isinstance(caught.value.release, hush.Release)
     return plan, caught.value.release
 
 
@@ -377,8 +375,8 @@ STRANGE: dict[str, tuple[Any, Any]] = {
 def test_rounds_that_no_run_plays_are_refused_before_a_charge(what: str) -> None:
     mechanism, change = STRANGE[what]
     plan, part = played(mechanism, 3 if "too many" in what else 2)
-    plan.strategy.check_rounds(part)
-    part.rounds = tuple(change(part.rounds))
+    plan.settings.check_rounds(part)
+    part.content.rounds = tuple(change(part.rounds))
     table = TinyTable(DOMAIN, ROWS)
     with pytest.raises(DataError, match=r"the release to resume (holds rounds that|is damaged)"):
         plan.release(table, resume=part)

@@ -15,6 +15,7 @@ from hush.privacy.account import Allowance
 from hush.privacy.events import GaussianEvent, SelectionEvent
 from hush.privacy.gate import Gate, MarginalQuery, watch
 from hush.release.rounds import Round
+from hush.release.table_content import TableContent
 from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable
 
@@ -113,7 +114,7 @@ def test_whoever_watches_is_told_shares_and_rounds():
 def test_a_resumed_session_has_its_record():
     first = session()
     tables = first.measure([("a",)], Fraction(1, 4), note="")
-    own = session(noisy_tables=tables, rounds=[PLAYED])
+    own = session(earlier=TableContent(DOMAIN, tables, rounds=[PLAYED]))
     assert own.noisy_tables == tables
     assert own.rounds == [PLAYED]
     own.measure([("b",)], Fraction(1, 4), note="")

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from hush.errors import DataError
-from hush.mechanisms.plan import FixedPlan
+from hush.mechanisms.plan import Plan
 from hush.privacy import account, budget, conversions, entropy, gate, noise, selection, sensitivity
 from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.sensitivity import Neighbours, RowNorms, Sensitivity
@@ -237,7 +237,7 @@ def refusal_quotes_a_cell(patch: Patch) -> None:
 
 def exact_total_in_file(patch: Patch) -> None:
     """The exact number of rows in a saved release (SmartNoise returns as many rows as it was given)."""
-    true = FixedPlan.release
+    true = Plan.release
 
     def wrong(self: Any, table: Any, **options: Any) -> Any:
         release = true(self, table, **options)
@@ -245,7 +245,7 @@ def exact_total_in_file(patch: Patch) -> None:
         release.statement = dataclasses.replace(release.statement, version=f"0.1.0+{total}")
         return release
 
-    patch.setattr(FixedPlan, "release", wrong)
+    patch.setattr(Plan, "release", wrong)
 
 
 def cost_from_a_cache(patch: Patch) -> None:

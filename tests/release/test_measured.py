@@ -6,17 +6,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import hush
 from hush import Budget, Domain, Neighbours, Workload
 from hush.errors import DomainError
 from hush.mechanisms import MST, MWEM
-from hush.mechanisms.aim import AIM, AIMRelease
+from hush.mechanisms.aim import AIM
 from hush.privacy.events import GaussianEvent, SelectionEvent, compose
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
-from hush.release.measured_release import MeasuredRelease
 from hush.release.rounds import Round
 from hush.release.statement import Statement
+from hush.release.table_content import TableContent
 from hush.schema import ROW, Schema, Unit
 from hush.testing import TinyTable
 
@@ -26,26 +27,26 @@ TABLE = TinyTable(DOMAIN, ROWS)
 NOISE = GaussianEvent(Fraction(4), Fraction(1), True)
 
 
-def made(event=NOISE, tables=1, variance=Fraction(4), relation=Neighbours.ADD_REMOVE, unit=ROW) -> MeasuredRelease:
+def made(event=NOISE, tables=1, variance=Fraction(4), relation=Neighbours.ADD_REMOVE, unit=ROW) -> hush.Release:
     statement = Statement(budget=Budget(rho=5.0), neighbours=relation, unit=unit, event=event, private=True)
     noisy = Measurement.of(MarginalQuery(("a",)), np.array([3, 4]), DiscreteGaussian(variance))
-    return AIMRelease(
+    return hush.Release(
+        mechanism="aim",
         schema=Schema(Schema.from_domain(DOMAIN).columns, unit=unit),
         workload=Workload.kway(DOMAIN, 1),
         statement=statement,
-        complete=True,
-        noisy_tables=[noisy] * tables,
+        content=TableContent(DOMAIN, [noisy] * tables),
     )
 
 
 def test_noise_that_is_accounted_for_is_no_contradiction():
-    assert made().contradiction() is None
-    assert made(compose([NOISE, SelectionEvent(Fraction(1)), NOISE]), tables=2).contradiction() is None
-    assert made(compose([NOISE, NOISE]), tables=1).contradiction() is None  # a stopped run paid for more than it got
+    assert made().inconsistency() is None
+    assert made(compose([NOISE, SelectionEvent(Fraction(1)), NOISE]), tables=2).inconsistency() is None
+    assert made(compose([NOISE, NOISE]), tables=1).inconsistency() is None  # a stopped run paid for more than it got
     replaced = GaussianEvent(Fraction(4), Fraction(2))
-    assert made(replaced, relation=Neighbours.REPLACE).contradiction() is None
+    assert made(replaced, relation=Neighbours.REPLACE).inconsistency() is None
     several = Unit(column="id", max_rows=3)
-    assert made(GaussianEvent(Fraction(4), Fraction(9)), unit=several).contradiction() is None
+    assert made(GaussianEvent(Fraction(4), Fraction(9)), unit=several).inconsistency() is None
 
 
 @pytest.mark.parametrize(
@@ -61,14 +62,14 @@ def test_noise_that_is_accounted_for_is_no_contradiction():
     ids=["twice", "less noise", "no noise", "other neighbours", "larger units", "once for two"],
 )
 def test_a_table_whose_noise_is_not_accounted_for_is_a_contradiction(release):
-    assert release().contradiction() == "it holds a table whose noise it does not account for"
+    assert release().inconsistency() == "it holds a table whose noise it does not account for"
 
 
 def test_a_release_without_a_table_is_a_contradiction():
-    assert made(tables=0).contradiction() == "it holds no table"
+    assert made(tables=0).inconsistency() == "it holds no table"
     stopped = made(tables=0)
     stopped.complete = False
-    assert stopped.contradiction() is None
+    assert stopped.inconsistency() is None
 
 
 def played(epsilon):
@@ -82,22 +83,22 @@ def test_every_choice_is_accounted_for_once():
     half, third = SelectionEvent(Fraction(1, 2)), SelectionEvent(Fraction(1, 3))
     release = made(compose([NOISE, half, third, third]))
     for rounds in ([], [1 / 2], [1 / 3, 1 / 2, 1 / 3], [0.0, 0.0, 1 / 2]):
-        release.rounds = tuple(map(played, rounds))
-        assert release.contradiction() is None
+        release.content.rounds = tuple(map(played, rounds))
+        assert release.inconsistency() is None
     for rounds in ([1 / 2, 1 / 2], [1 / 4], [1 / 3, 1 / 3, 1 / 3], [1e300]):
-        release.rounds = tuple(map(played, rounds))
-        assert release.contradiction() == "it holds a choice that it does not account for"
+        release.content.rounds = tuple(map(played, rounds))
+        assert release.inconsistency() == "it holds a choice that it does not account for"
     endless = made(compose([NOISE, SelectionEvent(Fraction(10**400))]))
-    endless.rounds = (played(1e300),)
-    assert endless.contradiction() is not None
+    endless.content.rounds = (played(1e300),)
+    assert endless.inconsistency() is not None
 
 
 def test_a_cost_beyond_the_budget_is_a_contradiction():
     release = made()
     release.statement = replace(release.statement, budget=Budget(rho=0.125))
-    assert release.contradiction() is None
+    assert release.inconsistency() is None
     release.statement = replace(release.statement, budget=Budget(rho=0.12))
-    assert release.contradiction() == "it spent more than its budget"
+    assert release.inconsistency() == "it spent more than its budget"
 
 
 @pytest.mark.parametrize("mechanism", [AIM(), AIM(selection="generalized"), AIM(paper=True), MWEM(), MST()], ids=str)
@@ -107,31 +108,32 @@ def test_scores_promise_no_more_than_choices_can(mechanism, relation):
     workload = Workload.marginals(domain, [("a", "b", "c"), ("c", "d"), ("a",)], weights=[5.0, 1.0, 0.3])
     table = TinyTable(domain, [(*row, 0) for row in ROWS])
     own = mechanism.plan(workload, Budget(rho=0.3), neighbours=relation).release(table)
-    assert own.contradiction() is None
-    scored = own.scored
+    assert own.inconsistency() is None
+    scored = own.content.scored
     for change in ({"slopes": scored.slopes * 0.4}, {"slacks": scored.slacks - 0.1 * scored.slopes}):
-        own.scored = replace(scored, **change)
-        assert own.contradiction() == "its scores promise more than its choices can"
+        own.content.scored = replace(scored, **change)
+        assert own.inconsistency() == "its scores promise more than its choices can"
 
 
 @pytest.fixture(scope="module")
-def release() -> MeasuredRelease:
+def release() -> hush.Release:
     return AIM().plan(Workload.kway(DOMAIN, 2), Budget(rho=3.0)).release(TABLE)
 
 
 def test_measured_tables_are_answered_by_what_was_measured(release):
     last = release.noisy_tables[-1]
-    assert release.unbiased is not None
-    np.testing.assert_allclose(release.counts(last.clique), release.unbiased.counts(last.clique))
+    unbiased = release.content.unbiased()
+    assert unbiased is not None
+    np.testing.assert_allclose(release.counts(last.clique), unbiased.counts(last.clique))
     assert len(release.measurements()) == len(release.noisy_tables)
     assert [one.stddev for one in release.measurements()] == [max(one.stddev, 0.1) for one in release.noisy_tables]
 
 
 def test_the_model_is_the_one_that_was_fitted_unless_another_is_wished_for(release):
-    assert release.model().distribution is release.fitted.value
-    assert release.model(tolerance=0.5).distribution is release.fitted.value
-    assert release.model(max_size_mb=1.0).distribution is not release.fitted.value
-    assert release.model([("a", "b")]).distribution is not release.fitted.value
+    assert release.model().distribution is release.content.fitted.value
+    assert release.model(tolerance=0.5).distribution is release.content.fitted.value
+    assert release.model(max_size_mb=1.0).distribution is not release.content.fitted.value
+    assert release.model([("a", "b")]).distribution is not release.content.fitted.value
 
 
 def test_bounds_are_asked_by_name(release):
@@ -142,15 +144,16 @@ def test_bounds_are_asked_by_name(release):
 
 
 def test_an_interrupted_release_answers_with_what_it_has(release):
-    part = AIMRelease(
+    part = hush.Release(
+        mechanism="aim",
         schema=release.schema,
         workload=release.workload,
         statement=replace(release.statement),
         complete=False,
-        noisy_tables=release.noisy_tables[:2],
+        content=TableContent(DOMAIN, release.noisy_tables[:2]),
         settings=release.settings,
     )
-    assert part.fitted is None
+    assert part.content.fitted is None
     assert part.model().tables([("a", "c")])[("a", "c")].sum() == pytest.approx(part.model().total)
     assert "interrupted" in repr(part)
     assert any("missing" in note for note in part.marginal("a").notes)

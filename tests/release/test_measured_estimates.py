@@ -11,17 +11,17 @@ import hush
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, QueryError, SizeError
 from hush.inference.best_unbiased import UnbiasedEstimates
-from hush.inference.estimates import Estimates
+from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix, Total
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 from hush.release.answers import Answers
+from hush.release.bounded_answers import bounded_term_answers, table_answers
 from hush.release.error_bounds import ErrorBounds
 from hush.release.measured_estimates import MeasuredEstimates
-from hush.release.measured_release import marginal_answers, measured_term_answers
 from hush.release.rounds import Round, Scored
-from hush.release.sql_answers import Bounded, answer_sql
+from hush.release.sql_answers import answer_sql
 from hush.schema import Categorical, Integer, Schema
 from hush.workloads import ProductTerm
 
@@ -74,12 +74,12 @@ EXACT, BOUND, NONE = ("b", "a"), ("c", "a"), ("c", "d")
 
 def test_implements_both_protocols() -> None:
     source: Estimates = MADE
-    bounded: Bounded = MADE
-    assert isinstance(bounded, Bounded)
+    bounded: BoundedEstimates = MADE
+    assert isinstance(bounded, BoundedEstimates)
     assert source.domain == DOMAIN
     assert source.cliques == (("c",), ("a", "b"))
     assert made(unbiased=False).cliques == (DOMAIN.attributes,)
-    assert not isinstance(UnbiasedEstimates(DOMAIN, [Measurement((), 5.0, 1.0)]), Bounded)
+    assert not isinstance(UnbiasedEstimates(DOMAIN, [Measurement((), 5.0, 1.0)]), BoundedEstimates)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,8 @@ def bases(answers: Answers) -> set[str]:
 
 
 def test_marginals_of_all_three_bases() -> None:
-    exact, bound, none = (marginal_answers(SCHEMA, clique, MADE, 0.9, ["N."]) for clique in (EXACT, BOUND, NONE))
+    asked = (EXACT, BOUND, NONE)
+    exact, bound, none = (table_answers(SCHEMA, clique, MADE, level=0.9, notes=["N."]) for clique in asked)
     assert (bases(exact), bases(bound), bases(none)) == ({"exact"}, {"bound"}, {"none"})
     assert np.isfinite(exact.std_error).all()
     assert np.isnan(bound.std_error).all()
@@ -125,14 +126,14 @@ def test_marginals_of_all_three_bases() -> None:
     assert [answers.notes[-1] for answers in (exact, bound, none)] == ["N."] * 3
     assert f"at most {math.ceil(MADE.l1_bound(BOUND, 0.9)):,}, by a bound that holds with 90 %" in bound.notes[0]
     assert "c, d: from the fitted model; how far it is off is not known." in none.notes
-    assert marginal_answers(SCHEMA, EXACT, MADE, grain=0.25).grain == 0.25
+    assert table_answers(SCHEMA, EXACT, MADE, grain=0.25).grain == 0.25
     with pytest.raises(QueryError, match="level = 2"):
-        marginal_answers(SCHEMA, EXACT, MADE, 2)
+        table_answers(SCHEMA, EXACT, MADE, level=2)
 
 
 def test_without_a_total_a_cell_may_be_off_by_the_whole_bound() -> None:
     plain = made(unbiased=False)
-    answers = marginal_answers(SCHEMA, BOUND, plain)
+    answers = table_answers(SCHEMA, BOUND, plain)
     np.testing.assert_allclose(answers.upper - answers.estimate, plain.l1_bound(BOUND, 0.95))
 
 
@@ -191,7 +192,7 @@ def test_values_of_one_query_have_bases_of_their_own() -> None:
 @pytest.mark.parametrize(("clique", "basis"), [(("a", "b"), "exact"), (("b", "c"), "bound"), (("c", "d"), "none")])
 def test_terms_of_all_three_bases(clique: Clique, basis: str) -> None:
     term = ProductTerm(clique, (Prefix(DOMAIN[clique[0]]), Identity(DOMAIN[clique[1]])))
-    answers = measured_term_answers(SCHEMA, term, MADE, 0.9, ["N."], grain=0.5)
+    answers = bounded_term_answers(SCHEMA, term, MADE, level=0.9, notes=["N."], grain=0.5)
     assert bases(answers) == {basis}
     assert answers.notes[-1] == "N."
     assert np.isfinite(answers.lower).all() == (basis != "none")
@@ -200,10 +201,10 @@ def test_terms_of_all_three_bases(clique: Clique, basis: str) -> None:
 
 def test_the_interval_of_a_query_is_by_its_coefficients() -> None:
     rows = np.array([[1.0, 2, 3, 0], [0, -5, 0, 0], [1, -1, 4, 0]])
-    answers = measured_term_answers(SCHEMA, ProductTerm(("b", "c"), (Dense(rows), Total(2))), MADE)
+    answers = bounded_term_answers(SCHEMA, ProductTerm(("b", "c"), (Dense(rows), Total(2))), MADE)
     margins = [MADE.margin(("b", "c"), np.array(low), np.array(high), 0.95) for low, high in ((0, 3), (-5, 0), (-4, 4))]
     np.testing.assert_allclose(answers.upper - answers.estimate, margins)
-    ranges = measured_term_answers(SCHEMA, ProductTerm(("b", "c"), (AllRange(4), Identity(2))), MADE)
+    ranges = bounded_term_answers(SCHEMA, ProductTerm(("b", "c"), (AllRange(4), Identity(2))), MADE)
     np.testing.assert_allclose(ranges.upper - ranges.estimate, MADE.margin(("b", "c"), np.zeros(()), np.ones(()), 0.95))
 
 
@@ -242,4 +243,4 @@ def test_the_grain_is_that_of_the_tables_with_the_clique_in_them() -> None:
     assert made.grain(("c",)) == pytest.approx(0.5 / (10 * math.sqrt(9)))
     assert made.grain(("a", "c")) == math.inf
     schema = hush.Schema.from_domain(domain)
-    assert marginal_answers(schema, ("c",), made, grain=0.5).grain == pytest.approx(0.5 / 30)
+    assert table_answers(schema, ("c",), made, grain=0.5).grain == pytest.approx(0.5 / 30)

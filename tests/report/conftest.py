@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -18,7 +19,9 @@ from hush.domain import Clique, Domain
 from hush.planning import plan
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent
+from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import Neighbours
+from hush.release.content import Content
 from hush.release.release import Release
 from hush.release.statement import Statement
 from hush.schema import ROW, Schema, Unit
@@ -65,22 +68,33 @@ class StandInEstimates:
         return np.asarray(self.variance * (first * second).sum(axis=tuple(range(groups, len(clique)))))
 
 
-class StandIn(Release):
-    mechanism = "stand-in"
+class StandInContent(Content):
+    kind = "stand-in"
 
-    def __init__(self, estimates: StandInEstimates, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, estimates: StandInEstimates) -> None:
         self._estimates = estimates
 
     @property
-    def estimates(self) -> StandInEstimates:
+    def tables(self) -> int:
+        return len(self._estimates.cliques)
+
+    def measurements(self) -> list[Measurement]:
+        cliques = self._estimates.cliques
+        deviation = math.sqrt(self._estimates.variance)
+        return [Measurement(clique, self._estimates.counts(clique), deviation) for clique in cliques]
+
+    def estimates(self, release: Release) -> StandInEstimates:
         return self._estimates
 
-    def contradiction(self) -> None:
+    def inconsistency(self, release: Release) -> None:
         return None
 
-    def _pack(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def pack(self) -> Any:
         return {}, {}
+
+    @classmethod
+    def unpack(cls, entry: Any, archive: Any, schema: Schema) -> Any:
+        raise NotImplementedError
 
 
 def stand_in(
@@ -98,8 +112,9 @@ def stand_in(
     rho: Fraction = Fraction(1, 8),
 ) -> Release:
     order = min(order, len(schema))
-    return StandIn(
-        StandInEstimates(schema.domain, order, variance, counts or {}, cliques),
+    return Release(
+        mechanism="stand-in",
+        content=StandInContent(StandInEstimates(schema.domain, order, variance, counts or {}, cliques)),
         schema=schema,
         workload=workload or Workload.kway(schema.domain, order),
         statement=Statement(

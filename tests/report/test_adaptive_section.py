@@ -9,7 +9,7 @@ import pytest
 
 import hush
 from hush.mechanisms import AIM
-from hush.release.measured_release import MeasuredRelease
+from hush.release.table_content import TableContent
 from hush.report import report_html
 from hush.report.adaptive_section import MOST_ROUNDS, share_text
 from hush.report.labels import error_text
@@ -25,14 +25,14 @@ PAIRS = hush.Workload.marginals(
 
 
 @pytest.fixture(scope="module")
-def release() -> MeasuredRelease:
+def release() -> hush.Release:
     made = hush.plan(PAIRS, hush.Budget(rho=0.02), mechanism=AIM(preset="fast")).release(TABLE)
-    assert isinstance(made, MeasuredRelease)
+    assert isinstance(made, hush.Release)
     return made
 
 
 @pytest.fixture(scope="module")
-def page(release: MeasuredRelease, read_page: Any) -> Any:
+def page(release: hush.Release, read_page: Any) -> Any:
     return read_page(report_html(release))
 
 
@@ -50,7 +50,7 @@ def test_the_page_has_no_number_that_is_none(page: Any) -> None:
     assert "known before any record was read" not in text
 
 
-def test_every_round_is_told(page: Any, release: MeasuredRelease) -> None:
+def test_every_round_is_told(page: Any, release: hush.Release) -> None:
     rows = rows_of(page, "roundchosen")[1:]
     assert len(rows) == len(release.rounds)
     for number, (row, one) in enumerate(zip(rows, release.rounds, strict=True), start=1):
@@ -60,7 +60,7 @@ def test_every_round_is_told(page: Any, release: MeasuredRelease) -> None:
     assert f"It began with {first} noisy tables" in " ".join(page.texts("p"))
 
 
-def test_bounds_are_those_of_the_release_each_and_together(page: Any, release: MeasuredRelease) -> None:
+def test_bounds_are_those_of_the_release_each_and_together(page: Any, release: hush.Release) -> None:
     each, together = release.error_bounds(), release.error_bounds(simultaneous=True)
     rows = rows_of(page, "tableknown from")[1:]
     assert len(rows) == len(each)
@@ -73,7 +73,7 @@ def _kind(kind: str) -> str:
     return "no bound below 200 % is known" if kind == "none" else kind
 
 
-def test_the_equivalent_sample_comes_from_bounds_that_hold_together(page: Any, release: MeasuredRelease) -> None:
+def test_the_equivalent_sample_comes_from_bounds_that_hold_together(page: Any, release: hush.Release) -> None:
     found = quality(release)
     assert found is not None
     assert found.bounded
@@ -90,7 +90,7 @@ def test_the_equivalent_sample_comes_from_bounds_that_hold_together(page: Any, r
 @pytest.mark.parametrize("mechanism", ["mst", "privbayes", "dualquery"])
 def test_mechanisms_that_do_not_play_rounds_say_what_they_chose(mechanism: str, read_page: Any) -> None:
     made = hush.plan(PAIRS, hush.Budget(rho=0.02), mechanism=mechanism).release(TABLE)
-    assert isinstance(made, MeasuredRelease)
+    assert isinstance(made, hush.Release)
     page = read_page(report_html(made))
     said = " ".join(page.texts("p"))
     assert "It began with" not in said
@@ -164,14 +164,14 @@ def test_shares_are_rounded_up_and_unknown_ones_are_words() -> None:
     ]
 
 
-def test_an_interrupted_release_has_a_report(release: MeasuredRelease) -> None:
-    half = type(release)(
+def test_an_interrupted_release_has_a_report(release: hush.Release) -> None:
+    half = hush.Release(
+        mechanism=release.mechanism,
         schema=release.schema,
         workload=release.workload,
         statement=release.statement,
         complete=False,
-        noisy_tables=release.noisy_tables[:9],
-        rounds=release.rounds[:2],
+        content=TableContent(release.domain, release.noisy_tables[:9], rounds=release.rounds[:2]),
     )
     text = report_html(half)
     assert "interrupted before it had spent its budget" in text
@@ -185,7 +185,7 @@ def test_the_page_says_what_is_not_proven_and_that_rows_have_their_own_error(pag
     assert "rows drawn from it, are" not in said
 
 
-def test_progress_goes_from_the_start_to_the_end(release: MeasuredRelease) -> None:
+def test_progress_goes_from_the_start_to_the_end(release: hush.Release) -> None:
     seen: list[float] = []
     assert report_html(release, progress=seen.append) == report_html(release)
     assert seen == sorted(seen)

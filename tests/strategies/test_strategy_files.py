@@ -13,6 +13,8 @@ from hush import Budget, Domain, Workload, queries
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError
 from hush.mechanisms import HDMM, Direct
+from hush.mechanisms.plan import PLAN_VERSION
+from hush.release.release import VERSION
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 3, "b": 24})
@@ -24,7 +26,7 @@ TABLE = TinyTable(DOMAIN, [(0, 1), (2, 3), (2, 3)])
 
 def edited(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
     """The same file with its manifest and arrays changed, and digests that fit."""
-    with ArchiveReader(path, versions={"plan": 1, "release": 1}) as archive:
+    with ArchiveReader(path, versions={"plan": PLAN_VERSION, "release": VERSION}) as archive:
         manifest = {name: archive.manifest[name] for name in archive.manifest if name not in {"hush", "digests"}}
         arrays = {name: np.array(archive.array(name)) for name in archive.names()}
         kind = archive.kind
@@ -89,11 +91,11 @@ def test_the_plan_itself_loads_and_larger_integers_cost_more_noise(tmp_path: Pat
 
 RELEASE_CHANGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], None]] = {
     "fewer tables than it says": lambda m, a: a.pop("noisy_0"),
-    "filled that fits nothing": lambda m, a: m["measured"].update(filled=[True]),
+    "filled that fits nothing": lambda m, a: m["content"].update(filled=[True]),
     "a table of another shape": lambda m, a: a.update(noisy_0=a["noisy_0"][:-1]),
     "a table of floats": lambda m, a: a.update(noisy_0=a["noisy_0"] * 0.5),
-    "complete, and lacks a table": lambda m, a: m["measured"].update(
-        filled=[False, *m["measured"]["filled"][1:]],
+    "complete, and lacks a table": lambda m, a: m["content"].update(
+        filled=[False, *m["content"]["filled"][1:]],
     ),
 }
 

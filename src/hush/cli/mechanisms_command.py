@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from hush.mechanisms.registry import Taxonomy
+    from hush.mechanisms.mechanism import Mechanism
 
 WIDEST = 100
 FLAGS = (
@@ -35,11 +35,14 @@ def mechanisms(as_json: bool) -> None:
     from rich.console import Console
 
     from hush.cell_table import CellColumn, CellTable
-    from hush.mechanisms.registry import MECHANISMS, TAXONOMY
+    from hush.mechanisms.registry import mechanisms as all_mechanisms
+    from hush.mechanisms.registry import problems
 
-    known = [TAXONOMY[name] for name in MECHANISMS]
+    known = list(all_mechanisms().values())
+    for problem in problems():
+        click.echo(f"hush: {problem}", err=True)
     if as_json:
-        click.echo(json.dumps([entry.to_dict() for entry in known], indent=2))
+        click.echo(json.dumps([entry.facts() for entry in known], indent=2))
         return
     console = Console(width=min(Console().width, WIDEST))
     flags = CellTable(
@@ -49,7 +52,7 @@ def mechanisms(as_json: bool) -> None:
             CellColumn(heading="noise", fit="fold"),
             CellColumn(heading="errors", fit="fold"),
         ),
-        rows=[(entry.name, *_marks(entry), entry.noise, entry.errors) for entry in known],
+        rows=[(entry.name, *_marks(entry), entry.noise_words, entry.errors_known) for entry in known],
     )
     words = CellTable.facts(
         (entry.name, f"{entry.description} [{entry.reference}]" if entry.reference else entry.description)
@@ -59,6 +62,6 @@ def mechanisms(as_json: bool) -> None:
     console.print(flags, "", words, "", legend)
 
 
-def _marks(entry: Taxonomy) -> Iterator[str]:
+def _marks(entry: type[Mechanism]) -> Iterator[str]:
     flags = (entry.workload_aware, entry.data_aware, entry.budget_aware, entry.efficiency_aware, entry.synthetic)
     return ("✓" if flag else "·" for flag in flags)

@@ -48,10 +48,8 @@ def fitted(
 
 def kept(release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None) -> bool:
     """Whether the model that is wanted is in the release, so that nothing is fitted."""
-    from hush.release.measured_release import MeasuredRelease
-
     plain = cliques is None and max_size_mb is None and method != "approximate"
-    return plain and isinstance(release, MeasuredRelease) and release.fitted is not None
+    return plain and release.content.fitted is not None
 
 
 def predicted(

@@ -16,7 +16,7 @@ import hush
 from hush.errors import BudgetError, HushError, WorkloadError
 
 if TYPE_CHECKING:
-    from hush.mechanisms.registry import Mechanism
+    from hush.mechanisms.mechanism import Mechanism
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -44,9 +44,9 @@ class MechanismOption(click.Option):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The option and its help."""
-        from hush.mechanisms.registry import MECHANISMS
+        from hush.mechanisms.registry import mechanism_names
 
-        self.help = MECHANISM_HELP.format(names=", ".join(MECHANISMS))
+        self.help = MECHANISM_HELP.format(names=", ".join(mechanism_names()))
         return super().get_help_record(ctx)
 
 
@@ -104,21 +104,22 @@ mechanism_options = _gathered(
 
 def stated_mechanism(name: str, loss: str, preset: str | None, max_size_mb: float | None) -> Mechanism:
     """The mechanism of the options; settings that it does not have are refused."""
-    from dataclasses import replace
+    from dataclasses import fields, replace
 
-    from hush.mechanisms.registry import MECHANISMS, mechanism_of
+    from hush.mechanisms.registry import BUILT_IN, mechanism_of
 
     if preset is not None and max_size_mb is not None:
         raise click.UsageError("--preset and --max-size-mb both say how large the model may be; leave one of them out")
     made = mechanism_of(name, loss)
     given = {key: value for key, value in (("preset", preset), ("max_size_mb", max_size_mb)) if value is not None}
+    settings = {field.name for field in fields(made)}
     for key in given:
-        able = [other for other, maker in MECHANISMS.items() if hasattr(maker("rmse"), key)]
-        if name not in able:
+        if key not in settings:
+            able = [other for other, kind in BUILT_IN.items() if key in kind.__dataclass_fields__]
             raise click.UsageError(
                 f"--{key.replace('_', '-')} is a setting of {', '.join(able)}; {name} does not have it, so leave it out"
             )
-    return replace(made, **given) if given else made  # type: ignore[type-var]
+    return replace(made, **given) if given else made
 
 
 @dataclass(frozen=True, slots=True)

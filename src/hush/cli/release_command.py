@@ -30,9 +30,7 @@ from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease
 
 if TYPE_CHECKING:
     from hush.domain import Clique
-    from hush.mechanisms.adaptive import AdaptivePlan
     from hush.mechanisms.plan import Plan
-    from hush.release.measured_release import MeasuredRelease
     from hush.release.rounds import Round
     from hush.tables.table import Table
 
@@ -62,35 +60,27 @@ def check_partial(output: Path, resume: Path | None, *, force: bool) -> None:
         )
 
 
-def loaded_partial(file: Path) -> tuple[AdaptivePlan, MeasuredRelease]:
+def loaded_partial(file: Path) -> tuple[Plan, hush.Release]:
     """An interrupted release and the plan that it belongs to."""
     from hush.loading import load
-    from hush.mechanisms.adaptive import unpack_settings
-    from hush.mechanisms.registry import PLANS
-    from hush.release.measured_release import MeasuredRelease
+    from hush.mechanisms.resuming import plan_of
 
-    interrupted = load(file)
-    if not isinstance(interrupted, MeasuredRelease):
+    release = load(file)
+    if not isinstance(release, hush.Release) or not release.bounded:
         raise ArchiveError(f"{file} is no release of an adaptive mechanism, which alone can be resumed")
-    if interrupted.complete:
+    if release.complete:
         raise BudgetError(f"{file} is complete: its budget is spent, and there is nothing to go on with")
-    kind: type[AdaptivePlan] = PLANS[interrupted.mechanism]
-    settings = unpack_settings(kind.made_by, interrupted.settings)
-    promise = interrupted.statement
-    plan = settings.plan(
-        interrupted.workload, promise.budget, neighbours=promise.neighbours, max_rows_per_unit=promise.unit.max_rows
-    )
-    return plan, interrupted
+    return plan_of(release), release
 
 
 def release_in_rounds(
-    plan: AdaptivePlan,
+    plan: Plan,
     table: Table,
     output: Path,
-    resume: MeasuredRelease | None,
+    resume: hush.Release | None,
     announce: Callable[[], None],
     **spending: Any,
-) -> MeasuredRelease:
+) -> hush.Release:
     """Spend the budget with a bar, keeping every noisy table beside the output as it is taken.
 
     `announce` is called once nothing is left to refuse.
@@ -240,7 +230,6 @@ def release(
 
     DATA is a CSV or Parquet file, or a pattern of files. Writes a release.
     """
-    from hush.mechanisms.adaptive import AdaptivePlan
     from hush.schema import Unit
 
     again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
@@ -276,7 +265,7 @@ def release(
         table = hush.read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
     spending: dict[str, Any] = {"ledger": ledger, "dataset": dataset, "name": output.name}
     try:
-        if isinstance(plan, AdaptivePlan):
+        if plan.adaptive:
             done: hush.Release = release_in_rounds(
                 plan, table, output, partial, lambda: _announce(plan, partial), **spending
             )
@@ -287,7 +276,7 @@ def release(
         if isinstance(stopped.release, hush.Release):
             _save(stopped.release, output)
         text = f"{stopped} in {output}"
-        if isinstance(plan, AdaptivePlan):
+        if plan.adaptive:
             words = resume_command(
                 data, schema, ledger, dataset, output, output, unit=unit, max_rows_per_unit=max_rows_per_unit
             )
@@ -325,7 +314,7 @@ def _announce_plan(plan: Plan, plan_file: Path | None) -> None:
         click.echo(f"Plan {plan_file}: {what}, at most {rows} per unit.")
 
 
-def _announce(plan: Plan, partial: MeasuredRelease | None) -> None:
+def _announce(plan: Plan, partial: hush.Release | None) -> None:
     """Say what a run goes on from, and how long it takes, where that is not known from a plan."""
     if partial is not None:
         share = partial.statement.rho / plan.budget.rho
@@ -369,10 +358,8 @@ def _say(done: hush.Release, output: Path) -> None:
 
 def _measured(done: hush.Release) -> list[tuple[str, str]]:
     """What an adaptive mechanism made of the budget."""
-    from hush.release.measured_release import MeasuredRelease
-
-    if not isinstance(done, MeasuredRelease):
+    if not done.bounded:
         return []
     rounds = f" in {len(done.rounds):,} rounds" if done.rounds else ""
-    model = "" if done.fitted is None else f"; {summary(done.model())}"
+    model = "" if done.content.fitted is None else f"; {summary(done.model())}"
     return [("Measured", f"{len(done.noisy_tables):,} noisy tables{rounds}{model}")]

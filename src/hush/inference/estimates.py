@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
@@ -48,3 +48,20 @@ class Estimates(Protocol):
 
         WorkloadError where the product cannot be estimated; it may be possible without the table over the clique.
         """
+
+
+@runtime_checkable
+class BoundedEstimates(Protocol):
+    """Estimates some of whose tables have no covariances, but a bound on their error as a whole."""
+
+    def has_covariance(self, clique: Clique) -> bool:
+        """Whether the covariances of a table are known."""
+
+    def grain(self, clique: Clique) -> float:
+        """Half a step of the noise over its standard deviation, of the most exact table that holds the clique."""
+
+    def l1_bound(self, clique: Clique, level: float) -> float:
+        """A bound on sum_x |estimated count - true count|; NaN where there is none."""
+
+    def margin(self, clique: Clique, lowest: Floats, highest: Floats, level: float) -> Floats:
+        """How far sums over a table with coefficients between these can be off; NaN where it is not known."""

@@ -1,7 +1,4 @@
-"""Outlook of aim: what a person should know before spending, since errors show only in the release.
-
-aim: chooses, round by round, the table that the model so far answers worst, measures it and fits again.
-"""
+"""aim: chooses, round by round, the table that the model so far answers worst, measures it and fits again."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,9 +16,10 @@ from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.fit_problem import TOLERANCE
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.total import estimate_total
-from hush.mechanisms.adaptive import CELL_MB, AdaptivePlan, CapacityMechanism, check_capacity, check_flag
 from hush.mechanisms.candidates import Candidates
+from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
 from hush.mechanisms.misfit_selection import MisfitRounds, check_epsilon, on_grid
+from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.memory import readable
@@ -29,12 +27,7 @@ from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism
-from hush.release.measured_release import MeasuredRelease
-from hush.schema import Schema
 from hush.workloads import Workload
-
-if TYPE_CHECKING:
-    from hush.mechanisms.adaptive import AdaptivePlan
 
 CELL_BYTES = 8
 SECONDS_PER_CELL = 20e-9  # of one iteration of a fit
@@ -47,63 +40,6 @@ TABLES = 2  # of all candidates, held at once
 MEMORY_BASE = 3e8
 
 
-def describe(settings: AIM, plan: AdaptivePlan) -> list[tuple[str, str]]:
-    """How a run begins, among how many tables it chooses, and where it ends at the latest."""
-    workload = plan.workload
-    columns, rounds = settings.columns(workload), settings.planned_rounds(workload)
-    alpha = Fraction(settings.share)
-    first = OneWay.of(plan, columns, alpha * plan.rho / rounds)
-    most = max(int(rounds - alpha * len(columns)), 1)
-    among = len(Candidates.of(workload).cliques)
-    merges = [("Merges", "levels that seem rarer than their noise, in all tables but the first")]
-    return [
-        ("Starts with", f"{len(columns):,} one-way tables, standard error {noise_text(first.stddev)} of a count"),
-        ("Then", f"at most {most:,} rounds, each of which chooses one of {among:,} candidates and measures it"),
-        ("Model", f"{readable(1e6 * settings.limit_mb)} at most ({_origin(settings)})"),
-        *(merges if settings.merge_rare else []),
-    ]
-
-
-def work(settings: AIM, workload: Workload) -> str:
-    """Memory and time, from the figures of runs on tables of 8 to 15 columns with epsilons of 0.1 to 1.
-
-    How many rounds there are, and how large their models become, depends on the data and the budget: with an epsilon of
-    10 all models may be nearly as large as allowed, five times the mean that is taken here, and rounds are more.
-    """
-    domain, columns = workload.domain, settings.columns(workload)
-    cliques = Candidates.of(workload).cliques
-    counts = sum(domain.size(clique) for clique in cliques)
-    largest = min(1e6 * settings.limit_mb / CELL_BYTES, float(domain.size(domain.attributes)))
-    low, high = (
-        rounds * len(columns) * (scoring * len(cliques) + iterations * SECONDS_PER_CELL * size * largest)
-        for rounds, scoring, iterations, size in zip(
-            ROUNDS_PLAYED, SECONDS_PER_CANDIDATE, FIT_ITERATIONS, MEAN_SIZE, strict=True
-        )
-    )
-    memory = readable(MEMORY_PER_MODEL * CELL_BYTES * largest + TABLES * CELL_BYTES * counts + MEMORY_BASE)
-    time = f"about {_time(low)} to {_time(high)} on one core, depending on the data, with epsilon up to 1"
-    return f"{time}, and up to ten times that with 10; up to {memory} of memory"
-
-
-def _origin(settings: AIM) -> str:
-    return f"preset {settings.preset}" if settings.max_size_mb is None else "max_size_mb"
-
-
-def _time(seconds: float) -> str:
-    """A duration in one unit, rounded as roughly as it is known.
-
-    >>> [_time(seconds) for seconds in (0.2, 14.2, 115.0, 200.0, 9000.0, 4e5)]
-    ['1 s', '14 s', '120 s', '3.3 min', '2.5 h', '110 h']
-    """
-    if seconds < 120:
-        return f"{_two_digits(max(seconds, 1))} s"
-    return f"{_two_digits(seconds / 60)} min" if seconds < 7200 else f"{_two_digits(seconds / 3600)} h"
-
-
-def _two_digits(number: float) -> str:
-    return f"{float(f'{number:.2g}'):g}"
-
-
 NAME = "aim"
 ROUNDS_PER_COLUMN = 16  # T = 16 d
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
@@ -114,12 +50,6 @@ RESTRAINT = 0.15
 BETWEEN, ITERATIONS = 0.2, 60  # tolerance and most iterations of fits between rounds, which point to the next table
 AT_LAST = 0.05  # tolerance of the last fit where it is restrained
 SELECTIONS = ("exponential", "generalized")
-
-
-class AIMRelease(MeasuredRelease):
-    """Noisy tables chosen by AIM, and the model of them."""
-
-    mechanism = NAME
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +77,10 @@ class AIM(CapacityMechanism):
     """
 
     name: ClassVar[str] = NAME
+    description: ClassVar[str] = "round by round, the table that the model gets most wrong for its size and the budget"
+    workload_aware: ClassVar[bool] = True
+    budget_aware: ClassVar[bool] = True
+    reference: ClassVar[str] = "AIM"
 
     share: float = SHARE
     rounds: int | None = None
@@ -166,7 +100,7 @@ class AIM(CapacityMechanism):
         check_flag(merge_rare=self.merge_rare, paper=self.paper)
 
     @property
-    def loss(self) -> str:
+    def fit_loss(self) -> str:
         """What the model is fitted by: the likelihood, or the document's weights 1/sigma."""
         return "paper" if self.paper else "auto"
 
@@ -210,23 +144,64 @@ class AIM(CapacityMechanism):
                 (1 - Fraction(self.share)) * budget.limit / self.planned_rounds(workload)
             )
             check_epsilon(choice.epsilon, len(Candidates.of(workload).cliques))
-        check_capacity(workload.domain, [(name,) for name in columns], self.limit_mb)
+        super().check(workload, budget)
 
-    def check_table(self, workload: Workload, schema: Schema) -> None:
-        """Refuse a limit that the model of single columns and the schema's rules does not keep."""
-        check_capacity(workload.domain, [(name,) for name in self.columns(workload)], self.limit_mb, schema)
-
-    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
         """How a run begins, among how many tables it chooses, and where it ends at the latest."""
-        return describe(self, plan)
+        workload = plan.workload
+        columns, rounds = self.columns(workload), self.planned_rounds(workload)
+        alpha = Fraction(self.share)
+        first = OneWay.of(plan, columns, alpha * plan.rho / rounds)
+        most = max(int(rounds - alpha * len(columns)), 1)
+        among = len(Candidates.of(workload).cliques)
+        origin = f"preset {self.preset}" if self.max_size_mb is None else "max_size_mb"
+        merges = [("Merges", "levels that seem rarer than their noise, in all tables but the first")]
+        return [
+            ("Starts with", f"{len(columns):,} one-way tables, standard error {noise_text(first.stddev)} of a count"),
+            ("Then", f"at most {most:,} rounds, each of which chooses one of {among:,} candidates and measures it"),
+            ("Model", f"{readable(1e6 * self.limit_mb)} at most ({origin})"),
+            *(merges if self.merge_rare else []),
+        ]
 
     def work(self, workload: Workload) -> str:
-        """Memory and time that releasing will take, roughly."""
-        return work(self, workload)
+        """Memory and time, from the figures of runs on tables of 8 to 15 columns with epsilons of 0.1 to 1.
 
-    def run(self, session: Session, workload: Workload) -> None:
+        How many rounds there are, and how large their models become, depends on the data and the budget: with an
+        epsilon of 10 all models may be nearly as large as allowed, five times the mean that is taken here, and there
+        are more rounds.
+        """
+        domain, columns = workload.domain, self.columns(workload)
+        cliques = Candidates.of(workload).cliques
+        counts = sum(domain.size(clique) for clique in cliques)
+        largest = min(1e6 * self.limit_mb / CELL_BYTES, float(domain.size(domain.attributes)))
+        low, high = (
+            rounds * len(columns) * (scoring * len(cliques) + iterations * SECONDS_PER_CELL * size * largest)
+            for rounds, scoring, iterations, size in zip(
+                ROUNDS_PLAYED, SECONDS_PER_CANDIDATE, FIT_ITERATIONS, MEAN_SIZE, strict=True
+            )
+        )
+        memory = readable(MEMORY_PER_MODEL * CELL_BYTES * largest + TABLES * CELL_BYTES * counts + MEMORY_BASE)
+        time = f"about {_time(low)} to {_time(high)} on one core, depending on the data, with epsilon up to 1"
+        return f"{time}, and up to ten times that with 10; up to {memory} of memory"
+
+    def run(self, session: Session, plan: Plan) -> None:
         """All rounds, or those that are left of a run that was stopped."""
-        AIMRun(self, session, workload).run()
+        AIMRun(self, session, plan.workload).run()
+
+
+def _time(seconds: float) -> str:
+    """A duration in one unit, rounded as roughly as it is known.
+
+    >>> [_time(seconds) for seconds in (0.2, 14.2, 115.0, 200.0, 9000.0, 4e5)]
+    ['1 s', '14 s', '120 s', '3.3 min', '2.5 h', '110 h']
+    """
+    if seconds < 120:
+        return f"{_two_digits(max(seconds, 1))} s"
+    return f"{_two_digits(seconds / 60)} min" if seconds < 7200 else f"{_two_digits(seconds / 3600)} h"
+
+
+def _two_digits(number: float) -> str:
+    return f"{float(f'{number:.2g}'):g}"
 
 
 class AIMRun:
@@ -288,10 +263,10 @@ class AIMRun:
     def _fit(self, final: bool) -> GraphicalModel:
         session, settings = self.session, self.settings
         if not final:
-            return session.fit(loss=settings.loss, tolerance=BETWEEN, iterations=ITERATIONS).value
+            return session.fit(loss=settings.fit_loss, tolerance=BETWEEN, iterations=ITERATIONS).value
         if settings.paper or not settings.restraint:
-            return session.fit(loss=settings.loss, tolerance=TOLERANCE).value
-        return session.restrained_fit(settings.restraint, loss=settings.loss, tolerance=AT_LAST).value
+            return session.fit(loss=settings.fit_loss, tolerance=TOLERANCE).value
+        return session.restrained_fit(settings.restraint, loss=settings.fit_loss, tolerance=AT_LAST).value
 
     def _round(self, model: GraphicalModel, final: bool) -> GraphicalModel:
         """Choose, measure and fit; anneal after as many tables as `patience` that moved less than their noise."""
@@ -342,14 +317,3 @@ class AIMRun:
                 inside = np.array([set(own) <= set(one.clique) for own in cliques])
                 precision += inside * cells / (one.values.size * one.stddev**2)
         return np.asarray(MEAN_ABSOLUTE * cells / np.sqrt(precision))
-
-
-class AIMPlan(AdaptivePlan):
-    """AIM for a workload and a budget."""
-
-    mechanism = NAME
-    made_by = AIM
-    release_class = AIMRelease
-
-
-AIM.plan_class = AIMPlan

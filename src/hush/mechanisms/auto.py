@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.errors import HushError
 from hush.mechanisms.direct import Direct
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import Matrix
+from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan, Ranked
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.losses import Loss, MaxVariance, SumOfVariances, loss_of
 from hush.workloads import Workload
+
+if TYPE_CHECKING:
+    from hush.mechanisms.session import Session
 
 NAME = "auto"
 LARGEST_MATRIX = 1024  # cells up to which an explicit strategy is tried unasked
@@ -27,11 +31,23 @@ TIE = 1e-3  # the first of the list wins unless another is better by this much
 Maker = Callable[[], Plan]
 
 
-@dataclass(frozen=True, slots=True)
-class Auto:
+@dataclass(frozen=True)
+class Auto(Mechanism):
     """Compares residual, matrix, hdmm and direct noise by predicted error; the plan's `ranking` says how each did."""
 
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "the one of residual, hdmm, matrix and direct that predicts the least error"
+    workload_aware: ClassVar[bool] = True
+    synthetic: ClassVar[bool] = False
+    noise_words: ClassVar[str] = "Gaussian or Laplace"
+    errors_known: ClassVar[str] = "all, known beforehand"
+    adaptive: ClassVar[bool] = False
+
     loss: str | Loss = "rmse"
+
+    def run(self, session: Session, plan: Plan) -> None:
+        """Run the mechanism that a plan is of, which is never this one."""
+        plan.settings.run(session, plan)
 
     def plan(
         self,

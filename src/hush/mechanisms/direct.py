@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
-from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease, recovered
+from hush.mechanisms.mechanism import StrategyMechanism
 from hush.optimizers.opt_hdmm import direct_strategy
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.product_strategy import recovered
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 
 NAME = "direct"
 
 
-class DirectRelease(LinearRelease):
-    """Noisy answers to the workload's own queries."""
-
-    mechanism = NAME
-
-
-class DirectPlan(LinearPlan):
-    """Noise on the workload's own queries, for a budget."""
-
-    mechanism = NAME
-    release_class = DirectRelease
-
-
 @dataclass(frozen=True)
-class Direct(LinearMechanism[DirectPlan]):
+class Direct(StrategyMechanism):
     """Measures every term of the workload as it is, each with the share of the budget that suits its error.
 
     Answers within a term are made consistent by least squares, which costs nothing and lowers their error;
@@ -40,11 +29,13 @@ class Direct(LinearMechanism[DirectPlan]):
     Reference: [Li 2013, Prop. 2.5], with the optimal split of the budget among terms.
     """
 
-    plan_class = DirectPlan
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "the asked queries themselves; a yardstick"
+    reference: ClassVar[str] = "Li 2013, Prop. 2.5"
 
     noise: str = "auto"
     least_squares: str = "local"
 
-    def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
+    def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
         strategy = recovered(direct_strategy(TermGrams.of(workload), noise), self.least_squares)
-        return round_strategy(strategy, budget=budget, neighbours=neighbours)
+        return round_strategy(strategy, budget=cost, neighbours=neighbours)

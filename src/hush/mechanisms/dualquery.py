@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from hush.archive import ArchiveReader
 from hush.domain import Clique
 from hush.errors import BudgetError, DataError, SizeError, WorkloadError, is_number, shown
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.total import estimate_total
-from hush.mechanisms.adaptive import NOT_ITS_ROUNDS, AdaptivePlan, CapacityMechanism, check_capacity
-from hush.mechanisms.query_game import CellScorer, Draw, QueryGame, join_draws, likelihood, split_draws
+from hush.mechanisms.mechanism import NOT_ITS_ROUNDS, CapacityMechanism
+from hush.mechanisms.plan import Plan
+from hush.mechanisms.query_game import CellScorer, QueryGame, likelihood
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
-from hush.release.measured_release import MeasuredRelease
-from hush.release.record_files import unpack_record
+from hush.release.release import Release
+from hush.release.rounds import Draw
 from hush.schema import Schema
 from hush.workloads import Workload
 
@@ -30,25 +30,6 @@ PATIENCE = 500  # tables in a row that the model has no room for, after which no
 FEWEST_TURNS, MOST_TURNS = 4, 32
 ITERATIONS = 1000
 TOLERANCE = 0.1  # of the fit; what is nearer fits the chance of the draws
-
-
-class DualQueryRelease(MeasuredRelease):
-    """Noisy columns, the queries that were drawn, as `rounds`, and the model of both.
-
-    A model that is asked for with other wishes than `model()` has, or of a run that was stopped, is one of the columns
-    alone.
-    """
-
-    mechanism = NAME
-
-    @classmethod
-    def unpack(cls, archive: ArchiveReader, **common: Any) -> DualQueryRelease:
-        """The release that `save` wrote."""
-        entry = archive.field("measured", dict)
-        plain, places = split_draws(entry["rounds"])
-        record = unpack_record(common["schema"], {**entry, "rounds": plain}, archive)
-        record["rounds"] = join_draws(common["schema"].domain, record["rounds"], places)
-        return cls(**record, **common)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +62,13 @@ class DualQuery(CapacityMechanism):
     """
 
     name: ClassVar[str] = NAME
+    description: ClassVar[str] = "every column, then queries that made-up rows answer badly, drawn in a private game"
+    workload_aware: ClassVar[bool] = True
+    budget_aware: ClassVar[bool] = True
+    noise_words: ClassVar[str] = "Gaussian, and choices"
+    errors_known: ClassVar[str] = "columns"
+    reference: ClassVar[str] = "Gaboardi et al. 2014"
+    content_kind: ClassVar[str] = "draws"
 
     column_share: float = 0.1
     accuracy: float = 0.02
@@ -102,13 +90,13 @@ class DualQuery(CapacityMechanism):
 
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse a limit that the model of single columns, or of these and one table, does not keep."""
-        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb)
+        super().check(workload, budget)
         self._check(workload, ())
 
-    def check_table(self, workload: Workload, schema: Schema) -> None:
+    def check_table(self, plan: Plan, schema: Schema) -> None:
         """Refuse a limit that the model of single columns, one table and the schema's rules does not keep."""
-        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb, schema)
-        self._check(workload, [rule.clique for rule in schema.constraints])
+        super().check_table(plan, schema)
+        self._check(plan.workload, [rule.clique for rule in schema.constraints])
 
     def _check(self, workload: Workload, rules: Sequence[Clique]) -> None:
         if next(self._fitting(workload, rules), None) is None:
@@ -118,7 +106,7 @@ class DualQuery(CapacityMechanism):
                 f"cells, not even that over {', '.join(smallest)}; coarsen columns or raise max_size_mb"
             )
 
-    def check_rounds(self, release: MeasuredRelease) -> None:
+    def check_rounds(self, release: Release) -> None:
         """Refuse draws of tables that are not in the game, of turns that it does not have, or too many of them."""
         tables = set(self.tables(release.workload, [rule.clique for rule in release.schema.constraints]))
         turns, draws = self.turns or MOST_TURNS, self.draws or MOST_TURNS
@@ -127,7 +115,7 @@ class DualQuery(CapacityMechanism):
         if strange or any(not 2 <= turn <= turns or count > draws for turn, count in counts.items()):
             raise DataError(NOT_ITS_ROUNDS.format(name=NAME))
 
-    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
         """How the budget is shared out, and what decides the number of draws."""
         size = "as many turns as the budget allows" if self.turns is None else f"{self.turns:,} turns"
         each = "" if self.draws is None else f" of {self.draws:,} draws"
@@ -177,9 +165,9 @@ class DualQuery(CapacityMechanism):
         turns = min(max(math.isqrt(int(min(6 * rho * each**2, 1e9))), FEWEST_TURNS), MOST_TURNS)
         return self.turns or turns, self.draws or turns
 
-    def run(self, session: Session, workload: Workload) -> None:
+    def run(self, session: Session, plan: Plan) -> None:
         """Columns, the game, the model; or what is left of a run that was stopped."""
-        DualQueryRun(self, session, workload).run()
+        DualQueryRun(self, session, plan.workload).run()
 
 
 class DualQueryRun:
@@ -241,14 +229,3 @@ class DualQueryRun:
                 )
             )
         return known
-
-
-class DualQueryPlan(AdaptivePlan):
-    """DualQuery within a budget."""
-
-    mechanism = NAME
-    made_by = DualQuery
-    release_class = DualQueryRelease
-
-
-DualQuery.plan_class = DualQueryPlan

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
-from hush.errors import DataError, WorkloadError, is_number, shown
-from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease
+from hush.errors import WorkloadError
+from hush.mechanisms.mechanism import StrategyMechanism
 from hush.optimizers.opt_hdmm import direct_strategy
+from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
@@ -19,37 +20,10 @@ from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 
 NAME = "gaussian"
-MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-
-
-class GaussianRelease(LinearRelease):
-    """Noisy answers to the workload's own tables."""
-
-    mechanism = NAME
-
-
-class GaussianPlan(LinearPlan):
-    """Noise on the workload's own tables, for a budget."""
-
-    mechanism = NAME
-    release_class = GaussianRelease
-
-    def workload_error(self, total: float) -> float:
-        """The expected workload error (1 / (k N)) sum_i c_i ||M_i(D) - y_i||_1 for a table of N = `total` rows.
-
-        It is (1 / (k N)) sum_i c_i sqrt(2/pi) n_i sigma_i, known before anything is measured.
-
-        Reference: [AIM, Def. 2 and Thm 5].
-        """
-        if not (is_number(total) and total > 0):
-            raise DataError(f"total={shown(total)}: expected a number of rows above 0")
-        terms = self.workload.terms
-        sizes = np.array([term.weight * term.queries for term in terms])
-        return float(MEAN_ABSOLUTE * (sizes * np.sqrt(self.term_variances)).sum() / (len(terms) * total))
 
 
 @dataclass(frozen=True)
-class Gaussian(LinearMechanism[GaussianPlan]):
+class Gaussian(StrategyMechanism):
     """Measures every table of the workload by itself, the table i of n_i cells with rho_i ~ (c_i n_i)^(2/3).
 
     Of all splits of the budget this makes sum_i c_i n_i sigma_i smallest, the expected L1 error; `Direct` makes the
@@ -65,15 +39,20 @@ class Gaussian(LinearMechanism[GaussianPlan]):
     [1.25, 5.0]
     """
 
-    plan_class = GaussianPlan
-    noise = "gaussian"
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "every asked table, each with the share of the budget that suits it; a yardstick"
+    noise_words: ClassVar[str] = "Gaussian"
+    reference: ClassVar[str] = "AIM, Table 1"
 
-    def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse queries other than marginals."""
         if not workload.plain:
             raise WorkloadError(
                 f"mechanism={NAME!r} is for workloads of marginals, and this one asks other queries; use 'direct' for "
                 "noise on those, 'hdmm' or 'residual' for less of it"
             )
+
+    def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
         strategy = direct_strategy(TermGrams.of(workload), noise)
         weights = np.array(
             [sum(workload.terms[index].weight for index in product.terms) for product in strategy.products]
@@ -82,7 +61,7 @@ class Gaussian(LinearMechanism[GaussianPlan]):
         shares = np.exp(2 / 3 * (np.log(weights) + np.log(cells)))
         shares /= shares.sum()
         products = tuple(
-            replace(product, share=float(own)) for product, own in zip(strategy.products, shares, strict=True)
+            replace(product, share=float(share)) for product, share in zip(strategy.products, shares, strict=True)
         )
         split = replace(strategy, products=products, error=float((weights * cells / shares).sum()))
-        return round_strategy(split, budget=budget, neighbours=neighbours)
+        return round_strategy(split, budget=cost, neighbours=neighbours)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
-from hush.errors import WorkloadError
-from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease, recovered
+from hush.errors import WorkloadError, shown
+from hush.mechanisms.mechanism import StrategyMechanism
 from hush.optimizers.opt_hdmm import OPERATORS, opt_hdmm
 from hush.optimizers.p_identity import SEED
+from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.product_strategy import recovered
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import Workload
 
@@ -21,21 +24,8 @@ NAME = "hdmm"
 MOST_CELLS = 2.0**28  # that one product over several terms may measure
 
 
-class HDMMRelease(LinearRelease):
-    """Noisy answers to a strategy that HDMM selected."""
-
-    mechanism = NAME
-
-
-class HDMMPlan(LinearPlan):
-    """A strategy that HDMM selected, for a workload and a budget."""
-
-    mechanism = NAME
-    release_class = HDMMRelease
-
-
 @dataclass(frozen=True)
-class HDMM(LinearMechanism[HDMMPlan]):
+class HDMM(StrategyMechanism):
     """Selects among one product, a union of products and weighted marginals by predicted error.
 
     `noise` is "auto" (Laplace for pure epsilon, else Gaussian), "gaussian" or "laplace". `operators` limits the search.
@@ -45,7 +35,9 @@ class HDMM(LinearMechanism[HDMMPlan]):
     Reference: [HDMM].
     """
 
-    plan_class = HDMMPlan
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "the best of products, unions of products and weighted marginals that it finds"
+    reference: ClassVar[str] = "HDMM"
 
     noise: str = "auto"
     operators: Sequence[str] = OPERATORS
@@ -53,10 +45,14 @@ class HDMM(LinearMechanism[HDMMPlan]):
     restarts: int = 2
     seed: int = SEED
 
-    def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse settings of the search that are no counts."""
+        for name, value in (("restarts", self.restarts), ("seed", self.seed)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise WorkloadError(f"{name}={shown(value)}: expected an integer >= 0")
+
+    def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
         """The best of what the operators found that still supports the workload once it is rounded."""
-        if min(self.restarts, self.seed) < 0:
-            raise WorkloadError(f"restarts={self.restarts}, seed={self.seed}: expected integers >= 0")
         strategies = opt_hdmm(
             TermGrams.of(workload),
             noise,
@@ -66,7 +62,7 @@ class HDMM(LinearMechanism[HDMMPlan]):
             seed=self.seed,
         )
         ready = (recovered(strategy, self.least_squares) for strategy in strategies)
-        rounded = (round_strategy(strategy, budget=budget, neighbours=neighbours) for strategy in ready)
+        rounded = (round_strategy(strategy, budget=cost, neighbours=neighbours) for strategy in ready)
         able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload.products))
         strategy = next(able, None)
         if strategy is None:

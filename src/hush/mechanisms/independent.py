@@ -5,22 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hush.mechanisms.adaptive import AdaptiveMechanism, AdaptivePlan
+from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
-from hush.release.measured_release import MeasuredRelease
 from hush.workloads import Workload
 
 NAME = "independent"
 
 
-class IndependentRelease(MeasuredRelease):
-    """Noisy one-way tables, and the model in which columns are independent."""
-
-    mechanism = NAME
-
-
 @dataclass(frozen=True, kw_only=True)
-class Independent(AdaptiveMechanism):
+class Independent(Mechanism):
     """Measures all one-way tables with the same noise, sigma = sqrt(d / (2 rho)); the model is their product.
 
     The workload is not looked at. Where the schema has rules, the model keeps them and is no product any more.
@@ -34,8 +28,11 @@ class Independent(AdaptiveMechanism):
     """
 
     name: ClassVar[str] = NAME
+    description: ClassVar[str] = "every column by itself, as if none depended on another; a yardstick"
+    efficiency_aware: ClassVar[bool] = True
+    reference: ClassVar[str] = "AIM, Table 1"
 
-    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
         """What is measured."""
         columns = len(plan.domain)
         return [
@@ -47,20 +44,9 @@ class Independent(AdaptiveMechanism):
         """Memory and time that releasing will take."""
         return f"{len(workload.domain):,} noisy tables; about 1 s beside counting"
 
-    def run(self, session: Session, workload: Workload) -> None:
+    def run(self, session: Session, plan: Plan) -> None:
         """All columns at once, unless a run that was stopped has them."""
         columns = [(name,) for name in session.domain]
         if not session.noisy_tables:
             session.measure(columns, session.limit / len(columns), note=f"{NAME}: {len(columns)} columns")
         session.fit()
-
-
-class IndependentPlan(AdaptivePlan):
-    """All one-way tables within a budget."""
-
-    mechanism = NAME
-    made_by = Independent
-    release_class = IndependentRelease
-
-
-Independent.plan_class = IndependentPlan

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,13 +14,14 @@ from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Dense, Haar, Identity, LinearOperator, Tree
-from hush.mechanisms.linear import LinearMechanism, LinearPlan, LinearRelease
+from hush.mechanisms.mechanism import StrategyMechanism
 from hush.optimizers import explicit_strategy as hierarchy
 from hush.optimizers.eigen_design import eigen_design, l2_approximation, singular_value_approximation
 from hush.optimizers.explicit_strategy import total_error
 from hush.optimizers.max_error import least_max_error
 from hush.optimizers.p_identity import optimise_theta
 from hush.optimizers.p_identity import strategy as p_identity
+from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
@@ -35,21 +37,8 @@ LARGEST_CELLS = 4096
 RIDGE = 1e-6  # of the mean variance asked for, so that rounding to integers cannot break support
 
 
-class MatrixRelease(LinearRelease):
-    """Noisy answers to an explicit strategy."""
-
-    mechanism = NAME
-
-
-class MatrixPlan(LinearPlan):
-    """An explicit strategy for a workload and a budget."""
-
-    mechanism = NAME
-    release_class = MatrixRelease
-
-
 @dataclass(frozen=True)
-class Matrix(LinearMechanism[MatrixPlan]):
+class Matrix(StrategyMechanism):
     """The matrix mechanism on a domain of up to 4096 cells, or on each attribute of one product of queries.
 
     `strategy` is "best", or one of those in `STRATEGIES`. `noise` is "auto" (Laplace for pure epsilon, else Gaussian),
@@ -59,25 +48,26 @@ class Matrix(LinearMechanism[MatrixPlan]):
     Reference: [Li 2013, chapter 3]; see `strategies` for each of them.
     """
 
-    plan_class = MatrixPlan
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "an explicit strategy over few cells, at its certified optimum"
+    reference: ClassVar[str] = "Li 2013"
 
     strategy: str = "best"
     noise: str = "auto"
     loss: str | Loss = "rmse"
 
-    def _select(self, workload: Workload, noise: NoiseKind, budget: Fraction, neighbours: Neighbours) -> LinearStrategy:
-        return round_strategy(self._float_strategy(workload, noise), budget=budget, neighbours=neighbours)
-
-    @property
-    def _loss_name(self) -> str:
-        return self.loss if isinstance(self.loss, str) else type(self.loss).__name__
-
-    def _float_strategy(self, workload: Workload, noise: NoiseKind) -> FloatStrategy:
-        loss = loss_of(self.loss)
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse a strategy of no known name, and a workload of the total alone."""
         if self.strategy != "best" and self.strategy not in STRATEGIES:
             raise WorkloadError(f"strategy={self.strategy!r}: expected best, {', '.join(STRATEGIES)}")
         if not any(term.clique for term in workload):
             raise WorkloadError("the workload asks for the total alone; use mechanism='residual' or 'direct'")
+
+    def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
+        return round_strategy(self._float_strategy(workload, noise), budget=cost, neighbours=neighbours)
+
+    def _float_strategy(self, workload: Workload, noise: NoiseKind) -> FloatStrategy:
+        loss = loss_of(self.loss)
         if isinstance(loss, MaxVariance):
             return _least_maximum(workload, noise)
         if not isinstance(loss, SumOfVariances):

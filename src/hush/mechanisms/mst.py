@@ -15,24 +15,16 @@ from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.graphical.fitting import fit_model
 from hush.graphical.junction_tree import JunctionTree
-from hush.mechanisms.adaptive import CELL_MB, AdaptivePlan, CapacityMechanism, check_capacity, check_flag
 from hush.mechanisms.candidates import Candidates
+from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
 from hush.mechanisms.misfit_selection import MisfitRounds, on_grid
+from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
-from hush.privacy.budget import Budget
-from hush.release.measured_release import MeasuredRelease
-from hush.schema import Schema
 from hush.workloads import Workload
 
 NAME = "mst"
 THIRD = Fraction(1, 3)
-
-
-class MSTRelease(MeasuredRelease):
-    """Noisy tables of columns and of the pairs of a tree, and the model of them."""
-
-    mechanism = NAME
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +46,8 @@ class MST(CapacityMechanism):
     """
 
     name: ClassVar[str] = NAME
+    description: ClassVar[str] = "every column, then the pairs of columns of a maximum spanning tree"
+    reference: ClassVar[str] = "McKenna et al. 2021"
 
     merge_rare: bool = False
 
@@ -61,15 +55,7 @@ class MST(CapacityMechanism):
         super().__post_init__()
         check_flag(merge_rare=self.merge_rare)
 
-    def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse a limit that the model of single columns does not keep."""
-        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb)
-
-    def check_table(self, workload: Workload, schema: Schema) -> None:
-        """Refuse a limit that the model of single columns and the schema's rules does not keep."""
-        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb, schema)
-
-    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
         """How the budget is shared out."""
         d = len(plan.domain)
         return [
@@ -86,7 +72,7 @@ class MST(CapacityMechanism):
         d = len(workload.domain)
         return f"the counts of {d * (d - 1) // 2:,} pairs, one fit of a model of at most {self.limit_mb:g} MB"
 
-    def run(self, session: Session, workload: Workload) -> None:
+    def run(self, session: Session, plan: Plan) -> None:
         """Columns, then pairs one by one, or what is left of a run that was stopped."""
         columns = [(name,) for name in session.domain]
         pairs: tuple[Clique, ...] = tuple(combinations(session.domain.attributes, 2))
@@ -147,17 +133,6 @@ class MST(CapacityMechanism):
                 alone = sum(domain[name] for name in (one, other) if members[linked[name]] == 1)
                 sizes[place] = CELL_MB * (tree.cells + domain.size((one, other)) - alone)
         return sizes
-
-
-class MSTPlan(AdaptivePlan):
-    """MST within a budget."""
-
-    mechanism = NAME
-    made_by = MST
-    release_class = MSTRelease
-
-
-MST.plan_class = MSTPlan
 
 
 def _parts(domain: Domain, cliques: Iterable[Clique]) -> dict[str, str]:

@@ -10,25 +10,19 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import BudgetError, SizeError, WorkloadError, shown
-from hush.mechanisms.adaptive import AdaptivePlan, CapacityMechanism
 from hush.mechanisms.candidates import Candidates
+from hush.mechanisms.mechanism import CapacityMechanism, check_possible
 from hush.mechanisms.misfit_selection import MisfitRounds, on_grid
+from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
-from hush.release.measured_release import MeasuredRelease
 from hush.schema import Schema
 from hush.workloads import Workload
 
 NAME = "mwem"
 COUNT_SHARE = Fraction(1, 100)  # of the budget, for the number of rows
 LOOSE = 0.1  # how near the fits between rounds go, in standard deviations
-
-
-class MWEMRelease(MeasuredRelease):
-    """Noisy tables of the workload chosen by MWEM, and the model of them."""
-
-    mechanism = NAME
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +47,10 @@ class MWEM(CapacityMechanism):
     """
 
     name: ClassVar[str] = NAME
+    description: ClassVar[str] = "round by round, the asked table that the model gets most wrong; rounds are given"
+    workload_aware: ClassVar[bool] = True
+    efficiency_aware: ClassVar[bool] = False
+    reference: ClassVar[str] = "AIM, Alg. 1"
 
     rounds: int | None = None
 
@@ -67,9 +65,10 @@ class MWEM(CapacityMechanism):
             raise BudgetError(f"rounds={shown(self.rounds)}: expected a whole number of at least 1")
         self._check_capacity(workload, [])
 
-    def check_table(self, workload: Workload, schema: Schema) -> None:
+    def check_table(self, plan: Plan, schema: Schema) -> None:
         """Refuse a limit that no table of the workload keeps together with the schema's rules."""
-        self._check_capacity(workload, [one.clique for one in schema.constraints])
+        self._check_capacity(plan.workload, [rule.clique for rule in schema.constraints])
+        check_possible(schema)
 
     def _check_capacity(self, workload: Workload, rules: list[Clique]) -> None:
         tables = tables_of(workload)
@@ -82,7 +81,7 @@ class MWEM(CapacityMechanism):
                 f"{', '.join(least)}; raise max_size_mb, coarsen large columns or ask for smaller tables"
             )
 
-    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
         """How the budget is shared out."""
         rounds, tables = self.planned_rounds(plan.workload), len(tables_of(plan.workload))
         each = float((1 - COUNT_SHARE) * plan.rho / rounds)
@@ -95,13 +94,13 @@ class MWEM(CapacityMechanism):
         """Memory and time that releasing will take."""
         return f"{self.planned_rounds(workload):,} fits of models of at most {self.limit_mb:g} MB"
 
-    def run(self, session: Session, workload: Workload) -> None:
+    def run(self, session: Session, plan: Plan) -> None:
         """All rounds, or those that are left of a run that was stopped."""
         if not session.noisy_tables:
             session.measure([()], COUNT_SHARE * session.limit, note=f"{NAME}: number of rows")
-        cliques = tables_of(workload)
+        cliques = tables_of(plan.workload)
         rounds = MisfitRounds(session, Candidates(cliques, np.ones(len(cliques))), NAME)
-        share = (1 - COUNT_SHARE) * session.limit / self.planned_rounds(workload)
+        share = (1 - COUNT_SHARE) * session.limit / self.planned_rounds(plan.workload)
         while not used_up(session.remaining, session.limit):
             self._round(rounds, share)
         session.scored = rounds.last.scored(session.fit().value)
@@ -123,17 +122,6 @@ class MWEM(CapacityMechanism):
             measuring=None if final else share / 2,
         )
         session.ended(played)
-
-
-class MWEMPlan(AdaptivePlan):
-    """MWEM for a workload and a budget."""
-
-    mechanism = NAME
-    made_by = MWEM
-    release_class = MWEMRelease
-
-
-MWEM.plan_class = MWEMPlan
 
 
 def tables_of(workload: Workload) -> tuple[Clique, ...]:

@@ -1,43 +1,52 @@
-"""The least RMSE that any strategy could have, shown beside every plan.
-
-Plan: what will be measured and how accurate it will be, before any data is read.
-
-FixedPlan: a plan whose requests are known beforehand, whatever the noisy answers turn out to be.
-"""
+"""Plan: what will be measured and how accurate it will be, before any data is read; and how it is released."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hush.archive import ArchiveReader, write_archive
+from hush.arrays import Floats
 from hush.domain import Domain
-from hush.errors import ArchiveError, BudgetError, DataError, InterruptedRelease, SizeError, WorkloadError
+from hush.errors import (
+    ArchiveError,
+    BudgetError,
+    DataError,
+    HushError,
+    InterruptedRelease,
+    SizeError,
+    WorkloadError,
+    is_number,
+    shown,
+)
+from hush.memory import readable
 from hush.optimizers.svd_bound import lower_bound
-from hush.privacy.account import Allowance
+from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
-from hush.privacy.events import Event
+from hush.privacy.events import GaussianEvent, compose
 from hush.privacy.gate import Gate, Request
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
-from hush.privacy.measurement import Measurement
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
+from hush.release.rounds import Round
 from hush.release.statement import Statement
-from hush.schema import Schema
+from hush.release.strategy_content import pack_plan_strategy, strategy_inconsistency, unpack_plan_strategy
 from hush.strategies.noise_kind import NoiseKind, unit_variance
+from hush.strategies.strategy import PredictedErrors, Strategy
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import pack_domain, pack_workload, unpack_domain, unpack_workload
 
 if TYPE_CHECKING:
+    from hush.mechanisms.mechanism import Mechanism
     from hush.tables.table import Table
 
 LARGEST_EXACT = 1024  # rows of the eigenvalue problem that a plan may take, a fraction of a second
@@ -66,9 +75,45 @@ def rmse_bound(
 
 
 Progress = Callable[[float], None]
+OnRound = Callable[[Round, float], None]
 PLAN_KIND = "plan"
-PLAN_VERSION = 1
+PLAN_VERSION = 2
+NOISES = ("auto", *NoiseKind)
 ROUNDING = Fraction(1, 10**9)  # another version may turn the same epsilon into a rho that differs in the last digits
+
+
+def choose_noise(noise: str, budget: Budget) -> tuple[NoiseKind, Budget]:
+    """The kind of noise, and the budget as that noise is accounted: zCDP for Gaussian, pure epsilon for Laplace.
+
+    "auto" takes Laplace noise for pure epsilon and Gaussian noise otherwise. Laplace noise asked for under
+    (epsilon, delta) is planned as pure epsilon, which is the stronger promise.
+    """
+    if noise not in NOISES:
+        raise BudgetError(f"noise={noise!r}: expected one of {', '.join(NOISES)}")
+    kind = NoiseKind(noise) if noise != "auto" else (NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN)
+    if kind is NoiseKind.LAPLACE:
+        if budget.epsilon is None:
+            raise BudgetError(
+                f"Laplace noise is accounted in pure epsilon, and the budget states {budget}; "
+                "state Budget(epsilon=...), or use Gaussian noise"
+            )
+        return kind, Budget(epsilon=budget.epsilon)
+    budget.rho  # noqa: B018 - refuses pure epsilon, with the remedy
+    return kind, budget
+
+
+def per_row(kind: NoiseKind, budget: Budget, max_rows_per_unit: int) -> Fraction:
+    """What may be spent as if a unit were one row: rho / m^2, or epsilon / m, for units of m rows."""
+    if kind is NoiseKind.LAPLACE:
+        return Fraction(budget.epsilon or 0.0) / max_rows_per_unit
+    return Fraction(budget.rho) / max_rows_per_unit**2
+
+
+def rows_per_unit(rows: int) -> int:
+    """The number of rows that a privacy unit may have, checked."""
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise BudgetError(f"max_rows_per_unit={rows!r}: expected an integer >= 1")
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,101 +125,148 @@ class Ranked:
     reason: str = ""
 
 
-class Plan(ABC):
-    """A workload, a budget, and the noise that fits both; holds no data and may be published.
+class Plan:
+    """A mechanism's settings for a workload and a budget; holds no data and may be published.
 
-    `max_rows_per_unit` is the number of rows that one privacy unit may have; the table must state the same.
+    `strategy` is what will be measured, with the error of every answer known; None where that depends on the data, and
+    errors show only in the release: predictions are then None, or NaN in arrays. `max_rows_per_unit` is the number of
+    rows that one privacy unit may have; the table must state the same.
     """
-
-    mechanism: str
 
     def __init__(
         self,
         *,
-        strategy: Any,
+        settings: Mechanism,
+        strategy: Strategy | None,
         workload: Workload,
         budget: Budget,
         neighbours: Neighbours,
         max_rows_per_unit: int,
         loss: str,
     ) -> None:
+        self.settings = settings
         self.strategy = strategy
         self.workload = workload
         self.budget = budget
         self.neighbours = neighbours
-        self.max_rows_per_unit = rows_per_unit(max_rows_per_unit)
+        self.max_rows_per_unit = max_rows_per_unit
         self.loss = loss
         self.ranking: tuple[Ranked, ...] = ()  # the mechanisms that were compared, best first
+        if strategy is not None:
+            strategy.check(workload)
 
     @property
-    def epsilon(self) -> Fraction | None:
-        """The pure epsilon that releasing costs at most; None where the noise has none."""
-        return None
+    def mechanism(self) -> str:
+        """The name of the mechanism."""
+        return self.settings.name
 
     @property
-    def lower_bound(self) -> tuple[float, str] | None:
-        """An RMSE that no unbiased linear mechanism of this cost and noise can beat, and which bound it is."""
-        return None
-
-    @property
-    @abstractmethod
-    def rmse(self) -> float | None:
-        """Root mean squared error over all queries of the workload."""
-
-    @property
-    @abstractmethod
-    def max_variance(self) -> float | None:
-        """The largest variance of a query of the workload."""
-
-    @abstractmethod
-    def variance(self, clique: Iterable[str]) -> float | None:
-        """The variance of each cell of a marginal."""
-
-    @property
-    @abstractmethod
-    def term_variances(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The mean variance over the queries of each term of the workload."""
-
-    @abstractmethod
-    def query_variances(self, which: int = 0) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The variance of every query of a term of the workload, one axis per attribute of the term."""
-
-    @abstractmethod
-    def with_budget(self, budget: Budget) -> Self:
-        """The same strategy with the noise of another budget; nothing is optimised again."""
-
-    @property
-    @abstractmethod
-    def rho(self) -> Fraction:
-        """The zCDP that releasing costs at most."""
-
-    @property
-    @abstractmethod
-    def optimality(self) -> str:
-        """What is claimed of the error, in words."""
-
-    @property
-    @abstractmethod
-    def work(self) -> str:
-        """Memory and time that releasing will take, roughly, in words."""
-
-    @abstractmethod
-    def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        """What the mechanism stores beside the workload: a manifest entry and arrays."""
-
-    @classmethod
-    @abstractmethod
-    def _unpack(cls, domain: Domain, entry: Any, archive: ArchiveReader) -> Any:
-        """The strategy that `_pack` stored."""
-
-    @abstractmethod
-    def contradiction(self) -> str | None:
-        """What a plan from a file shows that it would not do, in words; None where all is well."""
+    def adaptive(self) -> bool:
+        """Whether what is measured depends on earlier noisy answers, so that no error is known beforehand."""
+        return self.strategy is None
 
     @property
     def domain(self) -> Domain:
         """The attributes and their sizes."""
         return self.workload.domain
+
+    def requests(self) -> list[Request]:
+        """What will be asked of the gate, as far as it is known beforehand."""
+        return [] if self.strategy is None else self.strategy.requests()
+
+    @cached_property
+    def errors(self) -> PredictedErrors | None:
+        """The errors of every term; None where they are not predictable."""
+        return None if self.strategy is None else self.strategy.errors(self.workload)
+
+    @property
+    def rmse(self) -> float | None:
+        """Root mean squared error over all queries of the workload, each counted as often as its weight."""
+        return None if self.errors is None else self.errors.rmse
+
+    @property
+    def max_variance(self) -> float | None:
+        """The largest variance of a query of the workload, weights left aside; None where queries are not listed."""
+        return self.errors.largest if self.errors and all(term.listed for term in self.workload) else None
+
+    @property
+    def term_variances(self) -> Floats:
+        """The mean variance over the queries of each term of the workload; NaN where it is not predictable."""
+        return np.full(len(self.workload), np.nan) if self.errors is None else self.errors.means
+
+    def variance(self, clique: Iterable[str]) -> float | None:
+        """The variance of each cell of a marginal, or their mean where they differ; None where not predictable."""
+        names = self.domain.check(clique)
+        return None if self.strategy is None else self.strategy.variance(names)
+
+    def query_variances(self, which: int = 0) -> Floats:
+        """The variance of every query of a term of the workload, one axis per attribute of the term."""
+        term = self._listed(which)
+        if self.strategy is None:
+            return np.full([block.shape[0] for block in term.blocks], np.nan)
+        return self.strategy.term_variances(term)
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The pure epsilon that releasing costs at most, under Laplace noise; None for other noise."""
+        if self.strategy is None or self.strategy.noise is not NoiseKind.LAPLACE:
+            return None
+        return self.strategy.cost * self.max_rows_per_unit
+
+    @property
+    def rho(self) -> Fraction:
+        """The zCDP that releasing costs at most: epsilon^2 / 2 under Laplace noise, all of the budget if adaptive."""
+        if self.epsilon is not None:
+            return self.epsilon**2 / 2
+        return self.budget.limit if self.strategy is None else self.strategy.cost * self.max_rows_per_unit**2
+
+    @cached_property
+    def lower_bound(self) -> tuple[float, str] | None:
+        """An RMSE that no unbiased linear mechanism of this cost and noise can beat, and which bound it is."""
+        if self.strategy is None:
+            return None
+        return rmse_bound(self.workload, self.strategy.noise, self.strategy.cost, self.neighbours)
+
+    @property
+    def optimality(self) -> str:
+        """What is claimed of the error, in words."""
+        if self.strategy is None:
+            return "nothing is promised beforehand; the release states bounds on the error of its tables"
+        return self.strategy.claim(self.loss, self._beside_bound)
+
+    def _beside_bound(self) -> str:
+        if self.lower_bound is None or self.rmse is None:
+            return "; no lower bound is known"
+        bound, name = self.lower_bound
+        return f": {self.rmse / bound:.3f} times the lower bound, RMSE {bound:.3g} ({name})"
+
+    @property
+    def work(self) -> str:
+        """Memory and time that releasing will take, roughly, in words."""
+        if self.strategy is None:
+            return self.settings.work(self.workload)
+        numbers, tables = self.strategy.numbers, self.strategy.tables
+        seconds = 2e-7 * numbers + 1e-4 * tables
+        return (
+            f"{tables:,} noisy table{'' if tables == 1 else 's'}, {numbers:,} numbers; "
+            f"about {readable(self.strategy.memory)} and {max(seconds, 0.1):,.1f} s beside counting"
+        )
+
+    def with_budget(self, budget: Budget) -> Plan:
+        """The same strategy with the noise of another budget; nothing is optimised again."""
+        options: dict[str, Any] = {"neighbours": self.neighbours, "max_rows_per_unit": self.max_rows_per_unit}
+        if self.strategy is None:
+            return self.settings.plan(self.workload, budget, **options)
+        kind, spent = choose_noise(self.strategy.noise.value, budget)
+        strategy = self.strategy.costing(per_row(kind, spent, self.max_rows_per_unit))
+        return Plan(
+            settings=self.settings,
+            strategy=strategy,
+            workload=self.workload,
+            budget=spent,
+            loss=self.loss,
+            **options,
+        )
 
     @property
     def affordable(self) -> bool:
@@ -202,29 +294,46 @@ class Plan(ABC):
 
         check_useful(self, rows)
 
+    def workload_error(self, total: float) -> float:
+        """The expected workload error (1 / (k N)) sum_i c_i ||M_i(D) - y_i||_1 for a table of N = `total` rows.
+
+        It is (1 / (k N)) sum_i c_i sqrt(2/pi) n_i sigma_i under Gaussian noise; NaN where it is not predictable.
+
+        Reference: [AIM, Def. 2 and Thm 5].
+        """
+        if not (is_number(total) and total > 0):
+            raise DataError(f"total={shown(total)}: expected a number of rows above 0")
+        sizes = np.array([term.weight * term.queries for term in self.workload])
+        mean_absolute = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
+        return float(mean_absolute * (sizes * np.sqrt(self.term_variances)).sum() / (len(sizes) * total))
+
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that `hush.load` reads; it holds no data."""
-        entry, arrays = self._pack()
+        entry, arrays = (None, {}) if self.strategy is None else pack_plan_strategy(self.strategy)
         workload, workload_arrays = pack_workload(self.workload)
         manifest = {
             "mechanism": self.mechanism,
+            "settings": self.settings.pack_settings(),
             "loss": self.loss,
             "budget": self.budget.to_dict(),
             "neighbours": self.neighbours.name,
             "max_rows_per_unit": self.max_rows_per_unit,
             "domain": pack_domain(self.domain),
             "workload": workload,
+            "strategy_kind": None if self.strategy is None else self.strategy.kind,
             "strategy": entry,
         }
         write_archive(path, kind=PLAN_KIND, version=PLAN_VERSION, manifest=manifest, arrays=arrays | workload_arrays)
 
     @classmethod
-    def unpack(cls, archive: ArchiveReader) -> Self:
-        """The plan that `save` wrote."""
-        domain = unpack_domain(archive.manifest.get("domain"))
+    def unpack(cls, archive: ArchiveReader, mechanism: type[Mechanism]) -> Self:
+        """The plan that `save` wrote, of a mechanism that is installed."""
+        domain, entry = unpack_domain(archive.manifest.get("domain")), archive.manifest.get("strategy")
+        kind = archive.manifest.get("strategy_kind")
         try:
             return cls(
-                strategy=cls._unpack(domain, archive.manifest.get("strategy"), archive),
+                settings=mechanism.from_settings(archive.manifest.get("settings")),
+                strategy=None if kind is None else unpack_plan_strategy(domain, kind, entry, archive),
                 workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
                 budget=Budget.from_dict(archive.manifest.get("budget")),
                 neighbours=Neighbours[archive.field("neighbours", str)],
@@ -234,8 +343,22 @@ class Plan(ABC):
         except (BudgetError, WorkloadError, KeyError):
             raise ArchiveError("the file's plan contradicts itself; make it anew") from None
 
+    def inconsistency(self) -> str | None:
+        """Explain why a plan from a file cannot run; None where it can."""
+        if self.adaptive != self.settings.adaptive:
+            return "its mechanism does not go with what it measures"
+        try:
+            rows_per_unit(self.max_rows_per_unit)
+            self.settings.accounted(self.budget)
+            self.settings.check(self.workload, self.budget)
+        except HushError as error:
+            return str(error)
+        if self.strategy is None:
+            return None
+        return strategy_inconsistency(self.strategy, self.workload, self.neighbours)
+
     def _listed(self, which: int) -> ProductTerm:
-        """A term of the workload by its place, whose queries are known one by one."""
+        """A term of the workload by its index, whose queries are known one by one."""
         if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which < len(self.workload):
             raise WorkloadError(f"term {which!r}: expected an integer from 0 to {len(self.workload) - 1}")
         term = self.workload.products[which]
@@ -257,7 +380,6 @@ class Plan(ABC):
     def __repr__(self) -> str:
         return f"Plan({self.mechanism}, {len(self.workload)} tables, {self.budget})"
 
-    @abstractmethod
     def release(
         self,
         table: Table,
@@ -267,32 +389,96 @@ class Plan(ABC):
         name: str = "",
         progress: Progress | None = None,
         entropy: Entropy | None = None,
+        resume: Release | None = None,
+        on_round: OnRound | None = None,
+        checkpoint: str | Path | None = None,
+        on_start: Callable[[], None] | None = None,
     ) -> Release:
-        """Spend the budget: check, charge, count, add noise.
+        """Spend the budget: check, charge, count, add noise; round by round where the plan is adaptive.
 
-        `ledger` is a file that records the charge for good; one that does not exist is created with this plan's
+        `ledger` is a file that records every charge for good; one that does not exist is created with this plan's
         budget as its cap. `name` is what the ledger calls this release. `entropy` is for tests.
+
+        For adaptive plans: `resume` is a release of this plan that was interrupted: its noisy tables are paid for and
+        kept, and only what is left of the budget is spent, or of the ledger where a run that was killed left charges on
+        it that its file knows nothing of. `on_round` is told of every round and the share of the budget spent, public
+        facts only. `checkpoint` is a file that holds what was measured so far after every measurement. `on_start` is
+        called once nothing is left to refuse, before the first charge.
 
         Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows.
         """
+        from hush.mechanisms.resuming import check_resumable
+        from hush.mechanisms.session import Session
+        from hush.tables.table import CachedTable
 
-    def _spending(
-        self, table: Table, ledger: str | Path | Ledger | None, dataset: str, name: str
-    ) -> tuple[Allowance, Ledger | None]:
-        """The account of a release, and the ledger that it is charged to, if any."""
+        self._check(table)
+        self.settings.check_table(self, table.schema)
+        if resume is not None:
+            check_resumable(self, resume, table, ledger, dataset)
         book = None if ledger is None else open_ledger(ledger, self.budget, dataset=dataset)
-        return open_account(self.budget, book, release=name, terms=terms_of(self.neighbours, table.unit)), book
+        account = open_account(self.budget, book, release=name, terms=terms_of(self.neighbours, table.unit))
+        if resume is not None:
+            account.resume(resume.statement.event)
+            if book is not None and not used_up(book.remaining, self.budget.limit):
+                account.lower(book.remaining)
+        if self.adaptive and not used_up(account.remaining, self.budget.limit):
+            account.require(GaussianEvent(1 / (2 * account.remaining), Fraction(1)))
+            table.check()
+        elif resume is not None and not resume.content.tables:
+            raise BudgetError(
+                "the release to resume was interrupted before its first noisy table, and nothing is left to "
+                "measure one with; plan again with a budget of its own"
+            )
+        if on_start is not None:
+            on_start()
+        source = CachedTable(table) if self.adaptive else table
+        gate = Gate(source, account, neighbours=self.neighbours, entropy=entropy)
 
-    def _statement(self, table: Table, event: Event, gate: Gate, book: Ledger | None) -> Statement:
-        """What a release of this plan promises."""
-        return Statement(
-            budget=self.budget,
-            neighbours=self.neighbours,
-            unit=table.unit,
-            event=event,
-            private=gate.private,
-            ledger_head=None if book is None else book.head,
+        def release(*, complete: bool) -> Release:
+            statement = Statement(
+                budget=self.budget,
+                neighbours=self.neighbours,
+                unit=table.unit,
+                event=account.events[0] if len(account.events) == 1 else compose(account.events),
+                private=session.private,
+                ledger_head=None if book is None else book.head,
+            )
+            return Release(
+                mechanism=self.mechanism,
+                schema=table.schema,
+                workload=self.workload,
+                statement=statement,
+                content=session.content(self.settings.content_kind, complete=complete),
+                settings=self.settings.pack_settings(),
+                complete=complete,
+                dataset=None if complete or book is None else book.dataset,
+            )
+
+        def watch(played: Round | None, share: float) -> None:
+            if checkpoint is not None:
+                release(complete=False).save(checkpoint)
+            if progress is not None:
+                progress(min(share, 1.0))
+            if on_round is not None and played is not None:
+                on_round(played, share)
+
+        session = Session(
+            gate,
+            account,
+            domain=self.domain,
+            max_rows=table.unit.max_rows,
+            constraints=table.schema.constraints,
+            earlier=None if resume is None else resume.content,
+            private=resume is None or resume.statement.private,
+            watch=watch,
         )
+        try:
+            self.settings.run(session, self)
+        except KeyboardInterrupt:
+            if not account.events:
+                raise
+            raise InterruptedRelease(session.interruption(), release=release(complete=False)) from None
+        return release(complete=True)
 
     def _check(self, table: Table) -> None:
         if not all(hasattr(table, name) for name in ("schema", "domain", "unit", "counts")):
@@ -308,85 +494,15 @@ class Plan(ABC):
             )
 
 
-def rows_per_unit(rows: int) -> int:
-    """The number of rows that a privacy unit may have, checked."""
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise BudgetError(f"max_rows_per_unit={rows!r}: expected an integer >= 1")
-    return rows
-
-
-def _difference(planned: Domain, found: Domain) -> str:
+def _difference(planned: Domain, stated: Domain) -> str:
     """What a plan's domain has and a table's has not, or the other way round."""
     advice = "use the schema that the plan was made with, or plan again"
     for name in planned:
-        if name not in found:
+        if name not in stated:
             return f"the plan has the attribute {name!r}, the table's schema has not; {advice}"
-        if planned[name] != found[name]:
-            return f"attribute {name!r} has {planned[name]} levels in the plan, {found[name]} in the table; {advice}"
-    for name in found:
+        if planned[name] != stated[name]:
+            return f"attribute {name!r} has {planned[name]} levels in the plan, {stated[name]} in the table; {advice}"
+    for name in stated:
         if name not in planned:
             return f"the table's schema has the attribute {name!r}, the plan has not; {advice}"
     return f"the plan and the table list their attributes in different orders; {advice}"
-
-
-class Collector(Protocol):
-    """Where noisy answers are kept as they are taken; made before the charge, so that it is known to fit."""
-
-    def add(self, answer: Measurement) -> None: ...
-    def release(self, schema: Schema, statement: Statement, *, complete: bool) -> Release: ...
-
-
-class FixedPlan(Plan):
-    """A plan that asks everything at once, with one charge."""
-
-    @abstractmethod
-    def requests(self) -> list[Request]:
-        """What will be asked of the gate."""
-
-    @abstractmethod
-    def _collector(self) -> Collector:
-        """Room for the noisy answers, which come in the order of the requests."""
-
-    def release(
-        self,
-        table: Table,
-        *,
-        ledger: str | Path | Ledger | None = None,
-        dataset: str = "default",
-        name: str = "",
-        progress: Progress | None = None,
-        entropy: Entropy | None = None,
-    ) -> Release:
-        """Spend the budget: check, charge, count, add noise; see `Plan.release`."""
-        self._check(table)
-        requests, collector = self.requests(), self._collector()
-        account, book = self._spending(table, ledger, dataset, name)
-        gate = Gate(table, account, neighbours=self.neighbours, entropy=entropy)
-        answers = gate.measure(requests, note=f"{self.mechanism}: {len(requests)} noisy tables")
-        statement = self._statement(table, account.events[-1], gate, book)
-        taken = 0
-        try:
-            for answer in _watched(answers, requests, progress):
-                collector.add(answer)
-                taken += 1
-        except KeyboardInterrupt:
-            statement = replace(statement, private=gate.private)
-            partial = collector.release(table.schema, statement, complete=False)
-            raise InterruptedRelease(
-                f"interrupted after {taken} of {len(requests)} noisy tables; those are paid for and kept",
-                release=partial,
-            ) from None
-        return collector.release(table.schema, replace(statement, private=gate.private), complete=True)
-
-
-def _watched(
-    answers: Iterator[Measurement], requests: list[Request], progress: Progress | None
-) -> Iterator[Measurement]:
-    """The answers, with the share of them told to `progress` a hundred times at most."""
-    step = max(1, len(requests) // 100)
-    for index, answer in enumerate(answers):
-        if progress is not None and index % step == 0:
-            progress(index / len(requests))
-        yield answer
-    if progress is not None:
-        progress(1.0)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hush.cell_table import CellColumn, CellTable, counted, number_columns
-from hush.mechanisms.adaptive import AdaptivePlan
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.privacy.budget import Budget, number_text
 from hush.rational import float_up, shown_up
@@ -39,14 +38,14 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[CellTable, Cell
     rows; without it, the table says how many rows make the error a tenth of such a cell.
     """
     lines = [
-        *(_adaptive_facts(plan, rows) if isinstance(plan, AdaptivePlan) else _errors(plan)),
+        *(_adaptive_facts(plan, rows) if plan.adaptive else _errors(plan)),
         ("Privacy", _privacy(plan)),
         ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),
     ]
     if (plan.budget.delta or 0.0) > LARGEST_DELTA:
         lines.append(("Warning", f"delta={number_text(plan.budget.delta or 0.0)}: {DELTA_WARNING}"))
-    tables = _asked(plan) if isinstance(plan, AdaptivePlan) else _expected(plan, rows)
+    tables = _asked(plan) if plan.adaptive else _expected(plan, rows)
     return tables, CellTable.facts(lines)
 
 
@@ -74,7 +73,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _asked(plan: AdaptivePlan) -> CellTable:
+def _asked(plan: Plan) -> CellTable:
     """How many tables of each number of columns are asked, and how large they are."""
     columns = (
         CellColumn(heading="tables asked"),
@@ -90,16 +89,16 @@ def _asked(plan: AdaptivePlan) -> CellTable:
     return CellTable(columns=columns, rows=rows, title=_title(plan))
 
 
-def _adaptive_facts(plan: AdaptivePlan, rows: int | None) -> list[tuple[str, str]]:
+def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
     """What stands in the place of errors: how accurate one-way tables can be at best, and the mechanism's own facts."""
-    columns = plan.strategy.columns(plan.workload)
+    columns = plan.settings.columns(plan.workload)
     best = OneWay.of(plan, columns, plan.rho / len(columns))
     tables = "the one-way table" if len(columns) == 1 else f"the {len(columns):,} one-way tables"
     noise = f"a count in {tables} has standard error {noise_text(best.stddev)} if all of the budget goes to them"
     return [
         ("Error", "not known beforehand: what is measured depends on the data"),
         ("At best", f"{noise}, {_beside_cell(best, rows)}"),
-        *plan.facts(),
+        *plan.settings.describe(plan),
         ("How good", plan.optimality),
     ]
 

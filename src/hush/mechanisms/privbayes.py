@@ -1,9 +1,4 @@
-"""Parent sets: which columns a column may depend on, such that their table is small enough to be of use.
-
-DependenceScorer: how much a column depends on some others, in rows, for every candidate pair.
-
-privbayes: a network in which every column depends on a few others, chosen first, then measured and fitted.
-"""
+"""privbayes: a network in which every column depends on a few parents, chosen first, then measured and fitted."""
 
 from __future__ import annotations
 
@@ -20,16 +15,15 @@ from hush.domain import Clique, Domain
 from hush.errors import BudgetError, DataError, WorkloadError, is_number, shown
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree, sets_of
-from hush.mechanisms.adaptive import CELL_MB, NOT_ITS_ROUNDS, AdaptivePlan, CapacityMechanism, check_capacity
+from hush.mechanisms.mechanism import CELL_MB, NOT_ITS_ROUNDS, CapacityMechanism
+from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
-from hush.privacy.budget import Budget
 from hush.privacy.gate import Counts
 from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
-from hush.release.measured_release import MeasuredRelease
+from hush.release.release import Release
 from hush.release.rounds import Round
-from hush.schema import Schema
 from hush.workloads import Workload
 
 VISITS = 64  # feasible sets looked at for each one that is wanted
@@ -134,12 +128,6 @@ MOST_TRIES = 1 << 16  # sets of several parents times columns, for whether the m
 MOST_CELLS = 1 << 26  # of all candidates of one choice together
 
 
-class PrivBayesRelease(MeasuredRelease):
-    """Noisy tables of a network, and the model of them; in its rounds each column comes before those it depends on."""
-
-    mechanism = NAME
-
-
 @dataclass(frozen=True, kw_only=True)
 class PrivBayes(CapacityMechanism):
     """A Bayesian network, column by column, its tables measured at the end, and a model fitted to them all.
@@ -169,6 +157,10 @@ class PrivBayes(CapacityMechanism):
     """
 
     name: ClassVar[str] = NAME
+    description: ClassVar[str] = "a network in which every column depends on a few others, then its tables"
+    budget_aware: ClassVar[bool] = True
+    errors_known: ClassVar[str] = "measured tables"
+    reference: ClassVar[str] = "Zhang et al. 2017"
 
     choice_share: float = 0.3
     column_share: float = 0.1
@@ -194,15 +186,7 @@ class PrivBayes(CapacityMechanism):
                 f"degree={self.degree}: expected at least 1; mechanism='independent' is a network without parents"
             )
 
-    def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse a limit that the model of single columns does not keep."""
-        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb)
-
-    def check_table(self, workload: Workload, schema: Schema) -> None:
-        """Refuse a limit that the model of single columns and the schema's rules does not keep."""
-        check_capacity(workload.domain, [(name,) for name in workload.domain], self.limit_mb, schema)
-
-    def check_rounds(self, release: MeasuredRelease) -> None:
+    def check_rounds(self, release: Release) -> None:
         """Refuse rounds that build no network: each adds one column, with parents that are in."""
         placed = {root_of(release.domain)}
         for played in release.rounds:
@@ -211,7 +195,7 @@ class PrivBayes(CapacityMechanism):
                 raise DataError(NOT_ITS_ROUNDS.format(name=NAME))
             placed.update(child)
 
-    def describe(self, plan: AdaptivePlan) -> list[tuple[str, str]]:
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
         """How the budget is shared out, and what decides the size of the tables."""
         d, rest = len(plan.domain), 1 - self.choice_share - self.column_share
         most = "" if self.degree is None else f", with at most {self.degree} parents"
@@ -230,7 +214,7 @@ class PrivBayes(CapacityMechanism):
         choices = max(len(workload.domain) - 1, 0)
         return f"{choices:,} choices among at most {MOST_CANDIDATES:,} tables, a model of at most {self.limit_mb:g} MB"
 
-    def run(self, session: Session, workload: Workload) -> None:
+    def run(self, session: Session, plan: Plan) -> None:
         """Columns, network, tables, model; or what is left of a run that was stopped."""
         PrivBayesRun(self, session).run()
 
@@ -373,14 +357,3 @@ class PrivBayesRun:
 def root_of(domain: Domain) -> str:
     """The column that a network starts from: that of the fewest levels."""
     return min(domain, key=lambda name: domain[name])
-
-
-class PrivBayesPlan(AdaptivePlan):
-    """PrivBayes within a budget."""
-
-    mechanism = NAME
-    made_by = PrivBayes
-    release_class = PrivBayesRelease
-
-
-PrivBayes.plan_class = PrivBayesPlan

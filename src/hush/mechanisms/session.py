@@ -1,9 +1,9 @@
-"""Session: one run of an adaptive mechanism, which asks the table only through the gate and within one account."""
+"""Session: one run of a mechanism, which asks the table only through the gate and within one account."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -19,18 +19,22 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
+from hush.release.content import Content
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
+from hush.release.strategy_content import StrategyContent, empty_content
+from hush.release.table_content import DrawContent, TableContent
 from hush.solution import Solution
 from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
+from hush.strategies.strategy import Strategy
 
 Watch = Callable[[Round | None, float], None]
 
 
 class Session:
-    """What a mechanism may do in one run: ask what is left, measure tables, choose among candidates.
+    """What a mechanism may do in one run: ask what is left, measure, choose among candidates, fit a model.
 
-    `noisy_tables`, `rounds` and `scored` are the record, from which a release is made whenever the run ends or is
-    stopped. Costs are shares of zCDP; there is no other count of what was spent than the account's.
+    `noisy_tables`, `rounds` and `scored`, or the answers to a strategy, are the record, from which a release is made
+    whenever the run ends or is stopped. Costs are shares of zCDP; the account alone counts what was spent.
 
     Privacy: the account is a filter; whatever is asked, and however it was chosen, stays within its budget.
     """
@@ -43,8 +47,7 @@ class Session:
         domain: Domain,
         max_rows: int,
         constraints: Sequence[Constraint] = (),
-        noisy_tables: Iterable[Measurement] = (),
-        rounds: Iterable[Round] = (),
+        earlier: Content | None = None,
         private: bool = True,
         watch: Watch | None = None,
     ) -> None:
@@ -53,11 +56,12 @@ class Session:
         self._watch = watch
         self.domain = domain
         self.constraints = tuple(constraints)
-        self.noisy_tables = list(noisy_tables)
-        self.rounds = list(rounds)
+        self.noisy_tables = [] if earlier is None else list(earlier.noisy_tables)
+        self.rounds = [] if earlier is None else list(earlier.rounds)
         self._private_before = private  # whether every noisy value of a resumed run was
         self.merging: Merging | None = None  # of levels, in all tables from here on
         self.scored: Scored | None = None
+        self._answers: StrategyContent | None = None  # to a strategy that is measured at once
         self.model: Solution[GraphicalModel] | None = None
         self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
 
@@ -106,6 +110,38 @@ class Session:
         self.tell(None)
         return self.noisy_tables[before:]
 
+    def measure_strategy(self, strategy: Strategy, *, note: str) -> None:
+        """Noisy answers to every request of a strategy; charged together, before the first."""
+        requests, self._answers = strategy.requests(), empty_content(strategy)
+        step = max(1, len(requests) // 100)
+        for index, answer in enumerate(self._gate.measure(requests, note=note)):
+            if index % step == 0:
+                self._tell_share(index / len(requests))
+            self._answers.answers[index] = answer.raw
+        self._tell_share(1.0)
+
+    def content(self, kind: str, *, complete: bool) -> Content:
+        """What was measured so far, as a release holds it."""
+        if self._answers is not None:
+            return self._answers
+        return (DrawContent if kind == DrawContent.kind else TableContent)(
+            self.domain,
+            self.noisy_tables,
+            rounds=self.rounds,
+            scored=self.scored if complete else None,
+            fitted=self.model if complete else None,
+        )
+
+    def interruption(self) -> str:
+        """What to tell a person who interrupted the run."""
+        if self._answers is not None:
+            tables = f"{self._answers.tables} of {self._answers.strategy.tables}"
+        elif self.noisy_tables:
+            tables = str(len(self.noisy_tables))
+        else:
+            return "interrupted before the first noisy table; what was paid and what is left of the budget is kept"
+        return f"interrupted after {tables} noisy tables; those are paid for and kept"
+
     def merge_rare(self) -> None:
         """Count rare levels together from here on, by the first noisy table of every column; see `merge_rare`."""
         first: dict[Clique, Measurement] = {}
@@ -142,6 +178,10 @@ class Session:
         """Tell whoever watches how much of the budget is spent; public facts only."""
         if self._watch is not None:
             self._watch(played, self.spent)
+
+    def _tell_share(self, share: float) -> None:
+        if self._watch is not None:
+            self._watch(None, share)
 
     def fit(self, *, start: GraphicalModel | None = None, **options: Any) -> Solution[GraphicalModel]:
         """The model of all noisy tables so far, within the constraints; post-processing."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.errors import BudgetError, shown
-from hush.mechanisms.adaptive import AdaptivePlan
 from hush.privacy.budget import Budget, number_text
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
@@ -74,8 +73,8 @@ def predicted_error(plan: Plan, rows: int) -> tuple[float, str] | None:
     Where the errors of a plan are known: that of the most accurate table of counts that is asked. Where they are not:
     that of one-way tables, if they had the whole budget. None where no table of counts is asked.
     """
-    if isinstance(plan, AdaptivePlan):
-        columns = plan.strategy.columns(plan.workload)
+    if plan.adaptive:
+        columns = plan.settings.columns(plan.workload)
         best = OneWay.of(plan, columns, plan.rho / len(columns))
         return best.error(rows), "one-way tables, had they all of the budget,"
     found = [

@@ -14,7 +14,6 @@ from hush.codec import Arrays, CliqueTable, narrow, pack, unpack
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError
 from hush.privacy.gate import LinearQuery, MarginalQuery
-from hush.privacy.ledger_chain import NOTE_LENGTH, printable
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 from hush.rational import parse_rational, rational_text
@@ -25,68 +24,55 @@ from hush.solution import Solution
 from hush.strategies.rare_levels import MergedQuery, Merging
 
 if TYPE_CHECKING:
-    from hush.release.measured_release import MeasuredRelease
+    from hush.release.table_content import TableContent
 
 LONGEST_VARIANCE = 512  # characters
 COLUMNS = ("weights", "rounds", "penalties", "slacks", "slopes", "distances")
 
 
-def pack_record(release: MeasuredRelease) -> tuple[dict[str, Any], Arrays]:
-    """The manifest entry and the arrays of a measured release."""
-    domain = release.domain
-    arrays: Arrays = pack_cliques(domain, [table.clique for table in release.noisy_tables], "taken")
-    for index, table in enumerate(release.noisy_tables):
+def pack_record(content: TableContent) -> tuple[dict[str, Any], Arrays]:
+    """The manifest entry and the arrays of a measured content."""
+    domain = content.domain
+    arrays: Arrays = pack_cliques(domain, [table.clique for table in content.noisy_tables], "taken")
+    for index, table in enumerate(content.noisy_tables):
         arrays[f"noisy_{index}"] = narrow(table.raw)
     entry: dict[str, Any] = {
-        "settings": release.settings,
-        "variances": [rational_text(gaussian_law(table).variance_parameter) for table in release.noisy_tables],
-        "rounds": [asdict(one) for one in release.rounds],
-        "scored": release.scored is not None,
+        "variances": [rational_text(gaussian_law(table).variance_parameter) for table in content.noisy_tables],
+        "rounds": [asdict(one) for one in content.rounds],
+        "scored": content.scored is not None,
         "model": None,
         "fit": None,
     }
-    if release.dataset is not None:
-        entry["dataset"] = release.dataset
     merged = {
         index: table.asked.merging
-        for index, table in enumerate(release.noisy_tables)
+        for index, table in enumerate(content.noisy_tables)
         if isinstance(table.asked, MergedQuery)
     }
     if merged:
         entry["merged"] = list(merged)
         for name, codes in next(iter(merged.values())).codes.items():
             arrays[f"merging_{domain.attributes.index(name)}"] = narrow(codes)
-    if release.scored is not None:
-        arrays |= pack_cliques(domain, release.scored.cliques, "scored")
-        arrays |= {f"scored_{name}": getattr(release.scored, name) for name in COLUMNS}
-    if release.fitted is not None:
-        fit = FitFile.of(release.fitted.status, {name: float(value) for name, value in release.fitted.stats.items()})
-        for name, content in (("model", store_distribution(release.fitted.value)), ("fit", fit)):
-            entry[name], tables = pack(content, name)
+    if content.scored is not None:
+        arrays |= pack_cliques(domain, content.scored.cliques, "scored")
+        arrays |= {f"scored_{name}": getattr(content.scored, name) for name in COLUMNS}
+    if content.fitted is not None:
+        fit = FitFile.of(content.fitted.status, {name: float(value) for name, value in content.fitted.stats.items()})
+        for name, stored in (("model", store_distribution(content.fitted.value)), ("fit", fit)):
+            entry[name], tables = pack(stored, name)
             arrays |= tables
     return entry, arrays
 
 
 def unpack_record(schema: Schema, entry: dict[str, Any], archive: ArchiveReader) -> dict[str, Any]:
-    """What `pack_record` stored, as the arguments of a release."""
-    domain, settings = schema.domain, entry["settings"]
-    if not isinstance(settings, dict):
-        raise ArchiveError("the file states no settings; get the release again")
+    """What `pack_record` stored, as the arguments of a `TableContent`."""
+    domain = schema.domain
     rounds = [_round(domain, one) for one in entry["rounds"]]
     return {
         "noisy_tables": _noisy_tables(domain, entry["variances"], entry.get("merged", []), archive),
         "rounds": rounds,
         "scored": _scored(domain, archive, rounds) if entry["scored"] is True else None,
-        "settings": settings,
         "fitted": None if entry["model"] is None else _fitted(schema, entry, archive),
-        "dataset": _dataset(entry.get("dataset")),
     }
-
-
-def _dataset(name: Any) -> str | None:
-    if name is not None and not (isinstance(name, str) and printable(name, NOTE_LENGTH) == name):
-        raise ArchiveError("the file's name of its dataset cannot be read; get the release again")
-    return name
 
 
 def _noisy_tables(domain: Domain, variances: Any, merged: Any, archive: ArchiveReader) -> list[Measurement]:

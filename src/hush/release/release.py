@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,37 +12,49 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from hush.archive import write_archive
+from hush.archive import ArchiveReader, write_archive
 from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import DataError, SizeError, WorkloadError, printable, shown
+from hush.errors import ArchiveError, QueryError, SizeError, WorkloadError, printable, shown
 from hush.graphical.fit_problem import TOLERANCE
 from hush.graphical.synthesis import Method
-from hush.graphical.total import SMALLEST_TOTAL, estimate_total
+from hush.graphical.total import SMALLEST_TOTAL
 from hush.inference.estimates import Estimates
+from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
+from hush.inference.nonnegative_cells import block_answers
 from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
+from hush.privacy.ledger_chain import NOTE_LENGTH
+from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
+from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
+from hush.release.bounded_answers import bounded_term_answers, table_answers
+from hush.release.content import Content, content_class
+from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
 from hush.release.fit import ROUTES, Restriction, Route, fit
+from hush.release.measured_estimates import MeasuredEstimates
 from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS
+from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers
+from hush.release.rounds import Round
 from hush.release.statement import SEEDED, STAMP, Statement
 from hush.release.synthetic_rows import Copies, check_wishes, copy_seeds
-from hush.release.term_answers import term_answers
 from hush.schema import Schema
 from hush.workloads import ProductTerm, Workload
-from hush.workloads.workload_files import pack_domain, pack_workload
+from hush.workloads.workload_files import pack_domain, pack_workload, unpack_workload
 
 KIND = "release"
-VERSION = 1
+VERSION = 2
 KINDS = ("unbiased", "nonnegative", "whole")
 LARGEST_TABLES = 2**28
 
 
-class Release(ABC):
+class Release:
     """What a mechanism gave out: estimates with errors, and the promise they were made under.
 
-    Everything here is post-processing: it reads no private data and can be done for ever.
+    `content` holds the noisy answers and says how they are estimated. `mechanism` and `settings` say how they came
+    about, and `dataset` is the ledger's name of what an interrupted release is charged to. Everything here is
+    post-processing: it reads no private data and can be done for ever.
 
     >>> import hush
     >>> table = hush.read(hush.datasets.people(1000, seed=1), hush.datasets.people_schema())
@@ -53,56 +63,77 @@ class Release(ABC):
     ((2,), 2)
     """
 
-    mechanism: str
-
-    def __init__(self, *, schema: Schema, workload: Workload, statement: Statement, complete: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        mechanism: str,
+        schema: Schema,
+        workload: Workload,
+        statement: Statement,
+        content: Content,
+        settings: Mapping[str, Any] | None = None,
+        complete: bool = True,
+        dataset: str | None = None,
+    ) -> None:
+        self.mechanism = mechanism
         self.schema = schema
         self.workload = workload
         self.statement = statement
+        self.content = content
+        self.settings = dict(settings or {})
         self.complete = complete
+        self.dataset = dataset
 
-    @property
-    @abstractmethod
+    @cached_property
     def estimates(self) -> Estimates:
         """Counts and covariances."""
+        return self.content.estimates(self)
 
-    @abstractmethod
-    def contradiction(self) -> str | None:
-        """What a release from a file shows that it does not hold, in words; None where all is well."""
+    @property
+    def noisy_tables(self) -> tuple[Measurement, ...]:
+        """The tables that an adaptive mechanism measured, in order."""
+        return self.content.noisy_tables
 
-    @abstractmethod
-    def _pack(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        """What the mechanism stores beside the workload: a manifest entry and arrays."""
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The choices that an adaptive mechanism made, in order."""
+        return self.content.rounds
 
     def measurements(self) -> list[Measurement]:
-        """What was measured, as evidence that a model can be fitted to; mechanisms that know more say more.
+        """What was measured, as evidence that a model can be fitted to."""
+        return self.content.measurements()
 
-        Here: the largest tables that can be estimated, each as if measured by itself.
-        """
-        return self._as_measured(self.estimates.cliques)
+    def inconsistency(self) -> str | None:
+        """Explain why a release from a file cannot be what it says; None where all is well."""
+        return self.content.inconsistency(self)
 
     def _as_measured(self, cliques: Iterable[Clique]) -> list[Measurement]:
         """Tables that can be estimated, each as if measured by itself."""
-        made = []
+        measurements = []
         for clique in cliques:
             deviation = math.sqrt(float(np.mean(self._variances(clique))))
-            made.append(Measurement(clique, self.estimates.counts(clique), deviation))
-        return made
+            measurements.append(Measurement(clique, self.estimates.counts(clique), deviation))
+        return measurements
 
     @property
     def laplace(self) -> bool:
         """Whether its noise has Laplace tails, which make intervals a little wider."""
-        return False
+        return self.content.laplace
 
     @property
     def consistent(self) -> bool:
         """Whether its tables agree on what they share."""
-        return True
+        return self.content.consistent
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a model answers tables that were not measured, with bounds on their errors."""
+        return self.content.bounded
 
     @property
     def grain(self) -> float:
         """Half the step of its coarsest noise over that noise's standard deviation; intervals are wider by it."""
-        return 0.0
+        return self.content.grain
 
     @property
     def domain(self) -> Domain:
@@ -134,22 +165,84 @@ class Release(ABC):
         `marginal("a", "b")` and `marginal(("a", "b"))` mean the same.
         """
         names = self._covered(self.domain.named(attributes))
-        counts, variances = self.estimates.counts(names), self._variances(names)
-        made = Answers.of_marginal(self.schema, names, counts, variances, level, notes=self._notes())
-        return replace(made, laplace=self.laplace, grain=self.grain)
+        answers = table_answers(self.schema, names, self.estimates, level=level, notes=self._notes(), grain=self.grain)
+        return replace(answers, laplace=self.laplace)
 
     def term(self, which: int | ProductTerm = 0, *, level: float = 0.95) -> Answers:
-        """The answers to one term of the workload, by its place or itself: prefix sums, ranges, any product of blocks.
+        """The answers to one term of the workload, by its index or itself: prefix sums, ranges, any product of blocks.
 
-        Every combination of queries, one on each attribute, has an estimate and its exact standard error. Any other
-        term can be asked for too, as long as the release can estimate it.
+        Every combination of queries, one on each attribute, has an estimate with its exact standard error, or with a
+        bound where a model answers it. Any other term can be asked for too, if the release can estimate it.
         """
         term = self._term(which)
         numbers = math.prod(block.shape[0] for block in term.blocks)
         if numbers > LARGEST_TABLES:
             raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
-        made = term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
-        return replace(made, laplace=self.laplace, grain=self.grain)
+        answers = bounded_term_answers(
+            self.schema, term, self.estimates, level=level, notes=self._notes(), grain=self.grain
+        )
+        return replace(answers, laplace=self.laplace)
+
+    def combination(self, parts: Sequence[tuple[Iterable[str], Any]], *, level: float = 0.95) -> Answers:
+        """A linear combination of cells of several tables, with its exact standard error.
+
+        Each part is a clique and coefficients of the shape of its table; the value is the sum over all of them of
+        coefficient times count, whose noise is correlated across tables in a way that is known exactly. Releases of
+        "residual" plans can be asked.
+        """
+        named = [(self._covered(clique), coefficients) for clique, coefficients in parts]
+        if not named:
+            raise WorkloadError("a combination of no tables; give at least one clique with its coefficients")
+        estimate, variance = self.content.combination(named)
+        value = Quantity("value", np.array([estimate]), np.array([math.sqrt(variance)]))
+        return Answers(groups=(), quantities=(value,), level=level, notes=self._notes())
+
+    @property
+    def measured(self) -> Clique:
+        """The attributes that were measured, in domain order: the axes of `nonnegative_cells`."""
+        return self.domain.clique({name for measurement in self.measurements() for name in measurement.clique})
+
+    def nonnegative_cells(self, method: str = "hybrid") -> Floats:
+        """Non-negative counts over all `measured` attributes that fit the release best. **Biased.**
+
+        "hybrid" fits the least squares answers to the workload, and the weighted squared error of its answers is never
+        above theirs; "nnls" fits the noisy answers themselves. Of counts that the answers do not determine one of many
+        choices is given. Releases of linear strategies ("hdmm", "matrix", "direct", "gaussian") can be asked.
+
+        Reference: [Li 2013, sec. 3.5.3].
+        """
+        return self.content.nonnegative_cells(self, method)[1]
+
+    def nonnegative_term(
+        self, which: int | ProductTerm = 0, *, method: str = "hybrid", level: float = 0.95
+    ) -> NonnegativeAnswers:
+        """The answers to a term without negative counts. **Biased**; `term` gives the unbiased ones.
+
+        "hybrid" and "nnls" answer from `nonnegative_cells`, so that answers agree; "clip" raises each negative answer
+        to zero by itself. Intervals are those of the unbiased answers, cut at zero; see `NonnegativeAnswers`.
+        """
+        if method not in (*CELL_METHODS, "clip"):
+            raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(CELL_METHODS)}, clip")
+        unbiased, term = self.term(which, level=level), self._term(which)
+        values = None if method == "clip" else block_answers(*self.content.nonnegative_cells(self, method), term)
+        return nonnegative_answers(unbiased, term, values)
+
+    @property
+    def bounds(self) -> ErrorBounds:
+        """How far the model may be off, table by table."""
+        if not isinstance(self.estimates, MeasuredEstimates):
+            raise QueryError(
+                "error bounds are for releases that answer from a model; the answers of this one have standard errors"
+            )
+        return self.estimates.bounds
+
+    def error_bound(self, *attributes: Any, level: float = 0.95) -> ErrorBound:
+        """A bound on ||M_r(D) - M_r(model)||_1 that holds with the chance `level`, at no further cost."""
+        return self.bounds.of(self.domain.named(attributes), level=level)
+
+    def error_bounds(self, *, level: float = 0.95, simultaneous: bool = False) -> BoundTable:
+        """The bounds of every table of the workload and its subsets; all at once hold with `simultaneous=True`."""
+        return self.bounds.all(level=level, simultaneous=simultaneous)
 
     def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Floats]:
         """Several tables at once; by default the largest ones that the release has.
@@ -201,10 +294,17 @@ class Release(ABC):
         would be too large, `method="auto"` gives an approximate one, whose tables only agree with each other;
         "exact" refuses. The schema's constraints are kept. Counts are **biased** where they are small.
 
+        Where the release keeps the model that its mechanism fitted, that one is given, unless other options are asked
+        for.
+
         Reference: [HDMM, sec. 4.5].
         """
         if method not in ROUTES:
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
+        self.content.require_tables()
+        plain = cliques is None and max_size_mb is None and method != "approximate" and tolerance >= TOLERANCE
+        if plain and self.content.fitted is not None:
+            return self._cautioned(Model(self.schema, self.content.fitted, self.measurements()))
         known = self.measurements()
         inside = None if cliques is None else Restriction(self.domain, cliques, known)
         options: dict[str, Any] = {
@@ -265,11 +365,9 @@ class Release(ABC):
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
 
     def _total(self) -> float:
-        """The number of records of a model; tables that disagree on it are averaged by their precision."""
-        if not self.consistent:
-            with suppress(DataError):  # their queries may know it only together
-                return estimate_total(self.domain, self.measurements())[0]
-        return max(float(self.estimates.counts(())), SMALLEST_TOTAL)
+        """The number of records of a model."""
+        stated = self.content.total()
+        return max(float(self.estimates.counts(())), SMALLEST_TOTAL) if stated is None else stated
 
     def _cautioned(self, model: Model) -> Model:
         """The model with what the answers of this release must be read with, and with its estimates.
@@ -287,7 +385,7 @@ class Release(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file that `hush.load` reads; it holds nothing private."""
-        entry, arrays = self._pack()
+        entry, arrays = self.content.pack()
         workload, workload_arrays = pack_workload(self.workload)
         manifest = {
             "mechanism": self.mechanism,
@@ -296,9 +394,35 @@ class Release(ABC):
             "domain": pack_domain(self.domain),
             "schema": self.schema.to_toml(),
             "workload": workload,
-            "measured": entry,
+            "settings": self.settings,
+            "dataset": self.dataset,
+            "content": entry | {"kind": self.content.kind},
         }
         write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays | workload_arrays)
+
+    @classmethod
+    def unpack(cls, archive: ArchiveReader, schema: Schema) -> Release:
+        """The release that `save` wrote."""
+        mechanism, dataset = archive.field("mechanism", str), archive.manifest.get("dataset")
+        entry: dict[str, Any] = archive.field("content", dict)
+        kind = content_class(entry.get("kind"))
+        if kind is None:
+            raise ArchiveError(
+                f"the file holds {shown(entry.get('kind'))}, a kind of content unknown to this hush; upgrade hush"
+            )
+        for name in (mechanism, *([] if dataset is None else [dataset])):
+            if not (isinstance(name, str) and name and one_line(name, NOTE_LENGTH) == name):
+                raise ArchiveError("the file's names of its mechanism or dataset cannot be read; get the release again")
+        return cls(
+            mechanism=mechanism,
+            schema=schema,
+            workload=unpack_workload(schema.domain, archive.manifest.get("workload"), archive),
+            statement=Statement.from_dict(archive.manifest.get("privacy")),
+            content=kind.unpack({name: value for name, value in entry.items() if name != "kind"}, archive, schema),
+            settings=archive.field("settings", dict),
+            complete=archive.field("complete", bool),
+            dataset=dataset,
+        )
 
     def _notes(self) -> tuple[str, ...]:
         """What every answer of this release must be read with."""
@@ -308,7 +432,7 @@ class Release(ABC):
             notes.append(f"at most {rows} of each {printable(unit.column)} counted; further rows were left out.")
         if not self.complete:
             notes.append("the release was interrupted; tables measured later are missing.")
-        return tuple(notes)
+        return (*notes, *self.content.notes)
 
     def _variances(self, clique: Clique) -> Floats:
         ones = np.ones(self.domain.sizes(clique))

@@ -1,19 +1,21 @@
-"""Rounds: what an adaptive mechanism did, step by step; noisy and public facts only."""
+"""Rounds: what an adaptive mechanism measured and chose, step by step; noisy and public facts only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from hush.arrays import Floats, Integers
-from hush.domain import Clique
-from hush.errors import DataError
+from hush.domain import Clique, Domain
+from hush.errors import ArchiveError, DataError
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 
 # Noise of a table counts as no less than a tenth of a row when a model is fitted: noise in whole steps vanishes fast
 # where it is small, and weights that differ by its square cannot be fitted.
 LEAST_STDDEV = 0.1
+MOST_TURNS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,42 @@ class Round:
     weight: float
     annealed: bool  # whether rounds taught so little that the next ones get more of the budget
     size_mb: float  # of the model with the table in it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw(Round):
+    """One query that was drawn: a cell of a table, which has more rows than was thought, or fewer.
+
+    `weight` is 1 for more and -1 for fewer, and `penalty` the count that was thought: the score of a cell is
+    weight * (count - penalty). No table was measured, so `stddev` and `misfit` are 0.
+    """
+
+    turn: int  # of the game
+    cell: int  # of the table, in row-major order
+
+
+def split_draws(entries: Any) -> tuple[list[dict[str, Any]], list[tuple[Any, Any]]]:
+    """Stored draws as entries of plain rounds, and the turn and cell of each."""
+    if not isinstance(entries, list) or not all(
+        isinstance(one, dict) and {"turn", "cell"} <= set(one) for one in entries
+    ):
+        raise ArchiveError("a draw of the file cannot be read; get the release again")
+    plain = [{name: value for name, value in one.items() if name not in ("turn", "cell")} for one in entries]
+    return plain, [(one["turn"], one["cell"]) for one in entries]
+
+
+def join_draws(domain: Domain, rounds: list[Round], places: list[tuple[Any, Any]]) -> list[Draw]:
+    """The draws again, refusing cells that their tables do not have and turns out of order."""
+    made: list[Draw] = []
+    for one, (turn, cell) in zip(rounds, places, strict=True):
+        earlier = made[-1].turn if made else 2
+        whole = type(turn) is int and type(cell) is int
+        if not whole or not earlier <= turn < MOST_TURNS or not 0 <= cell < domain.size(one.clique):
+            raise ArchiveError("the file's draws are of cells that it does not have; get the release again")
+        if one.weight not in (1.0, -1.0) or not one.epsilon > 0:
+            raise ArchiveError("a draw of the file cannot be read; get the release again")
+        made.append(Draw(**asdict(one), turn=turn, cell=cell))
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from sqlglot import exp
@@ -20,7 +20,7 @@ from sqlglot import exp
 from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import DomainError, QueryError
-from hush.inference.estimates import Estimates
+from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.release.answer_columns import Codes, ErrorKind, GroupColumn, Quantity, check_error_kind, group_notes
 from hush.release.answers import Answers, check_level
 from hush.release.error_bounds import bound_note
@@ -73,20 +73,6 @@ def _tuple(names: Clique) -> str:
 CLEAR = 2.0  # standard errors that a denominator must be away from zero
 
 
-@runtime_checkable
-class Bounded(Protocol):
-    """Estimates some of whose tables have no covariances, but a bound on their error as a whole."""
-
-    def has_covariance(self, clique: Clique) -> bool:
-        """Whether the covariances of a table are known."""
-
-    def l1_bound(self, clique: Clique, level: float) -> float:
-        """A bound on sum_x |estimated count - true count|; NaN where there is none."""
-
-    def margin(self, clique: Clique, lowest: Floats, highest: Floats, level: float) -> Floats:
-        """How far sums over a table with coefficients between these can be off; NaN where it is not known."""
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """One number per group; NaN in all where a denominator is too near zero."""
@@ -114,7 +100,7 @@ def evaluate(formula: Formula, groups: Clique, estimates: Estimates, level: floa
         std_error = table.std_error(jet.slope)
     clear = jet.clear & np.isfinite(jet.value)
     margin = None
-    if formula.linear and isinstance(estimates, Bounded) and not estimates.has_covariance(table.clique):
+    if formula.linear and isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(table.clique):
         lowest, highest = table.extremes(formula.coefficients)
         margin = np.where(clear, estimates.margin(table.clique, lowest, highest, level), np.nan)
     return Result(np.where(clear, jet.value, np.nan), np.where(clear, std_error, np.nan), margin)
@@ -366,7 +352,7 @@ def _quantity(
     result = evaluate(formula, groups, estimates, level)
     estimate, std_error = result.estimate.reshape(-1)[rows], result.std_error.reshape(-1)[rows]
     margin = None if result.margin is None else result.margin.reshape(-1)[rows]
-    if isinstance(estimates, Bounded) and not estimates.has_covariance(clique := formula.clique(groups)):
+    if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique := formula.clique(groups)):
         found = margin is not None and not np.isnan(margin).all()
         error_kind = ErrorKind.BOUND if found else ErrorKind.NONE
         scope.note(bound_note(clique, estimates.l1_bound(clique, level), level))

@@ -10,7 +10,7 @@ from hush.cell_table import counted
 from hush.markup import Markup, lines, tag
 from hush.memory import readable as size_text
 from hush.release.error_bounds import ErrorBound
-from hush.release.measured_release import MeasuredRelease
+from hush.release.release import Release
 from hush.report.labels import error_text, order_name, page_table, table_name
 from hush.report.level_groups import LEVEL
 
@@ -36,7 +36,7 @@ WHY = (
 )
 
 
-def bounds_section(release: MeasuredRelease) -> Markup:
+def bounds_section(release: Release) -> Markup:
     """Bounds by number of columns and by what they are known from; then table by table.
 
     Of all tables that were measured, could have been chosen, or were asked for.
@@ -116,7 +116,7 @@ PLAIN = "This release measured {tables} with noise and fitted one model to all o
 IN_ROUNDS = ("aim", "mwem")  # every round measures what it chose and fits again
 
 
-def rounds_section(release: MeasuredRelease) -> Markup:
+def rounds_section(release: Release) -> Markup:
     """What was measured first and in rounds; of mechanisms that choose beforehand, or nothing, all tables."""
     played = release.mechanism in IN_ROUNDS and bool(release.rounds)
     tables = release.noisy_tables
@@ -140,7 +140,7 @@ def rounds_section(release: MeasuredRelease) -> Markup:
     )
 
 
-def _rounds(release: MeasuredRelease) -> Markup:
+def _rounds(release: Release) -> Markup:
     annealed = any(round.annealed for round in release.rounds)
     heads = ["round", "chosen", "candidates", "standard deviation of the noise", "model"]
     heads += ["next rounds cost more"] if annealed else []
@@ -163,7 +163,7 @@ def _rounds(release: MeasuredRelease) -> Markup:
     return tag("details", tag("summary", f"The {counted(len(release.rounds), 'round')}"), inner)
 
 
-def _all(release: MeasuredRelease) -> str:
+def _all(release: Release) -> str:
     """How many tables there are of each number of columns."""
     orders = Counter(len(noisy.clique) for noisy in release.noisy_tables)
     (first, tables), *more = sorted(orders.items())

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hush.errors import HushError
 from hush.markup import Markup, lines, tag
-from hush.release.measured_release import MeasuredRelease
 from hush.report.adaptive_section import bounds_section, rounds_section
 from hush.report.figures import bar_figures, bars_section, map_figures, maps_section
 from hush.report.precision import Precision, by_order, by_table, comparison_section
@@ -49,7 +48,7 @@ def report_html(release: Release, *, progress: Progress | None = None) -> str:
     sample = quality(release, progress=lambda part: done(0.3 + 0.4 * part))
     done(0.8)
     known = all(figure.known for figure in (*bars, *maps))
-    adaptive = isinstance(release, MeasuredRelease)
+    adaptive = release.bounded
     body = lines(
         opening(release, (*FIRST, *(ADAPTIVE if adaptive else PLANNED), *LAST), known=known),
         headline(release, orders, sample),
@@ -65,7 +64,7 @@ def report_html(release: Release, *, progress: Progress | None = None) -> str:
 
 def _errors(release: Release, orders: list[Precision], number: int) -> Markup:
     """Errors as predicted, or bounds and how the release came about where they were not known beforehand."""
-    if isinstance(release, MeasuredRelease):
+    if release.bounded:
         return lines(bounds_section(release), rounds_section(release))
     return comparison_section(release, by_table(release) or orders, number)
 

@@ -15,7 +15,6 @@ from hush.domain import Clique
 from hush.evaluation.resampling import Resampling
 from hush.inference.nonnegative_tables import nonnegative_tables
 from hush.release.error_bounds import NO_INFORMATION
-from hush.release.measured_release import MeasuredRelease
 from hush.report.level_groups import LEVEL, cell_errors
 from hush.report.precision import LARGEST_TABLE, LOOKED_AT, spread
 
@@ -121,14 +120,12 @@ def quality(release: Release, progress: Callable[[float], None] | None = None) -
     asked = [term.clique for term in release.workload if term.plain and term.clique]
     different = list(dict.fromkeys(asked))
     fit = [clique for clique in different if release.domain.size(clique) <= LARGEST_TABLE]
-    if isinstance(release, MeasuredRelease):
+    if release.bounded:
         return _bounded(release, fit, len(different), progress or (lambda _: None))
     return _expected(release, fit, len(different))
 
 
-def _bounded(
-    release: MeasuredRelease, cliques: list[Clique], tables: int, progress: Callable[[float], None]
-) -> Quality | None:
+def _bounded(release: Release, cliques: list[Clique], tables: int, progress: Callable[[float], None]) -> Quality | None:
     chosen = [cliques[place] for place in spread(len(cliques), MOST_BOUNDED)]
     if not chosen:
         return None

@@ -17,7 +17,6 @@ from hush.cell_table import counted
 from hush.domain import Clique
 from hush.errors import HushError
 from hush.markup import Markup, join, lines, tag
-from hush.release.measured_release import MeasuredRelease
 from hush.report.labels import (
     bound_text,
     compact,
@@ -234,7 +233,7 @@ def questions_section(release: Release, examples: Sequence[Example]) -> Markup:
     """Covered tables, columns, example queries with their answers, and how to ask."""
     return lines(
         tag("h2", "What can be asked", id="questions"),
-        tag("p", ADAPTIVE if isinstance(release, MeasuredRelease) else HOW),
+        tag("p", ADAPTIVE if release.bounded else HOW),
         tag("pre", tag("code", COMMANDS)),
         tag("h3", "Tables"),
         covered(release),

@@ -18,8 +18,7 @@ import scipy
 
 from hush.arrays import Floats
 from hush.domain import Clique
-from hush.inference.estimates import Estimates
-from hush.release.sql_answers import Bounded
+from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.report.level_groups import cell_errors
 
 LARGEST_TABLE = 50_000
@@ -56,7 +55,7 @@ def rank_pairs(estimates: Estimates, columns: Sequence[Departure]) -> list[Depar
     chosen = {ranked.clique[0] for ranked in columns[:MOST_PAIRED]}
     names = [name for name in estimates.domain.attributes if name in chosen]
     pairs = [pair for pair in itertools.combinations(names, 2) if _fit(estimates, pair)]
-    if isinstance(estimates, Bounded):  # departures of tables with errors and without do not compare
+    if isinstance(estimates, BoundedEstimates):  # departures of tables with errors and without do not compare
         pairs = [pair for pair in pairs if estimates.has_covariance(pair)] or pairs
     return _sorted([_pair(estimates, pair) for pair in pairs])
 

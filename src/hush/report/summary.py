@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hush.cell_table import counted
 from hush.markup import Markup, join, lines, tag
-from hush.release.measured_release import MeasuredRelease
 from hush.report.labels import compact, error_text, interval_text, order_name, page_table, readable, rounded
 from hush.report.precision import Precision
 from hush.schema import Date, Integer, Numeric, Outside
@@ -93,11 +92,11 @@ def headline(release: Release, orders: Sequence[Precision], sample: Quality | No
 
 
 def _interrupted(release: Release) -> str:
-    return STOPPED if isinstance(release, MeasuredRelease) else INTERRUPTED
+    return STOPPED if release.bounded else INTERRUPTED
 
 
 def _with_errors(release: Release, *, known: bool) -> str:
-    if isinstance(release, MeasuredRelease):
+    if release.bounded:
         return WITH_BOUNDS
     return WITH_ERRORS if known else ""
 
@@ -170,7 +169,7 @@ def caveats_section(release: Release, *, known: bool) -> Markup:
     """What intervals mean, how bins count, and that nothing private is on the page."""
     kinds = list(release.schema)
     ordered = [column for column in kinds if isinstance(column, Integer | Numeric | Date)]
-    adaptive = isinstance(release, MeasuredRelease)
+    adaptive = release.bounded
     items = [
         *((INTERVALS, MANY, UNBIASED, SHARED) if known or adaptive else (MODEL,)),
         MIXED if adaptive else None,

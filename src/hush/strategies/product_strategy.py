@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -281,3 +281,11 @@ class ProductStrategy:
             tensor = np.multiply.outer(tensor, variances)
             axes.extend(inside)
         return reordered(tensor, axes, clique)
+
+
+def recovered(strategy: FloatStrategy, least_squares: str) -> FloatStrategy:
+    """The strategy with least squares over each product by itself ("local"), or over all together ("global")."""
+    if least_squares not in ("local", "global"):
+        raise WorkloadError(f"least_squares={least_squares!r}: expected local or global")
+    several = strategy.recovery is Recovery.LOCAL and len(strategy.products) > 1
+    return replace(strategy, recovery=Recovery.GLOBAL) if several and least_squares == "global" else strategy

@@ -1,0 +1,313 @@
+"""Mechanism: the settings of one way to spend a budget, how it plans and how it runs.
+
+Three forms: a mechanism that measures round by round, one that does so within a limit on the size of its model, and one
+that selects a strategy and measures it at once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.domain import Clique, Domain
+from hush.errors import (
+    ArchiveError,
+    BudgetError,
+    DataError,
+    HushError,
+    SizeError,
+    WorkloadError,
+    is_number,
+    shown,
+)
+from hush.graphical.belief_propagation import in_tree_order, with_domain
+from hush.graphical.graphical_model import GraphicalModel
+from hush.graphical.junction_tree import JunctionTree
+from hush.graphical.model_size import check_fits, sizes_with
+from hush.inference.factors import Factors
+from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit
+from hush.privacy.budget import Budget
+from hush.privacy.sensitivity import Neighbours
+from hush.release.strategy_content import check_memory
+from hush.schema import Schema
+from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.strategy import Strategy
+from hush.workloads import Workload
+
+if TYPE_CHECKING:
+    from hush.mechanisms.session import Session
+    from hush.release.release import Release
+    from hush.release.table_content import TableContent
+
+NOT_ITS_ROUNDS = "the release to resume holds rounds that {name} does not play; get the file again"
+PRESETS = {"fast": 4.0, "balanced": 16.0, "best": 80.0}  # megabytes
+CELL_MB = 8e-6
+FACTS = (
+    "name",
+    "description",
+    "workload_aware",
+    "data_aware",
+    "budget_aware",
+    "efficiency_aware",
+    "synthetic",
+    "noise",
+    "errors",
+    "reference",
+)
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """Settings, as fields of plain values, and what they do with a workload and a budget.
+
+    Facts, as class attributes: `workload_aware`: what it measures reflects what is asked. `data_aware`: it is chosen by
+    looking at the data, within the budget. `budget_aware`: how many tables and how large they are follows the budget.
+    `efficiency_aware`: what it measures is kept such that a model of it stays small. `synthetic`: its release holds a
+    distribution that rows are drawn from; releases of the others fit one when they are asked for rows. `noise_words`:
+    the noise it adds. `errors_known`: which answers are unbiased, with exact standard errors, and whether bounds are
+    known for tables that were not measured.
+
+    A subclass gives `name` and `run`; other packages offer theirs in the entry-point group `hush.mechanisms`.
+
+    Reference: [AIM, Table 1] for the facts.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str] = ""
+    workload_aware: ClassVar[bool] = False
+    data_aware: ClassVar[bool] = False
+    budget_aware: ClassVar[bool] = False
+    efficiency_aware: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = True
+    noise_words: ClassVar[str] = "Gaussian"
+    errors_known: ClassVar[str] = "measured tables"
+    reference: ClassVar[str] = ""
+    adaptive: ClassVar[bool] = True  # what it measures depends on earlier noisy answers
+    content_kind: ClassVar[str] = "tables"  # of its releases
+
+    @abstractmethod
+    def run(self, session: Session, plan: Plan) -> None:
+        """Spend the session's account; what was measured is on its record, and its last model is the release's."""
+
+    @classmethod
+    def facts(cls) -> dict[str, Any]:
+        """Every fact by its name, for JSON."""
+        renamed = {"noise": "noise_words", "errors": "errors_known"}
+        return {name: getattr(cls, renamed.get(name, name)) for name in FACTS}
+
+    def accounted(self, budget: Budget) -> Budget:
+        """The budget as the noise is accounted: here in zCDP, which no pure epsilon allows."""
+        if budget.pure:
+            raise BudgetError(
+                f"{budget}: {self.name} adds Gaussian noise, which is never pure epsilon; give a delta: "
+                f"Budget(epsilon={budget.epsilon!r}, delta=1e-9), or --delta 1e-9"
+            )
+        return budget
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse settings that do not fit a workload and a budget, before anything is spent."""
+        return
+
+    def check_table(self, plan: Plan, schema: Schema) -> None:
+        """Refuse settings that do not fit the rules of a schema, before anything is spent."""
+        check_possible(schema)
+
+    def check_rounds(self, release: Release) -> None:
+        """Refuse the rounds of a release to resume unless a run could have played them: here, each took its table."""
+        content: TableContent = release.content  # type: ignore[assignment]
+        played = Counter(release.domain.clique(played.clique) for played in release.rounds)
+        if played - Counter(release.domain.clique(table.clique) for table in content.noisy_tables):
+            raise DataError(NOT_ITS_ROUNDS.format(name=self.name))
+
+    def columns(self, workload: Workload) -> list[str]:
+        """The columns that the release must know something about: all of the domain."""
+        return list(workload.domain)
+
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        """What a person should know before spending, as names and texts."""
+        return []
+
+    def work(self, workload: Workload) -> str:
+        """Memory and time that releasing will take, roughly, in words."""
+        return "not known beforehand"
+
+    def plan(
+        self,
+        workload: Workload,
+        budget: Budget,
+        *,
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        max_rows_per_unit: int = 1,
+    ) -> Plan:
+        """The plan of these settings; reads no data and spends nothing."""
+        rows = rows_per_unit(max_rows_per_unit)
+        budget = self.accounted(budget)
+        self.check(workload, budget)
+        return Plan(
+            settings=self,
+            strategy=self.strategy_for(workload, budget, neighbours, rows),
+            workload=workload,
+            budget=budget,
+            neighbours=neighbours,
+            max_rows_per_unit=rows,
+            loss=self.loss_name,
+        )
+
+    def strategy_for(
+        self, workload: Workload, budget: Budget, neighbours: Neighbours, max_rows_per_unit: int
+    ) -> Strategy | None:
+        """What will be measured; None where that shows only while it is released."""
+        return None
+
+    @property
+    def loss_name(self) -> str:
+        """The loss that is made small."""
+        loss = getattr(self, "loss", "rmse")
+        return loss if isinstance(loss, str) else type(loss).__name__
+
+    def pack_settings(self) -> dict[str, Any]:
+        """The settings as JSON values, a loss by its name; a field with the metadata `stored=False` is left out."""
+        stored = (field.name for field in fields(self) if field.metadata.get("stored", True))
+        return {name: self.loss_name if name == "loss" else _plain(name, getattr(self, name)) for name in stored}
+
+    @classmethod
+    def from_settings(cls, entry: Any) -> Self:
+        """The mechanism whose settings `pack_settings` made."""
+        stored = {field.name for field in fields(cls) if field.metadata.get("stored", True)}
+        if not isinstance(entry, dict) or set(entry) != stored:
+            raise ArchiveError(f"the file's settings of {cls.name} are not those of this hush; make it anew")
+        try:
+            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()})
+        except (HushError, TypeError, ValueError):
+            raise ArchiveError(f"the file's settings of {cls.name} cannot be read; make it anew") from None
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A setting as a JSON value."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, tuple | list):
+        return [_plain(name, item) for item in value]
+    raise WorkloadError(f"{name}={shown(value)}: expected numbers, texts or lists of them, as files can hold")
+
+
+@dataclass(frozen=True)
+class StrategyMechanism(Mechanism):
+    """A mechanism that selects a strategy of least predicted error; `run` measures it with one charge."""
+
+    adaptive: ClassVar[bool] = False
+    workload_aware: ClassVar[bool] = True
+    synthetic: ClassVar[bool] = False
+    noise_words: ClassVar[str] = "Gaussian or Laplace"
+    errors_known: ClassVar[str] = "all, known beforehand"
+
+    @abstractmethod
+    def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> Strategy:
+        """The strategy for a workload; the cost, rho or epsilon, is for privacy units of one row."""
+
+    @property
+    def noise_setting(self) -> str:
+        """The noise that is asked for: "auto", "gaussian" or "laplace"."""
+        return getattr(self, "noise", NoiseKind.GAUSSIAN.value)
+
+    def accounted(self, budget: Budget) -> Budget:
+        """The budget as the chosen noise is accounted."""
+        return choose_noise(self.noise_setting, budget)[1]
+
+    def check_table(self, plan: Plan, schema: Schema) -> None:
+        """Refuse a strategy whose answers would not fit into memory."""
+        if plan.strategy is not None:
+            check_memory(plan.strategy)
+
+    def strategy_for(
+        self, workload: Workload, budget: Budget, neighbours: Neighbours, max_rows_per_unit: int
+    ) -> Strategy:
+        """What will be measured."""
+        kind = choose_noise(self.noise_setting, budget)[0]
+        return self.select(workload, kind, per_row(kind, budget, max_rows_per_unit), neighbours)
+
+    def run(self, session: Session, plan: Plan) -> None:
+        """Measure the strategy with one charge."""
+        if plan.strategy is not None:
+            session.measure_strategy(plan.strategy, note=f"{self.name}: {plan.strategy.tables} noisy tables")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityMechanism(Mechanism):
+    """A mechanism that measures no table which would take its model beyond `max_size_mb`."""
+
+    data_aware: ClassVar[bool] = True
+    efficiency_aware: ClassVar[bool] = True
+    errors_known: ClassVar[str] = "measured; others bounded"
+
+    preset: str = "balanced"
+    max_size_mb: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise WorkloadError(f"preset={shown(self.preset)}: expected one of {', '.join(PRESETS)}")
+        if self.max_size_mb is not None and not (is_number(self.max_size_mb) and self.max_size_mb > 0):
+            raise SizeError(f"max_size_mb={shown(self.max_size_mb)}: expected megabytes, a number above 0")
+
+    @property
+    def limit_mb(self) -> float:
+        """The size of the model, at most."""
+        return PRESETS[self.preset] if self.max_size_mb is None else float(self.max_size_mb)
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse a limit that the model of single columns does not keep."""
+        check_capacity(workload.domain, [(name,) for name in self.columns(workload)], self.limit_mb)
+
+    def check_table(self, plan: Plan, schema: Schema) -> None:
+        """Refuse a limit that the model of single columns and the schema's rules does not keep."""
+        check_capacity(plan.domain, [(name,) for name in self.columns(plan.workload)], self.limit_mb, schema)
+        super().check_table(plan, schema)
+
+    def sizes_mb(
+        self,
+        domain: Domain,
+        known: Sequence[Clique],
+        candidates: Sequence[Clique],
+        tree: JunctionTree | None = None,
+        *,
+        limit_mb: float | None = None,
+    ) -> Floats:
+        """The size of the model of `known` tables, whose tree may be given, with each candidate in it.
+
+        It may be a little above the true one where that is within the limit anyway.
+        """
+        start = None if tree is None else with_domain(tree, domain)
+        enough = (self.limit_mb if limit_mb is None else limit_mb) / CELL_MB
+        return CELL_MB * np.array(sizes_with(domain, known, candidates, tree=start, enough=enough), dtype=np.float64)
+
+
+def check_capacity(domain: Domain, cliques: Iterable[Clique], limit: float, schema: Schema | None = None) -> None:
+    """Refuse a limit that is too small for the model that a run starts with."""
+    rules = [rule.clique for rule in schema.constraints] if schema is not None else []
+    try:
+        check_fits(domain, [*cliques, *rules], limit)
+    except HushError as error:
+        raise type(error)(f"the model that the run starts with: {error}") from None
+
+
+def check_possible(schema: Schema) -> None:
+    """Refuse rules that no row can keep together; a look at pairs of them, as a schema takes, does not find all."""
+    rules = schema.constraints
+    if rules:
+        tree = in_tree_order(JunctionTree.build(schema.domain, [rule.clique for rule in rules]))
+        factors = Factors(tree.domain, [])
+        GraphicalModel(schema.domain, tree, factors, np.zeros(factors.size), 1.0, rules).belief  # noqa: B018
+
+
+def check_flag(**flags: object) -> None:
+    """Refuse a setting that is neither True nor False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise WorkloadError(f"{name}={shown(value)}: expected True or False")
