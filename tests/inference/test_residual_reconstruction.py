@@ -246,7 +246,7 @@ def test_repeated_releases_have_the_mean_and_variance_that_were_promised(workloa
     seen = []
     for _ in range(runs):
         gate = Gate(source, Allowance(Budget(rho=0.06)), entropy=entropy)
-        noisy = dict(zip(plan.closure, (answer.values for answer in gate.measure(asked)), strict=True))
+        noisy = dict(zip(plan.closure, (answer.raw for answer in gate.measure(asked)), strict=True))
         seen.append(reconstruction(plan, noisy).marginal(clique))
     variances = plan.query_variances(clique)
     bias = (np.mean(seen, axis=0) - fixed[clique]) / np.sqrt(variances / runs)

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -189,8 +190,10 @@ def fingerprint(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         own = [getattr(value, item.name) for item in dataclasses.fields(value)]
         return (type(value).__qualname__, tuple(fingerprint(item) for item in own))
-    if hasattr(value, "__dict__"):
-        return (type(value).__qualname__, fingerprint(vars(value)))
+    if hasattr(value, "__dict__"):  # without cached properties, which follow from the rest and come when asked for
+        kind = type(value)
+        cached = [name for name in vars(value) if isinstance(getattr(kind, name, None), cached_property)]
+        return (kind.__qualname__, fingerprint({name: vars(value)[name] for name in vars(value) if name not in cached}))
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     if slots:
         return (type(value).__qualname__, tuple(fingerprint(getattr(value, name)) for name in slots))
