@@ -94,7 +94,8 @@ class CompoundSymmetric(_Alike):
         return value if abs(value) > limit else 0
 
     def matmat(self, x: Numbers) -> Numbers:
-        return np.asarray(self.alpha * x + self.beta * x.sum(axis=0, keepdims=True))
+        sums = x.sum(axis=0, keepdims=True)
+        return np.asarray(self.alpha * x - sums if self.beta == -1 else self.alpha * x + self.beta * sums)
 
     def transpose(self) -> LinearOperator:
         return self

@@ -92,7 +92,7 @@ class AxisStrategy:
 
     def measure(self, counts: Integers, axis: int) -> Integers:
         """M along one axis, in exact integers modulo 2^64: size l becomes k."""
-        counts = counts.astype(np.int64, copy=False)
+        counts = counts if counts.dtype == np.int64 else counts.astype(np.int64)
         return self.operator.along(counts, axis) if self._facts else along(self.matrix, counts, axis)
 
     @cached_property
