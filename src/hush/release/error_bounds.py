@@ -1,8 +1,4 @@
-"""What a reader must know of numbers that come from a fitted model.
-
-BoundTable: error bounds of several tables, as rows and for people.
-
-ErrorBounds: how far the tables of a fitted model are from the truth, at no privacy cost.
+"""Error bounds: how far the tables of a fitted model are from the truth, at no privacy cost.
 
 A table inside a measured one is *supported*: its noisy values say how far the model can be off. Any other table that
 could have been chosen for measuring and was not is *unsupported*: had the model been far off there, the exponential
@@ -220,10 +216,10 @@ class ErrorBounds:
         """The bound for one table; its attributes may come in any order."""
         names = self.domain.check(clique)
         failure = 1 - check_level(level)
-        own = self.domain.clique(names)
-        if self._supported(own):
-            return self._bound(names, "supported", self._supported_bound(own, self._table(own), failure))
-        place = self._place(own)
+        clique = self.domain.clique(names)
+        if self._supported(clique):
+            return self._bound(names, "supported", self._supported_bound(clique, self._table(clique), failure))
+        place = self._place(clique)
         if place is None:
             return _none(names)
         return self._bound(names, "unsupported", self._unsupported_bound(place, failure))
@@ -238,19 +234,19 @@ class ErrorBounds:
         candidates at once.
         """
         failure = 1 - check_level(level)
-        listed = self.cliques if cliques is None else [self.domain.check(one) for one in listed_cliques(cliques)]
-        own = [self.domain.clique(names) for names in listed]
-        held = dict.fromkeys(one for one in own if self._supported(one))
-        places = {one: self._place(one) for one in own if one not in held}
+        listed = self.cliques if cliques is None else [self.domain.check(clique) for clique in listed_cliques(cliques)]
+        ordered = [self.domain.clique(names) for names in listed]
+        held = dict.fromkeys(clique for clique in ordered if self._supported(clique))
+        places = {clique: self._place(clique) for clique in ordered if clique not in held}
         if simultaneous:
             used = {self._round_of(place) for place in places.values() if place is not None}
             failure /= max(len(held) + len(used), 1)
-        found = {one: self._supported_bound(one, table, failure) for one, table in self._many(held)}
+        bounds = {clique: self._supported_bound(clique, table, failure) for clique, table in self._many(held)}
         rows = []
-        for names, one in zip(listed, own, strict=True):
-            if one in found:
-                rows.append(self._bound(names, "supported", found[one]))
-            elif (place := places[one]) is not None:
+        for names, clique in zip(listed, ordered, strict=True):
+            if clique in bounds:
+                rows.append(self._bound(names, "supported", bounds[clique]))
+            elif (place := places[clique]) is not None:
                 rows.append(self._bound(names, "unsupported", self._unsupported_bound(place, failure)))
             else:
                 rows.append(_none(names))

@@ -263,9 +263,9 @@ def _source(formula: Formula, groups: Clique, said: str, estimates: Estimates) -
         check_size(estimates.domain, clique)
         shape = estimates.domain.sizes(clique)
         coefficients = np.broadcast_to(formula.coefficients.spread(clique), shape)
-        found = estimates.for_sums(clique, coefficients, len(groups))
-        if found is not None:
-            return found
+        restricted = estimates.for_sums(clique, coefficients, len(groups))
+        if restricted is not None:
+            return restricted
     check_cover(clique, said, estimates)
     return estimates
 
@@ -326,8 +326,8 @@ def _check_large(names: frozenset[str], said: str, scope: Scope, estimates: Esti
 
 def _named(node: exp.Expr, scope: Scope) -> frozenset[str]:
     """The columns of the schema that a piece of the query names."""
-    found = (scope.find(column.name) for column in node.find_all(exp.Column))
-    return frozenset(column.name for column in found if column is not None)
+    columns = (scope.find(column.name) for column in node.find_all(exp.Column))
+    return frozenset(column.name for column in columns if column is not None)
 
 
 def _possible(where: Cells, groups: Clique) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
@@ -353,8 +353,8 @@ def _quantity(
     estimate, std_error = result.estimate.reshape(-1)[rows], result.std_error.reshape(-1)[rows]
     margin = None if result.margin is None else result.margin.reshape(-1)[rows]
     if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique := formula.clique(groups)):
-        found = margin is not None and not np.isnan(margin).all()
-        error_kind = ErrorKind.BOUND if found else ErrorKind.NONE
+        bounded = margin is not None and not np.isnan(margin).all()
+        error_kind = ErrorKind.BOUND if bounded else ErrorKind.NONE
         scope.note(bound_note(clique, estimates.l1_bound(clique, level), level))
         if not formula.linear:
             scope.note(f"{item.name}: a ratio of numbers from the fitted model; it has no interval.")

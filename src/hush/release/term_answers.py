@@ -98,8 +98,8 @@ def term_answers(
     orders = [_order_note(column, block) for column, block in pairs if isinstance(block, Permuted)]
     return Answers(
         groups=tuple(
-            GroupColumn(column.name, column, own) if texts is None else QueryColumn(column.name, tuple(texts), own)
-            for column, texts, own in zip(columns, labels, codes, strict=True)
+            GroupColumn(column.name, column, code) if texts is None else QueryColumn(column.name, tuple(texts), code)
+            for column, texts, code in zip(columns, labels, codes, strict=True)
         ),
         quantities=(Quantity(spare("count", term.clique), values.ravel(), errors.ravel()),),
         level=level,
