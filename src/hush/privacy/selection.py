@@ -1,8 +1,9 @@
-"""Private selection: the exponential mechanism, sampled exactly.
+"""Private selection: the exponential mechanism and its relatives, sampled exactly.
 
-Scores are rounded to a public grid first, so that probabilities are exact powers of e of rationals; the rounding, and
-the numerical error the caller admits to, are added to the sensitivity. There is no flag for monotone scores: one added
-row may raise one score and lower another, and assuming otherwise under-charges fourfold.
+Scores are rounded to a public grid first, so that probabilities are exact powers of e of rationals. The rounding, and
+the numerical error that the caller admits to, are added to the sensitivity. There is no flag for monotone scores: one
+added row may raise one score and lower another, and assuming otherwise under-charges fourfold. Partitions into
+intervals are too many to score one by one; a dynamic program weighs them.
 """
 
 from __future__ import annotations
