@@ -246,7 +246,7 @@ def test_the_measured_sets_are_those_of_the_workload(
             lambda m, _: m["strategy"].update(neighbours=REPLACE),
             "strategy cannot be read; make|other",
         ),
-        ("plan", lambda m, _: m.update(neighbours="REPLACE"), "other neighbours"),
+        ("plan", lambda m, _: m.update(neighbours=REPLACE), "other neighbours"),
         ("plan", lambda m, _: m.update(budget={"rho": 0.25}), "costs more than its budget"),
         ("plan", lambda m, _: m.update(budget={"epsilon": 1.0}), "damaged"),
         ("plan", lambda m, _: m.update(max_rows_per_unit=10**4000), "costs more than its budget"),
@@ -256,13 +256,13 @@ def test_the_measured_sets_are_those_of_the_workload(
         (
             "plan",
             lambda m, _: m["strategy"].update(rho="1" * 900_000 + "/1"),
-            r"a fraction of at most 4096 characters - at `\$.rho`",
+            r"a fraction of at most 4096 characters - at `\$.strategy.rho`",
         ),
         ("plan", lambda m, _: m["strategy"]["bases"][2].update(scale=1.5), "Expected `int`, got `float`"),
         ("plan", lambda m, _: m["strategy"]["bases"][2].update(scale=True), "Expected `int`, got `bool`"),
         ("plan", lambda m, _: m["strategy"]["bases"][2].update(scale=10**300), "Expected `int` <= 46"),
         ("release", lambda m, _: m["privacy"].update(neighbours=REPLACE), "other neighbours"),
-        ("release", lambda _, a: a.update(filled=np.zeros_like(a["filled"])), "lacks tables"),
+        ("release", lambda _, a: a.update(content_filled=np.zeros_like(a["content_filled"])), "lacks tables"),
     ],
 )
 def test_contradictions_are_refused(
@@ -293,7 +293,7 @@ def test_infinite_scales_are_refused(files: dict[str, Path], tmp_path: Path) -> 
 def test_an_interrupted_release_loads(files: dict[str, Path], tmp_path: Path) -> None:
     def stop(manifest: dict[str, Any], arrays: dict[str, Any]) -> None:
         manifest["complete"] = False
-        arrays["filled"] = np.arange(len(arrays["filled"])) < 3
+        arrays["content_filled"] = np.arange(len(arrays["content_filled"])) < 3
 
     found = hush.load(changed(files["release"], tmp_path / "x.hush", stop))
     assert isinstance(found, hush.Release)

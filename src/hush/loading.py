@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from hush.archive import ArchiveReader
+from hush.codec import unpack
+from hush.domain import Domain
 from hush.errors import ArchiveError, HushError, SchemaError, SizeError, WorkloadError, shown
 from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
 from hush.mechanisms.registry import mechanism_class
@@ -18,7 +20,6 @@ from hush.release.model_files import VERSION as MODEL_VERSION
 from hush.release.release import KIND, VERSION, Release
 from hush.schema import Schema
 from hush.schema.schema_toml import read_toml
-from hush.workloads.workload_files import unpack_domain
 
 
 def load(path: str | Path) -> Release | Plan | Model:
@@ -95,7 +96,7 @@ def _model(path: str | Path, archive: ArchiveReader) -> Model:
 
 def _schema(path: str | Path, archive: ArchiveReader) -> Schema:
     """The schema, which has the domain that the file states."""
-    domain = unpack_domain(archive.manifest.get("domain"))
+    domain: Domain = unpack(Domain, archive.manifest.get("domain"), None, "domain")
     try:
         schema = read_toml(archive.field("schema", str))
     except SchemaError:

@@ -9,14 +9,16 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
+from hush.codec import unpack
 from hush.constraints import Constraint
-from hush.errors import ArchiveError, BudgetError, InterruptedRelease, SizeError, WorkloadError
+from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import dualquery
 from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.query_game import CellScorer, DrawLikelihood, QueryGame, best_row
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.selection import ExponentialMechanism, Scores
-from hush.release.rounds import Draw, Round, join_draws, split_draws
+from hush.release.record_files import DrawRecordFile
+from hush.release.rounds import Draw, Round
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_replay, check_selection_privacy, neighbours_of, selection_law
 from hush.testing.divergence import DivergenceError
@@ -316,15 +318,18 @@ def test_draws_that_cannot_be_are_refused(damage: dict[str, Any]) -> None:
     fine = {"clique": ("a", "b"), "epsilon": 1.0, "stddev": 0.0, "candidates": 16, "misfit": 0.0, "penalty": 0.0}
     fine |= {"weight": 1.0, "annealed": False, "size_mb": 0.0, "turn": 2, "cell": 5}
 
-    def read(entry: dict[str, Any]) -> list[Draw]:
-        plain, places = split_draws([entry])
-        return join_draws(DOMAIN, [Round(**one) for one in plain], places)
+    def read(*draws: dict[str, Any]) -> list[Draw]:
+        entry = {"kind": "draws", "tables": [], "merging": [], "scored": None, "fit": None, "model": None}
+        record: DrawRecordFile = unpack(DrawRecordFile, entry | {"rounds": list(draws)}, None, "draws")
+        return list(record.build(hush.Schema.from_domain(DOMAIN))["rounds"])
 
     assert read(fine) == [draw(("a", "b"), 5, 1.0, 2, 1.0)]
+    assert len(read(fine, fine | {"turn": 3})) == 2
     with pytest.raises(ArchiveError, match="draw"):
         read({**fine, **damage})
-    with pytest.raises(ArchiveError, match="draw"):
-        split_draws([{"cell": 1}])
+    for draws in ([{"cell": 1}], [fine | {"turn": 3}, fine], [fine | {"more": 1}], [fine | {"clique": ["a", "z"]}]):
+        with pytest.raises(HushError):
+            read(*draws)
 
 
 def test_a_release_with_more_draws_than_it_paid_for_is_contradicted() -> None:

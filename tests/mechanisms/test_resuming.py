@@ -1,12 +1,12 @@
 """Going on with a stopped run: only with what it belongs to, and nothing is paid for twice or made on the way."""
 
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload

@@ -91,6 +91,10 @@ def entry(**fields: Any) -> Change:
     return lambda manifest, arrays: manifest["content"].update(fields)
 
 
+def a_table(**fields: Any) -> Change:
+    return lambda manifest, arrays: manifest["content"]["tables"][0].update(fields)
+
+
 def a_round(**fields: Any) -> Change:
     return lambda manifest, arrays: manifest["content"]["rounds"][-1].update(fields)
 
@@ -104,7 +108,7 @@ def filled(name: str, value: float) -> Change:
 
 
 def first_merged(arrays: dict[str, Any]) -> str:
-    return next(name for name in sorted(arrays) if name.startswith("merging_"))
+    return next(name for name in sorted(arrays) if name.startswith("content_merging_"))
 
 
 def merging(change: Callable[[np.ndarray], Any]) -> Change:
@@ -116,16 +120,19 @@ def merging(change: Callable[[np.ndarray], Any]) -> Change:
 CHANGES: dict[str, Change] = {
     "no settings": lambda m, a: m.pop("settings"),
     "settings of another kind": lambda m, a: m.update(settings=[1]),
-    "no variances": lambda m, a: m["content"].pop("variances"),
-    "variances that are none": entry(variances=None),
-    "too few variances": lambda m, a: m["content"]["variances"].pop(),
-    "a variance that is a number": lambda m, a: m["content"]["variances"].__setitem__(0, 4.0),
-    "no noise": lambda m, a: m["content"]["variances"].__setitem__(0, "0"),
-    "negative noise": lambda m, a: m["content"]["variances"].__setitem__(0, "-3"),
-    "less noise than paid for": lambda m, a: m["content"]["variances"].__setitem__(0, "1"),
-    "noise that is no fraction": lambda m, a: m["content"]["variances"].__setitem__(0, "x"),
-    "noise over zero": lambda m, a: m["content"]["variances"].__setitem__(0, "1/0"),
-    "noise of many digits": lambda m, a: m["content"]["variances"].__setitem__(0, "9" * 10_000),
+    "no tables at all": lambda m, a: m["content"].pop("tables"),
+    "tables that are none": entry(tables=None),
+    "a table without noise": lambda m, a: m["content"]["tables"][0].pop("variance"),
+    "a table with more fields": a_table(more=1),
+    "a table that names no array": a_table(values=3),
+    "a table that does not say whether it has merged levels": a_table(merged=1),
+    "a variance that is a number": a_table(variance=4.0),
+    "no noise": a_table(variance="0"),
+    "negative noise": a_table(variance="-3"),
+    "less noise than paid for": a_table(variance="1"),
+    "noise that is no fraction": a_table(variance="x"),
+    "noise over zero": a_table(variance="1/0"),
+    "noise of many digits": a_table(variance="9" * 10_000),
     "no rounds": lambda m, a: m["content"].pop("rounds"),
     "rounds that are none": entry(rounds=7),
     "rounds of another kind": entry(rounds=[[]]),
@@ -154,41 +161,40 @@ CHANGES: dict[str, Change] = {
     "statistics of strange names": lambda m, a: m["content"]["fit"]["names"].__setitem__(0, "a b"),
     "too many statistics": lambda m, a: m["content"]["fit"]["names"].append("more"),
     "a model of no rows": lambda m, a: m["content"]["model"].update(total=0.0),
-    "merged tables that are none": entry(merged=3),
-    "merged tables without levels": lambda m, a: [a.pop(name) for name in list(a) if name.startswith("merging_")],
-    "other merged tables": entry(merged=[0]),
+    "merged columns that are none": entry(merging=3),
+    "merged levels of an unknown column": lambda m, a: m["content"]["merging"][0].update(column="z"),
+    "merged tables without arrays of levels": lambda m, a: [a.pop(name) for name in list(a) if "merging" in name],
+    "merged tables without levels": entry(merging=[]),
+    "other merged tables": lambda m, a: [table.update(merged=not table["merged"]) for table in m["content"]["tables"]],
     "merged levels beyond memory": merging(lambda own: np.where(own == own.max(), 2**62, own)),
     "negative merged levels": merging(lambda own: own - 1),
     "merged levels with a gap": merging(lambda own: np.where(own == own.max(), own.max() + 1, own)),
     "too few merged levels": merging(lambda own: own[1:]),
     "merged levels of floats": merging(lambda own: own * 1.0),
-    "tables of floats": array("noisy_0", lambda own: own * 1.0),
-    "a table of another shape": array("noisy_0", lambda own: own[1:]),
-    "a table too few": lambda m, a: a.pop("noisy_0"),
-    "no tables": lambda m, a: (
-        m["content"].update(variances=[], merged=[]),
-        a.update(taken_members=a["taken_members"][:0], taken_lengths=a["taken_lengths"][:0]),
-    ),
-    "tables of unknown columns": array("taken_members", lambda own: own + 100),
-    "tables of a column twice": array("taken_members", lambda own: own * 0),
-    "scores of unknown columns": array("scored_members", lambda own: own + 100),
-    "scores of rounds to come": array("scored_rounds", lambda own: own + 1000),
-    "scores of rounds before all": array("scored_rounds", lambda own: own - 1000),
-    "rounds of scores as floats": array("scored_rounds", lambda own: own * 1.0),
-    "too few scores": array("scored_slopes", lambda own: own[1:]),
-    "scores of no weight": filled("scored_weights", 0.0),
-    "scores of negative weight": filled("scored_weights", -1.0),
-    "scores of weights that are none": filled("scored_weights", np.nan),
-    "negative penalties": filled("scored_penalties", -1.0),
-    "negative slopes": filled("scored_slopes", -1.0),
-    "slacks that are none": filled("scored_slacks", np.nan),
-    "endless distances": filled("scored_distances", np.inf),
-    "negative distances": filled("scored_distances", -1.0),
-    "a model of too few numbers": array("model_potentials", lambda own: own[1:]),
-    "a model of numbers that are none": filled("model_potentials", np.nan),
-    "a model without a tree": array("model_parents", lambda own: own + 1),
-    "slopes of no width": filled("scored_slopes", 0.0),
-    "slacks below all": filled("scored_slacks", -1e9),
+    "tables of floats": array("content_tables_0_values", lambda own: own * 1.0),
+    "a table of another shape": array("content_tables_0_values", lambda own: own[1:]),
+    "a table too few": lambda m, a: a.pop("content_tables_0_values"),
+    "no tables": entry(tables=[]),
+    "tables of unknown columns": a_table(clique=["z"]),
+    "tables of a column twice": a_table(clique=["a", "a"]),
+    "scores of unknown columns": array("content_scored_cliques_members", lambda own: own.astype(np.int64) + 100),
+    "scores of rounds to come": array("content_scored_rounds", lambda own: own.astype(np.int64) + 1000),
+    "scores of rounds before all": array("content_scored_rounds", lambda own: own.astype(np.int64) - 1000),
+    "rounds of scores as floats": array("content_scored_rounds", lambda own: own * 1.0),
+    "too few scores": array("content_scored_slopes", lambda own: own[1:]),
+    "scores of no weight": filled("content_scored_weights", 0.0),
+    "scores of negative weight": filled("content_scored_weights", -1.0),
+    "scores of weights that are none": filled("content_scored_weights", np.nan),
+    "negative penalties": filled("content_scored_penalties", -1.0),
+    "negative slopes": filled("content_scored_slopes", -1.0),
+    "slacks that are none": filled("content_scored_slacks", np.nan),
+    "endless distances": filled("content_scored_distances", np.inf),
+    "negative distances": filled("content_scored_distances", -1.0),
+    "a model of too few numbers": array("content_model_potentials", lambda own: own[1:]),
+    "a model of numbers that are none": filled("content_model_potentials", np.nan),
+    "a model without a tree": array("content_model_parents", lambda own: own + 1),
+    "slopes of no width": filled("content_scored_slopes", 0.0),
+    "slacks below all": filled("content_scored_slacks", -1e9),
     "a choice that is not paid for": a_round(epsilon=3.0),
     "a smaller budget": lambda m, a: m["privacy"].update(budget={"rho": 0.001}),
     "choices that are not paid for": lambda m, a: m["privacy"]["event"].update(

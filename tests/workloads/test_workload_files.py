@@ -5,10 +5,11 @@ import pytest
 
 from hush import Domain, Workload, queries
 from hush.archive import ArchiveReader, write_archive
+from hush.codec import pack, unpack
 from hush.errors import ArchiveError
 from hush.linops import Dense, Equivalent, Identity, LevelsAndTotal, Permuted, Prefix, Scaled, Stack
 from hush.workloads import ProductTerm, census
-from hush.workloads.workload_files import pack_domain, pack_workload, unpack_domain, unpack_workload
+from hush.workloads.workload_files import WorkloadFile
 
 DOMAIN = Domain({"a": 4, "b": 3, 'ü "x"': 5})
 WORKLOADS = [
@@ -26,16 +27,18 @@ WORKLOADS = [
 
 
 def stored(folder: Path, workload: Workload, entry: object = None, **changes: object) -> Path:
-    own, arrays = pack_workload(workload)
+    own, arrays = pack(WorkloadFile.of(workload), "workload")
     entry = own if entry is None else entry
-    manifest = {"domain": pack_domain(workload.domain), "workload": entry}
+    manifest = {"domain": pack(workload.domain)[0], "workload": entry}
     write_archive(folder / "x", kind="plan", version=1, manifest=manifest, arrays=arrays | changes)  # type: ignore[operator]
     return folder / "x"
 
 
 def restored(path: Path) -> Workload:
     with ArchiveReader(path, versions={"plan": 1}) as archive:
-        return unpack_workload(unpack_domain(archive.manifest["domain"]), archive.manifest["workload"], archive)
+        domain: Domain = unpack(Domain, archive.manifest["domain"], archive, "domain")
+        content: WorkloadFile = unpack(WorkloadFile, archive.manifest["workload"], archive, "workload")
+        return content.build(domain)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=repr)
@@ -62,7 +65,8 @@ def test_contents_that_do_not_fit_are_refused(tmp_path: Path, changes: dict) -> 
 
 def test_blocks_share_their_parts_and_stay_small(tmp_path: Path) -> None:
     blocks = (Permuted(Prefix(4), [3, 2, 1, 0]), Permuted(Prefix(4), [1, 0, 2, 3]), Prefix(4))
-    entry, arrays = pack_workload(Workload(DOMAIN, [ProductTerm(("a",), (block,)) for block in blocks]))
+    workload = Workload(DOMAIN, [ProductTerm(("a",), (block,)) for block in blocks])
+    entry, arrays = pack(WorkloadFile.of(workload), "workload")
     assert [item["kind"] for item in entry["blocks"]] == ["prefix", "permuted", "permuted"]
     assert arrays["workload_used"].tolist() == [1, 2, 0]
     stored_orders = {name for name in arrays if name.startswith("workload_blocks")}
@@ -112,7 +116,7 @@ def test_blocks_that_are_none_are_refused(tmp_path: Path, block: object, changes
 
 def with_block(folder: Path, block: object, arrays: dict) -> Path:
     workload = Workload(DOMAIN, [ProductTerm(("a",), (Prefix(4),)), ProductTerm(("a",), (Dense(np.eye(4)),))])
-    entry = pack_workload(workload)[0] | {"blocks": [{"kind": "prefix", "size": 4}, block]}
+    entry = pack(WorkloadFile.of(workload), "workload")[0] | {"blocks": [{"kind": "prefix", "size": 4}, block]}
     return stored(folder, workload, entry, **arrays)
 
 
@@ -133,4 +137,4 @@ def test_blocks_of_every_kind_are_read(tmp_path: Path, block: object, array: np.
 @pytest.mark.parametrize("entry", [None, 3, [["a"]], [["a", 0]], [["a", 2], ["a", 3]], [[1, 2]], {"a": 2}])
 def test_domains_that_are_none_are_refused(entry: object) -> None:
     with pytest.raises(ArchiveError, match="the file's domain cannot be read"):
-        unpack_domain(entry)
+        unpack(Domain, entry, None, "domain")

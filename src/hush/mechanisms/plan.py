@@ -14,6 +14,7 @@ import numpy as np
 
 from hush.archive import ArchiveReader, write_archive
 from hush.arrays import Floats
+from hush.codec import Stored, pack, unpack
 from hush.domain import Domain
 from hush.errors import (
     ArchiveError,
@@ -38,12 +39,13 @@ from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
 from hush.release.rounds import Round
 from hush.release.statement import Statement
-from hush.release.strategy_content import pack_plan_strategy, strategy_inconsistency, unpack_plan_strategy
+from hush.release.strategy_content import strategy_inconsistency
 from hush.strategies.noise_kind import NoiseKind, unit_variance
 from hush.strategies.strategy import PredictedErrors, Strategy
+from hush.strategies.strategy_files import StrategyFile, store_strategy
 from hush.strategies.term_grams import TermGrams
 from hush.workloads import ProductTerm, Workload
-from hush.workloads.workload_files import pack_domain, pack_workload, unpack_domain, unpack_workload
+from hush.workloads.workload_files import WorkloadFile
 
 if TYPE_CHECKING:
     from hush.mechanisms.mechanism import Mechanism
@@ -123,6 +125,20 @@ class Ranked:
     name: str
     rmse: float | None
     reason: str = ""
+
+
+class PlanFile(Stored):
+    """The file of a plan; without a strategy, what is measured shows only while it is released."""
+
+    mechanism: str
+    settings: dict[str, Any]
+    loss: str
+    budget: dict[str, float]
+    neighbours: Neighbours
+    max_rows_per_unit: int
+    domain: Domain
+    workload: WorkloadFile
+    strategy: StrategyFile | None
 
 
 class Plan:
@@ -309,38 +325,35 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that `hush.load` reads; it holds no data."""
-        entry, arrays = (None, {}) if self.strategy is None else pack_plan_strategy(self.strategy)
-        workload, workload_arrays = pack_workload(self.workload)
-        manifest = {
-            "mechanism": self.mechanism,
-            "settings": self.settings.pack_settings(),
-            "loss": self.loss,
-            "budget": self.budget.to_dict(),
-            "neighbours": self.neighbours.name,
-            "max_rows_per_unit": self.max_rows_per_unit,
-            "domain": pack_domain(self.domain),
-            "workload": workload,
-            "strategy_kind": None if self.strategy is None else self.strategy.kind,
-            "strategy": entry,
-        }
-        write_archive(path, kind=PLAN_KIND, version=PLAN_VERSION, manifest=manifest, arrays=arrays | workload_arrays)
+        content = PlanFile(
+            mechanism=self.mechanism,
+            settings=self.settings.pack_settings(),
+            loss=self.loss,
+            budget=self.budget.to_dict(),
+            neighbours=self.neighbours,
+            max_rows_per_unit=self.max_rows_per_unit,
+            domain=self.domain,
+            workload=WorkloadFile.of(self.workload),
+            strategy=None if self.strategy is None else store_strategy(self.strategy),
+        )
+        manifest, arrays = pack(content)
+        write_archive(path, kind=PLAN_KIND, version=PLAN_VERSION, manifest=manifest, arrays=arrays)
 
     @classmethod
     def unpack(cls, archive: ArchiveReader, mechanism: type[Mechanism]) -> Self:
         """The plan that `save` wrote, of a mechanism that is installed."""
-        domain, entry = unpack_domain(archive.manifest.get("domain")), archive.manifest.get("strategy")
-        kind = archive.manifest.get("strategy_kind")
+        stored: PlanFile = unpack(PlanFile, archive.content, archive, "plan")
         try:
             return cls(
-                settings=mechanism.from_settings(archive.manifest.get("settings")),
-                strategy=None if kind is None else unpack_plan_strategy(domain, kind, entry, archive),
-                workload=unpack_workload(domain, archive.manifest.get("workload"), archive),
-                budget=Budget.from_dict(archive.manifest.get("budget")),
-                neighbours=Neighbours[archive.field("neighbours", str)],
-                max_rows_per_unit=archive.field("max_rows_per_unit", int),
-                loss=archive.field("loss", str),
+                settings=mechanism.from_settings(stored.settings),
+                strategy=None if stored.strategy is None else stored.strategy.build(stored.domain),
+                workload=stored.workload.build(stored.domain),
+                budget=Budget.from_dict(stored.budget),
+                neighbours=stored.neighbours,
+                max_rows_per_unit=stored.max_rows_per_unit,
+                loss=stored.loss,
             )
-        except (BudgetError, WorkloadError, KeyError):
+        except (BudgetError, WorkloadError):
             raise ArchiveError("the file's plan contradicts itself; make it anew") from None
 
     def inconsistency(self) -> str | None:

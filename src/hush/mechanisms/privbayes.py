@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from hush.arrays import Floats, Integers, axes_outside
 from hush.domain import Clique, Domain

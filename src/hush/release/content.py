@@ -6,10 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
-
-from hush.archive import ArchiveReader
 from hush.arrays import Floats
+from hush.codec import Stored
 from hush.domain import Clique
 from hush.errors import QueryError
 from hush.inference.estimates import Estimates
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from hush.schema import Schema
     from hush.solution import Solution
 
-Arrays = dict[str, np.ndarray[Any, Any]]
-
 
 class Content(ABC):
     """What a release is made of, whichever mechanism measured it.
@@ -35,6 +31,7 @@ class Content(ABC):
     """
 
     kind: ClassVar[str]
+    stored_type: ClassVar[Any]  # with the kind as its tag, an `of`, and a `build` that gives arguments of the class
     bounded: ClassVar[bool] = False
 
     noisy_tables: tuple[Measurement, ...] = ()
@@ -76,14 +73,15 @@ class Content(ABC):
     def inconsistency(self, release: Release) -> str | None:
         """Explain why a release from a file cannot be what it says; None where all is well."""
 
-    @abstractmethod
-    def pack(self) -> tuple[dict[str, Any], Arrays]:
-        """A manifest entry and arrays that `unpack` reads."""
+    def stored(self) -> Stored:
+        """The content as files hold it."""
+        content: Stored = self.stored_type.of(self)
+        return content
 
     @classmethod
-    @abstractmethod
-    def unpack(cls, entry: dict[str, Any], archive: ArchiveReader, schema: Schema) -> Self:
-        """The content that `pack` stored."""
+    def build(cls, stored: Any, schema: Schema) -> Self:
+        """The content that a file holds; ArchiveError where it does not fit together."""
+        return cls(**stored.build(schema))
 
     def require_tables(self) -> None:
         """Refuse to answer from nothing."""

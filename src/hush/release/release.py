@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hush.archive import ArchiveReader, write_archive
 from hush.arrays import Floats, reordered
+from hush.codec import Stored, pack, unpack
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import ArchiveError, QueryError, SizeError, WorkloadError, printable, shown
 from hush.graphical.fit_problem import TOLERANCE
@@ -41,12 +42,31 @@ from hush.release.statement import SEEDED, STAMP, Statement
 from hush.release.synthetic_rows import Copies, check_wishes, copy_seeds
 from hush.schema import Schema
 from hush.workloads import ProductTerm, Workload
-from hush.workloads.workload_files import pack_domain, pack_workload, unpack_workload
+from hush.workloads.workload_files import WorkloadFile
 
 KIND = "release"
 VERSION = 2
 KINDS = ("unbiased", "nonnegative", "whole")
 LARGEST_TABLES = 2**28
+
+
+class ReleaseFile(Stored):
+    """The file of a release; what its content is made of depends on the kind that it names."""
+
+    mechanism: str
+    complete: bool
+    privacy: dict[str, Any]
+    domain: Domain
+    schema: str
+    workload: WorkloadFile
+    settings: dict[str, Any]
+    dataset: str | None
+    content: Any
+
+    def __post_init__(self) -> None:
+        for name in (self.mechanism, "dataset" if self.dataset is None else self.dataset):
+            if not name or one_line(name, NOTE_LENGTH) != name:
+                raise ValueError("Expected short printable names of the mechanism and the dataset")
 
 
 class Release:
@@ -385,43 +405,37 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Write the release to a file that `hush.load` reads; it holds nothing private."""
-        entry, arrays = self.content.pack()
-        workload, workload_arrays = pack_workload(self.workload)
-        manifest = {
-            "mechanism": self.mechanism,
-            "complete": self.complete,
-            "privacy": self.statement.to_dict(),
-            "domain": pack_domain(self.domain),
-            "schema": self.schema.to_toml(),
-            "workload": workload,
-            "settings": self.settings,
-            "dataset": self.dataset,
-            "content": entry | {"kind": self.content.kind},
-        }
-        write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays | workload_arrays)
+        content = ReleaseFile(
+            mechanism=self.mechanism,
+            complete=self.complete,
+            privacy=self.statement.to_dict(),
+            domain=self.domain,
+            schema=self.schema.to_toml(),
+            workload=WorkloadFile.of(self.workload),
+            settings=self.settings,
+            dataset=self.dataset,
+            content=self.content.stored(),
+        )
+        manifest, arrays = pack(content)
+        write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
 
     @classmethod
     def unpack(cls, archive: ArchiveReader, schema: Schema) -> Release:
         """The release that `save` wrote."""
-        mechanism, dataset = archive.field("mechanism", str), archive.manifest.get("dataset")
-        entry: dict[str, Any] = archive.field("content", dict)
-        kind = content_class(entry.get("kind"))
-        if kind is None:
-            raise ArchiveError(
-                f"the file holds {shown(entry.get('kind'))}, a kind of content unknown to this hush; upgrade hush"
-            )
-        for name in (mechanism, *([] if dataset is None else [dataset])):
-            if not (isinstance(name, str) and name and one_line(name, NOTE_LENGTH) == name):
-                raise ArchiveError("the file's names of its mechanism or dataset cannot be read; get the release again")
+        stored: ReleaseFile = unpack(ReleaseFile, archive.content, archive, "release")
+        kind = stored.content.get("kind") if isinstance(stored.content, dict) else None
+        content_type = content_class(kind)
+        if content_type is None:
+            raise ArchiveError(f"the file holds {shown(kind)}, a kind of content unknown to this hush; upgrade hush")
         return cls(
-            mechanism=mechanism,
+            mechanism=stored.mechanism,
             schema=schema,
-            workload=unpack_workload(schema.domain, archive.manifest.get("workload"), archive),
-            statement=Statement.from_dict(archive.manifest.get("privacy")),
-            content=kind.unpack({name: value for name, value in entry.items() if name != "kind"}, archive, schema),
-            settings=archive.field("settings", dict),
-            complete=archive.field("complete", bool),
-            dataset=dataset,
+            workload=stored.workload.build(schema.domain),
+            statement=Statement.from_dict(stored.privacy),
+            content=content_type.build(unpack(content_type.stored_type, stored.content, archive, "content"), schema),
+            settings=stored.settings,
+            complete=stored.complete,
+            dataset=stored.dataset,
         )
 
     def _notes(self) -> tuple[str, ...]:

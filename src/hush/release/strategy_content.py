@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
-
-from hush.archive import ArchiveReader
 from hush.arrays import Floats
-from hush.codec import narrow
-from hush.domain import Clique, Domain
-from hush.errors import ArchiveError, DataError, SizeError, shown
+from hush.codec import BoolVector, IntTable, IntVector, Stored
+from hush.domain import Clique
+from hush.errors import ArchiveError, DataError, SizeError
 from hush.graphical.total import estimate_total
 from hush.inference.best_unbiased import combine_marginals
 from hush.inference.estimates import Estimates
@@ -28,13 +25,13 @@ from hush.inference.residual_reconstruction import Reconstruction
 from hush.memory import available_memory, readable
 from hush.privacy.measurement import Measurement, Measurements
 from hush.privacy.sensitivity import Neighbours
-from hush.release.content import Arrays, Content
+from hush.release.content import Content
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Recovery
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.strategy import Strategy
-from hush.strategies.strategy_files import pack_linear, pack_strategy, unpack_linear, unpack_strategy
+from hush.strategies.strategy_files import LinearStrategyFile, ResidualStrategyFile
 from hush.workloads import Workload
 
 if TYPE_CHECKING:
@@ -45,10 +42,60 @@ UNFIT = "the file's noisy tables do not fit its strategy; get the release again"
 INCOMPLETE = "it says it is complete, and lacks tables"
 
 
+class ResidualAnswersFile(Stored, tag_field="kind", tag="residual"):
+    """A residual strategy, its noisy integers, and which of its sets were measured."""
+
+    strategy: ResidualStrategyFile
+    noisy: IntVector
+    filled: BoolVector
+
+    @classmethod
+    def of(cls, content: ResidualContent) -> Self:
+        """The stored form of the answers."""
+        answers = content.answers
+        return cls(strategy=ResidualStrategyFile.of(content.strategy), noisy=answers.flat, filled=answers.filled)
+
+    def build(self, schema: Schema) -> dict[str, Any]:
+        """The answers, as an argument of the content."""
+        answers = Measurements(self.strategy.build(schema.domain))
+        if self.noisy.shape != answers.flat.shape or self.filled.shape != answers.filled.shape:
+            raise ArchiveError(UNFIT)
+        answers.flat[:], answers.filled[:] = self.noisy, self.filled
+        return {"answers": answers}
+
+
+class LinearAnswersFile(Stored, tag_field="kind", tag="linear"):
+    """A linear strategy and the noisy integers of each product; None for those that were not measured."""
+
+    strategy: LinearStrategyFile
+    noisy: list[IntTable | None]
+
+    @classmethod
+    def of(cls, content: LinearContent) -> Self:
+        """The stored form of the answers."""
+        answers = content.answers
+        noisy = [answers[index] if filled else None for index, filled in enumerate(answers.filled.tolist())]
+        return cls(strategy=LinearStrategyFile.of(content.strategy), noisy=noisy)
+
+    def build(self, schema: Schema) -> dict[str, Any]:
+        """The answers, as an argument of the content."""
+        strategy = self.strategy.build(schema.domain)
+        answers = Measurements(strategy)
+        if len(self.noisy) != len(strategy.products):
+            raise ArchiveError(UNFIT)
+        for index, values in enumerate(self.noisy):
+            if values is not None:
+                if values.shape != strategy.products[index].query.shape:
+                    raise ArchiveError(UNFIT)
+                answers[index] = values
+        return {"answers": answers}
+
+
 class ResidualContent(Content):
     """Noisy residual tables; unbiased estimates of every marginal of the closure, mutually consistent."""
 
     kind: ClassVar[str] = "residual"
+    stored_type: ClassVar[Any] = ResidualAnswersFile
 
     def __init__(self, answers: Measurements[ResidualStrategy]) -> None:
         self.answers = answers
@@ -81,27 +128,12 @@ class ResidualContent(Content):
             return INCOMPLETE
         return strategy_inconsistency(self.strategy, release.workload, release.statement.neighbours)
 
-    def pack(self) -> tuple[dict[str, Any], Arrays]:
-        """The strategy, its noisy integers, and which of them were measured."""
-        entry, arrays = pack_strategy(self.strategy)
-        return {"strategy": entry}, arrays | {"noisy": narrow(self.answers.flat), "filled": self.answers.filled}
-
-    @classmethod
-    def unpack(cls, entry: dict[str, Any], archive: ArchiveReader, schema: Schema) -> ResidualContent:
-        """The content that `pack` stored."""
-        answers = Measurements(unpack_strategy(schema.domain, entry["strategy"], archive))
-        for name, array in (("noisy", answers.flat), ("filled", answers.filled)):
-            stored = archive.array(name)
-            if stored.dtype.kind != array.dtype.kind or stored.shape != array.shape:
-                raise ArchiveError(UNFIT)
-            array[:] = stored
-        return cls(answers)
-
 
 class LinearContent(Content):
     """Noisy answers to products of factors; unbiased estimates of everything that they support."""
 
     kind: ClassVar[str] = "linear"
+    stored_type: ClassVar[Any] = LinearAnswersFile
 
     def __init__(self, answers: LinearMeasurements) -> None:
         self.answers = answers
@@ -171,27 +203,6 @@ class LinearContent(Content):
             return INCOMPLETE
         return strategy_inconsistency(self.strategy, release.workload, release.statement.neighbours)
 
-    def pack(self) -> tuple[dict[str, Any], Arrays]:
-        """The strategy and the noisy integers of every product that was measured."""
-        entry, arrays = pack_linear(self.strategy)
-        for index in np.flatnonzero(self.answers.filled).tolist():
-            arrays[f"noisy_{index}"] = narrow(self.answers[index])
-        return {"strategy": entry, "filled": self.answers.filled.tolist()}, arrays
-
-    @classmethod
-    def unpack(cls, entry: dict[str, Any], archive: ArchiveReader, schema: Schema) -> LinearContent:
-        """The content that `pack` stored."""
-        strategy = unpack_linear(schema.domain, entry["strategy"], archive)
-        answers, filled = Measurements(strategy), entry["filled"]
-        if len(filled) != len(strategy.products) or not all(isinstance(measured, bool) for measured in filled):
-            raise ArchiveError(UNFIT)
-        for index in np.flatnonzero(filled).tolist():
-            values = archive.array(f"noisy_{index}")
-            if values.dtype.kind != "i" or values.shape != strategy.products[index].query.shape:
-                raise ArchiveError(UNFIT)
-            answers[index] = values
-        return cls(answers)
-
 
 StrategyContent = ResidualContent | LinearContent
 
@@ -220,21 +231,3 @@ def strategy_inconsistency(strategy: Strategy, workload: Workload, neighbours: N
     if strategy.neighbours is not neighbours:
         return "its noise is for other neighbours than it states"
     return strategy.inconsistency(workload)
-
-
-def pack_plan_strategy(strategy: Strategy) -> tuple[dict[str, Any], Arrays]:
-    """A strategy of either kind as a manifest entry and arrays."""
-    if isinstance(strategy, ResidualStrategy):
-        return pack_strategy(strategy)
-    if isinstance(strategy, LinearStrategy):
-        return pack_linear(strategy)
-    raise TypeError(f"files hold no strategies of the kind {strategy.kind!r}")
-
-
-def unpack_plan_strategy(domain: Domain, kind: Any, entry: Any, archive: ArchiveReader) -> Strategy:
-    """The strategy that `pack_plan_strategy` stored."""
-    if kind == ResidualStrategy.kind:
-        return unpack_strategy(domain, entry, archive)
-    if kind == LinearStrategy.kind:
-        return unpack_linear(domain, entry, archive)
-    raise ArchiveError(f"the file's strategy is of a kind unknown to this hush: {shown(kind)}")

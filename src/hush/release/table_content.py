@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from hush.archive import ArchiveReader
 from hush.errors import BudgetError, QueryError, SizeError
 from hush.graphical.total import estimate_total
 from hush.inference.best_unbiased import UnbiasedEstimates
@@ -22,11 +21,11 @@ from hush.privacy.events import ComposedEvent, Event, SelectionEvent, price
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import BETA
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.content import Arrays, Content
+from hush.release.content import Content
 from hush.release.error_bounds import ErrorBounds
 from hush.release.measured_estimates import MeasuredEstimates
-from hush.release.record_files import pack_record, unpack_record
-from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law, join_draws, split_draws
+from hush.release.record_files import DrawRecordFile, RecordFile
+from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law
 from hush.release.statement import Statement
 from hush.solution import Solution
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from hush.domain import Domain
     from hush.graphical.graphical_model import GraphicalModel
     from hush.release.release import Release
-    from hush.schema import Schema
 
 ROUNDING = Fraction(1, 10**9)  # another version may turn the same epsilon into a rho that differs in the last digits
 LARGEST_EPSILON = 2**64
@@ -107,6 +105,7 @@ class TableContent(Content):
     """
 
     kind: ClassVar[str] = "tables"
+    stored_type: ClassVar[Any] = RecordFile[Round]
     bounded: ClassVar[bool] = True
 
     def __init__(
@@ -184,15 +183,6 @@ class TableContent(Content):
             problem = too_sure(statement, self.rounds, self.scored, generalized=generalized)
         return problem
 
-    def pack(self) -> tuple[dict[str, Any], Arrays]:
-        """The noisy integers, the rounds and the model."""
-        return pack_record(self)
-
-    @classmethod
-    def unpack(cls, entry: dict[str, Any], archive: ArchiveReader, schema: Schema) -> Self:
-        """The content that `pack` stored."""
-        return cls(schema.domain, **unpack_record(schema, entry, archive))
-
 
 class DrawContent(TableContent):
     """Noisy columns, queries that were drawn in a private game as `rounds`, and the model of both.
@@ -202,11 +192,4 @@ class DrawContent(TableContent):
     """
 
     kind: ClassVar[str] = "draws"
-
-    @classmethod
-    def unpack(cls, entry: dict[str, Any], archive: ArchiveReader, schema: Schema) -> Self:
-        """The content that `pack` stored."""
-        plain, cells = split_draws(entry["rounds"])
-        record = unpack_record(schema, {**entry, "rounds": plain}, archive)
-        record["rounds"] = join_draws(schema.domain, record["rounds"], cells)
-        return cls(schema.domain, **record)
+    stored_type: ClassVar[Any] = DrawRecordFile

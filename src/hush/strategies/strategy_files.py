@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
 
-from hush.archive import ArchiveReader
-from hush.codec import Arrays, CliqueTable, FloatVector, IntMatrix, Size, Stored, Whole, pack, unpack
+from hush.codec import CliqueTable, FloatVector, IntMatrix, Size, Stored, Whole
 from hush.domain import Domain
 from hush.errors import ArchiveError, HushError
 from hush.linops import Dense, Identity, LevelsAndTotal
@@ -21,6 +20,7 @@ from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import ProductStrategy, Recovery
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
+from hush.strategies.strategy import Strategy
 
 Scale = Annotated[int, Meta(ge=1, lt=2**62)]  # entries are below 2^31, and scales about as large
 
@@ -35,7 +35,7 @@ class BasisFile(Stored):
 StoredBasis = BasisFile | Literal["plain"] | None
 
 
-class ResidualStrategyFile(Stored):
+class ResidualStrategyFile(Stored, tag_field="kind", tag="residual"):
     """A residual strategy; an attribute without a basis is in no measured set."""
 
     bases: list[StoredBasis]
@@ -101,7 +101,7 @@ class ProductFile(Stored):
     cost: Fraction
 
 
-class LinearStrategyFile(Stored):
+class LinearStrategyFile(Stored, tag_field="kind", tag="linear"):
     """A linear strategy; each distinct factor is stored once."""
 
     method: Annotated[str, Meta(max_length=100)]
@@ -168,23 +168,13 @@ def _factor(stored: IdentityFactorFile | LevelsFactorFile | MatrixFactorFile) ->
     return AxisStrategy.of(stored.matrix, stored.scale)
 
 
-def pack_strategy(strategy: ResidualStrategy) -> tuple[dict[str, Any], Arrays]:
-    """The manifest entry and the arrays of a residual strategy."""
-    return pack(ResidualStrategyFile.of(strategy), "strategy")
+StrategyFile = ResidualStrategyFile | LinearStrategyFile
 
 
-def unpack_strategy(domain: Domain, entry: Any, archive: ArchiveReader) -> ResidualStrategy:
-    """The strategy that `pack_strategy` stored."""
-    content: ResidualStrategyFile = unpack(ResidualStrategyFile, entry, archive, "strategy")
-    return content.build(domain)
-
-
-def pack_linear(strategy: LinearStrategy) -> tuple[dict[str, Any], Arrays]:
-    """The manifest entry and the arrays of a linear strategy."""
-    return pack(LinearStrategyFile.of(strategy), "strategy")
-
-
-def unpack_linear(domain: Domain, entry: Any, archive: ArchiveReader) -> LinearStrategy:
-    """The strategy that `pack_linear` stored."""
-    content: LinearStrategyFile = unpack(LinearStrategyFile, entry, archive, "strategy")
-    return content.build(domain)
+def store_strategy(strategy: Strategy) -> StrategyFile:
+    """The stored form of a strategy of either kind."""
+    if isinstance(strategy, ResidualStrategy):
+        return ResidualStrategyFile.of(strategy)
+    if isinstance(strategy, LinearStrategy):
+        return LinearStrategyFile.of(strategy)
+    raise TypeError(f"files hold no strategies of the kind {strategy.kind!r}")

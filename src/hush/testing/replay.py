@@ -23,6 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -187,6 +188,8 @@ def fingerprint(value: Any) -> Any:
             return ("sequence", tuple(fingerprint(item) for item in value))
         case set() | frozenset():
             return ("set", tuple(sorted(repr(fingerprint(item)) for item in value)))
+    if isinstance(value, msgspec.Struct):
+        return (type(value).__qualname__, fingerprint(msgspec.structs.asdict(value)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         own = [getattr(value, item.name) for item in dataclasses.fields(value)]
         return (type(value).__qualname__, tuple(fingerprint(item) for item in own))

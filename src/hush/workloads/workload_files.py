@@ -12,9 +12,7 @@ from typing import Annotated, Any, ClassVar, Union, cast
 import numpy as np
 from msgspec import Meta, defstruct
 
-from hush.archive import ArchiveReader
 from hush.codec import (
-    Arrays,
     CliqueTable,
     Finite,
     FloatMatrix,
@@ -23,8 +21,6 @@ from hush.codec import (
     Size,
     Stored,
     Whole,
-    pack,
-    unpack,
 )
 from hush.domain import Domain
 from hush.errors import ArchiveError, HushError
@@ -159,25 +155,3 @@ class WorkloadFile(Stored):
             return Workload(domain, terms)
         except (HushError, ValueError, TypeError, IndexError, OverflowError):
             raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
-
-
-def pack_workload(workload: Workload) -> tuple[dict[str, Any], Arrays]:
-    """The manifest entry and the arrays of a workload."""
-    return pack(WorkloadFile.of(workload), "workload")
-
-
-def unpack_workload(domain: Domain, entry: Any, archive: ArchiveReader) -> Workload:
-    """The workload that `pack_workload` stored."""
-    content: WorkloadFile = unpack(WorkloadFile, entry, archive, "workload")
-    return content.build(domain)
-
-
-def pack_domain(domain: Domain) -> list[list[Any]]:
-    """Names and sizes, in order."""
-    entry: list[list[Any]] = pack(domain)[0]
-    return entry
-
-
-def unpack_domain(entry: Any) -> Domain:
-    """The domain that `pack_domain` stored."""
-    return unpack(Domain, entry, None, "domain")
