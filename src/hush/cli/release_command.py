@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import shlex
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -31,94 +30,9 @@ from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease
 if TYPE_CHECKING:
     from hush.domain import Clique
     from hush.mechanisms.plan import Plan
+    from hush.mechanisms.release_job import ReleaseJob
     from hush.release.rounds import Round
     from hush.tables.table import Table
-
-
-def partial_file(output: Path) -> Path:
-    """Where the noisy tables are kept until the release is whole.
-
-    >>> partial_file(Path("people.hush")).name
-    'people.hush.partial'
-    """
-    return output.with_name(f"{output.name}.partial")
-
-
-def is_own_partial(output: Path, resume: Path | None) -> bool:
-    """Whether a run goes on from the file that was kept beside its own output."""
-    partial = partial_file(output)
-    return resume is not None and resume.exists() and partial.exists() and partial.samefile(resume)
-
-
-def check_partial(output: Path, resume: Path | None, *, force: bool) -> None:
-    """Refuse to overwrite what a release that was cut off has paid for."""
-    partial = partial_file(output)
-    if partial.exists() and not is_own_partial(output, resume) and not force:
-        raise HushError(
-            f"{partial} holds the noisy tables of a release that was cut off, and they are paid for; go on with "
-            f"--resume {shlex.quote(str(partial))}, or add --force to overwrite it"
-        )
-
-
-def loaded_partial(file: Path) -> tuple[Plan, hush.Release]:
-    """An interrupted release and the plan that it belongs to."""
-    from hush.loading import load
-    from hush.mechanisms.resuming import plan_of
-
-    release = load(file)
-    if not isinstance(release, hush.Release) or not release.bounded:
-        raise ArchiveError(f"{file} is no release of an adaptive mechanism, which alone can be resumed")
-    if release.complete:
-        raise BudgetError(f"{file} is complete: its budget is spent, and there is nothing to go on with")
-    return plan_of(release), release
-
-
-def release_in_rounds(
-    plan: Plan,
-    table: Table,
-    output: Path,
-    resume: hush.Release | None,
-    announce: Callable[[], None],
-    **spending: Any,
-) -> hush.Release:
-    """Spend the budget with a bar, keeping every noisy table beside the output as it is taken.
-
-    `announce` is called once nothing is left to refuse.
-    """
-    partial = partial_file(output)
-    kept: list[float] = []  # shares of the budget at which this run wrote the file
-    with ExitStack() as stack:
-        bar: list[Any] = []
-
-        def start() -> None:
-            announce()
-            bar.extend(stack.enter_context(rounds_bar(0 if resume is None else len(resume.rounds))))
-
-        def progress(share: float) -> None:
-            kept.append(share)
-            bar[0](share)
-
-        def on_round(played: Any, share: float) -> None:
-            bar[1](played, share)
-
-        try:
-            return plan.release(
-                table,
-                progress=progress,
-                on_round=on_round,
-                checkpoint=partial,
-                resume=resume,
-                on_start=start,
-                **spending,
-            )
-        except hush.errors.InterruptedRelease:
-            raise
-        except HushError:
-            if not kept:
-                raise
-            stack.close()
-            click.echo(f"hush: the noisy tables so far are kept in {partial}; --resume goes on with them", err=True)
-            raise
 
 
 def resume_command(
@@ -230,6 +144,7 @@ def release(
 
     DATA is a CSV or Parquet file, or a pattern of files. Writes a release.
     """
+    from hush.mechanisms.release_job import ReleaseJob, check_partial, is_own_partial
     from hush.schema import Unit
 
     again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
@@ -245,17 +160,17 @@ def release(
             raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
         if file is not None and chosen.given:
             raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
-    plan: Plan
-    partial = None
+    spending: dict[str, Any] = {"output": output, "ledger": ledger, "dataset": dataset}
     if resume is not None:
         if plan_file is not None or limit.given:
             raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
-        plan, partial = loaded_partial(resume)
+        job = ReleaseJob.resumed(resume, **spending)
     elif plan_file is not None:
-        plan = _loaded_plan(plan_file, limit)
+        job = ReleaseJob(_loaded_plan(plan_file, limit), **spending)
     else:
         workload, mechanism = asked.read(declared), chosen.read()
-        plan = hush.plan(workload, limit.read(), mechanism, max_rows_per_unit=protected.max_rows)
+        job = ReleaseJob(hush.plan(workload, limit.read(), mechanism, max_rows_per_unit=protected.max_rows), **spending)
+    plan = job.plan
     if rows is not None:
         plan.check_useful(rows)
     check_partial(output, resume, force=force)
@@ -263,18 +178,9 @@ def release(
     _announce_plan(plan, plan_file)
     with progress_bar("reading") as progress:
         table = hush.read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
-    spending: dict[str, Any] = {"ledger": ledger, "dataset": dataset, "name": output.name}
     try:
-        if plan.adaptive:
-            done: hush.Release = release_in_rounds(
-                plan, table, output, partial, lambda: _announce(plan, partial), **spending
-            )
-        else:
-            with progress_bar("measuring") as progress:
-                done = plan.release(table, progress=progress, **spending)
+        done = _run(job, table)
     except InterruptedRelease as stopped:
-        if isinstance(stopped.release, hush.Release):
-            _save(stopped.release, output)
         text = f"{stopped} in {output}"
         if plan.adaptive:
             words = resume_command(
@@ -284,7 +190,6 @@ def release(
         click.echo(f"hush: {printable(text)}", err=True)
         _warn_of(None if again else resume, ledger)
         raise click.exceptions.Exit(INTERRUPTED) from None
-    _save(done, output)
     _say(done, output)
     _warn_of(None if again else resume, ledger)
     if ledger is None:
@@ -314,6 +219,35 @@ def _announce_plan(plan: Plan, plan_file: Path | None) -> None:
         click.echo(f"Plan {plan_file}: {what}, at most {rows} per unit.")
 
 
+def _run(job: ReleaseJob, table: Table) -> hush.Release:
+    """Run the job behind a bar that appears once nothing is left to refuse."""
+    with ExitStack() as stack:
+        if not job.plan.adaptive:
+            return job.run(table, progress=stack.enter_context(progress_bar("measuring")))
+        bar: list[Any] = []
+
+        def start() -> None:
+            _announce(job.plan, job.resume)
+            bar.extend(stack.enter_context(rounds_bar(job.status.rounds)))
+
+        try:
+            return job.run(
+                table,
+                progress=lambda share: bar[0](share),
+                on_round=lambda played, share: bar[1](played, share),
+                on_start=start,
+            )
+        except InterruptedRelease:
+            raise
+        except HushError:
+            if job.status.kept:
+                stack.close()
+                click.echo(
+                    f"hush: the noisy tables so far are kept in {job.partial}; --resume goes on with them", err=True
+                )
+            raise
+
+
 def _announce(plan: Plan, partial: hush.Release | None) -> None:
     """Say what a run goes on from, and how long it takes, where that is not known from a plan."""
     if partial is not None:
@@ -327,17 +261,6 @@ def _announce(plan: Plan, partial: hush.Release | None) -> None:
         say(f"Going on with {plan.mechanism}: {kept}; the rest is spent now.")
     if plan.rmse is None:
         say(f"Work: {plan.work}.")
-
-
-def _save(done: hush.Release, output: Path) -> None:
-    """Write what was paid for; if that fails, to the folder for temporary files."""
-    try:
-        done.save(output)
-        partial_file(output).unlink(missing_ok=True)
-    except ArchiveError as error:
-        rescue = Path(tempfile.mkdtemp(prefix="hush-"), output.name)
-        done.save(rescue)
-        raise ArchiveError(f"{error}; the budget is spent, and the release is kept in {rescue}") from None
 
 
 def _warn_of(resumed: Path | None, ledger: Path | None) -> None:

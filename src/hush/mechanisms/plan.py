@@ -21,7 +21,6 @@ from hush.errors import (
     BudgetError,
     DataError,
     HushError,
-    InterruptedRelease,
     SizeError,
     WorkloadError,
     is_number,
@@ -29,16 +28,13 @@ from hush.errors import (
 )
 from hush.memory import readable
 from hush.optimizers.svd_bound import lower_bound
-from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.entropy import Entropy
-from hush.privacy.events import GaussianEvent, compose
-from hush.privacy.gate import Gate, Request
-from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.privacy.gate import Request
+from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
 from hush.release.rounds import Round
-from hush.release.statement import Statement
 from hush.release.strategy_content import strategy_inconsistency
 from hush.strategies.noise_kind import NoiseKind, unit_variance
 from hush.strategies.strategy import PredictedErrors, Strategy
@@ -420,102 +416,9 @@ class Plan:
 
         Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows.
         """
-        from hush.mechanisms.resuming import check_resumable
-        from hush.mechanisms.session import Session
-        from hush.tables.table import CachedTable
+        from hush.mechanisms.release_job import ReleaseJob
 
-        self._check(table)
-        self.settings.check_table(self, table.schema)
-        if resume is not None:
-            check_resumable(self, resume, table, ledger, dataset)
-        book = None if ledger is None else open_ledger(ledger, self.budget, dataset=dataset)
-        account = open_account(self.budget, book, release=name, terms=terms_of(self.neighbours, table.unit))
-        if resume is not None:
-            account.resume(resume.statement.event)
-            if book is not None and not used_up(book.remaining, self.budget.limit):
-                account.lower(book.remaining)
-        if self.adaptive and not used_up(account.remaining, self.budget.limit):
-            account.require(GaussianEvent(1 / (2 * account.remaining), Fraction(1)))
-            table.check()
-        elif resume is not None and not resume.content.tables:
-            raise BudgetError(
-                "the release to resume was interrupted before its first noisy table, and nothing is left to "
-                "measure one with; plan again with a budget of its own"
-            )
-        if on_start is not None:
-            on_start()
-        source = CachedTable(table) if self.adaptive else table
-        gate = Gate(source, account, neighbours=self.neighbours, entropy=entropy)
-
-        def release(*, complete: bool) -> Release:
-            statement = Statement(
-                budget=self.budget,
-                neighbours=self.neighbours,
-                unit=table.unit,
-                event=account.events[0] if len(account.events) == 1 else compose(account.events),
-                private=session.private,
-                ledger_head=None if book is None else book.head,
-            )
-            return Release(
-                mechanism=self.mechanism,
-                schema=table.schema,
-                workload=self.workload,
-                statement=statement,
-                content=session.content(self.settings.content_kind, complete=complete),
-                settings=self.settings.pack_settings(),
-                complete=complete,
-                dataset=None if complete or book is None else book.dataset,
-            )
-
-        def watch(played: Round | None, share: float) -> None:
-            if checkpoint is not None:
-                release(complete=False).save(checkpoint)
-            if progress is not None:
-                progress(min(share, 1.0))
-            if on_round is not None and played is not None:
-                on_round(played, share)
-
-        session = Session(
-            gate,
-            account,
-            domain=self.domain,
-            max_rows=table.unit.max_rows,
-            constraints=table.schema.constraints,
-            earlier=None if resume is None else resume.content,
-            private=resume is None or resume.statement.private,
-            watch=watch,
+        job = ReleaseJob(
+            self, ledger=ledger, dataset=dataset, name=name, resume=resume, checkpoint=checkpoint, entropy=entropy
         )
-        try:
-            self.settings.run(session, self)
-        except KeyboardInterrupt:
-            if not account.events:
-                raise
-            raise InterruptedRelease(session.interruption(), release=release(complete=False)) from None
-        return release(complete=True)
-
-    def _check(self, table: Table) -> None:
-        if not all(hasattr(table, name) for name in ("schema", "domain", "unit", "counts")):
-            raise DataError(
-                f"table: expected what hush.read gives, got {type(table).__name__}; write hush.read(data, schema)"
-            )
-        if table.domain != self.domain:
-            raise DataError(_difference(self.domain, table.domain))
-        if table.unit.max_rows != self.max_rows_per_unit:
-            raise DataError(
-                f"the plan is for units of at most {self.max_rows_per_unit} rows, the table has {table.unit.max_rows}; "
-                f"plan again with max_rows_per_unit={table.unit.max_rows}"
-            )
-
-
-def _difference(planned: Domain, stated: Domain) -> str:
-    """What a plan's domain has and a table's has not, or the other way round."""
-    advice = "use the schema that the plan was made with, or plan again"
-    for name in planned:
-        if name not in stated:
-            return f"the plan has the attribute {name!r}, the table's schema has not; {advice}"
-        if planned[name] != stated[name]:
-            return f"attribute {name!r} has {planned[name]} levels in the plan, {stated[name]} in the table; {advice}"
-    for name in stated:
-        if name not in planned:
-            return f"the table's schema has the attribute {name!r}, the plan has not; {advice}"
-    return f"the plan and the table list their attributes in different orders; {advice}"
+        return job.run(table, progress=progress, on_round=on_round, on_start=on_start)

@@ -1,0 +1,376 @@
+"""ReleaseJob: one release from its plan to its file: checks, charges, progress, the partial file, stopping, resuming.
+
+Every front end drives the same object. `Plan.release` is a job without a file; the command line and a web page give it
+one, and show its status.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from hush.domain import Domain
+from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, LedgerError
+from hush.mechanisms.plan import OnRound, Plan, Progress
+from hush.mechanisms.registry import mechanism_class
+from hush.mechanisms.session import Session
+from hush.privacy.account import Allowance, used_up
+from hush.privacy.entropy import Entropy
+from hush.privacy.events import Event, GaussianEvent, compose
+from hush.privacy.gate import Gate
+from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.release.release import Release
+from hush.release.rounds import Round
+from hush.release.statement import Statement
+from hush.release.table_content import event_parts
+from hush.tables.table import CachedTable, Table
+
+State = Literal["ready", "running", "interrupted", "failed", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """Where a job is; public facts only. `kept` says whether the partial file holds what was paid for."""
+
+    state: State = "ready"
+    spent: float = 0.0  # share of the budget
+    rounds: int = 0
+    clique: tuple[str, ...] = ()  # of the last round
+    kept: bool = False
+    message: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The status as plain data, for JSON."""
+        return asdict(self) | {"clique": list(self.clique)}
+
+
+class ReleaseJob:
+    """Spend the budget of a plan on a table, once, and keep what was paid for whatever happens.
+
+    `ledger` is a file that records every charge for good; one that does not exist is created with the plan's budget as
+    its cap. `name` is what the ledger calls the release. With `output` the release is written there, and an adaptive
+    run keeps its measurements in `partial` as it takes them. `resume` is an interrupted release of the same plan: its
+    measurements are paid for and kept, and only the rest of the budget is spent. `entropy` is for tests.
+
+    Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. Everything that
+    can be refused is refused before the first charge.
+
+    >>> import hush
+    >>> table = hush.read(hush.datasets.people(1000, seed=1), hush.datasets.people_schema())
+    >>> job = ReleaseJob(hush.plan(hush.Workload.kway(table.domain, 1), hush.Budget(rho=0.5)))
+    >>> job.run(table).complete, job.status.state, job.status.spent
+    (True, 'done', 1.0)
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        output: str | Path | None = None,
+        ledger: str | Path | Ledger | None = None,
+        dataset: str = "default",
+        name: str | None = None,
+        resume: Release | None = None,
+        checkpoint: str | Path | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        self.plan = plan
+        self.output = None if output is None else Path(output)
+        self.ledger = ledger
+        self.dataset = dataset
+        self.name = name if name is not None else "" if self.output is None else self.output.name
+        self.resume = resume
+        self.status = JobStatus(rounds=len(resume.rounds) if isinstance(resume, Release) else 0)
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.entropy = entropy
+        self._stopping = threading.Event()
+
+    @classmethod
+    def resumed(cls, file: str | Path, **options: Any) -> Self:
+        """The job that goes on with an interrupted release in a file, by its own plan; takes the options of a job."""
+        from hush.loading import load_release
+
+        release = load_release(file)
+        if not release.bounded:
+            raise ArchiveError(f"{file} is no release of an adaptive mechanism, which alone can be resumed")
+        if release.complete:
+            raise BudgetError(f"{file} is complete: its budget is spent, and there is nothing to go on with")
+        promise = release.statement
+        mechanism = mechanism_class(release.mechanism).from_settings(release.settings)
+        plan = mechanism.plan(
+            release.workload, promise.budget, neighbours=promise.neighbours, max_rows_per_unit=promise.unit.max_rows
+        )
+        return cls(plan, resume=release, **options)
+
+    @property
+    def partial(self) -> Path | None:
+        """The file that keeps the measurements of an adaptive run until the release is whole."""
+        return partial_file(self.output) if self.output is not None and self.plan.adaptive else self._checkpoint
+
+    def stop(self) -> None:
+        """Ask a run in another thread to stop after its next measurement; what it paid for is kept."""
+        self._stopping.set()
+
+    def run(
+        self,
+        table: Table,
+        *,
+        progress: Progress | None = None,
+        on_round: OnRound | None = None,
+        on_start: Callable[[], None] | None = None,
+    ) -> Release:
+        """Check, charge, measure, infer, save; InterruptedRelease carries what was paid for if the run is stopped.
+
+        `on_start` is called once nothing is left to refuse, before the first charge. `progress` gets the share of the
+        budget that is spent, `on_round` every round; public facts only.
+        """
+        if self.status.state != "ready":
+            raise BudgetError(f"this job is {self.status.state}; a job runs once, make another")
+        account, book = self._open(table)
+        if on_start is not None:
+            on_start()
+        self._update(state="running")
+        plan = self.plan
+
+        def release(*, complete: bool) -> Release:
+            statement = Statement(
+                budget=plan.budget,
+                neighbours=plan.neighbours,
+                unit=table.unit,
+                event=account.events[0] if len(account.events) == 1 else compose(account.events),
+                private=session.private,
+                ledger_head=None if book is None else book.head,
+            )
+            return Release(
+                mechanism=plan.mechanism,
+                schema=table.schema,
+                workload=plan.workload,
+                statement=statement,
+                content=session.content(plan.settings.content_kind, complete=complete),
+                settings=plan.settings.pack_settings(),
+                complete=complete,
+                dataset=None if complete or book is None else book.dataset,
+            )
+
+        def watch(played: Round | None, share: float) -> None:
+            if self.partial is not None:
+                release(complete=False).save(self.partial)
+            self._update(spent=min(share, 1.0), kept=self.partial is not None)
+            if progress is not None:
+                progress(min(share, 1.0))
+            if played is not None:
+                self._update(rounds=self.status.rounds + 1, clique=played.clique)
+                if on_round is not None:
+                    on_round(played, share)
+            if self._stopping.is_set():
+                raise KeyboardInterrupt
+
+        source = CachedTable(table) if plan.adaptive else table
+        session = Session(
+            Gate(
+                source,
+                account,
+                neighbours=plan.neighbours,
+                entropy=self.entropy,
+            ),
+            account,
+            domain=plan.domain,
+            max_rows=table.unit.max_rows,
+            constraints=table.schema.constraints,
+            earlier=None if self.resume is None else self.resume.content,
+            private=self.resume is None or self.resume.statement.private,
+            watch=watch,
+        )
+        try:
+            plan.settings.run(session, plan)
+        except KeyboardInterrupt:
+            self._update(state="interrupted", message=session.interruption())
+            if not account.events:
+                raise
+            stopped = release(complete=False)
+            self._save(stopped)
+            raise InterruptedRelease(self.status.message, release=stopped) from None
+        except BaseException:
+            self._update(state="failed")
+            raise
+        done = release(complete=True)
+        self._save(done)
+        self._update(state="done", spent=1.0)
+        return done
+
+    def _open(self, table: Table) -> tuple[Allowance, Ledger | None]:
+        """The account of the run and its ledger, once everything that can be refused was checked."""
+        plan, resume = self.plan, self.resume
+        check_table(plan, table)
+        plan.settings.check_table(plan, table.schema)
+        if resume is not None:
+            check_resumable(plan, resume, table, self.ledger, self.dataset)
+        book = None if self.ledger is None else open_ledger(self.ledger, plan.budget, dataset=self.dataset)
+        account = open_account(plan.budget, book, release=self.name, terms=terms_of(plan.neighbours, table.unit))
+        if resume is not None:
+            account.resume(resume.statement.event)
+            if book is not None and not used_up(book.remaining, plan.budget.limit):
+                account.lower(book.remaining)
+        if plan.adaptive and not used_up(account.remaining, plan.budget.limit):
+            account.require(GaussianEvent(1 / (2 * account.remaining), Fraction(1)))
+            table.check()
+        elif resume is not None and not resume.content.tables:
+            raise BudgetError(
+                "the release to resume was interrupted before its first noisy table, and nothing is left to "
+                "measure one with; plan again with a budget of its own"
+            )
+        return account, book
+
+    def _update(self, **facts: Any) -> None:
+        self.status = replace(self.status, **facts)
+
+    def _save(self, release: Release) -> None:
+        """Write what was paid for; if that fails, to the folder for temporary files."""
+        if self.output is None:
+            return
+        try:
+            release.save(self.output)
+            partial_file(self.output).unlink(missing_ok=True)
+        except ArchiveError as error:
+            rescue = Path(tempfile.mkdtemp(prefix="hush-"), self.output.name)
+            release.save(rescue)
+            self._update(state="failed")
+            raise ArchiveError(f"{error}; the budget is spent, and the release is kept in {rescue}") from None
+
+
+def partial_file(output: Path) -> Path:
+    """Where the measurements of an adaptive run are kept until the release is whole.
+
+    >>> partial_file(Path("people.hush")).name
+    'people.hush.partial'
+    """
+    return output.with_name(f"{output.name}.partial")
+
+
+def check_partial(output: Path, resumed: Path | None, *, force: bool = False) -> None:
+    """Refuse to overwrite what an interrupted release has paid for, unless the run continues that very file."""
+    partial = partial_file(output)
+    if partial.exists() and not is_own_partial(output, resumed) and not force:
+        raise HushError(
+            f"{partial} holds the noisy tables of a release that was cut off, and they are paid for; go on with "
+            f"--resume {shlex.quote(str(partial))}, or add --force to overwrite it"
+        )
+
+
+def is_own_partial(output: Path, resumed: Path | None) -> bool:
+    """Whether a run continues the partial file beside its own output."""
+    partial = partial_file(output)
+    return resumed is not None and resumed.exists() and partial.exists() and partial.samefile(resumed)
+
+
+def check_table(plan: Plan, table: Table) -> None:
+    """Refuse what is no table, a table of another schema, and one of other privacy units than the plan is for."""
+    if not all(hasattr(table, name) for name in ("schema", "domain", "unit", "counts")):
+        raise DataError(
+            f"table: expected what hush.read gives, got {type(table).__name__}; write hush.read(data, schema)"
+        )
+    if table.domain != plan.domain:
+        raise DataError(_difference(plan.domain, table.domain))
+    if table.unit.max_rows != plan.max_rows_per_unit:
+        raise DataError(
+            f"the plan is for units of at most {plan.max_rows_per_unit} rows, the table has {table.unit.max_rows}; "
+            f"plan again with max_rows_per_unit={table.unit.max_rows}"
+        )
+
+
+def _difference(planned: Domain, stated: Domain) -> str:
+    """What a plan's domain has and a table's has not, or the other way round."""
+    advice = "use the schema that the plan was made with, or plan again"
+    for name in planned:
+        if name not in stated:
+            return f"the plan has the attribute {name!r}, the table's schema has not; {advice}"
+        if planned[name] != stated[name]:
+            return f"attribute {name!r} has {planned[name]} levels in the plan, {stated[name]} in the table; {advice}"
+    for name in stated:
+        if name not in planned:
+            return f"the table's schema has the attribute {name!r}, the plan has not; {advice}"
+    return f"the plan and the table list their attributes in different orders; {advice}"
+
+
+def check_resumable(
+    plan: Plan, release: object, table: Table, ledger: str | Path | Ledger | None, dataset: str
+) -> None:
+    """Refuse a release that is complete, of another plan, of another table's schema, or charged elsewhere,
+    and one that holds rounds which no run plays.
+
+    Privacy: what was spent must be on the same account. A release that was charged to a ledger goes on with that
+    ledger and dataset only, and one that was not goes on without any, so that none knows of half a release. Nothing
+    is written: a ledger that is not there is not made.
+    """
+
+    if not isinstance(release, Release):
+        raise DataError(f"resume: expected an interrupted release of {plan.mechanism}, got {type(release).__name__}")
+    if not plan.adaptive:
+        raise DataError(f"a release of {plan.mechanism} is measured with one charge and cannot be resumed")
+    if release.complete:
+        raise BudgetError("the release to resume is complete: its budget is spent, and there is nothing to go on with")
+    promise = release.statement
+    differing = {
+        "mechanism": release.mechanism != plan.mechanism or release.settings != plan.settings.pack_settings(),
+        "workload": release.workload != plan.workload,
+        "budget": promise.budget != plan.budget,
+        "neighbours": promise.neighbours is not plan.neighbours,
+        "unit": promise.unit != table.unit,
+        "schema": release.schema != table.schema,
+    }
+    wrong = [what for what, differs in differing.items() if differs]
+    if wrong:
+        raise DataError(
+            f"the release to resume belongs to another plan: not the same {' and '.join(wrong)}; "
+            "resume with the plan and the schema that it was started with"
+        )
+    problem = release.inconsistency()
+    if problem is not None:
+        raise DataError(f"the release to resume is damaged: {problem}; get the file again")
+    plan.settings.check_rounds(release)
+    _check_charged(release, ledger, dataset)
+
+
+def _check_charged(release: Release, ledger: str | Path | Ledger | None, dataset: str) -> None:
+    """Refuse a ledger, or a dataset of it, that was not charged for what the release has spent.
+
+    The head says which file it was, and may belong to a charge to another dataset that was made meanwhile; the name
+    says which dataset, and where an older file has none, what that was charged with up to the head.
+    """
+    head = release.statement.ledger_head
+    if head is None:
+        if ledger is not None:
+            raise LedgerError("the release to resume was charged to no ledger; resume it without one")
+        return
+    if ledger is None:
+        raise LedgerError("the release to resume was charged to a ledger; resume it with that ledger")
+    path, name = (ledger.path, ledger.dataset) if isinstance(ledger, Ledger) else (Path(ledger), dataset)
+    other = "the release to resume was charged to another ledger; resume it with that one"
+    if not os.path.lexists(path):
+        raise LedgerError(f"{path} does not exist: {other}")
+    books = {book.dataset: book for book in Ledger.open_all(path)}
+    try:
+        next(iter(books.values())).verify(expected_head=head)
+    except LedgerError:
+        raise LedgerError(f"{path} lacks the head of the release: it is an older copy, or {other}") from None
+    if release.dataset not in (None, name):
+        raise LedgerError(
+            f"the release to resume was charged to the dataset {release.dataset!r} of {path}, not to {name!r}; resume "
+            f"it with dataset={release.dataset!r}, --dataset on the command line"
+        )
+    charged: Counter[Event] = Counter()
+    for event in books[name].events(until=head) if name in books else ():
+        charged.update(dict(event_parts(event)))
+    if Counter(dict(event_parts(release.statement.event))) - charged:
+        raise LedgerError(
+            f"the release to resume was not charged to the dataset {name!r} of {path}, which has "
+            f"{', '.join(map(repr, books))}; resume it with the dataset that was charged"
+        )

@@ -1,0 +1,109 @@
+"""ReleaseJob: one object that checks, charges, shows progress, keeps a partial file, stops and resumes."""
+
+import json
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hush
+from hush.errors import BudgetError, DataError, InterruptedRelease
+from hush.mechanisms.release_job import JobStatus, ReleaseJob, partial_file
+
+DOMAIN = hush.Domain({"a": 2, "b": 3, "c": 2})
+BUDGET = hush.Budget(rho=0.5)
+
+
+def table(rows: int = 200) -> object:
+    codes = {
+        "a": [i % 2 for i in range(rows)],
+        "b": [i % 3 for i in range(rows)],
+        "c": [i % 4 // 2 for i in range(rows)],
+    }
+    return hush.read(pa.table(codes), hush.Schema.from_domain(DOMAIN))
+
+
+def aim() -> hush.mechanisms.plan.Plan:
+    workload = hush.Workload.kway(DOMAIN, 2)
+    return hush.plan(workload, BUDGET, mechanism=hush.mechanisms.AIM(preset="fast"))
+
+
+@pytest.mark.parametrize("mechanism", ["residual", "aim"])
+def test_a_job_saves_its_release_and_says_that_it_is_done(tmp_path: Path, mechanism: str) -> None:
+    output, book = tmp_path / "out.hush", tmp_path / "budget.db"
+    job = ReleaseJob(hush.plan(hush.Workload.kway(DOMAIN, 2), BUDGET, mechanism), output=output, ledger=book)
+    shares: list[float] = []
+    release = job.run(table(), progress=shares.append)
+    assert (job.status.state, job.status.spent) == ("done", 1.0)
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    assert hush.load(output).counts(("a",)).tolist() == release.counts(("a",)).tolist()
+    assert not partial_file(output).exists()
+    assert [entry.release for entry in hush.Ledger.open(book).entries() if entry.release] != []
+    assert json.loads(json.dumps(job.status.to_dict()))["state"] == "done"
+
+
+def test_a_job_that_another_thread_stops_keeps_what_it_paid_for_and_goes_on_from_its_file(tmp_path: Path) -> None:
+    output, book = tmp_path / "out.hush", tmp_path / "budget.db"
+    job = ReleaseJob(aim(), output=output, ledger=book)
+    with pytest.raises(InterruptedRelease) as stopped:
+        job.run(table(), on_round=lambda played, share: threading.Thread(target=job.stop).run())
+    assert job.status.state == "interrupted"
+    assert 0 < job.status.spent < 1
+    assert job.status.rounds == 1
+    kept = hush.load(output)
+    assert not kept.complete
+    assert len(kept.noisy_tables) == len(stopped.value.release.noisy_tables) > 0
+
+    again = ReleaseJob.resumed(output, output=tmp_path / "whole.hush", ledger=book)
+    release = again.run(table())
+    assert release.complete
+    assert again.status.rounds == len(release.rounds) > 1
+    first = [measurement.raw.tolist() for measurement in kept.noisy_tables]
+    assert [measurement.raw.tolist() for measurement in release.noisy_tables][: len(first)] == first
+    assert hush.Ledger.open(book).remaining < BUDGET.limit / 1000
+
+
+def test_the_partial_file_is_there_before_a_round_is_announced(tmp_path: Path) -> None:
+    output = tmp_path / "out.hush"
+    job = ReleaseJob(aim(), output=output)
+    tables: list[int] = []
+
+    def on_round(played: object, share: float) -> None:
+        assert job.status.kept
+        tables.append(len(hush.load(partial_file(output)).noisy_tables))
+
+    release = job.run(table(), on_round=on_round)
+    assert tables[-1] == len(release.noisy_tables)
+
+
+def test_a_job_runs_once() -> None:
+    job = ReleaseJob(aim())
+    job.run(table())
+    with pytest.raises(BudgetError, match="this job is done; a job runs once, make another"):
+        job.run(table())
+
+
+def test_what_is_refused_costs_nothing_and_leaves_the_job_ready(tmp_path: Path) -> None:
+    book = tmp_path / "budget.db"
+    other = hush.read(pa.table({"z": [0, 1]}), hush.Schema.from_domain(hush.Domain({"z": 2})))
+    job = ReleaseJob(aim(), output=tmp_path / "out.hush", ledger=book)
+    started: list[bool] = []
+    with pytest.raises(DataError, match="the plan has the attribute 'a', the table's schema has not"):
+        job.run(other, on_start=lambda: started.append(True))
+    assert job.status == JobStatus()
+    assert started == []
+    assert list(tmp_path.iterdir()) == []
+    job.run(table())
+    assert job.status.state == "done"
+
+
+def test_a_release_that_cannot_be_written_is_rescued(tmp_path: Path) -> None:
+    missing = tmp_path / "gone" / "out.hush"
+    job = ReleaseJob(hush.plan(hush.Workload.kway(DOMAIN, 1), BUDGET, "residual"), output=missing)
+    with pytest.raises(hush.HushError, match="the budget is spent, and the release is kept in (.*)$") as failed:
+        job.run(table())
+    rescued = Path(str(failed.value).rsplit(" kept in ", 1)[1])
+    assert hush.load(rescued).complete
+    assert job.status.state == "failed"
