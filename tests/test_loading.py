@@ -30,7 +30,7 @@ from hush.workloads import Workload
 
 DOMAIN = hush.Domain({"a": 3, "b": 2, "c": 5})
 REPLACE = "replace one unit"
-KINDS = {"release": 2, "plan": 2, "model": 1}
+KINDS = {"release": 2, "plan": 2, "model": 2}
 Parts = tuple[str, dict[str, Any], dict[str, np.ndarray[Any, Any]]]
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hush.release.model import Model
 
 KIND = "model"
-VERSION = 1
+VERSION = 2
 AGREEMENT = 1e-5  # of the total: how far apart tables of an approximate model may be on one attribute
 
 Total = Annotated[float, Meta(gt=0, le=EXTREME)]
