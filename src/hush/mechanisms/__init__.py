@@ -13,6 +13,7 @@ from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.independent import Independent
 from hush.mechanisms.matrix import Matrix
+from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.mst import MST
 from hush.mechanisms.mwem import MWEM
 from hush.mechanisms.privbayes import PrivBayes
@@ -28,6 +29,7 @@ __all__ = [
     "Gaussian",
     "Independent",
     "Matrix",
+    "Mechanism",
     "PrivBayes",
     "Residual",
 ]

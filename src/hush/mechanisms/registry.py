@@ -133,4 +133,4 @@ def _package(entry: EntryPoint) -> str:
 
 @cache
 def _entry_points() -> tuple[EntryPoint, ...]:
-    return tuple(dict.fromkeys(entry_points(group=GROUP)))
+    return tuple(entry_points(group=GROUP))

@@ -2,14 +2,17 @@
 
 from hush.testing.divergence import check_selection_privacy, renyi_divergence, selection_law
 from hush.testing.laws import check_law, law_pvalue
+from hush.testing.mechanism_contract import MechanismError, check_mechanism
 from hush.testing.operators import OperatorError, check_operator
 from hush.testing.replay import check_replay
 from hush.testing.tiny import TinyTable, neighbours_of
 
 __all__ = [
+    "MechanismError",
     "OperatorError",
     "TinyTable",
     "check_law",
+    "check_mechanism",
     "check_operator",
     "check_replay",
     "check_selection_privacy",

@@ -1,0 +1,272 @@
+"""check_mechanism: what every mechanism owes, whoever wrote it.
+
+Its budget and no more, charged before anything is read; nothing of the data beside what passes the gate; the same
+charges on neighbouring tables; refusals that cost nothing; interrupts that keep what was paid for; files that load
+equal; and answers, SQL and rows from its release.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hush.domain import Domain
+from hush.errors import DataError, InterruptedRelease
+from hush.loading import load
+from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.plan import Plan
+from hush.privacy.budget import Budget, Cost
+from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
+from hush.privacy.ledger import Ledger
+from hush.privacy.sensitivity import Neighbours
+from hush.release.release import Release
+from hush.schema import Unit
+from hush.testing.replay import check_replay
+from hush.testing.tiny import TinyTable, neighbours_of
+from hush.workloads import Workload
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
+ROWS = ((0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1))
+MOST_STOPS = 40  # reads at which a run is interrupted, one after another
+
+
+class MechanismError(AssertionError):
+    """A mechanism breaks its contract; the message says how."""
+
+
+class InterruptedTable(TinyTable):
+    """A table whose reader presses Ctrl-C at one of its reads."""
+
+    left = 10**9
+
+    def counts(self, cliques: Any) -> Any:
+        """Exact counts, as long as nobody interrupts."""
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return super().counts(cliques)
+
+
+def check_mechanism(
+    mechanism: Mechanism,
+    *,
+    budget: Budget | None = None,
+    domain: Domain = DOMAIN,
+    rows: Sequence[Sequence[int]] = ROWS,
+    workload: Workload | None = None,
+) -> None:
+    """Raise MechanismError, or ReplayError for a leak, where a mechanism breaks its contract.
+
+    `rows` are codes of a tiny made-up table over `domain`. Every check plans and releases the workload anew, by default
+    all tables over at most two columns, with a budget that is small enough for noise to matter.
+
+    >>> import hush
+    >>> check_mechanism(hush.mechanisms.Independent())
+    """
+    contract = _Contract(
+        mechanism,
+        TinyTable(domain, rows),
+        workload or Workload.upto(domain, 2),
+        budget or Budget(rho=0.4),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for number, check in enumerate(
+            (
+                contract.charges,
+                contract.units,
+                contract.replay,
+                contract.neighbours,
+                contract.refusals,
+                contract.interrupts,
+                contract.files,
+                contract.answers,
+            )
+        ):
+            own = Path(folder, str(number))
+            own.mkdir()
+            check(own)
+
+
+class _Contract:
+    """One mechanism, and the table, workload and budget that it is checked with."""
+
+    def __init__(self, mechanism: Mechanism, table: Any, workload: Workload, budget: Budget) -> None:
+        self.mechanism = mechanism
+        self.table = table
+        self.workload = workload
+        self.budget = budget
+        self.pair = max(workload.cliques, key=len)
+
+    def plan(self, **options: Any) -> Plan:
+        return self.mechanism.plan(self.workload, self.budget, **options)
+
+    def charges(self, folder: Path) -> None:
+        """What was done adds up to what was charged, stated and recorded, and to no more than the budget."""
+        for relation in Neighbours:
+            plan = self.plan(neighbours=relation)
+            _require(plan.within(self.budget), "its plan says that it costs more than the budget")
+            file = folder / f"{relation.name}.db"
+            release = plan.release(self.table, ledger=file)
+            done = spent(release.statement.event)
+            _require(affordable(done, plan), "a release spends more than its plan says")
+            _require(done == Ledger.open(file).total, "a release states another cost than the ledger was charged")
+            _require(release.complete, "a release that was not interrupted says that it is not complete")
+            problem = release.inconsistency()
+            _require(problem is None, f"a release is not what it says: {problem}")
+
+    def units(self, folder: Path) -> None:
+        """Units of several rows are paid for."""
+        count = len(self.table.rows)
+        units = [0] * (count // 2) + list(range(1, count - count // 2 + 1))
+        table: Any = TinyTable(self.table.domain, self.table.rows, unit=Unit(column="id", max_rows=3), units=units)
+        plan = self.plan(max_rows_per_unit=3)
+        done = spent(plan.release(table).statement.event)
+        _require(affordable(done, plan), "units of several rows are not paid for")
+        _require(plan.within(self.budget), "a plan for units of several rows costs more than the budget")
+
+    def replay(self, folder: Path) -> None:
+        """Nothing that leaves depends on the data but through the gate: not a file, a table, an answer or a round."""
+
+        def run(table: Any) -> object:
+            release = self.plan().release(table)
+            release.save(folder / "replay.hush")
+            return {
+                "file": folder / "replay.hush",
+                "rounds": release.rounds,
+                "table": str(release.marginal(*self.pair)),
+                "repr": repr(release),
+            }
+
+        rows = self.table.rows
+        check_replay(run, self.table, [TinyTable(self.table.domain, other) for other in (rows[1:], [*rows, rows[0]])])
+
+    def neighbours(self, folder: Path) -> None:
+        """The same requests and charges come on neighbouring tables, with inputs within the declared sensitivity."""
+
+        def run(table: Any) -> object:
+            release = self.plan().release(table)
+            return [measurement.values for measurement in release.measurements()]
+
+        for count in (3, 0):
+            table = TinyTable(self.table.domain, self.table.rows[:count])
+            check_replay(run, table, list(neighbours_of(table))[::2])
+
+    def refusals(self, folder: Path) -> None:
+        """A table that the plan is not for is refused before it is read or charged."""
+        domain = self.table.domain
+        other: Any = TinyTable(Domain({name: domain[name] + 1 for name in domain}), self.table.rows)
+        try:
+            self.plan().release(other, ledger=folder / "budget.db")
+        except DataError:
+            _require(other.reads == 0, "a table of another domain was read before it was refused")
+            _require(not (folder / "budget.db").exists(), "a table of another domain was charged")
+        else:
+            raise MechanismError("a table of another domain is not refused")
+
+    def interrupts(self, folder: Path) -> None:
+        """Wherever a run is interrupted, what was paid for is kept; adaptive ones go on within the same budget."""
+        for reads in range(MOST_STOPS):
+            plan, file = self.plan(), folder / f"{reads}.db"
+            table: Any = InterruptedTable(self.table.domain, self.table.rows)
+            table.left = reads
+            try:
+                plan.release(table, ledger=file)
+                break
+            except InterruptedRelease as stopped:
+                partial = stopped.release
+            _require(
+                isinstance(partial, Release) and not partial.complete, "an interrupted release says it is complete"
+            )
+            done = spent(partial.statement.event)  # type: ignore[attr-defined]
+            _require(done == Ledger.open(file).total, "an interrupted release does not state what was charged")
+            partial.save(folder / "partial.hush")  # type: ignore[attr-defined]
+            kept = load(folder / "partial.hush")
+            left = plan.rho - (done.rho or 0) > plan.rho / 2**20
+            if plan.adaptive and (left or kept.content.tables):  # type: ignore[union-attr]
+                whole = plan.release(self.table, ledger=file, resume=kept)  # type: ignore[arg-type]
+                total = Ledger.open(file).total
+                _require(total == spent(whole.statement.event), "a resumed release does not state what was charged")
+                _require(affordable(total, plan), "resuming overspends")
+
+    def files(self, folder: Path) -> None:
+        """Plans and releases come back from their files as they were."""
+        plan = self.plan()
+        plan.save(folder / "plan.hush")
+        again = load(folder / "plan.hush")
+        _require(isinstance(again, Plan), "the file of a plan holds no plan")
+        same = (plan.mechanism, plan.settings.pack_settings(), plan.rho, plan.epsilon, plan.rmse, str(plan))
+        loaded = (again.mechanism, again.settings.pack_settings(), again.rho, again.epsilon, again.rmse, str(again))  # type: ignore[union-attr]
+        _require(_without_ranking(same) == _without_ranking(loaded), "a plan differs from the one in its file")
+        release = again.release(self.table)  # type: ignore[union-attr]
+        release.save(folder / "one.hush")
+        read = load(folder / "one.hush")
+        _require(isinstance(read, Release), "the file of a release holds no release")
+        read.save(folder / "two.hush")
+        bytes_equal = (folder / "one.hush").read_bytes() == (folder / "two.hush").read_bytes()
+        _require(bytes_equal, "a release differs from the one in its file")
+        np.testing.assert_allclose(read.counts(self.pair), release.counts(self.pair), rtol=1e-9, atol=1e-9)  # type: ignore[union-attr]
+        _require(read.rounds == release.rounds, "the rounds of a release differ from those in its file")  # type: ignore[union-attr]
+
+    def answers(self, folder: Path) -> None:
+        """Tables, SQL and rows come from the release, and the plan says what it does."""
+        plan = self.plan()
+        _require(self.mechanism.name in str(plan), "the text of the plan does not name the mechanism")
+        _require(bool(plan.work) and bool(plan.optimality), "the plan says nothing about work or error")
+        release = plan.release(self.table)
+        shape = self.table.domain.sizes(self.pair)
+        _require(release.counts(self.pair).shape == shape, "counts have another shape than their table")
+        _require(
+            len(release.marginal(*self.pair)) == np.prod(shape), "a table has another number of answers than cells"
+        )
+        name = self.pair[0]
+        _require(len(release.sql(f'SELECT COUNT(*) FROM t WHERE "{name}" = 0')) == 1, "SQL is not answered")
+        drawn = release.synthesize(rows=20, seed=3)
+        _require(drawn.num_rows == 20, "another number of rows is drawn than was asked for")
+        _require(drawn.column_names == list(self.table.domain), "rows lack columns")
+        for column in self.table.domain:
+            levels = set(range(self.table.domain[column]))
+            _require(set(drawn[column].to_pylist()) <= levels, "rows hold values outside the domain")
+
+
+def spent(event: Event) -> Cost:
+    """The cost recomputed from what was done, by nothing but Delta^2 / (2 sigma^2), epsilon^2 / 8 and Delta / b."""
+    rho, epsilon, pure = Fraction(0), Fraction(0), True
+    for part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
+        if isinstance(part, SelectionEvent):
+            rho += count * part.epsilon**2 / 8
+            epsilon += count * part.epsilon
+        elif isinstance(part, GaussianEvent):
+            rho += count * part.sensitivity_l2_squared / (2 * part.variance)
+            pure = False
+        elif isinstance(part, LaplaceEvent):
+            scaled = part.sensitivity_l1 / part.scale
+            rho += count * scaled**2 / 2
+            epsilon += count * scaled
+        else:
+            raise MechanismError(f"a charge of an unknown kind: {type(part).__name__}")
+    return Cost(rho=rho, epsilon=epsilon if pure else None)
+
+
+def affordable(cost: Cost, plan: Plan) -> bool:
+    """Whether a cost is within what a plan says it spends, up to rounding."""
+    room = 1 + Fraction(1, 2**30)
+    if plan.epsilon is not None:
+        return cost.epsilon is not None and cost.epsilon <= plan.epsilon * room
+    return cost.rho is not None and cost.rho <= plan.rho * room
+
+
+def _without_ranking(facts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Facts of a plan; which mechanisms were compared is not kept in files."""
+    *plain, text = facts
+    lines = [line for line in text.splitlines() if not line.startswith(("Compared", "Left out", "Also", "    "))]
+    return (*plain, lines)
+
+
+def _require(kept: bool, words: str) -> None:
+    if not kept:
+        raise MechanismError(words)

@@ -1,0 +1,114 @@
+"""The contract that ships with the package: every mechanism of hush keeps it, and those that break it are found."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import pytest
+
+from hush import Budget, Domain, Workload, queries
+from hush.errors import ReplayError
+from hush.mechanisms import (
+    AIM,
+    HDMM,
+    MST,
+    MWEM,
+    Direct,
+    DualQuery,
+    Gaussian,
+    Independent,
+    Matrix,
+    PrivBayes,
+    Residual,
+)
+from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.plan import Plan
+from hush.mechanisms.registry import BUILT_IN
+from hush.mechanisms.session import Session
+from hush.testing import MechanismError, check_mechanism
+
+EVERY: dict[str, Mechanism] = {
+    "residual": Residual(),
+    "residual, maxvar": Residual(loss="maxvar"),
+    "hdmm": HDMM(restarts=1),
+    "matrix": Matrix(),
+    "direct": Direct(),
+    "gaussian": Gaussian(),
+    "aim": AIM(),
+    "aim, merging": AIM(merge_rare=True),
+    "mst": MST(),
+    "mst, merging": MST(merge_rare=True),
+    "mst, one pair fits": MST(max_size_mb=6.5e-5),
+    "mwem": MWEM(),
+    "mwem, one round": MWEM(rounds=1),
+    "privbayes": PrivBayes(usefulness=1e-3),
+    "dualquery": DualQuery(turns=3, draws=2),
+    "independent": Independent(),
+}
+
+
+@pytest.mark.parametrize("mechanism", EVERY.values(), ids=EVERY)
+def test_the_contract_is_kept(mechanism: Mechanism) -> None:
+    check_mechanism(mechanism)
+
+
+def test_every_mechanism_is_under_contract() -> None:
+    assert {mechanism.name for mechanism in EVERY.values()} == set(BUILT_IN) - {"auto"}
+
+
+@pytest.mark.parametrize("mechanism", [HDMM(restarts=1), Direct()], ids=str)
+def test_the_contract_is_kept_under_pure_epsilon(mechanism: Mechanism) -> None:
+    check_mechanism(mechanism, budget=Budget(epsilon=1.0))
+
+
+@pytest.mark.parametrize("mechanism", [AIM(), MWEM(), Residual()], ids=str)
+def test_the_contract_is_kept_on_prefix_sums(mechanism: Mechanism) -> None:
+    domain = Domain({"a": 2, "b": 3, "c": 2})
+    check_mechanism(mechanism, workload=Workload.product(domain, {"b": queries.prefix, "a": queries.identity}))
+
+
+@dataclass(frozen=True)
+class Careless(Mechanism):
+    """Measures all columns, and breaks its contract in one way."""
+
+    name: ClassVar[str] = "careless"
+
+    def run(self, session: Session, plan: Plan) -> None:
+        columns = [(name,) for name in session.domain]
+        session.measure(columns, self.share(session) / len(columns), note="columns")
+        session.fit()
+
+    def share(self, session: Session) -> Fraction:
+        return session.remaining
+
+    def work(self, workload: Workload) -> str:
+        return "little"
+
+
+class Peeking(Careless):
+    """Spends as much as the exact number of rows says."""
+
+    def share(self, session: Session) -> Fraction:
+        rows = int(session._gate._table.counts([()])[()])
+        return session.remaining / (2 + rows % 2)
+
+
+class Silent(Careless):
+    """Says nothing about its work."""
+
+    def work(self, workload: Workload) -> str:
+        return ""
+
+
+@pytest.mark.parametrize(("mechanism", "error"), [(Peeking(), ReplayError), (Silent(), MechanismError)], ids=str)
+def test_what_breaks_the_contract_is_found(
+    mechanism: Mechanism, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUILT_IN, "careless", type(mechanism))
+    with pytest.raises(error):
+        check_mechanism(mechanism)
+
+
+def test_a_mechanism_of_a_few_lines_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUILT_IN, "careless", Careless)
+    check_mechanism(Careless())
