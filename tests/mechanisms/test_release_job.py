@@ -56,7 +56,7 @@ def test_a_job_that_another_thread_stops_keeps_what_it_paid_for_and_goes_on_from
     assert not kept.complete
     assert len(kept.noisy_tables) == len(stopped.value.release.noisy_tables) > 0
 
-    again = ReleaseJob.resumed(output, output=tmp_path / "whole.hush", ledger=book)
+    again = ReleaseJob.resumed(hush.load(output), output=tmp_path / "whole.hush", ledger=book)
     release = again.run(table())
     assert release.complete
     assert again.status.rounds == len(release.rounds) > 1
@@ -107,3 +107,10 @@ def test_a_release_that_cannot_be_written_is_rescued(tmp_path: Path) -> None:
     rescued = Path(str(failed.value).rsplit(" kept in ", 1)[1])
     assert hush.load(rescued).complete
     assert job.status.state == "failed"
+
+
+@pytest.mark.parametrize(("mechanism", "words"), [("aim", "is complete"), ("residual", "cannot be resumed")])
+def test_what_cannot_go_on_is_refused(mechanism: str, words: str) -> None:
+    release = hush.plan(hush.Workload.kway(DOMAIN, 1), BUDGET, mechanism).release(table())
+    with pytest.raises(BudgetError, match=words):
+        ReleaseJob.resumed(release)

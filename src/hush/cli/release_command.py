@@ -164,7 +164,7 @@ def release(
     if resume is not None:
         if plan_file is not None or limit.given:
             raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
-        job = ReleaseJob.resumed(resume, **spending)
+        job = ReleaseJob.resumed(_loaded_partial(resume), **spending)
     elif plan_file is not None:
         job = ReleaseJob(_loaded_plan(plan_file, limit), **spending)
     else:
@@ -196,6 +196,16 @@ def release(
         click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)
     if new_ledger:
         click.echo(f"New ledger {ledger}: its cap is this release's budget, {plan.budget}.")
+
+
+def _loaded_partial(file: Path) -> hush.Release:
+    """An interrupted release of an adaptive mechanism."""
+    release = hush.load(file)
+    if not isinstance(release, hush.Release) or not release.bounded:
+        raise ArchiveError(f"{file} is no release of an adaptive mechanism, which alone can be resumed")
+    if release.complete:
+        raise BudgetError(f"{file} is complete: its budget is spent, and there is nothing to go on with")
+    return release
 
 
 def _loaded_plan(file: Path, limit: BudgetOptions) -> Plan:

@@ -94,15 +94,12 @@ class ReleaseJob:
         self._stopping = threading.Event()
 
     @classmethod
-    def resumed(cls, file: str | Path, **options: Any) -> Self:
-        """The job that goes on with an interrupted release in a file, by its own plan; takes the options of a job."""
-        from hush.loading import load_release
-
-        release = load_release(file)
+    def resumed(cls, release: Release, **options: Any) -> Self:
+        """The job that continues an interrupted release by its own plan; takes the options of a job."""
         if not release.bounded:
-            raise ArchiveError(f"{file} is no release of an adaptive mechanism, which alone can be resumed")
+            raise BudgetError(f"a release of {release.mechanism} is measured with one charge and cannot be resumed")
         if release.complete:
-            raise BudgetError(f"{file} is complete: its budget is spent, and there is nothing to go on with")
+            raise BudgetError("the release is complete: its budget is spent, and there is nothing to go on with")
         promise = release.statement
         mechanism = mechanism_class(release.mechanism).from_settings(release.settings)
         plan = mechanism.plan(
