@@ -6,16 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush import Budget, Domain, Neighbours
+import hush
+from hush import Budget, Domain, Neighbours, Release, Schema, Workload
 from hush.constraints import Constraint
 from hush.errors import BudgetError
 from hush.mechanisms.misfit_selection import MisfitScorer, on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance
-from hush.privacy.events import GaussianEvent, SelectionEvent
+from hush.privacy.events import GaussianEvent, SelectionEvent, compose
 from hush.privacy.gate import Gate, MarginalQuery, watch
 from hush.release.rounds import Round
+from hush.release.statement import Statement
 from hush.release.table_content import TableContent
+from hush.schema import ROW
+from hush.strategies.axis_strategy import AxisStrategy
+from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable
 
@@ -185,3 +190,36 @@ def test_what_was_watched_once_is_not_private_afterwards(what):
     own.measure([("c",)], Fraction(1, 8), note="")
     assert not own.private
     assert not session(private=False).private
+
+
+def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
+    """The seam for other queries: prefix sums of one column, with the noise that their own sensitivity needs."""
+    prefix = ProductQuery((("b",),), (AxisStrategy.of(np.tri(4, dtype=np.int64)),))
+    own = session(rho=20.0)
+    columns, (sums,) = own.measure([("a",), ("c",)], Fraction(1), note=""), own.measure([prefix], Fraction(10), note="")
+    assert float(sums.law.variance_parameter) == pytest.approx(4 / 20)  # Delta^2 / (2 rho): level 0 is in four sums
+    assert float(own.remaining) == pytest.approx(8)
+    assert own.noisy_tables == [*columns, sums]
+    exact = TinyTable(DOMAIN, ROWS).counts([("b",)])[("b",)]
+    np.testing.assert_allclose(own.fit().value.counts(("b",)), exact, atol=3.0)
+    content = own.content("tables", complete=True)
+    statement = Statement(
+        budget=Budget(rho=20.0),
+        neighbours=Neighbours.ADD_REMOVE,
+        unit=ROW,
+        event=compose(own._account.events),
+        private=True,
+    )
+    release = Release(
+        mechanism="theirs",
+        schema=Schema.from_domain(DOMAIN),
+        workload=Workload.kway(DOMAIN, 1),
+        statement=statement,
+        content=content,
+    )
+    assert release.inconsistency() is None
+    release.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    np.testing.assert_array_equal(loaded.noisy_tables[-1].values, sums.values)
+    np.testing.assert_array_equal(loaded.noisy_tables[-1].query.dense(), np.tri(4))
+    np.testing.assert_allclose(loaded.counts(("b",)), release.counts(("b",)))

@@ -54,6 +54,7 @@ class Session:
         self._gate = gate
         self._account = account
         self._watch = watch
+        self._max_rows = max_rows
         self.domain = domain
         self.constraints = tuple(constraints)
         self.noisy_tables = [] if earlier is None else list(earlier.noisy_tables)
@@ -95,15 +96,24 @@ class Session:
         """The cliques of a model of all that was measured, those of constraints among them."""
         return [*(table.clique for table in self.noisy_tables), *(rule.clique for rule in self.constraints)]
 
-    def law(self, rho: Fraction) -> DiscreteGaussian:
-        """The noise of a table that is measured at a cost; never less than the least noise there is."""
-        return DiscreteGaussian.for_rho(min(rho, self.bound.l2_squared / (2 * SMALLEST_SCALE**2)), self.bound)
+    def law(self, rho: Fraction, query: LinearQuery | None = None) -> DiscreteGaussian:
+        """The noise of a table, or a query, that is measured at a cost; never less than the least noise there is."""
+        bound = self.bound if query is None else self._sensitivity(query)
+        return DiscreteGaussian.for_rho(min(rho, bound.l2_squared / (2 * SMALLEST_SCALE**2)), bound)
 
-    def measure(self, cliques: Sequence[Clique], rho: Fraction | Sequence[Fraction], *, note: str) -> list[Measurement]:
-        """Noisy tables over some cliques, each at the cost `rho` or at its own; charged together, before the first."""
-        shares = [rho] * len(cliques) if isinstance(rho, Fraction) else rho
-        paired = zip(cliques, shares, strict=True)
-        requests = [Request(self._query(clique), self.law(share)) for clique, share in paired]
+    def _sensitivity(self, query: LinearQuery) -> Sensitivity:
+        return sensitivity(query.row_norms, max_rows=self._max_rows, neighbours=self._gate.neighbours)
+
+    def measure(
+        self, asked: Sequence[Clique | LinearQuery], rho: Fraction | Sequence[Fraction], *, note: str
+    ) -> list[Measurement]:
+        """Noisy tables over cliques, or noisy answers to linear queries, each at the cost `rho` or at its own.
+
+        They are charged together, before the first of them is read.
+        """
+        shares = [rho] * len(asked) if isinstance(rho, Fraction) else rho
+        queries = [self._query(wanted) if isinstance(wanted, tuple) else wanted for wanted in asked]
+        requests = [Request(query, self.law(share, query)) for query, share in zip(queries, shares, strict=True)]
         before = len(self.noisy_tables)
         for table in self._gate.measure(requests, note=note):
             self.noisy_tables.append(table)

@@ -18,7 +18,9 @@ from hush.release.model_files import DistributionFile, FitFile, build_distributi
 from hush.release.rounds import Draw, Round, Scored, gaussian_law
 from hush.schema import Schema
 from hush.solution import Solution
+from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.rare_levels import MergedQuery, Merging
+from hush.strategies.strategy_files import FactorFile, build_factor, store_factor
 
 if TYPE_CHECKING:
     from hush.release.table_content import TableContent
@@ -26,13 +28,37 @@ if TYPE_CHECKING:
 Played = TypeVar("Played", bound=Round)
 
 
+class ProductQueryFile(Stored):
+    """A product of integer factors on groups of columns."""
+
+    groups: list[tuple[str, ...]]
+    factors: list[FactorFile]
+
+    @classmethod
+    def of(cls, query: ProductQuery) -> ProductQueryFile:
+        """The stored form of a query."""
+        return cls(groups=list(query.groups), factors=[store_factor(factor) for factor in query.factors])
+
+    def build(self, domain: Domain) -> ProductQuery:
+        """The query; one that does not fit the domain is refused."""
+        query = ProductQuery(tuple(self.groups), tuple(build_factor(factor) for factor in self.factors))
+        domain.check(query.clique)
+        if any(domain.size(group) != factor.size for group, factor in zip(query.groups, query.factors, strict=True)):
+            raise ArchiveError("the file's queries do not fit its schema; get the release again")
+        return query
+
+
 class NoisyTableFile(Stored):
-    """A noisy table; `merged` says that rare levels of its columns were counted together."""
+    """A noisy table; `merged` says that rare levels of its columns were counted together.
+
+    Of other linear queries, `product` has the integer factors on groups of columns.
+    """
 
     clique: tuple[str, ...]
     variance: Fraction
     values: IntTable
     merged: bool
+    product: ProductQueryFile | None = None
 
     def build(self, domain: Domain, merging: Merging) -> Measurement:
         """The table as the gate gave it; one of another shape, or with noise that is none, is refused."""
@@ -40,6 +66,11 @@ class NoisyTableFile(Stored):
         query: LinearQuery = MarginalQuery(self.clique)
         if self.merged:
             shape, query = merging.sizes(self.clique, whole), MergedQuery(self.clique, whole, merging)
+        elif self.product is not None:
+            query = self.product.build(domain)
+            shape = query.shape
+            if query.clique != self.clique:
+                raise ArchiveError("the file's noisy tables do not fit its schema; get the release again")
         if self.values.shape != shape:
             raise ArchiveError("the file's noisy tables do not fit its schema; get the release again")
         return Measurement.of(query, self.values.astype(np.int64), DiscreteGaussian(self.variance))
@@ -117,6 +148,7 @@ class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
                     variance=gaussian_law(table).variance_parameter,
                     values=table.raw,
                     merged=isinstance(table.asked, MergedQuery),
+                    product=ProductQueryFile.of(table.asked) if isinstance(table.asked, ProductQuery) else None,
                 )
                 for table in content.noisy_tables
             ],

@@ -20,7 +20,7 @@ from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.privacy.events import ComposedEvent, Event, SelectionEvent, price
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import BETA
-from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
+from hush.privacy.sensitivity import ONE_CELL, RowNorms, Sensitivity, sensitivity
 from hush.release.content import Content
 from hush.release.error_bounds import ErrorBounds
 from hush.release.measured_estimates import MeasuredEstimates
@@ -41,9 +41,8 @@ LARGEST_EPSILON = 2**64
 def unaccounted(statement: Statement, tables: Iterable[Measurement], rounds: Iterable[Round]) -> str | None:
     """What of the tables and choices the statement does not pay for; a stopped run may have paid for more."""
     parts = Counter(dict(event_parts(statement.event)))
-    bound = unit_bound(statement)
     for table in tables:
-        event = gaussian_law(table).event(bound)
+        event = gaussian_law(table).event(unit_bound(statement, table.asked.row_norms))  # type: ignore[union-attr]
         if parts[event] < 1:
             return "it holds a table whose noise it does not account for"
         parts[event] -= 1
@@ -93,9 +92,9 @@ def event_parts(event: Event) -> tuple[tuple[Event, int], ...]:
     return tuple(event.parts) if isinstance(event, ComposedEvent) else ((event, 1),)
 
 
-def unit_bound(statement: Statement) -> Sensitivity:
-    """How far a unit of the statement moves a table."""
-    return sensitivity(ONE_CELL, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
+def unit_bound(statement: Statement, norms: RowNorms = ONE_CELL) -> Sensitivity:
+    """How far a unit of the statement moves a table, or the answers to a query of these norms."""
+    return sensitivity(norms, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
 
 
 class TableContent(Content):

@@ -93,6 +93,9 @@ class MatrixFactorFile(Stored, tag_field="kind", tag="matrix"):
     matrix: IntMatrix
 
 
+FactorFile = IdentityFactorFile | LevelsFactorFile | MatrixFactorFile
+
+
 class ProductFile(Stored):
     """A product of factors on groups of attributes, both by index."""
 
@@ -108,7 +111,7 @@ class LinearStrategyFile(Stored, tag_field="kind", tag="linear"):
     recovery: Recovery
     noise: NoiseKind
     neighbours: Neighbours
-    factors: list[IdentityFactorFile | LevelsFactorFile | MatrixFactorFile]
+    factors: list[FactorFile]
     parts: list[ProductFile]
 
     @classmethod
@@ -124,13 +127,13 @@ class LinearStrategyFile(Stored, tag_field="kind", tag="linear"):
             )
             for product in strategy
         ]
-        return cls.from_attributes(strategy, factors=[_stored_factor(factor) for factor in factors], parts=products)
+        return cls.from_attributes(strategy, factors=[store_factor(factor) for factor in factors], parts=products)
 
     def build(self, domain: Domain) -> LinearStrategy:
         """The strategy; one that contradicts itself is refused."""
         names, noise, neighbours = domain.attributes, self.noise, self.neighbours
         try:
-            factors = [_factor(stored) for stored in self.factors]
+            factors = [build_factor(stored) for stored in self.factors]
             products = []
             for product in self.parts:
                 if product.cost <= 0 or product.cost.denominator & (product.cost.denominator - 1):
@@ -148,7 +151,7 @@ class LinearStrategyFile(Stored, tag_field="kind", tag="linear"):
             raise ArchiveError("the file's strategy cannot be read; make it anew") from None
 
 
-def _stored_factor(factor: AxisStrategy) -> IdentityFactorFile | LevelsFactorFile | MatrixFactorFile:
+def store_factor(factor: AxisStrategy) -> FactorFile:
     match factor.operator:
         case Identity():
             return IdentityFactorFile(size=factor.size)
@@ -159,7 +162,7 @@ def _stored_factor(factor: AxisStrategy) -> IdentityFactorFile | LevelsFactorFil
     raise TypeError(f"no way to store {factor!r}")
 
 
-def _factor(stored: IdentityFactorFile | LevelsFactorFile | MatrixFactorFile) -> AxisStrategy:
+def build_factor(stored: FactorFile) -> AxisStrategy:
     match stored:
         case IdentityFactorFile():
             return AxisStrategy(Identity(stored.size))
