@@ -30,7 +30,7 @@ from benchmarks.coded import DELTA, load, workload_of
 from benchmarks.synthetic import listed
 from hush.arrays import Floats
 from hush.mechanisms import AIM
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 
 STRUCTURES = {"binary": (2, 2, 2, 2, 2), "mixed": (2, 3, 5, 8), "chain": (4, 4, 3, 3)}
 ROWS, RHOS = 500, (0.003, 0.03, 0.3)

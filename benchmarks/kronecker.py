@@ -23,9 +23,9 @@ from hush.linops import Prefix
 from hush.privacy.measurement import Measurements
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import optimal_gram
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
+from hush.strategies.strategy import NoiseKind
 
 
 def strategy_of(size: int, attributes: int) -> LinearStrategy:

@@ -29,9 +29,9 @@ from benchmarks.published import MANY_DIMENSIONS, beside, head, line, number, rm
 from hush.errors import HushError
 from hush.optimizers.opt_hdmm import opt_hdmm
 from hush.optimizers.svd_bound import lower_bound
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import FloatStrategy
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 
 QUICK = ("CPS all marginals", "CPS prefix")

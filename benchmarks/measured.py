@@ -9,8 +9,8 @@ from benchmarks.published import SIGMA
 from hush.errors import BudgetError, SizeError
 from hush.mechanisms.hdmm import MOST_CELLS
 from hush.strategies.integer_strategies import round_strategy
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import FloatStrategy
+from hush.strategies.strategy import NoiseKind
 from hush.workloads import Workload
 
 RHO = 1 / (2 * Fraction(SIGMA) ** 2)

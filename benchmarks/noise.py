@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hush.privacy.entropy import SystemEntropy
+from hush.privacy.exact_sampling import SystemEntropy
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 
 

@@ -27,9 +27,9 @@ from hush.optimizers.explicit_strategy import total_error
 from hush.optimizers.p_identity import optimise_theta
 from hush.optimizers.p_identity import strategy as p_identity
 from hush.optimizers.svd_bound import svd_bound
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import Optimum, gram_factor, optimal_gram
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
+from hush.strategies.strategy import NoiseKind
 from hush.workloads import Workload
 
 SEED = 1  # of the permutation

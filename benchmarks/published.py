@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.strategy import NoiseKind
 
 SIGMA = 4.224678889  # of the analytic Gaussian mechanism at sensitivity 1, epsilon = 1, delta = 10^-6
 WORSE = 1.01  # ratios above this are marked

@@ -27,8 +27,8 @@ from benchmarks.published import head, line
 from hush.linops import AllRange
 from hush.optimizers.marginal_system import AllSets
 from hush.optimizers.p_identity import optimise_theta
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import gram_factor, optimal_gram
+from hush.strategies.strategy import NoiseKind
 
 RUNS = 3
 EVALUATIONS = 100

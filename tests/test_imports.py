@@ -165,3 +165,14 @@ def test_the_layer_check_sees_an_import_of_a_later_room(tmp_path: Path) -> None:
 def test_no_two_modules_share_a_name() -> None:
     names = Counter(path.name for path in MODULES.values() if path.name not in SAME_PART)
     assert {name for name, times in names.items() if times > 1} == set()
+
+
+def test_a_room_has_at_most_22_files() -> None:
+    rooms = Counter(path.parent for path in MODULES.values())
+    assert {room.name: files for room, files in rooms.items() if files > 22} == {}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    nodes = (node for path in MODULES.values() for node in ast.walk(ast.parse(path.read_text())))
+    names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    assert {name for name, times in names.items() if times > 1} == set()

@@ -9,7 +9,7 @@ from hush.mechanisms.registry import mechanism_of
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.losses import Loss
+from hush.strategies.noise_allocation import Loss
 from hush.workloads import Workload
 
 

@@ -13,7 +13,7 @@ from hush import Budget, Domain, Measurement, Workload
 from hush.cli.main import main
 from hush.datasets import people, people_schema
 from hush.evaluation import STAMP, compare
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Unit
 
 SCHEMA = people_schema()

@@ -12,7 +12,7 @@ from hush.cli import model_command as fitted
 from hush.cli.main import main
 from hush.datasets import people, people_schema
 from hush.memory import readable
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.release.release import Release
 
 SCHEMA = people_schema()

@@ -10,7 +10,7 @@ from hush.cli.main import main
 from hush.datasets import people, people_schema
 from hush.planning import plan
 from hush.privacy.budget import Budget
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.tables import read
 from hush.workloads import Workload
 

@@ -15,7 +15,7 @@ from hush.cli.main import main
 from hush.cli.synth_command import write_rows
 from hush.datasets import people, people_schema
 from hush.errors import HushError
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 
 SCHEMA = people_schema()
 PAIRS = [("sex", "region"), ("region", "employed"), ("education",), ("income",)]

@@ -13,9 +13,8 @@ from hush import Domain, Measurement, Workload, queries
 from hush.datasets import people, people_schema
 from hush.errors import DataError, DomainError, WorkloadError
 from hush.evaluation import STAMP, Comparison, compare, equivalent_fraction
-from hush.evaluation.comparison import cramers_v
-from hush.evaluation.comparison_table import comparison_tables
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.evaluation.comparison import comparison_tables, cramers_v
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Categorical, Schema, Unit
 from hush.testing import TinyTable
 

@@ -15,8 +15,8 @@ from hush.linops import Dense, Identity, LevelsAndTotal, Prefix
 from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import ProductStrategy, Recovery
+from hush.strategies.strategy import NoiseKind
 from hush.testing.dense_twins import DenseEstimates
 from hush.workloads import ProductTerm, Workload
 

@@ -19,8 +19,8 @@ from hush.linops import AllRange, Dense, Equivalent, Identity, LevelsAndTotal, P
 from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import ProductStrategy, Recovery
+from hush.strategies.strategy import NoiseKind
 from hush.workloads import ProductTerm, Workload
 
 DOMAIN = Domain({"a": 3, "b": 2, "c": 4})

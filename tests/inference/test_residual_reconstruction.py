@@ -14,7 +14,7 @@ from hush.linops import Identity, Prefix
 from hush.privacy import measurement
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate
 from hush.privacy.measurement import Measurements
 from hush.strategies.residual_strategy import ResidualStrategy, requests, residual_query

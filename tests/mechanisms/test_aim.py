@@ -25,8 +25,8 @@ from hush.mechanisms.aim import AIMRun
 from hush.mechanisms.candidates import Candidates
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance, used_up
-from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import SelectionEvent
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate, watch
 from hush.privacy.selection import ExponentialMechanism
 from hush.schema import Schema, Unit

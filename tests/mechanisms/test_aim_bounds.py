@@ -17,7 +17,7 @@ import hush
 from hush import Budget, Domain, Workload
 from hush.arrays import Floats
 from hush.mechanisms import AIM, MST
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.release.error_bounds import BoundTable
 from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable

@@ -21,7 +21,7 @@ from hush.release.record_files import DrawRecordFile
 from hush.release.rounds import Draw, Round
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_replay, check_selection_privacy, neighbours_of, selection_law
-from hush.testing.divergence import DivergenceError
+from hush.testing.laws import DivergenceError
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 2})
 ROWS = [(0, 0, 0, 1), (1, 2, 1, 0), (1, 2, 0, 1), (0, 1, 1, 1), (1, 0, 0, 0), (1, 2, 1, 1)]

@@ -10,15 +10,15 @@ import hush
 from hush import Budget, Domain, Workload
 from hush.errors import ArchiveError, SizeError, WorkloadError
 from hush.mechanisms import MST
-from hush.mechanisms.misfit_selection import MisfitScorer, on_grid
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.mechanisms.candidates import MisfitScorer, on_grid
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.selection import ExponentialMechanism
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable, neighbours_of
-from hush.testing.divergence import check_selection_privacy
+from hush.testing.laws import check_selection_privacy
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 4})
 WORKLOAD = Workload.kway(DOMAIN, 3)

@@ -11,18 +11,12 @@ from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
 from hush.errors import BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import privbayes
-from hush.mechanisms.privbayes import (
-    LARGEST_SCORE,
-    DependenceScorer,
-    PrivBayes,
-    maximal_sets,
-    useful_cells,
-)
+from hush.mechanisms.privbayes import LARGEST_SCORE, DependenceScorer, PrivBayes, maximal_sets, useful_cells
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_replay, check_selection_privacy, neighbours_of
-from hush.testing.divergence import DivergenceError
+from hush.testing.laws import DivergenceError
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 2})
 ROWS = [(0, 0, 0, 1), (1, 2, 1, 0), (1, 2, 0, 1), (0, 1, 1, 1), (1, 0, 0, 0), (1, 2, 1, 1)]

@@ -13,11 +13,11 @@ from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
 from hush.errors import BudgetError, DataError, InterruptedRelease, LedgerError, QueryError
 from hush.mechanisms import AIM, MST, MWEM, DualQuery, Independent, PrivBayes
-from hush.mechanisms.misfit_selection import MisfitScorer
+from hush.mechanisms.candidates import MisfitScorer
 from hush.mechanisms.plan import Plan
 from hush.privacy.account import used_up
-from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import GaussianEvent, price
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable
 

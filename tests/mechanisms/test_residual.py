@@ -12,8 +12,8 @@ from hush import Budget, Domain, Ledger, Neighbours, Workload, queries
 from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import Residual
 from hush.mechanisms.plan import Plan
-from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Counts
 from hush.schema import Unit
 from hush.testing import TinyTable, check_replay, neighbours_of
@@ -363,7 +363,7 @@ def test_answers_say_that_rows_of_a_unit_were_left_out() -> None:
 def test_what_does_not_fit_in_memory_is_refused_before_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hush.release.strategy_content.available_memory", lambda: 10**6)
+    monkeypatch.setattr("hush.release.content.available_memory", lambda: 10**6)
     table = TinyTable(DOMAIN, ROWS)
     with pytest.raises(SizeError, match="releasing needs about"):
         residual_plan(PLAIN, BUDGET).release(table, ledger=tmp_path / "budget.db")

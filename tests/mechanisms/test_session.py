@@ -10,7 +10,7 @@ import hush
 from hush import Budget, Domain, Neighbours, Release, Schema, Workload
 from hush.constraints import Constraint
 from hush.errors import BudgetError
-from hush.mechanisms.misfit_selection import MisfitScorer, on_grid
+from hush.mechanisms.candidates import MisfitScorer, on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance
 from hush.privacy.events import GaussianEvent, SelectionEvent, compose

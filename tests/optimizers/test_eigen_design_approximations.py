@@ -5,8 +5,8 @@ from hush.linops import AllRange, LinearOperator, Prefix, WidthRange
 from hush.optimizers.eigen_design import l2_approximation, singular_value_approximation
 from hush.optimizers.explicit_strategy import total_error
 from hush.optimizers.svd_bound import svd_bound
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import gram_factor, optimal_gram
+from hush.strategies.strategy import NoiseKind
 
 BLOCKS = [Prefix(16), AllRange(16), WidthRange(16, 5)]
 LAPLACE = NoiseKind.LAPLACE

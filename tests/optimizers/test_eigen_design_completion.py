@@ -7,7 +7,7 @@ from hush.errors import WorkloadError
 from hush.linops import Dense, Identity, Prefix, Total, Tree
 from hush.optimizers.eigen_design import augmented, completed, missing_norms
 from hush.optimizers.explicit_strategy import query_errors
-from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.strategy import NoiseKind
 
 
 @pytest.mark.parametrize("noise", NoiseKind)

@@ -8,7 +8,7 @@ from hush.errors import WorkloadError
 from hush.linops import AllRange, Dense, Haar, Prefix
 from hush.optimizers.eigen_design import design_costs, optimal_weighting, weigh_loads
 from hush.optimizers.explicit_strategy import total_error
-from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.strategy import NoiseKind
 
 NOISES = list(NoiseKind)
 

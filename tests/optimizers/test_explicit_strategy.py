@@ -7,7 +7,7 @@ from hush.errors import WorkloadError
 from hush.linops import AllRange, Haar, Identity, Prefix, Tree
 from hush.optimizers import explicit_strategy as hierarchy
 from hush.optimizers.explicit_strategy import query_errors, total_error
-from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.strategy import NoiseKind
 
 POWERS = [2, 4, 8, 16, 32]
 

@@ -8,7 +8,7 @@ from hush.linops import AllRange, Dense, Haar, Identity, LinearOperator, Prefix,
 from hush.optimizers import explicit_strategy as hierarchy
 from hush.optimizers.explicit_strategy import covariance, largest_error, query_errors, supports, total_error
 from hush.optimizers.svd_bound import svd_bound
-from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.strategy import NoiseKind
 
 GAUSSIAN, LAPLACE = NoiseKind.GAUSSIAN, NoiseKind.LAPLACE
 # [Li 2013], total squared error of all ranges under Gaussian noise: identity, hierarchical, wavelet, SVD bound

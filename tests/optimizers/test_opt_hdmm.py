@@ -7,8 +7,8 @@ from hush.domain import Domain
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total
 from hush.optimizers.opt_hdmm import direct_strategy, identity_strategy, opt_hdmm
-from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import ProductTerm
 

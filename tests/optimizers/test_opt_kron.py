@@ -9,9 +9,9 @@ from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total
 from hush.optimizers.opt_kron import descend, opt_kron
 from hush.optimizers.opt_plus import opt_plus
 from hush.optimizers.strategy_pool import LEVELS, strategy_pools
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import FloatStrategy
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import ProductTerm
 

@@ -8,9 +8,9 @@ from hush.errors import SizeError
 from hush.linops import AllRange, Dense, Identity, LinearOperator, Prefix, Total
 from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, subsets
 from hush.optimizers.opt_marginals import candidates, maximal, opt_marginals
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import FloatStrategy, Recovery
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import ProductTerm
 

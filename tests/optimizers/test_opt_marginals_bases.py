@@ -4,9 +4,9 @@ import pytest
 from hush.domain import Domain
 from hush.linops import AllRange, Identity, LinearOperator, Prefix
 from hush.optimizers.opt_marginals import opt_bases, opt_marginals
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import Recovery
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import ProductTerm
 

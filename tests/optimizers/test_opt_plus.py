@@ -7,8 +7,8 @@ from hush.linops import Prefix
 from hush.optimizers.opt_kron import fit_product
 from hush.optimizers.opt_plus import MOST_PAIRED, TermGrouping, opt_plus
 from hush.optimizers.strategy_pool import strategy_pools
-from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 from hush.workloads.workload import ProductTerm
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from hush.linops import LevelsAndTotal
 from hush.optimizers.strategy_pool import MergedLevels, best_levels_and_total, levels_and_total_error
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import gram_factor, optimal_gram
+from hush.strategies.strategy import NoiseKind
 
 
 @given(st.integers(2, 12), st.floats(0.01, 100), st.floats(0.0, 100), st.sampled_from(NoiseKind))

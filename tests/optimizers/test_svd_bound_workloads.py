@@ -12,7 +12,7 @@ from hush.linops import Total
 from hush.optimizers.svd_bound import dominated_bound, lower_bound, svd_bound, svd_bound_of_rows
 from hush.queries import Block
 from hush.strategies.optimum import optimal_gram
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 
 BLOCKS: list[Block] = [queries.total, queries.identity, queries.prefix, queries.ranges]

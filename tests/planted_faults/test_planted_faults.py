@@ -20,8 +20,9 @@ import pytest
 
 from hush.errors import DataError
 from hush.mechanisms.plan import Plan
-from hush.privacy import account, budget, conversions, entropy, gate, noise, selection, sensitivity
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy import account, budget, conversions, gate, noise, selection, sensitivity
+from hush.privacy import exact_sampling as entropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.sensitivity import Neighbours, RowNorms, Sensitivity
 from hush.schema import Integer
 from hush.strategies.product_strategy import ProductQuery
@@ -257,9 +258,9 @@ def cost_from_a_cache(patch: Patch) -> None:
 ZOO = {
     "fixed seed": Bug(fixed_seed, "privacy/test_gate.py::test_two_runs_by_default_differ"),
     "fixed seed, seen in the words": Bug(
-        fixed_seed, "privacy/test_entropy.py::test_numpy_global_state_has_no_influence"
+        fixed_seed, "privacy/test_exact_sampling_entropy.py::test_numpy_global_state_has_no_influence"
     ),
-    "noise shared by forks": Bug(shared_state, "privacy/test_entropy.py::test_forked_children_draw_different_noise"),
+    "noise shared by forks": Bug(shared_state, "privacy/test_exact_sampling_entropy.py::test_forked_children_draw_different_noise"),
     "floating-point noise": Bug(
         float_noise, "privacy/test_gate.py::test_answers_are_exact_counts_plus_integer_noise_of_the_law"
     ),
@@ -320,11 +321,11 @@ ZOO = {
         unit_rows_by_rank, "tables/test_rows_per_unit.py::test_units_side_by_side_keep_what_each_keeps_alone"
     ),
     "NaN slips past clipping": Bug(
-        nan_slips_through, "tables/test_hostile.py::test_hostile_numbers_land_in_one_bin_each"
+        nan_slips_through, "tables/test_read_hostile.py::test_hostile_numbers_land_in_one_bin_each"
     ),
     "a message quotes a cell": Bug(
         refusal_quotes_a_cell,
-        "tables/test_hostile.py::test_a_refused_cell_is_never_quoted",
+        "tables/test_read_hostile.py::test_a_refused_cell_is_never_quoted",
         {"column": Integer(name="x", low=0, high=3), "value": "zebra-7319"},
     ),
     "exact row count in a file": Bug(

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hush.privacy._kernels import DONE, run_trials
-from hush.privacy.entropy import NotPrivateEntropy
-from hush.privacy.exact_sampling import Envelope, below_exp, envelope, exp_bounds, numpy_trials
+from hush.privacy.exact_sampling import Envelope, NotPrivateEntropy, below_exp, envelope, exp_bounds, numpy_trials
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.testing import check_law
 from hush.testing.laws import LawError

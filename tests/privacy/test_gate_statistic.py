@@ -11,8 +11,8 @@ from hush.domain import Clique, Domain
 from hush.errors import BudgetError, DataError, DomainError
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
-from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import GaussianEvent, LaplaceEvent
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Counts, DeclaredStatistic, Gate, MarginalQuery, Request
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours, Sensitivity

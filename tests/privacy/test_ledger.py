@@ -30,7 +30,7 @@ from hush.privacy.events import (
     compose,
 )
 from hush.privacy.ledger import Ledger
-from hush.privacy.ledger_chain import Chain, cap_fields, printable
+from hush.privacy.ledger_file import Chain, cap_fields, printable
 
 SELECT = SelectionEvent(Fraction(1))  # rho 1/8, epsilon 1
 GAUSS = GaussianEvent(Fraction(2), Fraction(1), True)  # rho 1/4

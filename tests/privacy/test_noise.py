@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.errors import BudgetError
-from hush.privacy.entropy import NotPrivateEntropy, SystemEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy, SystemEntropy
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, Sensitivity, sensitivity
 from hush.testing import check_law

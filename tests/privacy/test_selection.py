@@ -10,7 +10,7 @@ from scipy import stats
 
 from hush.domain import Domain
 from hush.errors import BudgetError, ConvergenceError
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.selection import (
     ExponentialMechanism,
     GeneralizedExponentialMechanism,
@@ -19,7 +19,7 @@ from hush.privacy.selection import (
     choose_by_weights,
 )
 from hush.testing import TinyTable, check_selection_privacy, neighbours_of, renyi_divergence, selection_law
-from hush.testing.divergence import DivergenceError
+from hush.testing.laws import DivergenceError
 
 DOMAIN = Domain({"a": 2, "b": 2})
 CLIQUES = [("a",), ("b",), ("a", "b"), ()]

@@ -14,9 +14,8 @@ from hush.domain import Clique, Domain
 from hush.errors import BudgetError, DataError
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
-from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import SelectionEvent
-from hush.privacy.exact_sampling import exp_bounds
+from hush.privacy.exact_sampling import NotPrivateEntropy, exp_bounds
 from hush.privacy.gate import Counts, Gate
 from hush.privacy.selection import LARGEST_COST, PartitionCosts, PartitionMechanism, uniform_below
 from hush.privacy.sensitivity import Neighbours

@@ -14,7 +14,7 @@ from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, QueryError
 from hush.inference import l1_bounds
 from hush.inference.best_unbiased import UnbiasedEstimates
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian

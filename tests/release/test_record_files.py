@@ -13,7 +13,7 @@ from hush import Budget, Domain, Workload
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError
 from hush.mechanisms import AIM
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.release.release import VERSION
 from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable

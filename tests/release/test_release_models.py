@@ -13,7 +13,7 @@ from hush.errors import InterruptedRelease, SizeError, WorkloadError
 from hush.graphical.total import estimate_total
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Counts
 from hush.schema import Schema
 from hush.testing import TinyTable

@@ -10,7 +10,7 @@ import pytest
 from hush.datasets import people, people_schema
 from hush.planning import plan
 from hush.privacy.budget import Budget
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.release.release import Release
 from hush.report import report_html
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit

@@ -10,15 +10,15 @@ from hush.domain import Domain
 from hush.errors import BudgetError, DataError, SizeError, WorkloadError
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import Neighbours, sensitivity
-from hush.strategies.noise_kind import sum_binary
 from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy, check_measurable, exact_shares, requests, residual_query
 from hush.strategies.select_residual import select_residual
+from hush.strategies.strategy import sum_binary
 from hush.testing import TinyTable, check_replay, neighbours_of
 from hush.testing.dense_twins import DenseResidual
 from hush.workloads import Workload

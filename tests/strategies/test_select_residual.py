@@ -14,7 +14,7 @@ from hush.domain import Domain
 from hush.errors import BudgetError, ConvergenceError, WorkloadError
 from hush.linops import Dense, Total
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.losses import MaxOfSums, MaxVariance, SumOfVariances
+from hush.strategies.noise_allocation import MaxOfSums, MaxVariance, SumOfVariances
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import select_for_target, select_residual

@@ -17,8 +17,7 @@ from hush.domain import Domain
 from hush.errors import DataError, SchemaError, SizeError
 from hush.schema import Integer, Schema, Unit
 from hush.tables import read
-from hush.tables.memory_table import MemoryTable
-from hush.tables.source_tables import StreamTable
+from hush.tables.counted_tables import MemoryTable, StreamTable
 
 DOMAIN = Domain({"a": 2, "b": 3})
 DATA = pa.table({"a": [0, 1, 1], "b": [2, 0, 2]})

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.testing import law_pvalue
 from hush.testing.laws import LawError, cdf

@@ -45,8 +45,7 @@ def evaluate(
     from rich.console import Console
     from rich.text import Text
 
-    from hush.evaluation.comparison import STAMP, check_schemas, compare
-    from hush.evaluation.comparison_table import comparison_tables
+    from hush.evaluation.comparison import STAMP, check_schemas, compare, comparison_tables
     from hush.schema import ROW
 
     if output is not None:

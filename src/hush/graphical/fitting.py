@@ -11,14 +11,13 @@ from hush.constraints import Constraint, check_axes, checked
 from hush.domain import Domain
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.belief_propagation import Belief, in_tree_order, with_domain
-from hush.graphical.dual_averaging import dual_averaging
 from hush.graphical.elimination_order import RESTARTS
 from hush.graphical.fit_problem import TOLERANCE, Callback, FitPoint, FitProblem, allowance
 from hush.graphical.graphical_model import GraphicalModel, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
 from hush.graphical.marginal_loss import ReorderedLoss
-from hush.graphical.mirror_descent import mirror_descent, subgradient_descent
+from hush.graphical.mirror_descent import dual_averaging, mirror_descent, subgradient_descent
 from hush.graphical.model_size import check_fits
 from hush.graphical.natural_descent import independent_start, natural_descent, warm_start
 from hush.graphical.total import checked_total, estimate_total

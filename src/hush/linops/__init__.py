@@ -1,8 +1,7 @@
 """Implicit matrices: what a workload asks and what a strategy measures, never built out unless asked."""
 
-from hush.linops.blocks import AllRange, Differences, Identity, Prefix, SecondDifferences, Total, WidthRange
-from hush.linops.combination import Product, Scaled, Sum
-from hush.linops.diagonal import Diagonal
+from hush.linops.blocks import AllRange, Diagonal, Differences, Identity, Prefix, SecondDifferences, Total, WidthRange
+from hush.linops.combination import Product, Scaled, Stack, Sum
 from hush.linops.equivalent import Equivalent
 from hush.linops.haar import Haar
 from hush.linops.kronecker import Kronecker
@@ -11,7 +10,6 @@ from hush.linops.marginal_gram import MarginalGram
 from hush.linops.marginal_set import MarginalSet
 from hush.linops.operator import Dense, Gram, LinearOperator, Transposed
 from hush.linops.permuted import Permuted
-from hush.linops.stack import Stack
 from hush.linops.tree import Tree
 
 __all__ = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.linops.diagonal import Diagonal
+from hush.linops.blocks import Diagonal
 from hush.linops.operator import LinearOperator, Transposed, check_norm
 
 

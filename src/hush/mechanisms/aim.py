@@ -17,9 +17,8 @@ from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.fit_problem import TOLERANCE
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.total import estimate_total
-from hush.mechanisms.candidates import Candidates
+from hush.mechanisms.candidates import Candidates, MisfitRounds, check_epsilon, on_grid
 from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
-from hush.mechanisms.misfit_selection import MisfitRounds, check_epsilon, on_grid
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text

@@ -16,7 +16,7 @@ from hush.mechanisms.plan import Plan, Ranked
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.losses import Loss, MaxVariance, SumOfVariances, loss_of
+from hush.strategies.noise_allocation import Loss, MaxVariance, SumOfVariances, loss_of
 from hush.workloads import Workload
 
 if TYPE_CHECKING:

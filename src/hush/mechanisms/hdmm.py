@@ -15,9 +15,9 @@ from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import recovered
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 
 NAME = "hdmm"

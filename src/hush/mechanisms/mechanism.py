@@ -17,16 +17,7 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
-from hush.errors import (
-    ArchiveError,
-    BudgetError,
-    DataError,
-    HushError,
-    SizeError,
-    WorkloadError,
-    is_number,
-    shown,
-)
+from hush.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError, is_number, shown
 from hush.graphical.belief_propagation import in_tree_order, with_domain
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree
@@ -35,10 +26,9 @@ from hush.inference.factors import Factors
 from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
-from hush.release.strategy_content import check_memory
+from hush.release.content import check_memory
 from hush.schema import Schema
-from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.strategy import Strategy
+from hush.strategies.strategy import NoiseKind, Strategy
 from hush.workloads import Workload
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.graphical.fitting import fit_model
 from hush.graphical.junction_tree import JunctionTree
-from hush.mechanisms.candidates import Candidates
+from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
-from hush.mechanisms.misfit_selection import MisfitRounds, on_grid
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up

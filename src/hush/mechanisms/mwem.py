@@ -10,9 +10,8 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import BudgetError, SizeError, WorkloadError, shown
-from hush.mechanisms.candidates import Candidates
+from hush.mechanisms.candidates import Candidates, MisfitRounds, on_grid
 from hush.mechanisms.mechanism import CapacityMechanism, check_possible
-from hush.mechanisms.misfit_selection import MisfitRounds, on_grid
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.privacy.account import used_up

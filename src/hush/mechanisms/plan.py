@@ -16,30 +16,20 @@ from hush.archive import ArchiveReader, write_archive
 from hush.arrays import Floats
 from hush.codec import Stored, pack, unpack
 from hush.domain import Domain
-from hush.errors import (
-    ArchiveError,
-    BudgetError,
-    DataError,
-    HushError,
-    SizeError,
-    WorkloadError,
-    is_number,
-    shown,
-)
+from hush.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError, is_number, shown
 from hush.memory import readable
 from hush.optimizers.svd_bound import lower_bound
 from hush.privacy.budget import Budget
-from hush.privacy.entropy import Entropy
+from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import Request
 from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours
+from hush.release.content import strategy_inconsistency
 from hush.release.release import Release
 from hush.release.rounds import Round
-from hush.release.strategy_content import strategy_inconsistency
-from hush.strategies.noise_kind import NoiseKind, unit_variance
-from hush.strategies.strategy import PredictedErrors, Strategy
+from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_variance
 from hush.strategies.strategy_files import StrategyFile, store_strategy
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.term_table import TermGrams
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import WorkloadFile
 

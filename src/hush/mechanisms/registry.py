@@ -26,7 +26,7 @@ from hush.mechanisms.mst import MST
 from hush.mechanisms.mwem import MWEM
 from hush.mechanisms.privbayes import PrivBayes
 from hush.mechanisms.residual import Residual
-from hush.strategies.losses import Loss, SumOfVariances, loss_of
+from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 
 GROUP = "hush.mechanisms"
 BUILT_IN: dict[str, type[Mechanism]] = {

@@ -23,8 +23,8 @@ from hush.mechanisms.plan import OnRound, Plan, Progress
 from hush.mechanisms.registry import mechanism_class
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance, used_up
-from hush.privacy.entropy import Entropy
 from hush.privacy.events import Event, GaussianEvent, compose
+from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import Gate
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
 from hush.release.release import Release

@@ -12,11 +12,11 @@ from hush.mechanisms.mechanism import StrategyMechanism
 from hush.mechanisms.plan import Plan, rows_per_unit
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
-from hush.strategies.losses import Loss
-from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.noise_allocation import Loss
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.select_residual import select_for_target, select_residual
+from hush.strategies.strategy import NoiseKind
 from hush.workloads import Workload
 
 

@@ -19,9 +19,8 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.content import Content
+from hush.release.content import Content, StrategyContent, empty_content
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
-from hush.release.strategy_content import StrategyContent, empty_content
 from hush.release.table_content import DrawContent, TableContent
 from hush.solution import Solution
 from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare

@@ -35,8 +35,8 @@ from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.linops import Dense, Diagonal, LinearOperator, Stack
 from hush.solution import SOLVED, Solution
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import DualPoint, ascend, gram_factor, optimal_gram
+from hush.strategies.strategy import NoiseKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

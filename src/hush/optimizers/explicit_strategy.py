@@ -17,7 +17,7 @@ import scipy
 from hush.arrays import Floats
 from hush.errors import SizeError, WorkloadError
 from hush.linops import Identity, Kronecker, LinearOperator, Product, Scaled, Stack, Total, Tree
-from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.strategy import NoiseKind
 
 
 def short_wavelet(size: int) -> LinearOperator:

@@ -29,8 +29,8 @@ import scipy
 
 from hush.arrays import Floats
 from hush.linops.marginal_gram import subset_sums, superset_differences, superset_sums
-from hush.strategies.noise_kind import NoiseKind
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 
 
 class MarginalSystem(ABC):

@@ -20,9 +20,9 @@ from hush.optimizers.opt_marginals import opt_bases, opt_marginals
 from hush.optimizers.opt_plus import opt_plus
 from hush.optimizers.p_identity import SEED
 from hush.optimizers.strategy_pool import LARGEST_SIZE, LevelsAndTotalPool, refuse_large, strategy_pools
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 
 OPERATORS = ("kron", "plus", "marginals", "bases")
 _LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is

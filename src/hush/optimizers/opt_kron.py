@@ -21,9 +21,9 @@ import numpy as np
 from hush.arrays import Floats, Integers
 from hush.optimizers import p_identity
 from hush.optimizers.strategy_pool import LEVELS, TOTAL, StrategyPool, strategy_pools
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 
 _SETTLED = 1e-5
 _STARTS = 30

@@ -35,9 +35,9 @@ from hush.linops import Identity, LinearOperator
 from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, summed_acts
 from hush.optimizers.strategy_pool import LEVELS, LevelsAndTotalPool, StrategyPool, strategy_pools
 from hush.solution import SOLVED, Solution
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 
 Support = dict[int, float]  # positions of candidates and their shares
 Change = dict[int, float]  # positions of candidates and their new shares, zero for those that go

@@ -23,9 +23,9 @@ from hush.optimizers import p_identity
 from hush.optimizers._kernels import set_errors
 from hush.optimizers.opt_kron import fit_product, product_of
 from hush.optimizers.strategy_pool import StrategyPool, strategy_pools
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import FloatStrategy, Recovery
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 
 Groups = tuple[tuple[int, ...], ...]
 

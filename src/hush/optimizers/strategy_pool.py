@@ -35,9 +35,9 @@ from hush.arrays import Floats, Integers
 from hush.errors import SizeError
 from hush.linops import Dense, Identity, LevelsAndTotal, LinearOperator, Total
 from hush.optimizers import p_identity
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.optimum import Optimum, gram_factor, optimal_gram
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 
 _TOLERANCE = 1e-12
 

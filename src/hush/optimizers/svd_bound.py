@@ -42,7 +42,7 @@ from hush.linops import Identity, LinearOperator, Total
 from hush.linops.kronecker import kron_product
 from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.optimum import dual_value, gram_factor, root_sum
-from hush.strategies.term_grams import TermGrams
+from hush.strategies.term_table import TermGrams
 
 
 def svd_bound(gram: Floats) -> float:  # (n, n), W^T W

@@ -1,4 +1,6 @@
-"""Exact sampling of the discrete Gaussian and discrete Laplace laws: inversion between blocks, rejection within.
+"""Exact sampling of the discrete Gaussian and discrete Laplace laws from random bits of the operating system.
+
+Inversion between blocks, rejection within. Seeded bits are for tests only.
 
 The law is P(y) proportional to exp(-f(|y|)) with f increasing: f(y) = y^2/(2 sigma^2), or y/scale. The integers
 |y| = j w + r, 0 <= r < w = 2^b, form blocks; within block j the weight is at most c_j = exp(-f(j w)). One trial:
@@ -25,13 +27,56 @@ Reference: the law is that of [CKS20, sec. 5]; docs/noise.md explains the block 
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 
 from hush.arrays import Integers
-from hush.privacy.entropy import Entropy, Words, one_word
+
+Words = np.ndarray[Any, np.dtype[np.uint64]]
+
+
+class Entropy(Protocol):
+    """Independent uniform 64-bit words; `private` says whether noise made of them protects anybody."""
+
+    @property
+    def private(self) -> bool: ...
+    def words(self, count: int) -> Words: ...
+
+
+class SystemEntropy:
+    """The operating system's generator, asked anew for every word.
+
+    Nothing is buffered between calls, so that forked processes never share noise and no state can be seeded.
+    """
+
+    private = True
+
+    def words(self, count: int) -> Words:
+        """`count` words from `os.urandom`."""
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+class NotPrivateEntropy:
+    """Reproducible words from a seed, for tests; whatever is made of them is stamped as not private."""
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        self._bits = np.random.PCG64(seed)
+
+    def words(self, count: int) -> Words:
+        """The next `count` words of the stream."""
+        return np.asarray(self._bits.random_raw(count), dtype=np.uint64)
+
+
+def one_word(entropy: Entropy) -> int:
+    """A single word as a Python integer."""
+    return int(entropy.words(1)[0])
+
 
 _WORD = 64
 
@@ -132,7 +177,7 @@ class Envelope:
         return out
 
     def _consume(self, words: Words, out: Integers, filled: int, entropy: Entropy) -> int:
-        from hush.privacy._kernels import DONE, UNDECIDED_BLOCK, run_trials  # numba is loaded when noise is drawn
+        from hush.privacy._kernels import DONE, UNDECIDED_BLOCK, run_trials
 
         trial = 0
         while True:

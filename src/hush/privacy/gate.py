@@ -24,8 +24,8 @@ from hush.domain import Clique, Domain
 from hush.errors import BudgetError, DataError
 from hush.linops import LinearOperator
 from hush.privacy.account import Account
-from hush.privacy.entropy import Entropy, SystemEntropy
 from hush.privacy.events import Event, compose
+from hush.privacy.exact_sampling import Entropy, SystemEntropy
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import Noise
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
@@ -77,7 +77,7 @@ class DeclaredStatistic(ABC):
         """The exact answers."""
 
 
-class Candidates(Protocol):
+class SelectionFamily(Protocol):
     """Exact scores of a family of candidates, listed or not: private, apart from their number and bounds."""
 
     @property
@@ -89,9 +89,9 @@ class Candidates(Protocol):
     def distance(self, other: Any) -> Fraction: ...
 
 
-Scoring = TypeVar("Scoring", bound=Candidates)
-ScoringOut = TypeVar("ScoringOut", bound=Candidates, covariant=True)
-ScoringIn = TypeVar("ScoringIn", bound=Candidates, contravariant=True)
+Scoring = TypeVar("Scoring", bound=SelectionFamily)
+ScoringOut = TypeVar("ScoringOut", bound=SelectionFamily, covariant=True)
+ScoringIn = TypeVar("ScoringIn", bound=SelectionFamily, contravariant=True)
 Choice = TypeVar("Choice", covariant=True)
 
 

@@ -16,18 +16,19 @@ from hush.errors import BudgetError, LedgerError
 from hush.privacy.account import Account, Allowance, check_affordable
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
-from hush.privacy.ledger_chain import (
+from hush.privacy.ledger_file import (
     CHARGE,
     FINGERPRINT,
     NOTE_LENGTH,
     Book,
     Chain,
     Entry,
+    LedgerFile,
+    append,
     cap_fields,
     charge_fields,
     printable,
 )
-from hush.privacy.ledger_file import LedgerFile, append
 from hush.privacy.sensitivity import Neighbours
 from hush.unit import Unit
 

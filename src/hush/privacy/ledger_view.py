@@ -12,7 +12,7 @@ from hush.privacy.composition import total_epsilon
 from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
-from hush.privacy.ledger_chain import CAP, Entry, printable
+from hush.privacy.ledger_file import CAP, Entry, printable
 from hush.rational import float_up, root_down, shown_down, shown_up
 
 USUAL_DELTA = 1e-6

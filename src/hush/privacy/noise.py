@@ -17,9 +17,8 @@ import numpy as np
 
 from hush.arrays import Integers
 from hush.errors import BudgetError
-from hush.privacy.entropy import Entropy
 from hush.privacy.events import Event, GaussianEvent, LaplaceEvent
-from hush.privacy.exact_sampling import envelope
+from hush.privacy.exact_sampling import Entropy, envelope
 from hush.privacy.sensitivity import Sensitivity
 
 LARGEST_SCALE = 2**44  # keeps every sample far inside int64

@@ -18,9 +18,8 @@ import numpy as np
 
 from hush.arrays import Floats, Integers
 from hush.errors import BudgetError, ConvergenceError
-from hush.privacy.entropy import Entropy
 from hush.privacy.events import Event, SelectionEvent, compose
-from hush.privacy.exact_sampling import SLACK, below_exp, exp_bounds
+from hush.privacy.exact_sampling import SLACK, Entropy, below_exp, exp_bounds
 
 BETA = 0.05  # of the generalised mechanism: the chance that its shift of scores is not enough
 GRID_BITS = 20  # grid step = sensitivity / 2^20: a millionth of the utility, none of the privacy

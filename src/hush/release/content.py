@@ -1,18 +1,38 @@
-"""Content: the noisy answers of a release and how counts are estimated from them; files name its kind."""
+"""Content: the noisy answers of a release and how counts are estimated from them; files name its kind.
+
+Residual answers are reconstructed; answers to a linear strategy are recovered product by product, over all together,
+or by way of marginals, as the strategy says.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hush.arrays import Floats
-from hush.codec import Stored
+from hush.codec import BoolVector, IntTable, IntVector, Stored
 from hush.domain import Clique
-from hush.errors import QueryError
+from hush.errors import ArchiveError, DataError, QueryError, SizeError
+from hush.graphical.total import estimate_total
+from hush.inference.best_unbiased import combine_marginals
 from hush.inference.estimates import Estimates
-from hush.privacy.measurement import Measurement
+from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
+from hush.inference.nonnegative_cells import measured_clique, nonnegative_cells
+from hush.inference.residual_estimates import ResidualEstimates, variance_of
+from hush.inference.residual_reconstruction import Reconstruction
+from hush.memory import available_memory, readable
+from hush.privacy.measurement import Measurement, Measurements
+from hush.privacy.sensitivity import Neighbours
 from hush.release.rounds import Round
+from hush.strategies.linear_strategy import LinearStrategy
+from hush.strategies.product_strategy import Recovery
+from hush.strategies.residual_strategy import ResidualStrategy
+from hush.strategies.strategy import NoiseKind, Strategy
+from hush.strategies.strategy_files import LinearStrategyFile, ResidualStrategyFile
+from hush.workloads import Workload
 
 if TYPE_CHECKING:
     from hush.graphical.graphical_model import GraphicalModel
@@ -108,8 +128,202 @@ class Content(ABC):
 
 def content_class(kind: object) -> type[Content] | None:
     """The content that files call `kind`; None where this version knows no such kind."""
-    from hush.release.strategy_content import LinearContent, ResidualContent
     from hush.release.table_content import DrawContent, TableContent
 
     known: tuple[type[Content], ...] = (ResidualContent, LinearContent, TableContent, DrawContent)
     return next((content for content in known if content.kind == kind), None)
+
+
+UNFIT = "the file's noisy tables do not fit its strategy; get the release again"
+INCOMPLETE = "it says it is complete, and lacks tables"
+
+
+class ResidualAnswersFile(Stored, tag_field="kind", tag="residual"):
+    """A residual strategy, its noisy integers, and which of its sets were measured."""
+
+    strategy: ResidualStrategyFile
+    noisy: IntVector
+    filled: BoolVector
+
+    @classmethod
+    def of(cls, content: ResidualContent) -> Self:
+        """The stored form of the answers."""
+        answers = content.answers
+        return cls(strategy=ResidualStrategyFile.of(content.strategy), noisy=answers.flat, filled=answers.filled)
+
+    def build(self, schema: Schema) -> dict[str, Any]:
+        """The answers, as an argument of the content."""
+        answers = Measurements(self.strategy.build(schema.domain))
+        if self.noisy.shape != answers.flat.shape or self.filled.shape != answers.filled.shape:
+            raise ArchiveError(UNFIT)
+        answers.flat[:], answers.filled[:] = self.noisy, self.filled
+        return {"answers": answers}
+
+
+class LinearAnswersFile(Stored, tag_field="kind", tag="linear"):
+    """A linear strategy and the noisy integers of each product; None for those that were not measured."""
+
+    strategy: LinearStrategyFile
+    noisy: list[IntTable | None]
+
+    @classmethod
+    def of(cls, content: LinearContent) -> Self:
+        """The stored form of the answers."""
+        answers = content.answers
+        noisy = [answers[index] if filled else None for index, filled in enumerate(answers.filled.tolist())]
+        return cls(strategy=LinearStrategyFile.of(content.strategy), noisy=noisy)
+
+    def build(self, schema: Schema) -> dict[str, Any]:
+        """The answers, as an argument of the content."""
+        strategy = self.strategy.build(schema.domain)
+        answers = Measurements(strategy)
+        if len(self.noisy) != len(strategy.products):
+            raise ArchiveError(UNFIT)
+        for index, values in enumerate(self.noisy):
+            if values is not None:
+                if values.shape != strategy.products[index].query.shape:
+                    raise ArchiveError(UNFIT)
+                answers[index] = values
+        return {"answers": answers}
+
+
+class ResidualContent(Content):
+    """Noisy residual tables; unbiased estimates of every marginal of the closure, mutually consistent."""
+
+    kind: ClassVar[str] = "residual"
+    stored_type: ClassVar[Any] = ResidualAnswersFile
+
+    def __init__(self, answers: Measurements[ResidualStrategy]) -> None:
+        self.answers = answers
+
+    @property
+    def strategy(self) -> ResidualStrategy:
+        """What was measured."""
+        return self.answers.strategy
+
+    @property
+    def tables(self) -> int:
+        """How many sets were measured."""
+        return len(self.answers)
+
+    def measurements(self) -> list[Measurement]:
+        """Every residual that was measured, with its own noise."""
+        return list(self.answers)
+
+    def estimates(self, release: Release) -> ResidualEstimates:
+        """Counts and covariances by reconstruction."""
+        return ResidualEstimates(self.answers)
+
+    def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, float]:
+        """The value and the variance of a combination; correlations of its noise across tables are known exactly."""
+        return Reconstruction(self.answers).estimate_of(parts), variance_of(self.strategy, parts)
+
+    def inconsistency(self, release: Release) -> str | None:
+        """Explain why a release from a file cannot be what it says."""
+        if release.complete and not self.answers.filled.all():
+            return INCOMPLETE
+        return strategy_inconsistency(self.strategy, release.workload, release.statement.neighbours)
+
+
+class LinearContent(Content):
+    """Noisy answers to products of factors; unbiased estimates of everything that they support."""
+
+    kind: ClassVar[str] = "linear"
+    stored_type: ClassVar[Any] = LinearAnswersFile
+
+    def __init__(self, answers: LinearMeasurements) -> None:
+        self.answers = answers
+        self._cells: dict[str, Floats] = {}  # by method, as they are asked for
+
+    @property
+    def strategy(self) -> LinearStrategy:
+        """What was measured."""
+        return self.answers.strategy
+
+    @property
+    def tables(self) -> int:
+        """How many products were measured."""
+        return len(self.answers)
+
+    @property
+    def laplace(self) -> bool:
+        """Whether its noise has Laplace tails."""
+        return self.strategy.noise is NoiseKind.LAPLACE
+
+    @property
+    def consistent(self) -> bool:
+        """Whether its tables agree: not where different products answer different tables."""
+        return self.strategy.recovery is not Recovery.LOCAL or len(self.strategy.products) == 1
+
+    @cached_property
+    def grain(self) -> float:
+        """Half a step of the coarsest noise, which is one, over its standard deviation."""
+        least = min(product.law.stddev for product in self.strategy.products)
+        return 0.5 / least if least > 0 else 0.0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Whether tables may disagree."""
+        return () if self.consistent else ("tables measured apart may disagree, within their errors.",)
+
+    def measurements(self) -> list[Measurement]:
+        """Every product that was measured, with its own noise."""
+        return list(self.answers)
+
+    def total(self) -> float | None:
+        """Tables that disagree on the total are averaged by their precision."""
+        if not self.consistent:
+            with suppress(DataError):  # their queries may know it only together
+                return estimate_total(self.strategy.domain, self.measurements())[0]
+        return None
+
+    def estimates(self, release: Release) -> Estimates:
+        """Counts and covariances by the recovery of the strategy."""
+        if self.strategy.recovery is Recovery.MARGINALS:
+            return ResidualEstimates(combine_marginals(self.answers))
+        if self.strategy.recovery is Recovery.GLOBAL:
+            return GlobalEstimates(self.answers)
+        return LocalEstimates(self.answers)
+
+    def nonnegative_cells(self, release: Release, method: str) -> tuple[Clique, Floats]:
+        """The measured attributes, and the non-negative counts over them that fit best."""
+        if method not in self._cells:
+            cells = nonnegative_cells(self.answers, release.estimates, release.workload, method=method).checked()
+            cells.setflags(write=False)
+            self._cells[method] = cells
+        return measured_clique(self.answers), self._cells[method]
+
+    def inconsistency(self, release: Release) -> str | None:
+        """Explain why a release from a file cannot be what it says."""
+        if release.complete and not self.answers.filled.all():
+            return INCOMPLETE
+        return strategy_inconsistency(self.strategy, release.workload, release.statement.neighbours)
+
+
+StrategyContent = ResidualContent | LinearContent
+
+
+def empty_content(strategy: Strategy) -> StrategyContent:
+    """Room for the answers of a strategy; made before the charge, so that it is known to fit."""
+    if isinstance(strategy, ResidualStrategy):
+        return ResidualContent(Measurements(strategy))
+    if isinstance(strategy, LinearStrategy):
+        return LinearContent(Measurements(strategy))
+    raise TypeError(f"no content is known for strategies of the kind {strategy.kind!r}")
+
+
+def check_memory(strategy: Strategy) -> None:
+    """Refuse a strategy whose answers would not fit into memory."""
+    needed, free = strategy.memory, available_memory()
+    if needed > 0.9 * free:
+        raise SizeError(
+            f"releasing needs about {readable(needed)}, more than the {readable(0.9 * free)} that can be had; "
+            "drop an attribute, use wider bins or lower the order"
+        )
+
+
+def strategy_inconsistency(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> str | None:
+    """Explain why a strategy from a file does not belong to the workload and the neighbours that are stated."""
+    if strategy.neighbours is not neighbours:
+        return "its noise is for other neighbours than it states"
+    return strategy.inconsistency(workload)

@@ -24,16 +24,15 @@ from hush.inference.estimates import Estimates
 from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
 from hush.inference.nonnegative_cells import block_answers
 from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
-from hush.privacy.ledger_chain import NOTE_LENGTH
-from hush.privacy.ledger_chain import printable as one_line
+from hush.privacy.ledger_file import NOTE_LENGTH
+from hush.privacy.ledger_file import printable as one_line
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
-from hush.release.bounded_answers import bounded_term_answers, table_answers
+from hush.release.bounded_answers import MeasuredEstimates, bounded_term_answers, table_answers
 from hush.release.content import Content, content_class
 from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
 from hush.release.fit import ROUTES, Restriction, Route, fit
-from hush.release.measured_estimates import MeasuredEstimates
 from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS
 from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers

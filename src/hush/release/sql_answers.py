@@ -28,10 +28,9 @@ from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
 from hush.sql.aggregate import formula_of
 from hush.sql.formula import Cells, Formula, check_size, combine
-from hush.sql.parsing import ParsedQuery, parse
+from hush.sql.parsing import Item, Output, ParsedQuery, parse, read_output, unknown_order
 from hush.sql.predicate import TRUE, always, only_true, truth
 from hush.sql.scope import Scope, quote, refusal
-from hush.sql.select_list import Item, Output, read_output, unknown_order
 
 NEAREST = 3
 

@@ -21,9 +21,9 @@ from hush.privacy.events import ComposedEvent, Event, SelectionEvent, price
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import BETA
 from hush.privacy.sensitivity import ONE_CELL, RowNorms, Sensitivity, sensitivity
+from hush.release.bounded_answers import MeasuredEstimates
 from hush.release.content import Content
 from hush.release.error_bounds import ErrorBounds
-from hush.release.measured_estimates import MeasuredEstimates
 from hush.release.record_files import DrawRecordFile, RecordFile
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law
 from hush.release.statement import Statement

@@ -1,14 +1,259 @@
-"""Schema files: which format a file is in, and reading and writing it with one clear line when that fails."""
+"""Schema files: hush's TOML, mbi's `domain.json` (names and sizes of a table of codes) and dpsynth's `domain.yaml`.
+
+A column of dpsynth's file is told by its keys (older files) or by `type:` (newer ones):
+
+- `possible_values`: categorical. There, a value that is not listed is counted as the one at
+  `out_of_domain_index`. Here such values have the level `other`. If that index is not 0, or the value there is a
+  stand-in such as "Unknown", it was put there for this purpose and becomes `other` itself; nulls, which dpsynth
+  counts with it, become missing. An ordinary value at index 0 is only dpsynth's default: it stays a value and
+  `other` is added. A listed null becomes missing. [false, true] is a boolean column.
+- `min_value`, `max_value`: numeric with equal-width bins, 32 unless `num_bins` or `bin_edges` says otherwise;
+  dpsynth itself cuts at private quantiles. With `dtype: int` and at most as many integers as bins each integer is
+  a level. `clip_to_range` (true by default) clamps; false refuses what is outside. Missing has a level of its own;
+  a `sentinel` outside the bounds is read as missing.
+- an open set (`{}`, null, `default_value`): its values are not known; refused unless `public_possible_values`
+  lists some, and then everything else is `other`.
+- free text, several `tables:` and constraints are refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import Any, NoReturn
 
-from hush.errors import SchemaError
-from hush.schema.foreign_formats import read_dpsynth, read_mbi
+import yaml
+
+from hush.domain import Domain
+from hush.errors import DomainError, SchemaError, shown
+from hush.schema.column import OTHER, Column, Outside, Value, canonical
+from hush.schema.column_kinds import Boolean, Categorical, Integer, Numeric
 from hush.schema.schema import Schema
 from hush.schema.schema_toml import read_toml, write_toml
+from hush.schema.section import Section
+
+DEFAULT_BINS = 32
+_STAND_INS = frozenset(
+    ("other", "others", "unknown", "unk", "<unk>", "ood", "<ood>", "missing", "none", "null", "nan", "na", "n/a", "?")
+)
+_CATEGORICAL, _NUMERICAL = "CategoricalAttribute", "NumericalAttribute"
+_OPEN, _FREE = "OpenSetCategoricalAttribute", "FreeFormTextAttribute"
+_KEYS = {
+    _CATEGORICAL: ("possible_values", "out_of_domain_index"),
+    _NUMERICAL: (
+        "min_value",
+        "max_value",
+        "dtype",
+        "clip_to_range",
+        "interval_handling",
+        "sentinel",
+        "num_bins",
+        "bin_edges",
+    ),
+    _OPEN: ("default_value", "public_possible_values"),
+    _FREE: ("max_tokens", "formatting", "exemplar"),
+}
+
+
+def read_mbi(text: str) -> Schema:
+    """The schema in the text of a `domain.json`: every attribute holds the integers 0 .. size-1.
+
+    Takes `{"age": 85, "sex": 2}`, and the fields of mbi's Domain written out,
+    `{"attributes": ["age", "sex"], "shape": [85, 2]}`. Labels of the latter are not used: the table holds codes.
+
+    >>> read_mbi('{"age": 85, "sex": 2}').domain
+    Domain({'age': 85, 'sex': 2})
+    """
+    try:
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except RecursionError:
+        raise SchemaError("nested too deeply to be a domain") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise SchemaError(f"not valid JSON: {error.msg} at {place}") from None
+    except ValueError:
+        raise SchemaError("not valid JSON: an integer has too many digits") from None
+    sizes = _sizes(document)
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise SchemaError(f"attribute {shown(name)} has size {shown(size)}: expected an integer >= 1")
+    if not sizes:
+        raise SchemaError("the domain has no attributes; expected names and sizes")
+    try:
+        return Schema.from_domain(Domain(sizes))
+    except DomainError as error:
+        raise SchemaError(str(error)) from None
+
+
+def _sizes(document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise SchemaError('expected an object of names and sizes, such as {"age": 85, "sex": 2}')
+    names, shape = document.get("attributes"), document.get("shape")
+    if not (isinstance(names, list) and isinstance(shape, list)):
+        return document
+    if not all(isinstance(name, str) for name in names):
+        raise SchemaError("attributes: expected a list of names")
+    if len(names) != len(shape):
+        raise SchemaError(f"attributes has {len(names)} names and shape {len(shape)} sizes: expected as many of each")
+    return _unique(list(zip(names, shape, strict=True)))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise SchemaError(f"{shown(twice)} is given twice; keep one")
+    return entries
+
+
+def _no_constant(constant: str) -> NoReturn:
+    raise SchemaError(f"{constant} is not a size; expected an integer >= 1")
+
+
+def read_dpsynth(text: str) -> Schema:
+    """The schema in the text of a `domain.yaml`; the module says above how its columns are translated."""
+    columns = _columns(_parse(text))
+    return Schema(_column(_name(key), entries) for key, entries in columns.items())
+
+
+def _parse(text: str) -> Any:
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise SchemaError(f"not valid YAML: {getattr(error, 'problem', None) or 'unreadable'}{place}") from None
+    except RecursionError:
+        raise SchemaError("nested too deeply to be a domain") from None
+    except ValueError:  # such as the date 2020-02-31, or an integer of too many digits
+        raise SchemaError("not valid YAML: it holds an impossible date or number") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which also refuses a key given twice and a mapping merged into another."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                raise SchemaError(f"the key {shown(key)} is not a text; put it in quotes")
+            if key in seen:
+                raise SchemaError(f"{shown(key)} is given twice; keep one")
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _columns(document: Any) -> dict[Any, Any]:
+    if not isinstance(document, dict) or not document:
+        raise SchemaError("expected a column name and its attribute on each entry, as dpsynth writes them")
+    tables = document.get("tables")
+    if isinstance(tables, dict) and all(isinstance(table, dict) for table in tables.values()):
+        raise SchemaError(
+            "describes several tables; hush reads one: put the columns of that table at the top of a file"
+        )
+    if not isinstance(document.get("type"), str):
+        return document
+    if document["type"] != "Schema" or not isinstance(document.get("attributes"), dict):
+        raise SchemaError(
+            f"holds a dpsynth {shown(document['type'])}, not a domain; save the domain or its Schema instead"
+        )
+    if document.get("constraints"):
+        raise SchemaError(
+            "has constraints, which are not translated; remove them here and write [[forbidden]] in hush's TOML"
+        )
+    return dict(document["attributes"])
+
+
+def _name(key: Any) -> str:
+    if isinstance(key, bool) or not isinstance(key, str | int):
+        raise SchemaError(f"column name {shown(key)}: expected a text; put it in quotes")
+    return str(key)
+
+
+def _column(name: str, entries: Any) -> Column:
+    section = Section(f"column {name!r}", {} if entries is None else entries)
+    kind = _kind(section)
+    section.only((*_KEYS[kind], "type", "description"))
+    if kind == _CATEGORICAL:
+        return _categorical(name, section)
+    if kind == _NUMERICAL:
+        return _numerical(name, section)
+    if kind == _OPEN and section.get("public_possible_values"):
+        return _with_other(name, section.items("public_possible_values", ""), missing=True)
+    what = "an open set of values" if kind == _OPEN else "free text"
+    raise SchemaError(
+        f"column {name!r} is {what}, which cannot be counted; list its possible_values, or remove the column"
+    )
+
+
+def _kind(section: Section) -> str:
+    if section.get("type") is not None:
+        kind = section.text("type", "")
+        if kind not in _KEYS:
+            section.refuse("type", f"expected one of {', '.join(_KEYS)}")
+        return kind
+    kinds = {"possible_values": _CATEGORICAL, "min_value": _NUMERICAL, "max_value": _NUMERICAL, "max_tokens": _FREE}
+    return next((kind for key, kind in kinds.items() if key in section), _OPEN)
+
+
+def _categorical(name: str, section: Section) -> Column:
+    values = section.items("possible_values", "list every value that may occur")
+    index = section.integer("out_of_domain_index", "") if "out_of_domain_index" in section else 0
+    if not values:
+        section.refuse("possible_values", "expected at least one value")
+    if not 0 <= index < len(values):
+        section.refuse("out_of_domain_index", f"expected the index of a possible value, 0 .. {len(values) - 1}")
+    kept = [value for value in values if value is not None and value != ""]
+    missing = len(kept) < len(values)
+    kinds = {type(value) for value in kept}
+    if len(kinds) > 1:
+        section.refuse("possible_values", "the values differ in type; put texts such as no or 1 in quotes")
+    if kinds == {bool} and len(kept) == 2:
+        return Boolean(name=name, missing=missing)
+    stand_in = str(values[index]).strip().lower() in _STAND_INS
+    if values[index] in kept and (index > 0 or stand_in):
+        kept.remove(values[index])
+        missing = missing or stand_in
+    return _with_other(name, kept, missing=missing)
+
+
+def _with_other(name: str, values: list[Value], *, missing: bool) -> Categorical:
+    listed = tuple(value for value in values if canonical(value) != OTHER)
+    if not listed:
+        raise SchemaError(f"column {name!r} lists no value besides the one for everything else; list the values")
+    return Categorical(name=name, values=listed, other=True, missing=missing)
+
+
+def _numerical(name: str, section: Section) -> Column:
+    low = section.number("min_value", "write the smallest possible value")
+    high = section.number("max_value", "write the largest possible value")
+    bins = section.integer("num_bins", "") if section.get("num_bins") is not None else DEFAULT_BINS
+    whole = section.text("dtype", "float")
+    if whole not in ("int", "float"):
+        section.refuse("dtype", "expected int or float")
+    shared: dict[str, Any] = {
+        "name": name,
+        "missing": True,
+        "outside": Outside.CLAMP if section.flag("clip_to_range", default=True) else Outside.REFUSE,
+    }
+    sentinel = section.get("sentinel")
+    if isinstance(sentinel, str) or (isinstance(sentinel, int | float) and not low <= sentinel <= high):
+        shared["missing_values"] = (canonical(sentinel),)
+    if section.get("bin_edges") is not None:
+        return Numeric(edges=tuple(section.items("bin_edges", "")), **shared)
+    if whole == "int" and not (float(low).is_integer() and float(high).is_integer()):
+        section.refuse("min_value", "with dtype int, min_value and max_value are expected to be integers")
+    if whole == "int" and 0 <= high - low < bins:
+        return Integer(low=int(low), high=int(high), **shared)
+    return Numeric.equal_width(low=low, high=high, bins=bins, **shared)
+
 
 LARGEST_FILE = 16 * 2**20
 READERS: dict[str, Callable[[str], Schema]] = {

@@ -15,17 +15,7 @@ from hush.errors import QueryError, shown
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.column import Value
 from hush.schema.column_kinds import clamp_note, clamps, edge_of
-from hush.sql.constants import (
-    Cut,
-    Ordered,
-    Point,
-    check_not_missing,
-    code_of,
-    cut,
-    is_literal,
-    literal_value,
-    point,
-)
+from hush.sql.constants import Cut, Ordered, Point, check_not_missing, code_of, cut, is_literal, literal_value, point
 from hush.sql.formula import Cells, combine
 from hush.sql.scope import Scope, quote, refusal
 

@@ -14,8 +14,8 @@ from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import LinearStrategy
-from hush.strategies.noise_kind import NoiseKind, split_exactly
 from hush.strategies.product_strategy import LARGEST_ROWS, FloatProduct, FloatStrategy, ProductStrategy, Recovery
+from hush.strategies.strategy import NoiseKind, split_exactly
 
 MOST_BITS = (14, 10, 6)  # of a rounded entry; fewer where the noise would be too large to sample
 LEVEL_BITS = 4

@@ -30,10 +30,10 @@ from hush.privacy.gate import Request
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.axis_strategy import AxisStrategy
-from hush.strategies.noise_kind import NoiseKind, split_exactly
 from hush.strategies.product_strategy import ProductQuery, ProductStrategy, Recovery
 from hush.strategies.residual_basis import ResidualBasis, basis_of
 from hush.strategies.residual_strategy import ResidualStrategy, beyond_extremes, marginal_noise
+from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
 from hush.workloads import ProductTerm, Workload

@@ -24,7 +24,7 @@ from hush.privacy.gate import LARGEST_ANSWER, Counts
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, sensitivity
 from hush.strategies.axis_strategy import AxisStrategy
-from hush.strategies.noise_kind import NoiseKind
+from hush.strategies.strategy import NoiseKind
 
 
 class Recovery(StrEnum):

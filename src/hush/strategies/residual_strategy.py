@@ -37,9 +37,9 @@ from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.strategies.closure import Closure
 from hush.strategies.noise_allocation import smallest_sum
-from hush.strategies.noise_kind import NoiseKind, split_exactly
 from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_large
 from hush.strategies.residual_basis import ResidualBasis
+from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
 from hush.workloads import ProductTerm, Workload

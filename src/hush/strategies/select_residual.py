@@ -15,8 +15,17 @@ from hush.errors import BudgetError, WorkloadError
 from hush.privacy.sensitivity import Neighbours
 from hush.solution import Solution
 from hush.strategies.closure import Closure
-from hush.strategies.losses import Loss, MaxOfSums, MaxVariance, SumOfVariances, loss_of
-from hush.strategies.noise_allocation import minimise_largest, minimise_loss, minimise_sum, smallest_sum
+from hush.strategies.noise_allocation import (
+    Loss,
+    MaxOfSums,
+    MaxVariance,
+    SumOfVariances,
+    loss_of,
+    minimise_largest,
+    minimise_loss,
+    minimise_sum,
+    smallest_sum,
+)
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.term_table import TermTable

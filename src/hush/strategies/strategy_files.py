@@ -16,11 +16,10 @@ from hush.privacy.sensitivity import Neighbours
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.closure import Closure
 from hush.strategies.linear_strategy import LinearStrategy
-from hush.strategies.noise_kind import NoiseKind
 from hush.strategies.product_strategy import ProductStrategy, Recovery
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
-from hush.strategies.strategy import Strategy
+from hush.strategies.strategy import NoiseKind, Strategy
 
 Scale = Annotated[int, Meta(ge=1, lt=2**62)]  # entries are below 2^31, and scales about as large
 

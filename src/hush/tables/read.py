@@ -13,11 +13,10 @@ from hush.errors import DataError, SizeError
 from hush.memory import memory_limit as bytes_of
 from hush.schema import Schema, Unit
 from hush.tables import frames
+from hush.tables.counted_tables import MemoryTable, SqlTable, StreamTable
 from hush.tables.dialects.dialect import Dialect, attempt
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.file_sources import file_source
-from hush.tables.memory_table import MemoryTable
-from hush.tables.source_tables import SqlTable, StreamTable
 from hush.tables.sources import RowSource, find_column
 from hush.tables.table import Progress, Table
 

@@ -1,7 +1,6 @@
 """Contract suites that ship with the package: tiny tables, neighbours, record and replay, laws and divergences."""
 
-from hush.testing.divergence import check_selection_privacy, renyi_divergence, selection_law
-from hush.testing.laws import check_law, law_pvalue
+from hush.testing.laws import check_law, check_selection_privacy, law_pvalue, renyi_divergence, selection_law
 from hush.testing.mechanism_contract import MechanismError, check_mechanism
 from hush.testing.operators import OperatorError, check_operator
 from hush.testing.replay import check_replay

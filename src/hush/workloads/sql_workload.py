@@ -22,10 +22,9 @@ from hush.linops import Dense, Identity, LinearOperator
 from hush.schema import Schema
 from hush.sql.aggregate import formula_of
 from hush.sql.formula import Cells, combine
-from hush.sql.parsing import ParsedQuery, parse, statements
+from hush.sql.parsing import ParsedQuery, parse, read_output, statements
 from hush.sql.predicate import TRUE, always, truth
 from hush.sql.scope import Scope, quote
-from hush.sql.select_list import read_output
 from hush.workloads.term import ProductTerm, merged
 from hush.workloads.workload import Workload
 

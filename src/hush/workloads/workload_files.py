@@ -12,16 +12,7 @@ from typing import Annotated, Any, ClassVar, Union, cast
 import numpy as np
 from msgspec import Meta, defstruct
 
-from hush.codec import (
-    CliqueTable,
-    Finite,
-    FloatMatrix,
-    FloatVector,
-    IntVector,
-    Size,
-    Stored,
-    Whole,
-)
+from hush.codec import CliqueTable, Finite, FloatMatrix, FloatVector, IntVector, Size, Stored, Whole
 from hush.domain import Domain
 from hush.errors import ArchiveError, HushError
 from hush.linops import (

@@ -10,11 +10,11 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DataError
+from hush.tables import counted_tables as database
 from hush.tables import read
-from hush.tables import source_tables as database
+from hush.tables.counted_tables import grouping_sets
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.scan_plan import plan_scans
-from hush.tables.source_tables import grouping_sets
 
 DOMAIN = Domain(dict.fromkeys("abcdef", 3))
 RANDOM = np.random.default_rng(4)

@@ -12,9 +12,9 @@ from hush import Budget, Domain, Workload, queries
 from hush.errors import QueryError, SizeError, WorkloadError
 from hush.mechanisms import HDMM, Direct, Matrix
 from hush.mechanisms.plan import Plan
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.measurement import Measurements
-from hush.release.strategy_content import LinearContent
+from hush.release.content import LinearContent
 from hush.strategies.product_strategy import Recovery
 from hush.testing import TinyTable
 from hush.workloads import ProductTerm

@@ -13,8 +13,8 @@ from hush.constraints import Constraint
 from hush.errors import BudgetError, DataError, InterruptedRelease
 from hush.mechanisms import AIM, MST, MWEM, Independent
 from hush.mechanisms.mechanism import Mechanism
-from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_replay, neighbours_of
 

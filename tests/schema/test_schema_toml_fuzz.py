@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hush.errors import SchemaError
 from hush.schema import Schema
-from hush.schema.foreign_formats import read_dpsynth, read_mbi
+from hush.schema.schema_files import read_dpsynth, read_mbi
 from hush.schema.schema_toml import name_text, read_toml, value_text
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates()

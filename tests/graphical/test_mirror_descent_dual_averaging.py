@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hush.errors import WorkloadError
-from hush.graphical.dual_averaging import dual_averaging
+from hush.graphical.mirror_descent import dual_averaging
 from hush.graphical.natural_descent import natural_descent
 
 

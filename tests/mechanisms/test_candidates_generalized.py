@@ -8,10 +8,10 @@ import pytest
 
 from hush import Domain, Neighbours
 from hush.errors import BudgetError
-from hush.mechanisms.misfit_selection import GeneralizedScorer, MisfitScorer, check_epsilon, on_grid
+from hush.mechanisms.candidates import GeneralizedScorer, MisfitScorer, check_epsilon, on_grid
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.testing import TinyTable, neighbours_of
-from hush.testing.divergence import check_selection_privacy
+from hush.testing.laws import check_selection_privacy
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 CLIQUES = tuple(own for k in (1, 2) for own in combinations(DOMAIN, k))

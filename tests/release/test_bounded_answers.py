@@ -17,9 +17,8 @@ from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 from hush.release.answers import Answers
-from hush.release.bounded_answers import bounded_term_answers, table_answers
+from hush.release.bounded_answers import MeasuredEstimates, bounded_term_answers, table_answers
 from hush.release.error_bounds import ErrorBounds
-from hush.release.measured_estimates import MeasuredEstimates
 from hush.release.rounds import Round, Scored
 from hush.release.sql_answers import answer_sql
 from hush.schema import Categorical, Integer, Schema

@@ -8,19 +8,7 @@ import pytest
 
 from hush import Budget, Domain, Workload, queries
 from hush.errors import ReplayError
-from hush.mechanisms import (
-    AIM,
-    HDMM,
-    MST,
-    MWEM,
-    Direct,
-    DualQuery,
-    Gaussian,
-    Independent,
-    Matrix,
-    PrivBayes,
-    Residual,
-)
+from hush.mechanisms import AIM, HDMM, MST, MWEM, Direct, DualQuery, Gaussian, Independent, Matrix, PrivBayes, Residual
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import BUILT_IN

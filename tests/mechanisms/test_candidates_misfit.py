@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from hush import Domain, Neighbours
 from hush.errors import ConvergenceError
-from hush.mechanisms.misfit_selection import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
+from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.strategies.rare_levels import Merging
 from hush.testing import TinyTable, neighbours_of
-from hush.testing.divergence import DivergenceError, check_selection_privacy
+from hush.testing.laws import DivergenceError, check_selection_privacy
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 CLIQUES = tuple(own for k in (1, 2) for own in combinations(DOMAIN, k))

@@ -3,7 +3,7 @@ import os
 
 import numpy as np
 
-from hush.privacy.entropy import NotPrivateEntropy, SystemEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy, SystemEntropy
 from hush.privacy.noise import DiscreteGaussian
 
 

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from hush import Domain, Workload
 from hush.graphical.fitting import fit_model
 from hush.mechanisms.candidates import Candidates, LastScores, exponential_slack, generalized_slack
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores
 from hush.strategies.rare_levels import Merging

@@ -8,7 +8,7 @@ import pytest
 from hush import Budget, Domain
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance
-from hush.privacy.entropy import NotPrivateEntropy
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate
 from hush.solution import SOLVED
 from hush.testing import TinyTable

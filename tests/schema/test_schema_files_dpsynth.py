@@ -4,7 +4,7 @@ import pytest
 
 from hush.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Integer, Numeric, Outside, Schema
-from hush.schema.foreign_formats import read_dpsynth
+from hush.schema.schema_files import read_dpsynth
 
 
 def only(text: str) -> Column:

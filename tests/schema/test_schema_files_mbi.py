@@ -5,7 +5,7 @@ import pytest
 import hush
 from hush.errors import SchemaError
 from hush.schema import Schema
-from hush.schema.foreign_formats import read_mbi
+from hush.schema.schema_files import read_mbi
 
 
 def test_names_and_sizes() -> None:

@@ -16,8 +16,8 @@ from hush import Budget, Domain, Ledger, Neighbours, Workload, queries
 from hush.errors import ArchiveError, BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import HDMM, Direct, Matrix, Residual
 from hush.mechanisms.plan import Plan
-from hush.privacy.entropy import NotPrivateEntropy
 from hush.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent
+from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Counts
 from hush.privacy.noise import DiscreteGaussian
 from hush.release.answers import Answers
