@@ -255,12 +255,14 @@ def cost_from_a_cache(patch: Patch) -> None:
     patch.setattr(ProductQuery, "answer", lambda self, counts: 2 * true(self, counts))
 
 
-ZOO = {
+FAULTS = {
     "fixed seed": Bug(fixed_seed, "privacy/test_gate.py::test_two_runs_by_default_differ"),
     "fixed seed, seen in the words": Bug(
         fixed_seed, "privacy/test_exact_sampling_entropy.py::test_numpy_global_state_has_no_influence"
     ),
-    "noise shared by forks": Bug(shared_state, "privacy/test_exact_sampling_entropy.py::test_forked_children_draw_different_noise"),
+    "noise shared by forks": Bug(
+        shared_state, "privacy/test_exact_sampling_entropy.py::test_forked_children_draw_different_noise"
+    ),
     "floating-point noise": Bug(
         float_noise, "privacy/test_gate.py::test_answers_are_exact_counts_plus_integer_noise_of_the_law"
     ),
@@ -346,9 +348,9 @@ ZOO = {
 }
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", FAULTS)
 def test_the_suite_catches(name: str, monkeypatch: Patch, tmp_path: Path) -> None:
-    bug = ZOO[name]
+    bug = FAULTS[name]
     (tmp_path / "healthy").mkdir()
     bug.run_guard(monkeypatch, tmp_path / "healthy")
     with monkeypatch.context() as planted:
