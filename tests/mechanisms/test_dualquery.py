@@ -20,7 +20,7 @@ from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.record_files import DrawRecordFile
 from hush.release.rounds import Draw, Round
 from hush.schema import Schema, Unit
-from hush.testing import TinyTable, check_replay, check_selection_privacy, neighbours_of, selection_law
+from hush.testing import TinyTable, check_selection_privacy, neighbours_of, selection_law
 from hush.testing.laws import DivergenceError
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 2})
@@ -108,19 +108,6 @@ def test_turns_follow_the_accuracy_that_the_budget_allows() -> None:
         assert settings.planned(rho, total, cells, 2)[0] <= turns / 2 + 1
     assert settings.planned(1e-9, total, cells, 1) == (4, 4)
     assert settings.planned(1e9, total, cells, 1) == (32, 32)
-
-
-@pytest.mark.parametrize("relation", list(Neighbours))
-def test_replay_finds_nothing_beside_the_gate(relation: Neighbours, tmp_path: Path) -> None:
-    def run(table: TinyTable) -> object:
-        release = SHORT.plan(WORKLOAD, BUDGET, neighbours=relation).release(table)
-        release.save(tmp_path / "x.hush")
-        return {"file": tmp_path / "x.hush", "rounds": release.rounds, "table": str(release.marginal("a", "b"))}
-
-    for table in (TinyTable(DOMAIN, ROWS[:3]), TinyTable(DOMAIN, [])):
-        others = list(neighbours_of(table, relation))[::6]
-        if others:
-            assert check_replay(run, table, others) == len(others)
 
 
 SCORER = CellScorer(CLIQUES, np.array([3, 0, 0, 0, 1, 2, 4, 2]))
@@ -292,23 +279,6 @@ def test_few_cells_are_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
     assert DualQuery().tables(WORKLOAD, []) == [("a", "c"), ("a", "d")]
     with pytest.raises(SizeError, match="no table"):
         DualQuery().plan(Workload.marginals(DOMAIN, [("a", "b", "c")]), BUDGET)
-
-
-def test_files_hold_the_release_and_the_plan(tmp_path: Path) -> None:
-    plan = SHORT.plan(WORKLOAD, BUDGET)
-    plan.save(tmp_path / "plan.hush")
-    loaded_plan = hush.load(tmp_path / "plan.hush")
-    assert loaded_plan.settings == SHORT  # type: ignore[union-attr]
-    assert str(loaded_plan) == str(plan)
-    release = loaded_plan.release(TABLE)  # type: ignore[union-attr]
-    release.save(tmp_path / "x.hush")
-    loaded = hush.load(tmp_path / "x.hush")
-    assert isinstance(loaded, hush.Release)
-    assert len(loaded.rounds) == 4
-    assert loaded.rounds == release.rounds
-    np.testing.assert_allclose(loaded.counts(("a", "d")), release.counts(("a", "d")), rtol=1e-9, atol=1e-9)
-    loaded.save(tmp_path / "y.hush")
-    assert (tmp_path / "x.hush").read_bytes() == (tmp_path / "y.hush").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 import hush
 from hush import Budget, Domain, Ledger, Neighbours, Workload
 from hush.constraints import Constraint
-from hush.errors import BudgetError, DataError, InterruptedRelease
+from hush.errors import BudgetError, InterruptedRelease
 from hush.mechanisms import AIM, MST, MWEM, Independent
 from hush.mechanisms.mechanism import Mechanism
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Schema, Unit
-from hush.testing import TinyTable, check_replay, neighbours_of
+from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 ROWS = [(0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1)]
@@ -86,50 +86,6 @@ def test_units_of_several_rows_are_paid_for(mechanism: Mechanism) -> None:
     release = mechanism.plan(WORKLOAD, BUDGET, max_rows_per_unit=3).release(table)
     check_spent(release, BUDGET)
     assert release.noisy_tables[0].stddev == pytest.approx(3 * released(mechanism).noisy_tables[0].stddev, rel=1e-6)
-
-
-@EVERY
-def test_replay_finds_nothing_beside_the_gate(mechanism: Mechanism, tmp_path: Path) -> None:
-    def run(table: TinyTable) -> object:
-        release = released(mechanism, table)
-        release.save(tmp_path / "x.hush")
-        return {
-            "file": tmp_path / "x.hush",
-            "rounds": release.rounds,
-            "table": str(release.marginal("a", "b")),
-            "bounds": str(release.error_bounds()),
-            "sql": str(release.sql("SELECT COUNT(*) FROM t WHERE a = 1")),
-        }
-
-    others = [TinyTable(DOMAIN, ROWS[1:]), TinyTable(DOMAIN, [*ROWS, (0, 2, 1)])]
-    assert check_replay(run, TABLE, others) == 2
-
-
-@EVERY
-def test_neighbours_are_within_what_was_charged(mechanism: Mechanism) -> None:
-    def run(table: TinyTable) -> object:
-        return [one.values for one in released(mechanism, table).noisy_tables]
-
-    for table in (TinyTable(DOMAIN, ROWS[:3]), TinyTable(DOMAIN, [])):
-        nearby = list(neighbours_of(table))[::2]
-        assert check_replay(run, table, nearby) == len(nearby)
-
-
-@EVERY
-def test_files_hold_the_release(mechanism: Mechanism, tmp_path: Path) -> None:
-    plan = mechanism.plan(WORKLOAD, BUDGET)
-    plan.save(tmp_path / "plan.hush")
-    loaded_plan = hush.load(tmp_path / "plan.hush")
-    assert loaded_plan.settings == mechanism  # type: ignore[union-attr]
-    release = loaded_plan.release(TABLE)  # type: ignore[union-attr]
-    release.save(tmp_path / "x.hush")
-    loaded = hush.load(tmp_path / "x.hush")
-    assert isinstance(loaded, type(release))
-    assert loaded.rounds == release.rounds
-    for clique in [("a",), ("c", "b"), ("a", "b", "c")]:
-        np.testing.assert_allclose(loaded.counts(clique), release.counts(clique), rtol=1e-9, atol=1e-9)
-        ours, theirs = release.error_bound(*clique), loaded.error_bound(*clique)
-        assert (ours.kind, ours.bound) == (theirs.kind, pytest.approx(theirs.bound, nan_ok=True))
 
 
 class Stopping(TinyTable):
@@ -236,15 +192,6 @@ def test_what_cannot_be_done_is_refused(
 ) -> None:
     with pytest.raises(error, match=word):
         mechanism.plan(workload, budget)
-
-
-@EVERY
-def test_a_table_of_another_domain_is_refused_before_any_charge(mechanism: Mechanism, tmp_path: Path) -> None:
-    other = TinyTable(Domain({"a": 2, "b": 4, "c": 2}), ROWS)
-    with pytest.raises(DataError, match="4"):
-        mechanism.plan(WORKLOAD, BUDGET).release(other, ledger=tmp_path / "budget.db")
-    assert not (tmp_path / "budget.db").exists()
-    assert other.reads == 0
 
 
 @EVERY

@@ -15,7 +15,7 @@ from hush.mechanisms.privbayes import LARGEST_SCORE, DependenceScorer, PrivBayes
 from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.schema import Schema, Unit
-from hush.testing import TinyTable, check_replay, check_selection_privacy, neighbours_of
+from hush.testing import TinyTable, check_selection_privacy, neighbours_of
 from hush.testing.laws import DivergenceError
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 2})
@@ -85,19 +85,6 @@ def test_tables_of_few_columns(sizes: dict[str, int]) -> None:
     )
     check_spent(release, BUDGET)
     assert release.model().total > 0
-
-
-@pytest.mark.parametrize("relation", list(Neighbours))
-def test_replay_finds_nothing_beside_the_gate(relation: Neighbours, tmp_path: Path) -> None:
-    def run(table: TinyTable) -> object:
-        release = USEFUL.plan(WORKLOAD, BUDGET, neighbours=relation).release(table)
-        release.save(tmp_path / "x.hush")
-        return {"file": tmp_path / "x.hush", "rounds": release.rounds, "table": str(release.marginal("a", "b"))}
-
-    for table in (TinyTable(DOMAIN, ROWS[:3]), TinyTable(DOMAIN, [])):
-        others = list(neighbours_of(table, relation))[::4]
-        if others:
-            assert check_replay(run, table, others) == len(others)
 
 
 SCORER = DependenceScorer(("a", "b", "c", "b", "d"), (("a", "b"), ("a", "b"), ("b", "c"), ("a", "b", "c"), ("c", "d")))
@@ -257,20 +244,6 @@ def test_the_record_says_what_was_measured() -> None:
     held = [set(one.clique) for one in release.noisy_tables[len(DOMAIN) :]]
     assert all(any(set(played.clique) <= own for own in held) for played in release.rounds)
     assert not any(one < other for one in held for other in held)
-
-
-def test_files_hold_the_release_and_the_plan(tmp_path: Path) -> None:
-    plan = USEFUL.plan(WORKLOAD, BUDGET)
-    plan.save(tmp_path / "plan.hush")
-    loaded_plan = hush.load(tmp_path / "plan.hush")
-    assert loaded_plan.settings == USEFUL  # type: ignore[union-attr]
-    assert str(loaded_plan) == str(plan)
-    release = loaded_plan.release(TABLE)  # type: ignore[union-attr]
-    release.save(tmp_path / "x.hush")
-    loaded = hush.load(tmp_path / "x.hush")
-    assert isinstance(loaded, hush.Release)
-    assert loaded.rounds == release.rounds
-    np.testing.assert_allclose(loaded.counts(("a", "d")), release.counts(("a", "d")), rtol=1e-9, atol=1e-9)
 
 
 class Stopping(TinyTable):

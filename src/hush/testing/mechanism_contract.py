@@ -101,6 +101,7 @@ class _Contract:
         self.workload = workload
         self.budget = budget
         self.pair = max(workload.cliques, key=len)
+        self.sql = f'SELECT COUNT(*) FROM t WHERE "{self.pair[0]}" = 0'
 
     def plan(self, **options: Any) -> Plan:
         return self.mechanism.plan(self.workload, self.budget, **options)
@@ -139,6 +140,8 @@ class _Contract:
                 "file": folder / "replay.hush",
                 "rounds": release.rounds,
                 "table": str(release.marginal(*self.pair)),
+                "bounds": str(release.error_bounds()) if release.bounded else "",
+                "sql": str(release.sql(self.sql)),
                 "repr": repr(release),
             }
 
@@ -149,12 +152,16 @@ class _Contract:
         """The same requests and charges come on neighbouring tables, with inputs within the declared sensitivity."""
 
         def run(table: Any) -> object:
-            release = self.plan().release(table)
-            return [measurement.values for measurement in release.measurements()]
+            release = self.plan(neighbours=relation).release(table)
+            release.save(folder / "neighbour.hush")
+            return folder / "neighbour.hush", [measurement.values for measurement in release.measurements()]
 
-        for count in (3, 0):
-            table = TinyTable(self.table.domain, self.table.rows[:count])
-            check_replay(run, table, list(neighbours_of(table))[::2])
+        for relation, step in ((Neighbours.ADD_REMOVE, 2), (Neighbours.REPLACE, 6)):
+            for count in (3, 0):
+                table = TinyTable(self.table.domain, self.table.rows[:count])
+                others = list(neighbours_of(table, relation))[::step]
+                if others:
+                    check_replay(run, table, others)
 
     def refusals(self, folder: Path) -> None:
         """A table that the plan is not for is refused before it is read or charged."""
@@ -201,6 +208,7 @@ class _Contract:
         _require(isinstance(again, Plan), "the file of a plan holds no plan")
         same = (plan.mechanism, plan.settings.pack_settings(), plan.rho, plan.epsilon, plan.rmse, str(plan))
         loaded = (again.mechanism, again.settings.pack_settings(), again.rho, again.epsilon, again.rmse, str(again))  # type: ignore[union-attr]
+        _require(again.settings == plan.settings, "the settings in a file differ from those of its plan")  # type: ignore[union-attr]
         _require(_without_ranking(same) == _without_ranking(loaded), "a plan differs from the one in its file")
         release = again.release(self.table)  # type: ignore[union-attr]
         release.save(folder / "one.hush")
@@ -211,6 +219,10 @@ class _Contract:
         _require(bytes_equal, "a release differs from the one in its file")
         np.testing.assert_allclose(read.counts(self.pair), release.counts(self.pair), rtol=1e-9, atol=1e-9)  # type: ignore[union-attr]
         _require(read.rounds == release.rounds, "the rounds of a release differ from those in its file")  # type: ignore[union-attr]
+
+        if release.bounded:
+            texts = [str(own.error_bounds()) for own in (release, read)]  # type: ignore[union-attr]
+            _require(texts[0] == texts[1], "the error bounds of a release differ from those of its file")
 
     def answers(self, folder: Path) -> None:
         """Tables, SQL and rows come from the release, and the plan says what it does."""
@@ -223,8 +235,7 @@ class _Contract:
         _require(
             len(release.marginal(*self.pair)) == np.prod(shape), "a table has another number of answers than cells"
         )
-        name = self.pair[0]
-        _require(len(release.sql(f'SELECT COUNT(*) FROM t WHERE "{name}" = 0')) == 1, "SQL is not answered")
+        _require(len(release.sql(self.sql)) == 1, "SQL is not answered")
         drawn = release.synthesize(rows=20, seed=3)
         _require(drawn.num_rows == 20, "another number of rows is drawn than was asked for")
         _require(drawn.column_names == list(self.table.domain), "rows lack columns")
