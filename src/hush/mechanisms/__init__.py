@@ -13,7 +13,7 @@ from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.independent import Independent
 from hush.mechanisms.matrix import Matrix
-from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
 from hush.mechanisms.mst import MST
 from hush.mechanisms.mwem import MWEM
 from hush.mechanisms.privbayes import PrivBayes
@@ -32,4 +32,5 @@ __all__ = [
     "Mechanism",
     "PrivBayes",
     "Residual",
+    "StrategyMechanism",
 ]
