@@ -105,7 +105,7 @@ MODULES = {
 }
 LAYERS = (
     {"_version", "errors", "arrays", "memory", "domain", "solution", "unit", "atomic_write", "rational", "markup"},
-    {"constraints", "cell_table", "codec", "archive"},
+    {"constraints", "text_table", "codec", "archive"},
     {"linops"},
     {"queries"},
     {"privacy"},

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-    from hush.cell_table import CellTable
+    from hush.text_table import TextTable
 
 FILES = ("people.csv", "people.toml", "budget.db", "people.hush", "people-synthetic.csv", "report.html")
 ROWS = 50_000
@@ -103,13 +103,13 @@ def _run(folder: Path) -> None:
     console.print(Text(f"All files of the demo are in {folder}", overflow="fold"), soft_wrap=True)
 
 
-def _first(rows: pa.Table) -> CellTable:
+def _first(rows: pa.Table) -> TextTable:
     """The first synthetic rows, as they are in the file."""
-    from hush.cell_table import CellColumn, CellTable
+    from hush.text_table import TextColumn, TextTable
 
     values = [row.values() for row in rows.slice(0, SHOWN).to_pylist()]
-    return CellTable(
-        columns=[CellColumn(heading=name) for name in rows.column_names],
+    return TextTable(
+        columns=[TextColumn(heading=name) for name in rows.column_names],
         rows=[["" if value is None else str(value) for value in row] for row in values],
     )
 

@@ -34,9 +34,9 @@ def mechanisms(as_json: bool) -> None:
     """
     from rich.console import Console
 
-    from hush.cell_table import CellColumn, CellTable
     from hush.mechanisms.registry import mechanisms as all_mechanisms
     from hush.mechanisms.registry import problems
+    from hush.text_table import TextColumn, TextTable
 
     known = list(all_mechanisms().values())
     for problem in problems():
@@ -45,20 +45,20 @@ def mechanisms(as_json: bool) -> None:
         click.echo(json.dumps([entry.facts() for entry in known], indent=2))
         return
     console = Console(width=min(Console().width, WIDEST))
-    flags = CellTable(
+    flags = TextTable(
         columns=(
-            CellColumn(heading="mechanism", style="bold"),
-            *(CellColumn(heading=heading, align="center") for heading, _ in FLAGS),
-            CellColumn(heading="noise", fit="fold"),
-            CellColumn(heading="errors", fit="fold"),
+            TextColumn(heading="mechanism", style="bold"),
+            *(TextColumn(heading=heading, align="center") for heading, _ in FLAGS),
+            TextColumn(heading="noise", fit="fold"),
+            TextColumn(heading="errors", fit="fold"),
         ),
         rows=[(entry.name, *_marks(entry), entry.noise_words, entry.errors_known) for entry in known],
     )
-    words = CellTable.facts(
+    words = TextTable.facts(
         (entry.name, f"{entry.description} [{entry.reference}]" if entry.reference else entry.description)
         for entry in known
     )
-    legend = CellTable.facts((*FLAGS, ERRORS), style="dim")
+    legend = TextTable.facts((*FLAGS, ERRORS), style="dim")
     console.print(flags, "", words, "", legend)
 
 

@@ -93,7 +93,7 @@ def named(cliques: Iterable[Clique]) -> str:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print a text in lines that the terminal has room for."""
-    from hush.cell_table import wrapped
+    from hush.text_table import wrapped
 
     for line in wrapped(text, max(shutil.get_terminal_size().columns, 20), indent="  "):
         click.echo(line, err=err)

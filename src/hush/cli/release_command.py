@@ -283,10 +283,10 @@ def _warn_of(resumed: Path | None, ledger: Path | None) -> None:
 def _say(done: hush.Release, output: Path) -> None:
     from rich.console import Console
 
-    from hush.cell_table import CellTable
+    from hush.text_table import TextTable
 
     written = f'{output}: ask it with `hush query {output} "SELECT ..."`'
-    Console().print(CellTable.facts([*done.statement.lines(), *_measured(done), ("Written", written)]))
+    Console().print(TextTable.facts([*done.statement.lines(), *_measured(done), ("Written", written)]))
 
 
 def _measured(done: hush.Release) -> list[tuple[str, str]]:

@@ -61,16 +61,16 @@ def check(file: Path) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from hush.cell_table import CellColumn, CellTable, number_columns
+    from hush.text_table import TextColumn, TextTable, number_columns
 
     declared = hush.Schema.load(file)
     console = Console()
     columns = (
-        *(CellColumn(heading=heading, fit="fold") for heading in ("column", "kind", "levels")),
+        *(TextColumn(heading=heading, fit="fold") for heading in ("column", "kind", "levels")),
         *number_columns("size"),
     )
     rows = [(column.name, column.kind, _levels(column), f"{column.size:,}") for column in declared]
-    console.print(CellTable(columns=columns, rows=rows))
+    console.print(TextTable(columns=columns, rows=rows))
     console.print(Text(f"\ncells: {_cells(declared.domain.size())}"))
     console.print(Text(printable(f"unit: {_unit(declared)}")))
     for rule in declared.constraints:

@@ -108,8 +108,8 @@ def synth(
     FILE is a model or a release. A release without a model gets one fitted first.
     """
     from hush.loading import load_release_or_model
-    from hush.release.synthetic_rows import WARNING as COPIES_WARNING
-    from hush.release.synthetic_rows import copy_seeds
+    from hush.release.copies import WARNING as COPIES_WARNING
+    from hush.release.copies import copy_seeds
 
     check_suffix(output)
     seeds = [seed] if copies is None else copy_seeds(copies, seed)

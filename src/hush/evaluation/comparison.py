@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from hush.cell_table import CellColumn, CellTable, counted, number_columns
 from hush.domain import Clique
 from hush.errors import DataError, DomainError, WorkloadError
 from hush.evaluation.resampling import LARGEST_FRACTION, Resampling
@@ -20,6 +19,7 @@ from hush.release.model import Model
 from hush.release.release import Release
 from hush.schema import Schema
 from hush.tables.table import Table
+from hush.text_table import TextColumn, TextTable, counted, number_columns
 from hush.workloads import ProductTerm, Workload
 
 
@@ -251,12 +251,12 @@ BAR = 16  # cells of the worst distance
 _FINE = "▏▎▍▌▋▊▉█"
 
 
-def comparison_tables(comparison: Comparison) -> list[CellTable]:
+def comparison_tables(comparison: Comparison) -> list[TextTable]:
     """The figures of the workload, and the columns and pairs that are furthest off.
 
     Privacy: what they say is private; see `Comparison`.
     """
-    tables = [CellTable.facts(_lines(comparison)), _worst("Columns", "column", comparison.columns.items())]
+    tables = [TextTable.facts(_lines(comparison)), _worst("Columns", "column", comparison.columns.items())]
     if comparison.pairs:
         pairs = [(_named(pair.columns), pair.distance) for pair in comparison.pairs]
         strengths = [(f"{pair.real:.3f}", f"{pair.synthetic:.3f}") for pair in comparison.pairs]
@@ -317,9 +317,9 @@ def _worst(
     title: str,
     noun: str,
     entries: Iterable[tuple[str, float]],
-    more_columns: Sequence[CellColumn] = (),
+    more_columns: Sequence[TextColumn] = (),
     more_cells: Sequence[tuple[str, ...]] | None = None,
-) -> CellTable:
+) -> TextTable:
     """The first entries with their distances, and bars beside that of the worst."""
     listed = list(entries)
     distances = [distance for _, distance in listed]
@@ -330,8 +330,8 @@ def _worst(
         (name, f"{distance:.4f}", f"{bar(distance / most if most > 0 else 0.0):<{BAR}}", *more)
         for (name, distance), more in zip(listed, more_cells or [()] * len(listed), strict=True)
     ][:MOST_ROWS]
-    columns = (CellColumn(heading=noun, fit="fold"), *number_columns("distance"), CellColumn(), *more_columns)
-    return CellTable(columns=columns, rows=rows, title=f"{title}, {figures}{cut}")
+    columns = (TextColumn(heading=noun, fit="fold"), *number_columns("distance"), TextColumn(), *more_columns)
+    return TextTable(columns=columns, rows=rows, title=f"{title}, {figures}{cut}")
 
 
 def _named(clique: Iterable[str]) -> str:

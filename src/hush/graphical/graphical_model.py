@@ -20,7 +20,7 @@ from hush.errors import DataError, DomainError, shown
 from hush.graphical.belief_propagation import Belief
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.marginals import Marginals
-from hush.graphical.synthesis import Codes, Method, draw_rows
+from hush.graphical.synthetic_rows import Codes, Method, draw_rows
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator
 from hush.memory import readable

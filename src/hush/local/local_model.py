@@ -11,7 +11,7 @@ from hush.constraints import Constraint, check_axes
 from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import SizeError, WorkloadError, shown
 from hush.graphical.graphical_model import Given, GraphicalModel
-from hush.graphical.synthesis import Codes, Method
+from hush.graphical.synthetic_rows import Codes, Method
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator
 from hush.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, repaired

@@ -19,7 +19,7 @@ from hush.graphical.fitting import fit_model
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import BYTES_PER_CELL, JunctionTree
 from hush.graphical.model_size import sizes_with
-from hush.graphical.synthesis import Codes
+from hush.graphical.synthetic_rows import Codes
 from hush.local.proportional_fitting import proportional_fit
 from hush.privacy.measurement import Measurement
 from hush.solution import Solution

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.cell_table import CellColumn, CellTable, counted, number_columns
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.privacy.budget import Budget, number_text
 from hush.rational import float_up, shown_up
+from hush.text_table import TextColumn, TextTable, counted, number_columns
 from hush.workloads import Term
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
     return "\n".join(table.text(width) for table in plan_tables(plan, rows=rows))
 
 
-def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[CellTable, CellTable]:
+def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, TextTable]:
     """What a plan asks with its errors; then its totals, its privacy and its resources.
 
     With `rows`, the expected number of rows, errors are shown relative to the cells of a uniform table of that many
@@ -46,7 +46,7 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[CellTable, Cell
     if (plan.budget.delta or 0.0) > LARGEST_DELTA:
         lines.append(("Warning", f"delta={number_text(plan.budget.delta or 0.0)}: {DELTA_WARNING}"))
     tables = _asked(plan) if plan.adaptive else _expected(plan, rows)
-    return tables, CellTable.facts(lines)
+    return tables, TextTable.facts(lines)
 
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
@@ -73,10 +73,10 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _asked(plan: Plan) -> CellTable:
+def _asked(plan: Plan) -> TextTable:
     """How many tables of each number of columns are asked, and how large they are."""
     columns = (
-        CellColumn(heading="tables asked"),
+        TextColumn(heading="tables asked"),
         *number_columns("tables", "cells of the least", "cells of the largest"),
     )
     orders: dict[int, list[int]] = {}
@@ -86,7 +86,7 @@ def _asked(plan: Plan) -> CellTable:
         (f"{order}-way" if order else "(total)", f"{len(cells):,}", f"{min(cells):,}", f"{max(cells):,}")
         for order, cells in sorted(orders.items())
     ]
-    return CellTable(columns=columns, rows=rows, title=_title(plan))
+    return TextTable(columns=columns, rows=rows, title=_title(plan))
 
 
 def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
@@ -111,10 +111,10 @@ def _beside_cell(best: OneWay, rows: int | None) -> str:
     return f"that is {SHARE:.0%} of the average cell at {needed:,} rows"
 
 
-def _expected(plan: Plan, rows: int | None) -> CellTable:
+def _expected(plan: Plan, rows: int | None) -> TextTable:
     """The standard error of each table; of many tables, the least and the most for each number of columns."""
     columns = (
-        CellColumn(heading="table", fit="fold"),
+        TextColumn(heading="table", fit="fold"),
         *number_columns("tables", "cells", "std error", "error / uniform cell" if rows else "rows for 10% error"),
     )
     errors, terms = np.sqrt(plan.term_variances), plan.workload.terms
@@ -134,7 +134,7 @@ def _expected(plan: Plan, rows: int | None) -> CellTable:
         (name, tables, f"{terms[i].queries:,}", _short(errors[i]), _relative(errors[i], terms[i], rows))
         for name, tables, i in entries
     ]
-    return CellTable(columns=columns, rows=shown, title=_title(plan))
+    return TextTable(columns=columns, rows=shown, title=_title(plan))
 
 
 def _errors(plan: Plan) -> list[tuple[str, str]]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
-from hush.cell_table import CellColumn, CellTable, number_columns
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
-from hush.privacy.composition import total_epsilon
 from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
 from hush.privacy.ledger_file import CAP, Entry, printable
+from hush.privacy.total_epsilon import total_epsilon
 from hush.rational import float_up, root_down, shown_down, shown_up
+from hush.text_table import TextColumn, TextTable, number_columns
 
 USUAL_DELTA = 1e-6
 SHORTENED = "Charges in a row to one release are one line; --entries shows each."
 
 
-def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False) -> tuple[CellTable, CellTable]:
+def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False) -> tuple[TextTable, TextTable]:
     """What a ledger allows, what is spent and what is left; then what each release was charged.
 
     Entries of one release that follow each other are one line, unless every one of the `entries` is wanted.
@@ -36,8 +36,8 @@ def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False)
     ]
     groups = [[entry] for entry in ledger.entries()] if entries else _by_release(ledger.entries())
     return (
-        CellTable(
-            columns=(CellColumn(), CellColumn(), CellColumn(fit="fold")),
+        TextTable(
+            columns=(TextColumn(), TextColumn(), TextColumn(fit="fold")),
             rows=summary,
             title=f"dataset {printable(ledger.dataset, 200)}",
         ),
@@ -58,12 +58,12 @@ def _by_release(entries: list[Entry]) -> list[list[Entry]]:
     return groups
 
 
-def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str) -> CellTable:
+def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str) -> TextTable:
     columns = (
-        CellColumn(heading="#", align="right"),
-        CellColumn(heading="time (UTC)"),
-        CellColumn(heading="release", fit="fold", widest=14),
-        CellColumn(heading="what and why", fit="fold"),
+        TextColumn(heading="#", align="right"),
+        TextColumn(heading="time (UTC)"),
+        TextColumn(heading="release", fit="fold", widest=14),
+        TextColumn(heading="what and why", fit="fold"),
         *number_columns(unit, "total"),
     )
     rows, running = [], Fraction(0)
@@ -79,7 +79,7 @@ def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str)
         if len(group) == 1 and first.note:
             rows.append(("", "", "", first.note, "", ""))
     shortened = any(len(group) > 1 for group in groups)
-    return CellTable(columns=columns, rows=rows, notes=[SHORTENED] if shortened else [])
+    return TextTable(columns=columns, rows=rows, notes=[SHORTENED] if shortened else [])
 
 
 def _spent(amount: Fraction, limit: Fraction) -> str:

@@ -16,7 +16,6 @@ import scipy
 from numpy.typing import ArrayLike
 
 from hush.arrays import Floats
-from hush.cell_table import CellColumn, CellTable, fixed_text
 from hush.domain import Clique
 from hush.errors import DomainError, HushError, QueryError, shown
 from hush.release.answer_columns import (
@@ -30,6 +29,7 @@ from hush.release.answer_columns import (
 )
 from hush.schema import Schema
 from hush.schema.column import Value
+from hush.text_table import TextColumn, TextTable, fixed_text
 
 VALUE_COLUMNS = ("estimate", "std_error", "lower", "upper", "basis")
 TEXT_ROWS, HTML_ROWS = 20, 50  # that are shown
@@ -253,21 +253,21 @@ class Answers:
     def _repr_html_(self) -> str:
         return self.cells(HTML_ROWS).html()
 
-    def cells(self, rows: int) -> CellTable:
+    def cells(self, rows: int) -> TextTable:
         """The first rows as a person reads them, what the errors are, and the notes."""
         shown = min(len(self), rows)
-        columns = [CellColumn(heading=group.name, fit="clip") for group in self.groups]
+        columns = [TextColumn(heading=group.name, fit="clip") for group in self.groups]
         cells = [[group.label(row) for row in range(shown)] for group in self.groups]
         for quantity in self.quantities:
             digits = quantity.decimals(shown)
-            columns.append(CellColumn(heading=quantity.name, align="right"))
+            columns.append(TextColumn(heading=quantity.name, align="right"))
             cells.append(_value_cells(quantity, shown, digits))
             if quantity.has_errors:
-                columns.append(CellColumn(heading=f"{self._percent} interval", align="right", optional=True))
+                columns.append(TextColumn(heading=f"{self._percent} interval", align="right", optional=True))
                 cells.append(_aligned_pairs(*self.interval(quantity), "to", shown, digits, right=False))
         more = f"... {len(self) - shown:,} more rows" if len(self) > shown else "" if len(self) else "(no rows)"
         notes = [self._error_line(), *(f"note: {note}" for note in self.notes)]
-        return CellTable(columns=columns, rows=list(zip(*cells, strict=True)), more=more, notes=notes)
+        return TextTable(columns=columns, rows=list(zip(*cells, strict=True)), more=more, notes=notes)
 
     @property
     def _percent(self) -> str:

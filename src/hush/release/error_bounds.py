@@ -30,7 +30,6 @@ import numpy as np
 import pyarrow as pa
 
 from hush.arrays import Floats
-from hush.cell_table import NO_NUMBER, CellColumn, CellTable, fixed_text, number_columns
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError
 from hush.inference import l1_bounds
@@ -38,6 +37,7 @@ from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.privacy.measurement import Measurement
 from hush.release.answers import check_level
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law, measured_in
+from hush.text_table import NO_NUMBER, TextColumn, TextTable, fixed_text, number_columns
 
 
 def bound_note(clique: Clique, bound: float, level: float) -> str:
@@ -121,12 +121,12 @@ class BoundTable(list[ErrorBound]):
     def __repr__(self) -> str:
         return self.cells(ROWS).text()
 
-    def cells(self, rows: int) -> CellTable:
+    def cells(self, rows: int) -> TextTable:
         """The first bounds as a person reads them."""
         columns = (
-            CellColumn(heading="table", fit="clip"),
+            TextColumn(heading="table", fit="clip"),
             *number_columns("error at most", "of the records"),
-            CellColumn(heading="known from"),
+            TextColumn(heading="known from"),
         )
         shown = [
             (", ".join(row.clique) or "(total)", _up(row.bound, 0), _percent(row.share), KINDS[row.kind])
@@ -141,7 +141,7 @@ class BoundTable(list[ErrorBound]):
             tables = "1 table has" if without == 1 else f"{without:,} tables have"
             note += f"; {tables} no bound below 200 %, which is as far apart as two tables can be"
         more = f"... {len(self) - rows:,} more tables" if len(self) > rows else ""
-        return CellTable(columns=columns, rows=shown, more=more, notes=[note])
+        return TextTable(columns=columns, rows=shown, more=more, notes=[note])
 
 
 def _percent(share: float) -> str:

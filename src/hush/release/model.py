@@ -16,16 +16,16 @@ from hush.arrays import Floats
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.graphical_model import GraphicalModel, Impossible, excluded
-from hush.graphical.synthesis import Method
+from hush.graphical.synthetic_rows import Method
 from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.inference.estimates import Estimates
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
+from hush.release.copies import CHUNK_ROWS, Copies, check_wishes, copy_seeds, draw_batches
 from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
 from hush.release.statement import STAMP
-from hush.release.synthetic_rows import CHUNK_ROWS, Copies, check_wishes, copy_seeds, draw_batches
 from hush.schema import Schema
 from hush.schema.conditions import Conditions
 from hush.solution import SOLVED, Solution

@@ -14,7 +14,7 @@ import numpy as np
 from hush.arrays import Floats
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
-from hush.graphical.synthesis import Codes, Method
+from hush.graphical.synthetic_rows import Codes, Method
 from hush.inference.estimates import Estimates
 from hush.linops import LinearOperator
 from hush.privacy.measurement import Measurement

@@ -18,7 +18,7 @@ from hush.codec import Stored, pack, unpack
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import ArchiveError, QueryError, SizeError, WorkloadError, printable, shown
 from hush.graphical.fit_problem import TOLERANCE
-from hush.graphical.synthesis import Method
+from hush.graphical.synthetic_rows import Method
 from hush.graphical.total import SMALLEST_TOTAL
 from hush.inference.estimates import Estimates
 from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
@@ -31,6 +31,7 @@ from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
 from hush.release.bounded_answers import MeasuredEstimates, bounded_term_answers, table_answers
 from hush.release.content import Content, content_class
+from hush.release.copies import Copies, check_wishes, copy_seeds
 from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
 from hush.release.fit import ROUTES, Restriction, Route, fit
 from hush.release.model import Model
@@ -38,7 +39,6 @@ from hush.release.model_estimates import NO_ROWS
 from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers
 from hush.release.rounds import Round
 from hush.release.statement import SEEDED, STAMP, Statement
-from hush.release.synthetic_rows import Copies, check_wishes, copy_seeds
 from hush.schema import Schema
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import WorkloadFile

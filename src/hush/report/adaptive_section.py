@@ -6,13 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from hush.cell_table import counted
 from hush.markup import Markup, lines, tag
 from hush.memory import readable as size_text
 from hush.release.error_bounds import ErrorBound
 from hush.release.release import Release
 from hush.report.labels import error_text, order_name, page_table, table_name
 from hush.report.level_groups import LEVEL
+from hush.text_table import counted
 
 MOST_TABLES = 200
 INTRO = (

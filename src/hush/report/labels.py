@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from hush.cell_table import CellColumn, CellTable
 from hush.markup import Markup, tag
+from hush.text_table import TextColumn, TextTable
 
 LONGEST = 120
 _JOINERS = "\u200c\u200d"  # invisible, but words of several scripts and emoji are spelled with them
@@ -117,7 +117,7 @@ def page_table(
 ) -> Markup:
     """A table whose first column names the rows; the columns in `numbers` are set to the right."""
     columns = [
-        CellColumn(heading=heading, align="right" if i in numbers else "left") for i, heading in enumerate(headings)
+        TextColumn(heading=heading, align="right" if i in numbers else "left") for i, heading in enumerate(headings)
     ]
-    table = CellTable(columns=columns, rows=list(rows), title=caption)
+    table = TextTable(columns=columns, rows=list(rows), title=caption)
     return tag("div", table.html(page=True), class_="scroll")

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from hush.arrays import Floats, Integers
-from hush.cell_table import counted
 from hush.domain import Clique
 from hush.inference.estimates import Estimates
 from hush.release.answers import two_sided_quantile
 from hush.report.labels import compact
 from hush.schema import Column, Date, Granularity, Integer, Numeric
+from hush.text_table import counted
 
 UNITS: tuple[tuple[str, Callable[[dt.date], str]], ...] = (
     ("month", lambda day: day.isoformat()[:7]),

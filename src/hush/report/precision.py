@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.cell_table import counted
 from hush.domain import Clique
 from hush.inference.estimates import Estimates
 from hush.markup import Markup, join, lines, shape, tag
@@ -19,6 +18,7 @@ from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.report.charts import FONT, SMALL, Axis, picture
 from hush.report.labels import compact, error_text, order_name, page_table, readable, table_name, width
 from hush.report.level_groups import cell_errors
+from hush.text_table import counted
 from hush.workloads import ProductTerm
 
 if TYPE_CHECKING:

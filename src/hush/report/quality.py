@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.arrays import Floats
-from hush.cell_table import counted
 from hush.domain import Clique
 from hush.evaluation.resampling import Resampling
 from hush.inference.nonnegative_tables import nonnegative_tables
 from hush.release.error_bounds import NO_INFORMATION
 from hush.report.level_groups import LEVEL, cell_errors
 from hush.report.precision import LARGEST_TABLE, LOOKED_AT, spread
+from hush.text_table import counted
 
 if TYPE_CHECKING:
     from hush.release.release import Release

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sqlglot.tokens import Tokenizer
 
-from hush.cell_table import counted
 from hush.domain import Clique
 from hush.errors import HushError
 from hush.markup import Markup, join, lines, tag
@@ -32,6 +31,7 @@ from hush.report.labels import (
 from hush.report.ranking import Departure
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Value
+from hush.text_table import counted
 
 if TYPE_CHECKING:
     from hush.release.answers import Answers

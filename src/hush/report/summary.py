@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hush.cell_table import counted
 from hush.markup import Markup, join, lines, tag
 from hush.report.labels import compact, error_text, interval_text, order_name, page_table, readable, rounded
 from hush.report.precision import Precision
 from hush.schema import Date, Integer, Numeric, Outside
+from hush.text_table import counted
 
 if TYPE_CHECKING:
     from hush.release.release import Release

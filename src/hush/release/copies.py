@@ -1,6 +1,6 @@
-"""Copies: several tables of made-up rows from one model, and how much a statistic differs between them.
+"""Copies: several tables of synthetic rows from one model, and how much a statistic differs between them.
 
-Rows of a model: what may be wished for, and made-up rows piece by piece in the real values of a schema.
+The rows themselves are drawn in `graphical.synthetic_rows`, and in `local.local_rows` for models that agree only locally.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hush.errors import WorkloadError, shown
-from hush.graphical.synthesis import METHODS, Method, decoded
+from hush.graphical.synthetic_rows import METHODS, Method, decoded
 from hush.release.model_estimates import Distribution
 from hush.schema import Schema
 

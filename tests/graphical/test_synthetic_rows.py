@@ -11,11 +11,11 @@ from scipy import stats
 
 from hush.domain import Domain
 from hush.errors import DataError, SchemaError, SizeError, WorkloadError
-from hush.graphical import synthesis
+from hush.graphical import synthetic_rows as synthesis
 from hush.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
 from hush.graphical.belief_propagation import Belief, in_tree_order
 from hush.graphical.junction_tree import JunctionTree
-from hush.graphical.synthesis import METHODS, decoded, draw_rows, row_chunks
+from hush.graphical.synthetic_rows import METHODS, decoded, draw_rows, row_chunks
 from hush.inference.factors import Factors
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.schema.column_kinds import bin_of

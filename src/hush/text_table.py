@@ -31,7 +31,7 @@ Span: TypeAlias = tuple[str, str]  # a text and its style
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellColumn:
+class TextColumn:
     """The heading of a column, the side its cells stand on, and what happens where there is too little room."""
 
     heading: str = ""
@@ -42,19 +42,19 @@ class CellColumn:
     style: str = ""  # of rich, such as "bold"
 
 
-def number_columns(*headings: str) -> tuple[CellColumn, ...]:
+def number_columns(*headings: str) -> tuple[TextColumn, ...]:
     """Columns of numbers."""
-    return tuple(CellColumn(heading=heading, align="right") for heading in headings)
+    return tuple(TextColumn(heading=heading, align="right") for heading in headings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellTable:
+class TextTable:
     """Rows of text cells under their columns, with an optional title above and notes below.
 
     A cell that is `Markup` goes into HTML as it is; any other is escaped. `more` says how many rows are not shown.
 
-    >>> columns = (CellColumn(heading="table", fit="clip"), *number_columns("cells"))
-    >>> CellTable(columns=columns, rows=[("age", "100"), ("sex", "2")], more="... 1 more table", notes=["A note."])
+    >>> columns = (TextColumn(heading="table", fit="clip"), *number_columns("cells"))
+    >>> TextTable(columns=columns, rows=[("age", "100"), ("sex", "2")], more="... 1 more table", notes=["A note."])
     table  cells
     age      100
     sex        2
@@ -62,16 +62,16 @@ class CellTable:
     A note.
     """
 
-    columns: Sequence[CellColumn]
+    columns: Sequence[TextColumn]
     rows: Sequence[Sequence[str]]
     title: str = ""
     more: str = ""
     notes: Sequence[str] = ()
 
     @classmethod
-    def facts(cls, lines: Iterable[tuple[str, str]], style: str = "") -> CellTable:
+    def facts(cls, lines: Iterable[tuple[str, str]], style: str = "") -> TextTable:
         """Names beside what is said of each."""
-        columns = (CellColumn(style=style or "bold"), CellColumn(fit="fold", style=style))
+        columns = (TextColumn(style=style or "bold"), TextColumn(fit="fold", style=style))
         return cls(columns=columns, rows=list(lines))
 
     def text(self, width: int = WIDTH) -> str:
@@ -230,7 +230,7 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _side(column: CellColumn, *, page: bool) -> dict[str, str | None]:
+def _side(column: TextColumn, *, page: bool) -> dict[str, str | None]:
     if page:
         return {"class_": "number" if column.align == "right" else None}
     return {"style": f"text-align: {column.align}"}

@@ -5,7 +5,7 @@ import pytest
 
 import hush
 from hush.errors import WorkloadError
-from hush.release.synthetic_rows import Copies, copy_seeds
+from hush.release.copies import Copies, copy_seeds
 
 DOMAIN = hush.Domain({"sex": 2, "smokes": 3})
 MODEL = hush.fit(DOMAIN, [hush.Measurement(("sex", "smokes"), [[40.0, 12.0, 8.0], [30.0, 4.0, 6.0]], stddev=0.01)])

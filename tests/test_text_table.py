@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from hush.cell_table import CellColumn, CellTable, fixed_text, number_columns, wrapped
 from hush.markup import Markup
+from hush.text_table import TextColumn, TextTable, fixed_text, number_columns, wrapped
 
 COLUMNS = (
-    CellColumn(heading="name", fit="clip"),
-    CellColumn(heading="why", fit="fold", style="dim"),
+    TextColumn(heading="name", fit="clip"),
+    TextColumn(heading="why", fit="fold", style="dim"),
     *number_columns("cells", "error"),
-    CellColumn(heading="interval", align="right", optional=True),
+    TextColumn(heading="interval", align="right", optional=True),
 )
 ROWS = [("age", "asked for", "100", "1.5", "1 to 2"), ("region of birth", "measured with noise", "7", "12.5", "3 to 4")]
-TABLE = CellTable(columns=COLUMNS, rows=ROWS, title="a title", more="... 3 more rows", notes=["a note of some words"])
+TABLE = TextTable(columns=COLUMNS, rows=ROWS, title="a title", more="... 3 more rows", notes=["a note of some words"])
 HOSTILE = ("\x1b[31mred", "line\nbreak", "a\u202eb", "[bold]", "<b>&amp;", "\x07")
 
 
@@ -58,15 +58,15 @@ def test_columns_that_do_not_fit_are_left_out_and_named() -> None:
     st.integers(min_value=20, max_value=90),
 )
 def test_no_line_is_wider_than_asked_and_none_steers_the_terminal(rows: list[list[str]], width: int) -> None:
-    lines = CellTable(columns=COLUMNS, rows=rows, notes=["note"]).text(width).split("\n")
+    lines = TextTable(columns=COLUMNS, rows=rows, notes=["note"]).text(width).split("\n")
     assert all(cell_len(line) <= width for line in lines)
     assert all(line.isprintable() for line in lines)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_cells_titles_and_notes_are_shown_and_not_obeyed(text: str) -> None:
-    columns = (CellColumn(heading=text), CellColumn(heading="n"))
-    table = CellTable(columns=columns, rows=[(text, text)], title=text, notes=[text])
+    columns = (TextColumn(heading=text), TextColumn(heading="n"))
+    table = TextTable(columns=columns, rows=[(text, text)], title=text, notes=[text])
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system=None, width=80)
     console.print(table)
@@ -97,17 +97,17 @@ def test_html_for_a_page_has_classes_and_for_a_notebook_styles() -> None:
 
 
 def test_markup_is_kept_as_it_is_in_html() -> None:
-    table = CellTable(columns=[CellColumn(heading="x")], rows=[(Markup("<bdi>a</bdi>"),)])
+    table = TextTable(columns=[TextColumn(heading="x")], rows=[(Markup("<bdi>a</bdi>"),)])
     assert '<td style="text-align: left"><bdi>a</bdi></td>' in table.html()
 
 
 def test_facts_keep_their_names_whole_and_fold_what_is_said() -> None:
-    facts = CellTable.facts([("Error", "one two three four"), ("Work", "five")])
+    facts = TextTable.facts([("Error", "one two three four"), ("Work", "five")])
     assert facts.text(16).splitlines() == ["Error  one two", "       three", "       four", "Work   five"]
 
 
 def test_wide_characters_take_two_cells() -> None:
-    table = CellTable(columns=[CellColumn(), CellColumn()], rows=[("日本", "x"), ("ab", "y")])
+    table = TextTable(columns=[TextColumn(), TextColumn()], rows=[("日本", "x"), ("ab", "y")])
     assert table.text().splitlines() == ["日本  x", "ab    y"]
 
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hush.errors import BudgetError
-from hush.privacy import composition
-from hush.privacy.composition import TotalEpsilon, total_epsilon
+from hush.privacy import total_epsilon as composition
 from hush.privacy.conversions import gaussian_epsilon, pure_delta, zcdp_epsilon
 from hush.privacy.events import (
     ComposedEvent,
@@ -22,6 +21,7 @@ from hush.privacy.events import (
     SelectionEvent,
     compose,
 )
+from hush.privacy.total_epsilon import TotalEpsilon, total_epsilon
 
 
 def gauss(sigma) -> GaussianEvent:
