@@ -1,4 +1,7 @@
-"""Composition: the (epsilon, delta) that events add up to, by the tightest sound route at hand."""
+"""Total epsilon: the (epsilon, delta) that a list of events adds up to, by the tightest sound route at hand.
+
+The exact cost of a composition, in rho and in pure epsilon, is `ComposedEvent.cost` in `events`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Copies: several tables of synthetic rows from one model, and how much a statistic differs between them.
 
-The rows themselves are drawn in `graphical.synthetic_rows`, and in `local.local_rows` for models that agree only locally.
+Rows are drawn in `graphical.synthetic_rows`, and in `local.local_rows` for tables that agree only locally.
 """
 
 from __future__ import annotations
