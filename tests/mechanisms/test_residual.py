@@ -363,7 +363,7 @@ def test_answers_say_that_rows_of_a_unit_were_left_out() -> None:
 def test_what_does_not_fit_in_memory_is_refused_before_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hush.release.content.available_memory", lambda: 10**6)
+    monkeypatch.setattr("hush.release.content.available_memory", lambda: 100)
     table = TinyTable(DOMAIN, ROWS)
     with pytest.raises(SizeError, match="releasing needs about"):
         residual_plan(PLAIN, BUDGET).release(table, ledger=tmp_path / "budget.db")

@@ -129,8 +129,9 @@ class ResidualStrategy:
 
     @property
     def memory(self) -> int:
-        """Bytes that measuring takes at its peak, roughly: all noisy numbers, and one table six times over."""
-        return self.measurement_bytes + int(48 * max(float(self.cells.max()), BATCH_CELLS))
+        """Bytes that measuring takes at its peak, roughly: all noisy numbers, and a batch of counts six times."""
+        batch = min(float(self.cells.sum()), BATCH_CELLS)
+        return self.measurement_bytes + int(48 * max(float(self.cells.max()), batch))
 
     def requests(self) -> list[Request]:
         """One noisy residual table per set of the closure."""
