@@ -46,3 +46,13 @@ def test_the_suite_has_not_shrunk(request: pytest.FixtureRequest) -> None:
     folders = {item.path.parent.name for item in collected}
     whole = {"privacy", "tables", "schema", "strategies", "release", "cli"} <= folders
     assert len(collected) > (1500 if whole else 0)
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/extending.md"])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    text = (ROOT / page).read_text()
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text)) - {"hush_pairs.py"}
+    linked = {target for target in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in target}
+    folders = (ROOT, ROOT / "src" / "hush", (ROOT / page).parent)
+    assert {name for name in named | linked if not any((folder / name).exists() for folder in folders)} == set()
+    assert named | linked
