@@ -53,8 +53,8 @@ else:  # unseen by type checkers, to which a module with __getattr__ has every n
         from importlib import import_module
 
         if name in _HOMES:
-            globals()[name] = found = getattr(import_module(_HOMES[name]), name)
-            return found
+            globals()[name] = value = getattr(import_module(_HOMES[name]), name)
+            return value
         if name.isidentifier() and not name.startswith("_"):
             try:
                 return import_module(f"hush.{name}")

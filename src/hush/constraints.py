@@ -172,14 +172,14 @@ def merge(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint
         clique = constraint.clique
         if constraint.forbidden:
             merged[clique] = merged[clique] & constraint if clique in merged else constraint
-    place = {name: index for index, name in enumerate(domain)}
-    return tuple(merged[clique] for clique in sorted(merged, key=lambda names: [place[name] for name in names]))
+    position = {name: index for index, name in enumerate(domain)}
+    return tuple(merged[clique] for clique in sorted(merged, key=lambda names: [position[name] for name in names]))
 
 
 def check_constraints(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """The constraints, if all of them are tables of this domain that together can be held."""
-    given = tuple(constraints)
-    for constraint in given:
+    listed = tuple(constraints)
+    for constraint in listed:
         if not isinstance(constraint, Constraint):
             raise DomainError(f"{shown(constraint)}: expected a Constraint, such as Constraint.forbid(...)")
         ordered, shape = domain.clique(constraint.clique), constraint.allowed.shape
@@ -188,8 +188,8 @@ def check_constraints(domain: Domain, constraints: Iterable[Constraint]) -> tupl
                 f"constraint over {constraint.clique!r} of shape {shape}: the domain has {ordered!r} of shape "
                 f"{domain.sizes(ordered)}; make it for this domain"
             )
-    check_cells(domain, [constraint.clique for constraint in given])
-    return given
+    check_cells(domain, [constraint.clique for constraint in listed])
+    return listed
 
 
 def check_size(domain: Domain, clique: Iterable[str]) -> Clique:
@@ -271,48 +271,48 @@ def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | No
     >>> contradiction(domain, rules)
     "the constraints leave no possible value of 'b'; relax one of those over ('a', 'b'), ('b',)"
     """
-    kept = check_constraints(domain, constraints)
-    cliques = [constraint.clique for constraint in kept]
-    left = [constraint.allowed.copy() for constraint in kept]
+    listed = check_constraints(domain, constraints)
+    cliques = [constraint.clique for constraint in listed]
+    remaining = [constraint.allowed.copy() for constraint in listed]
     holders = _separators(cliques)
     agreed = {names: np.ones(domain.sizes(names), dtype=np.bool_) for names in holders}
-    shared: list[list[Clique]] = [[] for _ in kept]
-    for names, places in holders.items():
-        for k in places:
+    shared: list[list[Clique]] = [[] for _ in listed]
+    for names, indices in holders.items():
+        for k in indices:
             shared[k].append(names)
-    queue, waiting = deque(range(len(kept))), set(range(len(kept)))
+    queue, waiting = deque(range(len(listed))), set(range(len(listed)))
     while queue:
         k = queue.popleft()
         waiting.discard(k)
         for names in shared[k]:
-            left[k] &= agreed[names].reshape([domain[name] if name in names else 1 for name in cliques[k]])
-        if not left[k].any():
-            near = sorted({place for names in shared[k] for place in holders[names]})
-            return _message(cliques[k], list(dict.fromkeys(cliques[place] for place in near)))
+            remaining[k] &= agreed[names].reshape([domain[name] if name in names else 1 for name in cliques[k]])
+        if not remaining[k].any():
+            near = sorted({index for names in shared[k] for index in holders[names]})
+            return _message(cliques[k], list(dict.fromkeys(cliques[index] for index in near)))
         for names in shared[k]:
-            possible = left[k].any(axis=axes_outside(cliques[k], names))
+            possible = remaining[k].any(axis=axes_outside(cliques[k], names))
             if (agreed[names] & ~possible).any():
                 agreed[names] &= possible
-                changed = [place for place in holders[names] if place != k and place not in waiting]
+                changed = [index for index in holders[names] if index != k and index not in waiting]
                 queue.extend(changed)
                 waiting.update(changed)
     return None
 
 
 def _separators(cliques: list[Clique]) -> dict[Clique, list[int]]:
-    """What two or more of the cliques share, each with the places of the cliques that hold it."""
+    """What two or more of the cliques share, each with the indices of the cliques that hold it."""
     holding: dict[Clique, list[int]] = {}
     for k, clique in enumerate(cliques):
         for names in (*combinations(clique, 1), *combinations(clique, 2)):
             holding.setdefault(names, []).append(k)
     separators: dict[Clique, list[int]] = {
-        names: places for names, places in holding.items() if len(names) == 1 and len(places) > 1
+        names: indices for names, indices in holding.items() if len(names) == 1 and len(indices) > 1
     }
-    for names, places in holding.items():
-        for j, k in combinations(places, 2) if len(names) == 2 else ():
+    for names, indices in holding.items():
+        for j, k in combinations(indices, 2) if len(names) == 2 else ():
             both = tuple(name for name in cliques[j] if name in cliques[k])
             if both not in separators:
-                separators[both] = [place for place in places if set(both) <= set(cliques[place])]
+                separators[both] = [index for index in indices if set(both) <= set(cliques[index])]
     return separators
 
 

@@ -32,9 +32,7 @@ class Domain:
         for name, size in sizes.items():
             if not isinstance(name, str) or not name:
                 raise DomainError(f"attribute {name!r}: expected a non-empty name")
-            if isinstance(size, bool) or not hasattr(size, "__index__"):
-                raise DomainError(f"attribute {name!r} has size {shown(size)}: expected an integer >= 1")
-            if size.__index__() < 1:
+            if isinstance(size, bool) or not hasattr(size, "__index__") or size.__index__() < 1:
                 raise DomainError(f"attribute {name!r} has size {shown(size)}: expected an integer >= 1")
             checked[name] = size.__index__()
         self._sizes = checked

@@ -34,12 +34,12 @@ def shape(name: str, *children: str | None, **attributes: Attribute) -> Markup:
 
 def join(*children: str | None) -> Markup:
     """Elements and texts one after the other."""
-    return Markup("".join(part if isinstance(part, Markup) else escape(part) for part in children if part is not None))
+    return Markup("".join(text if isinstance(text, Markup) else escape(text) for text in children if text is not None))
 
 
 def lines(*children: str | None) -> Markup:
     """Elements one to a line, so that the page can be read as a file too."""
-    return Markup("\n".join(join(part) for part in children if part is not None))
+    return Markup("\n".join(join(child) for child in children if child is not None))
 
 
 def coordinate(number: float) -> str:
@@ -53,9 +53,9 @@ def coordinate(number: float) -> str:
 
 
 def _attributes(attributes: dict[str, Attribute]) -> str:
-    parts = []
+    written = []
     for name, value in attributes.items():
         if value is not None:
             text = value if isinstance(value, str) else coordinate(value)
-            parts.append(f' {name.rstrip("_").replace("_", "-")}="{escape(text)}"')
-    return "".join(parts)
+            written.append(f' {name.rstrip("_").replace("_", "-")}="{escape(text)}"')
+    return "".join(written)

@@ -35,7 +35,7 @@ def parse_rational(text: object, name: str) -> Fraction:
     Fraction(1, 3)
     """
     if isinstance(text, str) and len(text) <= _LONGEST and _FORM.fullmatch(text):
-        above, below = (_integer(part) for part in text.split("/"))
+        above, below = (_integer(digits) for digits in text.split("/"))
         if math.gcd(above, below) == 1:
             return Fraction(above, below)
     raise BudgetError(f"{name}: expected a rational >= 0 in lowest terms such as '1/3'")

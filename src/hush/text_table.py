@@ -122,12 +122,12 @@ class TextTable:
         if self.title:
             yield from ([(line, "bold")] for line in wrapped(printable(self.title), width))
         columns, widths, left_out = self._fitted(width)
-        styles = [self.columns[place].style for place in columns]
+        styles = [self.columns[index].style for index in columns]
         if any(column.heading for column in self.columns):
-            headings = [self.columns[place].heading for place in columns]
+            headings = [self.columns[index].heading for index in columns]
             yield from self._row(columns, headings, widths, ["bold"] * len(columns))
         for row in self.rows:
-            yield from self._row(columns, [row[place] for place in columns], widths, styles)
+            yield from self._row(columns, [row[index] for index in columns], widths, styles)
         if self.more:
             yield [(self.more, "")]
         named = [f"not shown: {', '.join(left_out)}"] if left_out else []
@@ -139,40 +139,40 @@ class TextTable:
     ) -> Iterator[list[Span]]:
         """The lines of one row: as many as its longest folded cell has."""
         lines = [
-            _cell_lines(printable(cell), width, fold=self.columns[place].fit == "fold")
-            for place, cell, width in zip(columns, cells, widths, strict=True)
+            _cell_lines(printable(cell), width, fold=self.columns[index].fit == "fold")
+            for index, cell, width in zip(columns, cells, widths, strict=True)
         ]
         for number in range(max(map(len, lines))):
             spans: list[Span] = []
-            for i, (place, width, style) in enumerate(zip(columns, widths, styles, strict=True)):
+            for i, (index, width, style) in enumerate(zip(columns, widths, styles, strict=True)):
                 text = lines[i][number] if number < len(lines[i]) else ""
                 spans += [(" " * GAP, "")] if i else []
-                spans.append((_aligned(text, width, self.columns[place].align), style))
+                spans.append((_aligned(text, width, self.columns[index].align), style))
             yield spans
 
     def _fitted(self, width: int) -> tuple[list[int], list[int], list[str]]:
-        """The places of the columns that fit, their widths, and the names of those that are left out."""
-        natural = [self._natural(place) for place in range(len(self.columns))]
-        places = list(range(len(self.columns)))
+        """The indices of the columns that fit, their widths, and the names of the others."""
+        natural = [self._natural(index) for index in range(len(self.columns))]
+        indices = list(range(len(self.columns)))
         if _total(natural) <= width:
-            return places, natural, []
-        places = [place for place in places if not self.columns[place].optional]
+            return indices, natural, []
+        indices = [index for index in indices if not self.columns[index].optional]
         least = [min(wide, NARROWEST[column.fit]) for column, wide in zip(self.columns, natural, strict=True)]
-        kept = list(places)
-        while len(kept) > 1 and _total([least[place] for place in kept]) > width:
-            numbers = [place for place in kept if self.columns[place].align == "right"]
+        kept = list(indices)
+        while len(kept) > 1 and _total([least[index] for index in kept]) > width:
+            numbers = [index for index in kept if self.columns[index].align == "right"]
             kept.remove(numbers[-1] if len(numbers) > 1 else max(set(kept) - set(numbers[:1])))
-        widths = [least[place] if self.columns[place].fit == "fixed" else natural[place] for place in kept]
+        widths = [least[index] if self.columns[index].fit == "fixed" else natural[index] for index in kept]
         for fit in ("fold", "clip"):
-            flexible = [i for i, place in enumerate(kept) if self.columns[place].fit == fit]
+            flexible = [i for i, index in enumerate(kept) if self.columns[index].fit == fit]
             while _total(widths) > width and any(widths[i] > NARROWEST[fit] for i in flexible):
                 widths[max(flexible, key=widths.__getitem__)] -= 1
         widths = [min(wide, width) for wide in widths]
-        return kept, widths, [printable(self.columns[place].heading) for place in places if place not in kept]
+        return kept, widths, [printable(self.columns[index].heading) for index in indices if index not in kept]
 
-    def _natural(self, place: int) -> int:
-        column = self.columns[place]
-        texts = (column.heading, *(row[place] for row in self.rows))
+    def _natural(self, index: int) -> int:
+        column = self.columns[index]
+        texts = (column.heading, *(row[index] for row in self.rows))
         width = max(cell_len(printable(text)) for text in texts)
         return width if column.widest is None else min(width, column.widest)
 

@@ -44,5 +44,5 @@ def test_only_text_is_read() -> None:
 def test_names_that_need_quotes_are_shown_with_them(text: str, name: str | None) -> None:
     with pytest.raises(QueryError, match="not valid SQL") as refused:
         parse(text)
-    assert str(refused.value).endswith(f'is written in double quotes, as "{name}"') == (name is not None)
+    assert str(refused.value).endswith(f'in double quotes, as in "{name}"') == (name is not None)
     assert ("double quotes" in str(refused.value)) == (name is not None)

@@ -170,7 +170,7 @@ class Budget:
     def split(self, parts: int | Sequence[float]) -> list[Budget]:
         """Budgets in the given proportions (equal for an integer) whose exact sum never exceeds this one.
 
-        >>> sum(Fraction(part.rho) for part in Budget(rho=0.1).split(7)) <= Fraction(0.1)
+        >>> sum(Fraction(share.rho) for share in Budget(rho=0.1).split(7)) <= Fraction(0.1)
         True
         """
         weights = _proportions(parts)
@@ -255,7 +255,7 @@ def _proportions(parts: int | Sequence[float]) -> list[Fraction]:
         if isinstance(parts, Integral) and not isinstance(parts, bool):
             weights = [Fraction(1)] * int(parts)
         else:
-            weights = [Fraction(part) for part in cast("Sequence[float]", parts)]
+            weights = [Fraction(weight) for weight in cast("Sequence[float]", parts)]
     except (TypeError, ValueError, OverflowError):
         weights = []
     if not weights or min(weights) <= 0:

@@ -70,7 +70,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
     t = _best_order(lambda t: -rho_of(t, math))
     with mpmath.workprec(_BITS):
-        return max(0.0, _down(rho_of(mpmath.mpf(t), mpmath)))
+        return max(0.0, -_up(-rho_of(mpmath.mpf(t), mpmath)))
 
 
 def pure_delta(pure_epsilon: float, epsilon: float) -> float:
@@ -122,7 +122,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     if delta == 0:
         return 0.0
-    return 1.0 / _least(lambda scale: gaussian_delta(_quotient_up(scale), epsilon) <= delta)
+    return 1.0 / _least(lambda scale: gaussian_delta(math.nextafter(1.0 / scale, math.inf), epsilon) <= delta)
 
 
 def _entropy_term(t: Any, m: Any) -> Any:
@@ -165,10 +165,6 @@ def _least(holds: Callable[[float], bool]) -> float:
     return high
 
 
-def _quotient_up(scale: float) -> float:
-    return math.nextafter(1.0 / scale, math.inf)
-
-
 def _normal_cdf(x: Any) -> Any:
     import mpmath
 
@@ -181,7 +177,3 @@ def _up(value: Any) -> float:
         return math.inf
     near = float(value)
     return near if near > value else math.nextafter(near, math.inf)
-
-
-def _down(value: Any) -> float:
-    return -_up(-value)

@@ -31,8 +31,8 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON values; rationals as "numerator/denominator"."""
-        body = {field.name: _encode(getattr(self, field.name)) for field in fields(self)}
-        return {"kind": self.kind, **body}
+        body = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"kind": self.kind} | {n: rational_text(v) if isinstance(v, Fraction) else v for n, v in body.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,8 @@ class ComposedEvent(Event):
             if not isinstance(event, Event):
                 raise BudgetError(f"composition of {type(event).__name__}: expected events")
             inner = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
-            for part, times in inner:
-                counts[part] += times * _count(count)
+            for simple, times in inner:
+                counts[simple] += times * _count(count)
         object.__setattr__(self, "parts", tuple(counts.items()))
 
     @property
@@ -169,9 +169,9 @@ def price(event: Event) -> Cost:
     A subclass may say anything about its own cost, so only the exact types of this module have a price.
     """
     parts = event.parts if type(event) is ComposedEvent else ((event, 1),)
-    for part, _ in parts:
-        if type(part) not in _KINDS.values():
-            raise BudgetError(f"event {type(part).__name__} is unknown to hush and has no price; it cannot be charged")
+    for simple, _ in parts:
+        if type(simple) not in _KINDS.values():
+            raise BudgetError(f"event {type(simple).__name__} is unknown to hush and has no price; it is not charged")
     return event_from_dict(event.to_dict()).cost
 
 
@@ -184,10 +184,10 @@ def event_from_dict(body: Any) -> Event:
     parts = body.get("parts")
     if set(body) != {"kind", "parts"} or not isinstance(parts, list):
         raise BudgetError(f"event {ComposedEvent.kind!r}: expected the fields ['parts']")
-    for part in parts:
-        if not isinstance(part, Mapping) or set(part) != {"count", "event"}:
+    for entry in parts:
+        if not isinstance(entry, Mapping) or set(entry) != {"count", "event"}:
             raise BudgetError(f"event {ComposedEvent.kind!r}: expected parts of the fields ['count', 'event']")
-    return ComposedEvent(tuple((_simple_event(part["event"]), part["count"]) for part in parts))
+    return ComposedEvent(tuple((_simple_event(entry["event"]), entry["count"]) for entry in parts))
 
 
 def _simple_event(body: Any) -> Event:
@@ -199,10 +199,6 @@ def _simple_event(body: Any) -> Event:
     if set(body) - {"kind"} != set(wanted):
         raise BudgetError(f"event {kind!r}: expected the fields {sorted(wanted)}")
     return event_type(**{name: _decode(name, of_type, body[name]) for name, of_type in wanted.items()})
-
-
-def _encode(value: Any) -> Any:
-    return rational_text(value) if isinstance(value, Fraction) else value
 
 
 def _decode(name: str, of_type: str, value: Any) -> Any:

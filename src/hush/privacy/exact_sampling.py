@@ -270,12 +270,12 @@ def envelope(rate: Fraction, quadratic: bool) -> Envelope:
 
 def numpy_trials(table: Envelope, words: Words) -> tuple[Integers, Integers]:
     """The compiled loop's twin: the value of every trial, and 1 where accepted, 0 refused, -1 undecided."""
-    parts = words.reshape(-1, table.per_trial)
+    trials = words.reshape(-1, table.per_trial)
     if table.per_trial == 1:
-        u = parts[:, 0] & ~np.uint64(0xFFFFFFFF)
-        v = w = parts[:, 0] & np.uint64(0xFFFFFFFF)
+        u = trials[:, 0] & ~np.uint64(0xFFFFFFFF)
+        v = w = trials[:, 0] & np.uint64(0xFFFFFFFF)
     else:
-        u, v, w = parts[:, 0], parts[:, 1], parts[:, -1]
+        u, v, w = trials[:, 0], trials[:, 1], trials[:, -1]
     block = np.searchsorted(table.table, u, side="right").astype(np.int64)
     below = np.where(block > 0, u - table.table[np.maximum(block - 1, 0)], np.uint64(2**64 - 1))
     lost = (block == len(table.table)) | ((block > 0) & (below < np.uint64(table.gap)))

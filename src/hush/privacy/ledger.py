@@ -299,14 +299,14 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def open_ledger(place: str | Path | Ledger, budget: Budget, *, dataset: str = "default") -> Ledger:
+def open_ledger(location: str | Path | Ledger, budget: Budget, *, dataset: str = "default") -> Ledger:
     """The ledger of a dataset; a file that does not exist yet is created with this budget as its cap.
 
     So the first release may spend what it states, and a second one needs a cap that someone raised on purpose.
     """
-    if isinstance(place, Ledger):
-        return place
-    return Ledger.open(place, dataset=dataset) if os.path.lexists(place) else Ledger(place, dataset=dataset, cap=budget)
+    if isinstance(location, Ledger):
+        return location
+    return Ledger(location, dataset=dataset, cap=None if os.path.lexists(location) else budget)
 
 
 def open_account(budget: Budget, ledger: Ledger | None, *, release: str, terms: str) -> Allowance:

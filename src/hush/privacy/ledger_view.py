@@ -107,11 +107,11 @@ def _what(entry: Entry) -> str:
     if not isinstance(event, ComposedEvent):
         return _described(event)
     if len(event.parts) == 1:
-        (part, count) = event.parts[0]
-        return f"{count:,} x {_described(part)}"
+        (simple, count) = event.parts[0]
+        return f"{count:,} x {_described(simple)}"
     counts: Counter[str] = Counter()
-    for part, count in event.parts:
-        counts[part.kind] += count
+    for simple, count in event.parts:
+        counts[simple.kind] += count
     return ", ".join(f"{count:,} x {kind}" for kind, count in counts.items())
 
 

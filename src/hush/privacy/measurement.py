@@ -115,9 +115,9 @@ class Measurement:
 
     @classmethod
     def _unchecked(cls, *fields: Any) -> Measurement:
-        made = object.__new__(cls)
-        made._set(*fields)
-        return made
+        measurement = object.__new__(cls)
+        measurement._set(*fields)
+        return measurement
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._unchecked, (self.clique, self.raw, self.law, self.asked)
@@ -126,7 +126,7 @@ class Measurement:
     def of(cls, query: Query | DeclaredStatistic, integers: Integers, law: Noise | StatedNoise) -> Measurement:
         """The exact answers to a query of the gate plus noise of this law; not checked."""
         cliques = query.cliques
-        clique = cliques[0] if len(cliques) == 1 else tuple(dict.fromkeys(name for own in cliques for name in own))
+        clique = cliques[0] if len(cliques) == 1 else tuple(dict.fromkeys(name for names in cliques for name in names))
         return cls._unchecked(clique, integers, law, query)
 
     @property
@@ -269,9 +269,9 @@ def listed_measurements(measurements: Iterable[Measurement]) -> list[Measurement
     if not isinstance(measurements, Iterable):
         raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
     listed = list(measurements)
-    for given in listed:
-        if not isinstance(given, Measurement):
-            raise DataError(f"{shown(given)} is no measurement: expected hush.Measurement(clique, values, stddev)")
+    for item in listed:
+        if not isinstance(item, Measurement):
+            raise DataError(f"{shown(item)} is no measurement: expected hush.Measurement(clique, values, stddev)")
     if not listed:
         raise DataError("no measurements: expected at least one hush.Measurement(clique, values, stddev)")
     return listed
@@ -280,10 +280,10 @@ def listed_measurements(measurements: Iterable[Measurement]) -> list[Measurement
 def placed(domain: Domain, measurements: Iterable[Measurement]) -> list[Measurement]:
     """Measurements in domain order, each checked; refuses none at all."""
     listed = listed_measurements(measurements)
-    needed, free = 16 * sum(given.numbers for given in listed), available_memory()
+    needed, free = 16 * sum(measurement.numbers for measurement in listed), available_memory()
     if needed > _UNGUARDED and needed > 0.8 * free:
         raise SizeError(f"the measurements take {readable(needed)}, more than is free; use smaller cliques")
-    return [given.on(domain) for given in listed]
+    return [measurement.on(domain) for measurement in listed]
 
 
 class Measurable(Protocol):
@@ -377,8 +377,8 @@ def _what(clique: Clique) -> str:
 
 def _names(clique: Iterable[str]) -> Clique:
     if isinstance(clique, str):
-        parts = tuple(part.strip() for part in clique.split(","))
-        raise DomainError(f"clique {clique!r}: expected a tuple of names, such as {parts!r}")
+        suggestion = tuple(name.strip() for name in clique.split(","))
+        raise DomainError(f"clique {clique!r}: expected a tuple of names, such as {suggestion!r}")
     try:
         names = tuple(clique)
     except TypeError:
@@ -394,7 +394,7 @@ def _numbers(values: Any, clique: Clique) -> Floats:
     """The values as a read-only array of floats of their own."""
     what = f"values of {_what(clique)}"
     rows = values if isinstance(values, list | tuple) else ()
-    if any(hasattr(given, mark) for given in (values, *rows[:1]) for mark in LABELLED):
+    if any(hasattr(item, mark) for item in (values, *rows[:1]) for mark in LABELLED):
         kind = type(values).__name__ if not rows else f"a list of {type(rows[0]).__name__}"
         raise DataError(
             f"{what} are {kind}, whose labels are not read: give a plain array, such as .to_numpy(), with the levels "
@@ -403,14 +403,14 @@ def _numbers(values: Any, clique: Clique) -> Floats:
     if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in (values, *rows)):
         raise DataError(f"{what} hold masked values: expected a number for every cell; leave the measurement out")
     try:
-        given = np.asarray(values)
+        array = np.asarray(values)
     except ValueError:
         raise DataError(f"{what} are no array: expected real numbers, every row of one length") from None
-    if given.dtype.kind not in "iuf":
-        raise DataError(f"{what} are of type {given.dtype}: expected real numbers")
-    if not given.size:
+    if array.dtype.kind not in "iuf":
+        raise DataError(f"{what} are of type {array.dtype}: expected real numbers")
+    if not array.size:
         raise DataError(f"{what} are empty: expected at least one number; leave the measurement out")
-    numbers = np.array(given, dtype=np.float64, order="C")
+    numbers = np.array(array, dtype=np.float64, order="C")
     if not np.isfinite(numbers).all():
         raise DataError(f"{what} hold NaN or infinite numbers: expected finite ones; leave the measurement out")
     if np.abs(numbers).max() > EXTREME:
@@ -423,11 +423,11 @@ def _deviation(stddev: Any, clique: Clique) -> float:
     what = f"stddev={shown(stddev)} of {_what(clique)}"
     if isinstance(stddev, bool | np.bool_) or not isinstance(stddev, Real):
         raise DataError(f"{what}: expected one number > 0, the standard deviation of the noise of every value")
-    given = float(stddev)
-    if not (math.isfinite(given) and given > 0):
+    deviation = float(stddev)
+    if not (math.isfinite(deviation) and deviation > 0):
         raise DataError(
             f"{what}: expected a finite number > 0; for values without noise give a small one, such as 0.001"
         )
-    if not 1 / EXTREME <= given <= EXTREME:
+    if not 1 / EXTREME <= deviation <= EXTREME:
         raise DataError(f"{what}: expected {1 / EXTREME:g} .. {EXTREME:g}; bring values and stddev to another scale")
-    return given
+    return deviation

@@ -244,8 +244,8 @@ def bin_of(column: Numeric, number: float) -> int:
 
 def edge_of(column: Numeric, number: float) -> int | None:
     """The place of the edge that is, or is shown as, a number: an edge of 1/3 is shown as 0.333333."""
-    place = bisect.bisect_left(column.edges, number)
-    near = [k for k in (place, place - 1) if 0 <= k <= column.levels]
+    index = bisect.bisect_left(column.edges, number)
+    near = [k for k in (index, index - 1) if 0 <= k <= column.levels]
     exact = [k for k in near if column.edges[k] == number]
     as_shown = [k for k in near if float(f"{column.edges[k]:.{column.digits}g}") == number]
     return next(iter(exact + as_shown), None)

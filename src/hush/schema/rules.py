@@ -56,16 +56,16 @@ class Rules:
             raise SchemaError(f"column {column!r} depends on no column; name the ones that determine it")
         *shape, size = self._domain.sizes(names)
         value = np.full(shape, -1, dtype=np.int64)
-        for place, (*given, determined) in self._boxes(names, rows, f"; a row gives {', then '.join(names)}"):
+        for number, (*sources, determined) in self._boxes(names, rows, f"; a row gives {', then '.join(names)}"):
             if len(determined) != 1:
                 raise SchemaError(
-                    f"row {place}: column {column!r}: found {len(determined)} levels, expected the one that is "
+                    f"row {number}: column {column!r}: found {len(determined)} levels, expected the one that is "
                     "determined; use allowed for several"
                 )
-            box = np.ix_(*given)
+            box = np.ix_(*sources)
             if np.isin(value[box], (-1, determined[0]), invert=True).any():
                 raise SchemaError(
-                    f"row {place} gives column {column!r} a value other than a row before it; keep one of them"
+                    f"row {number} gives column {column!r} a value other than a row before it; keep one of them"
                 )
             value[box] = determined[0]
         free, equal = value[..., None] < 0, value[..., None] == np.arange(size)
@@ -89,21 +89,21 @@ class Rules:
     def _boxes(
         self, names: Clique, rows: Iterable[Sequence[Any]], order: str = ""
     ) -> Iterable[tuple[int, list[Integers]]]:
-        """Each row as its place, counted from 1, and the codes it names on each column; `order` ends a refusal."""
+        """Each row as its number, counted from 1, and the codes it names on each column; `order` ends a refusal."""
         for name in names:
             if name not in self._conditions:
                 self._conditions[name] = Conditions(self._schema[name])
-        place = 0
-        for place, row in enumerate(rows, start=1):
+        number = 0
+        for number, row in enumerate(rows, start=1):
             listed = isinstance(row, Sequence) and not isinstance(row, str)
             if not listed or len(row) != len(names):
-                found = f"found {len(row)} values" if listed else "found no list"
-                raise SchemaError(f"row {place}: {found}, expected a list of {len(names)}, for {', '.join(names)}")
+                problem = f"found {len(row)} values" if listed else "found no list"
+                raise SchemaError(f"row {number}: {problem}, expected a list of {len(names)}, for {', '.join(names)}")
             try:
-                yield place, [self._conditions[name].codes(each) for name, each in zip(names, row, strict=True)]
+                yield number, [self._conditions[name].codes(each) for name, each in zip(names, row, strict=True)]
             except SchemaError as error:
-                raise SchemaError(f"row {place}: {error}{order}") from None
-        if not place:
+                raise SchemaError(f"row {number}: {error}{order}") from None
+        if not number:
             raise SchemaError(f"rows is empty; {_ROWS}, or remove the rule")
 
 
@@ -113,8 +113,8 @@ def read_rules(schema: Schema, top: Section) -> list[Constraint]:
     for kind in RULES:
         if isinstance(top.get(kind), Mapping):
             raise SchemaError(f"[{kind}] is in single brackets; write [[{kind}]], once for each rule")
-        for place, entries in enumerate(top.items(kind, "") if kind in top else [], start=1):
-            where = f"[[{kind}]] number {place}"
+        for number, entries in enumerate(top.items(kind, "") if kind in top else [], start=1):
+            where = f"[[{kind}]] number {number}"
             section = Section(where, entries)
             try:
                 constraints.append(_read_rule(rules, kind, section))
@@ -160,7 +160,7 @@ def _boxes(cells: Integers) -> list[list[Integers]]:
     for first, end in pairwise([0, *changes.tolist(), len(cells)]):
         alike.setdefault(cells[first:end, -1].tobytes(), []).append(first)
     boxes: list[list[Integers]] = []
-    for last, places in alike.items():
+    for last, starts in alike.items():
         codes = np.frombuffer(last, dtype=cells.dtype)
-        boxes.extend([*box, codes] for box in _boxes(cells[places, :-1]))
+        boxes.extend([*box, codes] for box in _boxes(cells[starts, :-1]))
     return boxes

@@ -71,8 +71,8 @@ def read_mbi(text: str) -> Schema:
     except RecursionError:
         raise SchemaError("nested too deeply to be a domain") from None
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise SchemaError(f"not valid JSON: {error.msg} at {place}") from None
+        position = f"line {error.lineno}, column {error.colno}"
+        raise SchemaError(f"not valid JSON: {error.msg} at {position}") from None
     except ValueError:
         raise SchemaError("not valid JSON: an integer has too many digits") from None
     sizes = _sizes(document)
@@ -127,8 +127,8 @@ def _parse(text: str) -> Any:
             loader.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise SchemaError(f"not valid YAML: {getattr(error, 'problem', None) or 'unreadable'}{place}") from None
+        position = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise SchemaError(f"not valid YAML: {getattr(error, 'problem', None) or 'unreadable'}{position}") from None
     except RecursionError:
         raise SchemaError("nested too deeply to be a domain") from None
     except ValueError:  # such as the date 2020-02-31, or an integer of too many digits

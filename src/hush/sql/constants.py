@@ -158,20 +158,20 @@ def check_not_missing(column: Column, value: Value) -> None:
 def _cut_bins(column: Numeric, at: float, after: bool) -> Cut:
     """Bin i lies between the cuts (e_i, before) and (e_{i+1}, before); the last bin ends at (e_k, after)."""
     edges, last = column.edges, column.levels
-    place = bisect.bisect_left(range(last + 1), (at, after), key=lambda i: (edges[i], i == last))
-    if place > last:
+    index = bisect.bisect_left(range(last + 1), (at, after), key=lambda i: (edges[i], i == last))
+    if index > last:
         return Cut(last)
-    return Cut(place, inside=place > 0 and (edges[place], place == last) != (at, after))
+    return Cut(index, inside=index > 0 and (edges[index], index == last) != (at, after))
 
 
 def _cut_days(column: Date, ordinal: int) -> Cut:
     if column.granularity is Granularity.DAY:
         return Cut(min(max(ordinal - column.start.toordinal(), 0), column.levels))
     levels = range(column.levels + 1)
-    place = bisect.bisect_left(levels, ordinal, key=lambda level: _ordinal(column, level))
-    if place > column.levels:
+    index = bisect.bisect_left(levels, ordinal, key=lambda level: _ordinal(column, level))
+    if index > column.levels:
         return Cut(column.levels)
-    return Cut(place, inside=place > 0 and _ordinal(column, place) != ordinal)
+    return Cut(index, inside=index > 0 and _ordinal(column, index) != ordinal)
 
 
 def _ordinal(column: Date, level: int) -> int:

@@ -116,7 +116,7 @@ def _select(text: str) -> exp.Select:
 
 def _check_tokens(tokens: list[sqlglot.Token]) -> None:
     """Refuse what does not begin like a query before it is parsed: the parser logs what it does not know."""
-    ends = [place for place, token in enumerate(tokens) if token.token_type is sqlglot.TokenType.SEMICOLON]
+    ends = [index for index, token in enumerate(tokens) if token.token_type is sqlglot.TokenType.SEMICOLON]
     body = tokens[: ends[0]] if ends else tokens
     if not body:
         raise QueryError(f"the query is empty; write, for example, {EXAMPLE}")
@@ -139,13 +139,11 @@ def _syntax(error: ParseError) -> str:
     near = " ".join(str(first.get("highlight") or "").split())[:30]
     where = f" near {near!r}" if near else ""
     what = str(first.get("description") or "it cannot be parsed").rstrip(".")
-    said = f"the query is not valid SQL: {what}{where} (line {first.get('line')}, column {first.get('col')})"
+    message = f"the query is not valid SQL: {what}{where} (line {first.get('line')}, column {first.get('col')})"
     word = re.search(r"[^\W\d][^\s()',;\"]*[^\s\w()',;\"]\w*$", str(first.get("start_context") or ""))
     if word is None or not near[:1].isalnum():
-        return said
-    return (
-        f'{said}; a name with other marks than letters, digits and _ is written in double quotes, as "{word[0]}{near}"'
-    )
+        return message
+    return f'{message}; put names with marks other than letters, digits and _ in double quotes, as in "{word[0]}{near}"'
 
 
 def _tables(select: exp.Select) -> tuple[str, ...]:
@@ -224,10 +222,10 @@ class Output:
         """The item that a position, an alias, a column or a repeated expression means."""
         inner = node.unnest()
         if isinstance(inner, exp.Literal) and not inner.is_string:
-            place = int(inner.name) if inner.name.isdecimal() else 0
-            if not 1 <= place <= len(self.items):
+            position = int(inner.name) if inner.name.isdecimal() else 0
+            if not 1 <= position <= len(self.items):
                 raise QueryError(f"position {inner.name} is not in SELECT, which has {len(self.items)} items")
-            return self.items[place - 1]
+            return self.items[position - 1]
         everything = (*self.items, *self.labels)
         if isinstance(inner, exp.Column):
             named = [item for item in everything if item.name.casefold() == inner.name.casefold()]
@@ -286,12 +284,12 @@ def _grouped(query: ParsedQuery, items: tuple[Item, ...], scope: Scope) -> dict[
 
 def _group_column(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> Column:
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
-        place = int(node.name)
-        if not 1 <= place <= len(items):
-            raise QueryError(f"GROUP BY {place}: SELECT has {len(items)} items")
-        column = items[place - 1].column
+        position = int(node.name)
+        if not 1 <= position <= len(items):
+            raise QueryError(f"GROUP BY {position}: SELECT has {len(items)} items")
+        column = items[position - 1].column
         if column is None:
-            raise QueryError(f"GROUP BY {place} is an aggregate; group by columns")
+            raise QueryError(f"GROUP BY {position} is an aggregate; group by columns")
         return column
     if not isinstance(node, exp.Column):
         raise refusal(node, "group by columns; coarsen a column in its schema, or add up levels of the answers")

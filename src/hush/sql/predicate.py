@@ -56,12 +56,12 @@ def compare(column: Column, sign: str, value: Value, scope: Scope) -> Cells:
             f"column {column.name!r} is {column.kind} and has no order for {sign}; list the values you want with IN"
         )
     at = _read(column, value, scope)
-    here = cut(column, at, after=AFTER[sign])
-    if here.inside:
-        raise QueryError(_cut_message(column, sign, at, here.level - 1))
-    _note_bounds(column, f"{column.name} {sign} {_written(at)}", [here], scope)
+    boundary = cut(column, at, after=AFTER[sign])
+    if boundary.inside:
+        raise QueryError(_cut_message(column, sign, at, boundary.level - 1))
+    _note_bounds(column, f"{column.name} {sign} {_written(at)}", [boundary], scope)
     truth = _blank(column, FALSE)
-    truth[here.level : column.levels] = TRUE
+    truth[boundary.level : column.levels] = TRUE
     if sign in {"<", "<="}:
         truth[: column.levels] *= -1
     return scope.cells(column, truth)
@@ -124,20 +124,20 @@ def _read(column: Ordered, value: Value, scope: Scope) -> Point:
     at = point(column, value)
     if not isinstance(column, Numeric) or not isinstance(at, int | float):
         return at
-    place = edge_of(column, at)
-    edge = at if place is None else column.edges[place]
+    index = edge_of(column, at)
+    edge = at if index is None else column.edges[index]
     if edge != at:
         scope.note(f"{column.name}: {_written(at)} is read as the bin edge {edge!r}.")
     return edge
 
 
-def _note_bounds(column: Ordered, asked: str, cuts: Sequence[Cut], scope: Scope) -> None:
+def _note_bounds(column: Ordered, comparison: str, cuts: Sequence[Cut], scope: Scope) -> None:
     """Say what a comparison at or beyond the bounds means: clamped values are counted at the bound."""
-    levels, bounds = {here.level for here in cuts}, {0, column.levels}
+    levels, bounds = {boundary.level for boundary in cuts}, {0, column.levels}
     if clamps(column) and levels & bounds:
         scope.note(clamp_note(column))
     elif levels <= bounds:
-        scope.note(f"{asked} does not tell the declared levels of {column.name} apart.")
+        scope.note(f"{comparison} does not tell the declared levels of {column.name} apart.")
 
 
 def _cut_message(column: Ordered, sign: str, at: Point, level: int) -> str:
@@ -194,8 +194,8 @@ def truth(node: exp.Expr, scope: Scope) -> Cells:
             return truth(node.this, scope)
         case exp.And() | exp.Or():
             meet: Callable[..., Numbers] = np.minimum if isinstance(node, exp.And) else np.maximum
-            parts = (truth(part, scope) for part in node.flatten())
-            return reduce(lambda left, right: combine(meet, left, right), parts)
+            conditions = (truth(condition, scope) for condition in node.flatten())
+            return reduce(lambda left, right: combine(meet, left, right), conditions)
         case exp.Not():
             return combine(np.negative, truth(node.this, scope))
         case exp.Boolean():
@@ -218,7 +218,7 @@ def truth(node: exp.Expr, scope: Scope) -> Cells:
     sign = SIGNS.get(type(node))
     if sign is not None:
         return _comparison(node.this, sign, node.expression, scope)
-    raise refusal(node, ADVICE.get(type(node), "compare columns with constants and join the parts by AND, OR and NOT"))
+    raise refusal(node, ADVICE.get(type(node), "compare columns with constants and join conditions by AND, OR and NOT"))
 
 
 def always(scope: Scope) -> Cells:
@@ -288,13 +288,13 @@ def _in(node: exp.In, scope: Scope) -> Cells:
 
 
 def _is(node: exp.Is, scope: Scope) -> Cells:
-    asked, inner = node.expression, node.this.unnest()
-    if isinstance(asked, exp.Null):
+    predicate, inner = node.expression, node.this.unnest()
+    if isinstance(predicate, exp.Null):
         if isinstance(inner, exp.Column):
             return is_missing(scope.column(inner), scope)
         wanted = UNKNOWN
-    elif isinstance(asked, exp.Boolean):
-        wanted = TRUE if asked.this else FALSE
+    elif isinstance(predicate, exp.Boolean):
+        wanted = TRUE if predicate.this else FALSE
     else:
         raise refusal(node, "IS takes NULL, TRUE or FALSE")
     return _exactly(truth(inner, scope), wanted)

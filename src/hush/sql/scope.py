@@ -66,14 +66,14 @@ class Scope:
         return None
 
     def _check_qualifier(self, node: exp.Column) -> None:
-        parts = [part.name for part in node.parts]
-        if len(parts) == 1 or parts[-2].casefold() in self.tables:
+        names = [identifier.name for identifier in node.parts]
+        if len(names) == 1 or names[-2].casefold() in self.tables:
             return
-        whole = self.find(".".join(parts))
+        whole = self.find(".".join(names))
         if whole is not None:
             raise QueryError(f'column {whole.name!r} has a dot in its name; write it in double quotes: "{whole.name}"')
         raise QueryError(
-            f"{quote(node)} names the table {parts[-2]!r}, which is not the one in FROM; a release holds one table"
+            f"{quote(node)} names the table {names[-2]!r}, which is not the one in FROM; a release holds one table"
         )
 
 

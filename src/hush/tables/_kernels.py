@@ -51,37 +51,37 @@ def _append(cells, prefix, depth, matrices, width, line, size, first, last):  # 
 @njit(nogil=True, cache=True)
 def _count(counters, base, cells, lanes, rows):  # type: ignore[no-untyped-def]
     """One addition per row to each of the scans side by side."""
-    one = np.uint32(1)
+    increment = np.uint32(1)
     c0, c1, c2, c3 = cells[0], cells[1], cells[2], cells[3]
     h0, h1, h2, h3 = counters[base[0] :], counters[base[1] :], counters[base[2] :], counters[base[3] :]
     if lanes == 4:
         for i in range(rows):
-            h0[c0[i]] += one
-            h1[c1[i]] += one
-            h2[c2[i]] += one
-            h3[c3[i]] += one
+            h0[c0[i]] += increment
+            h1[c1[i]] += increment
+            h2[c2[i]] += increment
+            h3[c3[i]] += increment
     elif lanes == 3:
         for i in range(rows):
-            h0[c0[i]] += one
-            h1[c1[i]] += one
-            h2[c2[i]] += one
+            h0[c0[i]] += increment
+            h1[c1[i]] += increment
+            h2[c2[i]] += increment
     elif lanes == 2:
         for i in range(rows):
-            h0[c0[i]] += one
-            h1[c1[i]] += one
+            h0[c0[i]] += increment
+            h1[c1[i]] += increment
     elif lanes == 1:
         for i in range(rows):
-            h0[c0[i]] += one
+            h0[c0[i]] += increment
 
 
 @njit(nogil=True, cache=True)
-def scan(matrices, places, sizes, scans, shared, counters, first, last):  # type: ignore[no-untyped-def]
+def scan(matrices, layout, sizes, scans, shared, counters, first, last):  # type: ignore[no-untyped-def]
     """Add rows first .. last-1 to the uint32 counters of every scan: O(rows x scans).
 
     `scans` are attributes (padded), lengths, cells and offsets into the counters. They are sorted by their attributes;
     scan s has the first `shared[s]` in common with the one before it, whose combined codes are still in `prefixes`.
     """
-    width, line = places
+    width, line = layout
     attributes, lengths, extents, offsets = scans
     prefixes = np.empty((max(1, attributes.shape[1]), BLOCK), np.uint32)
     cells = np.empty((LANES, BLOCK), np.uint32)

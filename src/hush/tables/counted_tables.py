@@ -98,8 +98,8 @@ def tally(
     domain: Domain, cliques: Sequence[Clique], layout: Layout, blocks: Iterator[Block], *, rows: float
 ) -> dict[Clique, Counts]:
     """Exact counts of cliques in domain order over blocks whose columns are those of the domain."""
-    place = {name: number for number, name in enumerate(domain)}
-    plan = plan_scans(domain.shape, [[place[name] for name in clique] for clique in cliques], rows=rows)
+    index = {name: number for number, name in enumerate(domain)}
+    plan = plan_scans(domain.shape, [[index[name] for name in clique] for clique in cliques], rows=rows)
     with Accumulator(plan, layout) as accumulator:
         for block in blocks:
             accumulator.add(block)
@@ -207,8 +207,8 @@ def _add(plan: ScanPlan, numbers: range, batch: pa.RecordBatch, counters: Counts
     """Add the counts of a batch; False where one belongs to refused rows."""
     rows = batch.column(len(numbers))
     offsets = plan.scan_offsets
-    for place, number in enumerate(numbers):
-        column = batch.column(place)
+    for position, number in enumerate(numbers):
+        column = batch.column(position)
         chosen = pc.is_valid(column)
         cells = as_numpy(column.filter(chosen))
         if not len(cells):

@@ -134,8 +134,7 @@ class Accumulator:
         shared = plan.shared[begin:end].copy()
         shared[:1] = 0  # the scan before belongs to another thread
         scans = tuple(array[begin:end] for array in plan.scan_arrays)
-        places = (layout.width, layout.line)
-        _kernels.scan(block.matrices, places, plan.sizes, scans, shared, counters, first, last)
+        _kernels.scan(block.matrices, (layout.width, layout.line), plan.sizes, scans, shared, counters, first, last)
 
     def _drain(self) -> None:
         """Move what the uint32 counters hold into the int64 results."""
@@ -203,11 +202,11 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _split(weights: npt.NDArray[np.float64], parts: int) -> list[tuple[int, int]]:
+def _split(weights: npt.NDArray[np.float64], pieces: int) -> list[tuple[int, int]]:
     """Consecutive ranges of about equal total weight, none of them empty."""
     if not len(weights):
         return []
     reached = np.cumsum(weights)
-    cuts = np.searchsorted(reached, reached[-1] * np.arange(1, parts) / parts) + 1
+    cuts = np.searchsorted(reached, reached[-1] * np.arange(1, pieces) / pieces) + 1
     bounds = np.unique(np.concatenate([[0], cuts, [len(weights)]]))
     return [(int(a), int(b)) for a, b in pairwise(bounds)]

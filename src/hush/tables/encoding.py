@@ -157,26 +157,26 @@ class _Encoder:
         """Integers are compared as integers, which is exact for the widest of them."""
         p = self.names.prepared
         numbers = [str(int(n)) for n in _numbers(column) if n.is_integer() and abs(n) < 2.0**126]  # those of a HUGEINT
-        place = p if column.low == 0 else f"CAST({p} AS BIGINT) - ({column.low})"
+        level = p if column.low == 0 else f"CAST({p} AS BIGINT) - ({column.low})"
         stored = self.names.stored
         prepare = f"CAST({stored} AS INTEGER)" if self.stored is Family.BOOLEAN else stored
         missing = [f"{p} IS NULL", *([_among(p, numbers)] if numbers else [])]
-        return Encoding(prepare=prepare, code=self._bounded(column, column.low, column.high, place, missing))
+        return Encoding(prepare=prepare, code=self._bounded(column, column.low, column.high, level, missing))
 
     def integer(self, column: Integer) -> Encoding:
         sql, p = self.dialect, self.names.prepared
-        place = f"CASE WHEN {p} = trunc({p}) THEN CAST({p} AS BIGINT) - ({column.low}) END"
+        level = f"CASE WHEN {p} = trunc({p}) THEN CAST({p} AS BIGINT) - ({column.low}) END"
         low, high = sql.number(column.low), sql.number(column.high)
-        code = self._bounded(column, low, high, place, self._missing_numbers())
+        code = self._bounded(column, low, high, level, self._missing_numbers())
         broken = f"CASE WHEN {p} <> trunc({p}) THEN NULL ELSE {code} END"  # beyond the bounds it is not clamped either
         return Encoding(prepare=self._as_number(), code=broken)
 
     def numeric(self, column: Numeric) -> Encoding:
         """The number of inner edges at or below p, exactly."""
         sql, edges = self.dialect, column.edges
-        steps, place, within = locate(edges, self.names.prepared, self.names.step, sql)
+        steps, level, within = locate(edges, self.names.prepared, self.names.step, sql)
         low, high = sql.number(edges[0]), sql.number(edges[-1])
-        code = self._bounded(column, low, high, place, self._missing_numbers(), within)
+        code = self._bounded(column, low, high, level, self._missing_numbers(), within)
         return Encoding(prepare=self._as_number(), refine=steps, code=code)
 
     def date(self, column: Date) -> Encoding:
@@ -226,7 +226,7 @@ class _Encoder:
         column: Integer | Numeric | Date,
         low: object,
         high: object,
-        place: str,
+        level: str,
         missing: list[str],
         within: str | None = None,
     ) -> str:
@@ -238,7 +238,7 @@ class _Encoder:
         if len(missing) > 1:  # a missing value may lie within the bounds
             ordinary += f" AND NOT ({missing[-1]})"
         return (
-            f"CASE WHEN {ordinary} THEN {place} WHEN {' OR '.join(missing)} THEN {self.missing_code} "
+            f"CASE WHEN {ordinary} THEN {level} WHEN {' OR '.join(missing)} THEN {self.missing_code} "
             f"WHEN {p} < {low} THEN {below} WHEN {p} > {high} THEN {above} ELSE NULL END"
         )
 

@@ -48,9 +48,9 @@ class CappedRows:
         self._dialect = source.dialect
         self._unit = schema.unit
         self._encodings: list[tuple[Names, Encoding]] = []
-        for place, column in enumerate(self.columns):
+        for index, column in enumerate(self.columns):
             at = source.position(column.name)
-            names = Names.numbered(place, f"c{at}")
+            names = Names.numbered(index, f"c{at}")
             self._encodings.append((names, encode(column, source.types[at], names, source.dialect)))
         self._encoded_sql = self._encoded()
         self.sql = self._kept(self._encoded_sql)
@@ -77,8 +77,8 @@ class CappedRows:
         questions = list(self._refusals)
         if self._unit.column is not None:
             questions += [_ORPHANED, _WAS_ROUNDED]
-        asked = ", ".join(f"coalesce(bool_or({question}), false)" for question in questions)
-        select = f"SELECT {asked} FROM ({self._encoded_sql})"
+        selected = ", ".join(f"coalesce(bool_or({question}), false)" for question in questions)
+        select = f"SELECT {selected} FROM ({self._encoded_sql})"
         with self.session() as session:
             refused = self._dialect.fetch_row(session, select, self.source.failure)
         self.check(refused[: len(self.columns)])
@@ -87,7 +87,7 @@ class CappedRows:
     @property
     def _refusals(self) -> list[str]:
         """The condition for each column that its value is refused."""
-        return [f"k{place} IS NULL" for place in range(len(self.columns))]
+        return [f"k{index} IS NULL" for index in range(len(self.columns))]
 
     @property
     def refused(self) -> str:
@@ -116,9 +116,9 @@ class CappedRows:
 
     def _encoded(self) -> str:
         """SELECT of the codes, and of the unit's id as bytes where there is one."""
-        aliases = ", ".join(f"c{place}" for place in range(len(self.source.columns)))
+        aliases = ", ".join(f"c{index}" for index in range(len(self.source.columns)))
         prepared = [f"{encoding.prepare} AS {names.prepared}" for names, encoding in self._encodings]
-        codes = [f"{encoding.code} AS k{place}" for place, (_, encoding) in enumerate(self._encodings)]
+        codes = [f"{encoding.code} AS k{index}" for index, (_, encoding) in enumerate(self._encodings)]
         if self._unit.column is not None:
             prepared.append(f"{self._unit_id(self._unit.column)} AS unit")
             codes.append("unit")
@@ -137,15 +137,15 @@ class CappedRows:
         """The rows that count towards their unit's share."""
         if self._unit.column is None:
             return encoded
-        codes = ", ".join(f"k{place}" for place in range(len(self.columns)))
+        codes = ", ".join(f"k{index}" for index in range(len(self.columns)))
         most, wide = self._unit.max_rows, self._dialect.wide_type
-        place = self._dialect.cast(f"row_number() OVER (PARTITION BY unit ORDER BY {codes})", wide)
-        owned = self._dialect.cast("count(*) OVER (PARTITION BY unit)", wide)
+        nth = self._dialect.cast(f"row_number() OVER (PARTITION BY unit ORDER BY {codes})", wide)
+        unit_rows = self._dialect.cast("count(*) OVER (PARTITION BY unit)", wide)
         return (
             f"SELECT {codes}, {_ORPHANED} AS {ORPHAN}, {_WAS_ROUNDED} AS {ROUNDED} FROM ("
-            f"SELECT *, {place} AS place, {owned} AS owned FROM ({encoded})) "
+            f"SELECT *, {nth} AS nth, {unit_rows} AS unit_rows FROM ({encoded})) "
             f"WHERE {' OR '.join([_ORPHANED, _WAS_ROUNDED, *self._refusals])} "
-            f"OR (place * {most} + {self._dialect.unit_hash('unit')}) % owned < {most}"
+            f"OR (nth * {most} + {self._dialect.unit_hash('unit')}) % unit_rows < {most}"
         )
 
     def _unit_id(self, column: str) -> str:

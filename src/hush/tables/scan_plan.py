@@ -116,9 +116,9 @@ def _sorted_plan(
     scan_lengths = member.sum(axis=1)
     longest = max(1, int(scan_lengths.max(initial=0)))
     scan, attribute = np.nonzero(member)
-    place = np.arange(len(scan)) - np.repeat(np.cumsum(scan_lengths) - scan_lengths, scan_lengths)
+    position = np.arange(len(scan)) - np.repeat(np.cumsum(scan_lengths) - scan_lengths, scan_lengths)
     scans = np.full((len(member), longest), -1, dtype=np.int64)
-    scans[scan, place] = attribute
+    scans[scan, position] = attribute
     order = np.lexsort(scans.T[::-1])
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))

@@ -124,11 +124,11 @@ class Table(ABC):
         """Each clique as given, with its attributes in domain order."""
         if isinstance(cliques, str):
             raise DomainError(f"cliques = {cliques!r}: expected a list of tuples, such as [({cliques!r},)]")
-        place = {name: number for number, name in enumerate(self._domain)}
+        position = {name: number for number, name in enumerate(self._domain)}
         wanted = {}
         for names in cliques:
             clique = self._domain.check(names)
-            wanted[clique] = tuple(sorted(clique, key=place.__getitem__))
+            wanted[clique] = tuple(sorted(clique, key=position.__getitem__))
         return wanted
 
     def __repr__(self) -> str:

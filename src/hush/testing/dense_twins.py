@@ -56,7 +56,7 @@ class DenseEstimates:
         if not self.covers(clique):
             raise WorkloadError(f"no table over {clique!r}")
         self.asked.append(clique)
-        sums = np.bincount(self._places(clique), self.table.ravel(), self.domain.size(clique))
+        sums = np.bincount(self._cell_numbers(clique), self.table.ravel(), self.domain.size(clique))
         return np.asarray(sums.reshape(self.domain.sizes(clique)))
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
@@ -66,9 +66,9 @@ class DenseEstimates:
             raise WorkloadError(f"coefficients of shape {first.shape} and {second.shape}: expected {shape}")
         if self.cell_covariance is None:
             return np.zeros(shape[:groups])
-        places = self._places(clique)
-        inside = np.eye(self.domain.size(clique[:groups]))[self._places(clique[:groups])]  # (cells, groups)
-        left, right = (inside * side.ravel()[places, None] for side in (first, second))
+        cells = self._cell_numbers(clique)
+        inside = np.eye(self.domain.size(clique[:groups]))[self._cell_numbers(clique[:groups])]  # (cells, groups)
+        left, right = (inside * side.ravel()[cells, None] for side in (first, second))
         return np.asarray((left * (self.cell_covariance @ right)).sum(axis=0)).reshape(shape[:groups])
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
@@ -78,20 +78,20 @@ class DenseEstimates:
         rows: Floats = np.ones((1, 1))
         for block in blocks:
             rows = np.asarray(np.kron(rows, block.dense()), dtype=np.float64)
-        rows = rows[:, self._places(clique)]
+        rows = rows[:, self._cell_numbers(clique)]
         shape = tuple(block.shape[0] for block in blocks)
         spread = (
             np.zeros(len(rows)) if self.cell_covariance is None else np.sum(rows * (rows @ self.cell_covariance), 1)
         )
         return (rows @ self.table.ravel()).reshape(shape), spread.reshape(shape)
 
-    def _places(self, clique: Clique) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _cell_numbers(self, clique: Clique) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """The cell of the clique, counted in its own order, that each cell of the domain belongs to."""
         codes = np.unravel_index(np.arange(self.table.size), self.domain.shape)
-        places = np.zeros(self.table.size, dtype=np.int64)
+        cells = np.zeros(self.table.size, dtype=np.int64)
         for name in clique:
-            places = places * self.domain[name] + codes[self.domain.attributes.index(name)]
-        return places
+            cells = cells * self.domain[name] + codes[self.domain.attributes.index(name)]
+        return cells
 
 
 LARGEST_DOMAIN = 1 << 21
@@ -114,10 +114,10 @@ class DenseModel:
 
     def sums(self, potentials: Floats) -> Floats:
         """sum_r theta_r(x_r) of every record, without the fixed tables."""
-        found = np.zeros(self.domain.shape)
+        total = np.zeros(self.domain.shape)
         for clique, table in zip(self.factors.cliques, self.factors.tables(potentials), strict=True):
-            found = found + self._widened(clique, table)
-        return found
+            total = total + self._widened(clique, table)
+        return total
 
     def log_partition(self, potentials: Floats) -> float:
         """log Z."""
@@ -131,10 +131,10 @@ class DenseModel:
 
     def marginals(self, table: Floats) -> Floats:
         """The sums of a table over the domain onto every factor, flat."""
-        found = np.empty(self.factors.size)
+        flat = np.empty(self.factors.size)
         for index, clique in enumerate(self.factors.cliques):
-            self.factors.table(found, index)[...] = summed(table, self.domain.attributes, clique)
-        return found
+            self.factors.table(flat, index)[...] = summed(table, self.domain.attributes, clique)
+        return flat
 
     def tangent(self, potentials: Floats, direction: Floats, total: float) -> Floats:
         """The derivative of the counts: N p (G - E[G]), G the sum of the direction's tables."""
@@ -157,9 +157,9 @@ class DenseModel:
         k = float(np.median(np.linalg.norm(c[:, possible], axis=0))) / 10
         stacked = np.vstack([c[:, possible], np.full((1, int(possible.sum())), k)])
         u, _ = nnls(stacked, np.append(np.zeros(len(y)), k), maxiter=50 * stacked.shape[1])
-        found = np.zeros(self.domain.size())
-        found[possible] = total * u / u.sum()
-        return found.reshape(self.domain.shape)
+        counts = np.zeros(self.domain.size())
+        counts[possible] = total * u / u.sum()
+        return counts.reshape(self.domain.shape)
 
     def least_absolute(self, measurements: Sequence[Measurement], total: float) -> float:
         """The least sqrt(2) sum_j |Q_j M_j x - y_j|_1 / stddev_j over counts x >= 0 with sum N: a linear program."""
@@ -167,7 +167,7 @@ class DenseModel:
         possible = np.isfinite(self.fixed).ravel()
         b = b[:, possible]
         m, n = b.shape
-        found = linprog(
+        optimum = linprog(
             np.append(np.zeros(n), np.full(m, np.sqrt(2.0))),
             A_ub=np.block([[b, -np.eye(m)], [-b, -np.eye(m)]]),
             b_ub=np.append(y, -y),
@@ -175,18 +175,18 @@ class DenseModel:
             b_eq=[total],
             method="highs",
         )
-        return float(found.fun)
+        return float(optimum.fun)
 
     def answers(self, measurements: Sequence[Measurement]) -> tuple[Floats, Floats]:
         """Queries on the whole domain and their noisy answers, both in standard deviations."""
         rows, values = [], []
-        for one in measurements:
-            placed = one.on(self.domain)
+        for measurement in measurements:
+            placed = measurement.on(self.domain)
             query = self.incidence(placed.clique)
             if placed.query is not None:
                 query = placed.query.dense() @ query  # type: ignore[union-attr]
-            rows.append(query / one.stddev)
-            values.append(placed.values.ravel() / one.stddev)
+            rows.append(query / measurement.stddev)
+            values.append(placed.values.ravel() / measurement.stddev)
         return np.concatenate(rows), np.concatenate(values)
 
     def incidence(self, clique: Clique) -> Floats:
@@ -232,11 +232,11 @@ class DenseResidual:
 
     def marginal(self, clique: Clique, blocks: Iterable[LinearOperator] | None = None) -> Floats:
         """The marginal on a clique in domain order, or the product of query blocks on it, as a matrix."""
-        own = dict(zip(clique, (block.dense() for block in blocks), strict=True)) if blocks is not None else {}
+        matrices = dict(zip(clique, (block.dense() for block in blocks), strict=True)) if blocks is not None else {}
         product: Floats = np.ones((1, 1))
         for name, size in zip(self.strategy.domain, self.strategy.domain.shape, strict=True):
             identity = np.eye(size) if name in clique else np.ones((1, size))
-            product = np.asarray(np.kron(product, own.get(name, identity)), dtype=np.float64)
+            product = np.asarray(np.kron(product, matrices.get(name, identity)), dtype=np.float64)
         return product
 
     def estimate(self, queries: Floats, answers: Floats) -> Floats:

@@ -87,9 +87,9 @@ def check_mechanism(
                 contract.answers,
             )
         ):
-            own = Path(folder, str(number))
-            own.mkdir()
-            check(own)
+            subfolder = Path(folder, str(number))
+            subfolder.mkdir()
+            check(subfolder)
 
 
 class _Contract:
@@ -221,7 +221,7 @@ class _Contract:
         _require(read.rounds == release.rounds, "the rounds of a release differ from those in its file")  # type: ignore[union-attr]
 
         if release.bounded:
-            texts = [str(own.error_bounds()) for own in (release, read)]  # type: ignore[union-attr]
+            texts = [str(each.error_bounds()) for each in (release, read)]  # type: ignore[union-attr]
             _require(texts[0] == texts[1], "the error bounds of a release differ from those of its file")
 
     def answers(self, folder: Path) -> None:
@@ -247,19 +247,19 @@ class _Contract:
 def spent(event: Event) -> Cost:
     """The cost recomputed from what was done, by nothing but Delta^2 / (2 sigma^2), epsilon^2 / 8 and Delta / b."""
     rho, epsilon, pure = Fraction(0), Fraction(0), True
-    for part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
-        if isinstance(part, SelectionEvent):
-            rho += count * part.epsilon**2 / 8
-            epsilon += count * part.epsilon
-        elif isinstance(part, GaussianEvent):
-            rho += count * part.sensitivity_l2_squared / (2 * part.variance)
+    for simple, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
+        if isinstance(simple, SelectionEvent):
+            rho += count * simple.epsilon**2 / 8
+            epsilon += count * simple.epsilon
+        elif isinstance(simple, GaussianEvent):
+            rho += count * simple.sensitivity_l2_squared / (2 * simple.variance)
             pure = False
-        elif isinstance(part, LaplaceEvent):
-            scaled = part.sensitivity_l1 / part.scale
+        elif isinstance(simple, LaplaceEvent):
+            scaled = simple.sensitivity_l1 / simple.scale
             rho += count * scaled**2 / 2
             epsilon += count * scaled
         else:
-            raise MechanismError(f"a charge of an unknown kind: {type(part).__name__}")
+            raise MechanismError(f"a charge of an unknown kind: {type(simple).__name__}")
     return Cost(rho=rho, epsilon=epsilon if pure else None)
 
 
@@ -278,6 +278,6 @@ def _without_ranking(facts: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*plain, lines)
 
 
-def _require(kept: bool, words: str) -> None:
-    if not kept:
-        raise MechanismError(words)
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise MechanismError(message)

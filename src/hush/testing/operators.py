@@ -67,11 +67,11 @@ class _Comparison:
     def within(self, name: str) -> _Comparison:
         return _Comparison(f"{self.name}: {name}", self.tolerance)
 
-    def equal(self, member: str, found: Any, expected: Any) -> None:
-        found, expected = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
-        if found.shape != expected.shape:
-            raise OperatorError(f"{self.name}: {member} has shape {found.shape}, its dense twin {expected.shape}")
-        gap = np.abs(found - expected).max() / max(float(np.abs(expected).max()), 1e-300)
+    def equal(self, member: str, actual: Any, expected: Any) -> None:
+        actual, expected = np.asarray(actual, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+        if actual.shape != expected.shape:
+            raise OperatorError(f"{self.name}: {member} has shape {actual.shape}, its dense twin {expected.shape}")
+        gap = np.abs(actual - expected).max() / max(float(np.abs(expected).max()), 1e-300)
         if not gap <= self.tolerance:
             raise OperatorError(f"{self.name}: {member} differs from its dense twin by {gap:.2g} of the largest entry")
 

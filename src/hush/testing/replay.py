@@ -191,8 +191,8 @@ def fingerprint(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return (type(value).__qualname__, fingerprint(msgspec.structs.asdict(value)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        own = [getattr(value, item.name) for item in dataclasses.fields(value)]
-        return (type(value).__qualname__, tuple(fingerprint(item) for item in own))
+        values = [getattr(value, item.name) for item in dataclasses.fields(value)]
+        return (type(value).__qualname__, tuple(fingerprint(item) for item in values))
     if hasattr(value, "__dict__"):  # without cached properties, which follow from the rest and come when asked for
         kind = type(value)
         cached = [name for name in vars(value) if isinstance(getattr(kind, name, None), cached_property)]

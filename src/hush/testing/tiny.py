@@ -37,10 +37,10 @@ class TinyTable:
         """The rows that count, once each unit is cut to `max_rows`."""
         if self.unit.column is None:
             return self.rows
-        own: dict[int, list[tuple[int, ...]]] = {}
+        by_unit: dict[int, list[tuple[int, ...]]] = {}
         for unit, row in zip(self.units, self.rows, strict=True):
-            own.setdefault(unit, []).append(row)
-        return [row for rows in own.values() for row in sorted(rows)[: self.unit.max_rows]]
+            by_unit.setdefault(unit, []).append(row)
+        return [row for rows in by_unit.values() for row in sorted(rows)[: self.unit.max_rows]]
 
     def require(self, cliques: Sequence[Clique]) -> None:
         """Refuse unknown names."""
@@ -56,9 +56,9 @@ class TinyTable:
         answers = {}
         for clique in cliques:
             cells = np.zeros(self.domain.sizes(clique), dtype=np.int64)
-            places = [self.domain.attributes.index(name) for name in clique]
+            axes = [self.domain.attributes.index(name) for name in clique]
             for row in self.kept():
-                cells[tuple(row[place] for place in places)] += 1
+                cells[tuple(row[axis] for axis in axes)] += 1
             answers[tuple(clique)] = cells
         return answers
 

@@ -71,13 +71,13 @@ class _Products:
         domain = workload.domain
         if len(keys) ** 2 * len(domain) > LARGEST_WORK:
             raise SizeError(f"{len(keys)} distinct terms are too many to compare all pairs; compare fewer at a time")
-        place = {name: i for i, name in enumerate(domain)}
+        position = {name: i for i, name in enumerate(domain)}
         known: list[dict[LinearOperator, int]] = [{Total(size): 0} for size in domain.shape]
         self._index = np.zeros((len(domain), len(keys)), dtype=np.int64)
         for j, (clique, blocks) in enumerate(keys):
             for name, block in zip(clique, blocks, strict=True):
-                numbers = known[place[name]]
-                self._index[place[name], j] = numbers.setdefault(block, len(numbers))
+                numbers = known[position[name]]
+                self._index[position[name], j] = numbers.setdefault(block, len(numbers))
         # an attribute that every term totals out multiplies all inner products alike
         self._asked = [i for i in range(len(domain)) if self._index[i].any()]
         self._tables = {i: _traces(list(known[i])) for i in self._asked}
