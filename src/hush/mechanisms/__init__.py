@@ -17,6 +17,7 @@ from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
 from hush.mechanisms.mst import MST
 from hush.mechanisms.mwem import MWEM
 from hush.mechanisms.privbayes import PrivBayes
+from hush.mechanisms.release_job import ReleaseJob
 from hush.mechanisms.residual import Residual
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Matrix",
     "Mechanism",
     "PrivBayes",
+    "ReleaseJob",
     "Residual",
     "StrategyMechanism",
 ]
