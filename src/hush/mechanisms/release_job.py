@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hush.domain import Domain
 from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, LedgerError
@@ -31,7 +31,9 @@ from hush.release.release import Release
 from hush.release.rounds import Round
 from hush.release.statement import Statement
 from hush.release.table_content import event_parts
-from hush.tables.table import CachedTable, Table
+
+if TYPE_CHECKING:
+    from hush.tables.table import Table
 
 State = Literal["ready", "running", "interrupted", "failed", "done"]
 
@@ -169,6 +171,8 @@ class ReleaseJob:
                     on_round(played, share)
             if self._stopping.is_set():
                 raise KeyboardInterrupt
+
+        from hush.tables.table import CachedTable  # loads the database engine
 
         source = CachedTable(table) if plan.adaptive else table
         session = Session(
