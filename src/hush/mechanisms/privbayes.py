@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from hush.arrays import Floats, Integers, axes_outside
-from hush.domain import Clique, Domain
+from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import BudgetError, DataError, WorkloadError, is_number, shown
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree, sets_of
@@ -338,11 +338,7 @@ class PrivBayesRun:
         """Measure the tables of the network that are in no other, with all that is left; complete the record."""
         session = self.session
         alone = [(name,) for name in self.domain if name not in {pair[0] for pair in self.network}]
-        every = sorted({self.domain.clique(pair) for pair in (*self.network, *alone)}, key=len, reverse=True)
-        tables: list[Clique] = []
-        for table in every:
-            if not any(set(table) <= set(other) for other in tables):
-                tables.append(table)
+        tables = maximal_cliques(sorted(map(self.domain.clique, (*self.network, *alone)), key=len, reverse=True))
         taken = session.measure(tables, session.remaining / len(tables), note=f"{NAME}: {len(tables)} tables")
         for number, played in enumerate(session.rounds):
             held = next(one for one in taken if set(played.clique) <= set(one.clique))
