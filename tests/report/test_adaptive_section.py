@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import hush
-from hush.mechanisms import AIM
+from hush.mechanisms import AIM, MST
+from hush.mechanisms.registry import BUILT_IN
 from hush.release.table_content import TableContent
 from hush.report import report_html
 from hush.report.adaptive_section import MOST_ROUNDS, share_text
@@ -100,6 +101,32 @@ def test_mechanisms_that_do_not_play_rounds_say_what_they_chose(mechanism: str, 
         for row, one in zip(rows, made.rounds[:MOST_ROUNDS], strict=True):
             assert ("not measured" in row) == (not one.stddev)
     assert not re.search(r"\bnan\b|\binf\b", " ".join(page.texts("body")))
+
+
+def renamed(release: hush.Release, mechanism: str) -> hush.Release:
+    return hush.Release(
+        mechanism=mechanism,
+        schema=release.schema,
+        workload=release.workload,
+        statement=release.statement,
+        complete=True,
+        content=release.content,
+    )
+
+
+def test_a_plug_in_says_itself_whether_its_rounds_fit_again(
+    release: hush.Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUILT_IN, "plugin", AIM)
+    assert "It began with" in report_html(renamed(release, "plugin"))
+    monkeypatch.setitem(BUILT_IN, "plugin", MST)
+    assert "It began with" not in report_html(renamed(release, "plugin"))
+
+
+def test_rounds_of_a_mechanism_that_is_not_installed_are_choices(release: hush.Release) -> None:
+    text = report_html(renamed(release, "elsewhere"))
+    assert "It began with" not in text
+    assert "It chose the tables below at random" in text
 
 
 def test_tables_without_a_bound_count_as_unknown() -> None:

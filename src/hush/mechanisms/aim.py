@@ -80,6 +80,7 @@ class AIM(CapacityMechanism):
     description: ClassVar[str] = "round by round, the table that the model gets most wrong for its size and the budget"
     workload_aware: ClassVar[bool] = True
     budget_aware: ClassVar[bool] = True
+    refits: ClassVar[bool] = True
     reference: ClassVar[str] = "AIM"
 
     share: float = SHARE

@@ -60,9 +60,9 @@ class Mechanism(ABC):
     Facts, as class attributes: `workload_aware`: what it measures reflects what is asked. `data_aware`: it is chosen by
     looking at the data, within the budget. `budget_aware`: how many tables and how large they are follows the budget.
     `efficiency_aware`: what it measures is kept such that a model of it stays small. `synthetic`: its release holds a
-    distribution that rows are drawn from; releases of the others fit one when they are asked for rows. `noise_words`:
-    the noise it adds. `errors_known`: which answers are unbiased, with exact standard errors, and whether bounds are
-    known for tables that were not measured.
+    distribution that rows are drawn from; releases of the others fit one when they are asked for rows. `refits`: every
+    round measures the table it chose and fits the model again. `noise_words`: the noise it adds. `errors_known`: which
+    answers are unbiased, with exact standard errors, and whether bounds are known for tables that were not measured.
 
     A subclass gives `name` and `run`; other packages offer theirs in the entry-point group `hush.mechanisms`.
 
@@ -76,6 +76,7 @@ class Mechanism(ABC):
     budget_aware: ClassVar[bool] = False
     efficiency_aware: ClassVar[bool] = False
     synthetic: ClassVar[bool] = True
+    refits: ClassVar[bool] = False
     noise_words: ClassVar[str] = "Gaussian"
     errors_known: ClassVar[str] = "measured tables"
     reference: ClassVar[str] = ""

@@ -49,6 +49,7 @@ class MWEM(CapacityMechanism):
     description: ClassVar[str] = "round by round, the asked table that the model gets most wrong; rounds are given"
     workload_aware: ClassVar[bool] = True
     efficiency_aware: ClassVar[bool] = False
+    refits: ClassVar[bool] = True
     reference: ClassVar[str] = "AIM, Alg. 1"
 
     rounds: int | None = None

@@ -6,7 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from hush.errors import WorkloadError
 from hush.markup import Markup, lines, tag
+from hush.mechanisms.registry import mechanism_class
 from hush.memory import readable as size_text
 from hush.release.error_bounds import ErrorBound
 from hush.release.release import Release
@@ -113,12 +115,11 @@ CHOSEN = (
     "random, in favour of what the data showed. One budget paid for choices and noise."
 )
 PLAIN = "This release measured {tables} with noise and fitted one model to all of them."
-IN_ROUNDS = ("aim", "mwem")  # every round measures what it chose and fits again
 
 
 def rounds_section(release: Release) -> Markup:
     """What was measured first and in rounds; of mechanisms that choose beforehand, or nothing, all tables."""
-    played = release.mechanism in IN_ROUNDS and bool(release.rounds)
+    played = bool(release.rounds) and _refits(release.mechanism)
     tables = release.noisy_tables
     first = tables[: max(len(tables) - len(release.rounds), 0)] if played else tables
     if played:
@@ -138,6 +139,14 @@ def rounds_section(release: Release) -> Markup:
         _rounds(release) if release.rounds else None,
         tag("details", tag("summary", said), began) if release.rounds or len(first) > SHOWN else began,
     )
+
+
+def _refits(mechanism: str) -> bool:
+    """Whether every round measured its choice and fitted the model again; not claimed of a mechanism not installed."""
+    try:
+        return mechanism_class(mechanism).refits
+    except WorkloadError:
+        return False
 
 
 def _rounds(release: Release) -> Markup:
