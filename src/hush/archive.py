@@ -1,6 +1,6 @@
 """Archive: the file format of plans and releases, a zip of one JSON manifest and plain arrays.
 
-Nothing in it is executed: the manifest is JSON, arrays are .npy of numbers, and whatever else a file holds is refused.
+Nothing in it is executed: the manifest is JSON, arrays are .npy files of numbers, and anything else is refused.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hush.errors import ArchiveError, HushError, SizeError
 from hush.memory import available_memory, readable
 
 MANIFEST = "manifest.json"
-DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".gz", ".parquet")  # of tables, for what to say when one is given
-KINDS = ("release", "plan", "model")  # for what to say when another one is given
+DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".gz", ".parquet")  # of tables, so that the message can name the mistake
+KINDS = ("release", "plan", "model")  # that a message may name
 _MANIFEST_FREE = 1 << 24
 # the events of 166,751 sets that all differ are 32 MB of JSON and pack about 5 times, text made to fill memory 1000
 _MANIFEST_RATIO = 20
@@ -97,7 +97,7 @@ class ArchiveReader:
         self.kind = str(self.manifest["hush"])
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """One array, read once and checked against the digest that the manifest states for it."""
+        """One array, read once and checked against its digest in the manifest."""
         if name not in self._arrays:
             self._arrays[name] = self._read_array(name)
         return self._arrays[name]
@@ -139,7 +139,7 @@ class ArchiveReader:
         return {name: value for name, value in self.manifest.items() if name not in ("hush", "version", "digests")}
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._zip.close()
         self._arrays.clear()
 
@@ -172,8 +172,8 @@ class ArchiveReader:
         most = int(_MEMORY_SHARE * available_memory())
         if needed > most:
             raise SizeError(
-                f"{self._path} takes {readable(needed)} of memory to read, more than the {readable(most)} that it may "
-                "take of what is free; make room, or distrust the file"
+                f"{self._path} takes {readable(needed)} of memory to read, more than the {readable(most)} allowed; "
+                "free some memory, or distrust the file"
             )
 
     def _read_manifest(self, versions: Mapping[str, int]) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class ArchiveReader:
         return manifest
 
     def _member(self, member: str, what: str) -> bytearray:
-        """The bytes of a member, no more than it states; zipfile raises all sorts for damaged ones."""
+        """The bytes of a member, at most as many as it states; zipfile raises many kinds of error for damaged ones."""
         body = bytearray()
         try:
             stated = self._zip.getinfo(member).file_size

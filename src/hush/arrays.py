@@ -1,7 +1,7 @@
 """Arrays: the numpy types that signatures name, and tables of numbers over named attributes.
 
-`NamedTable` is a table with a name for each axis. The functions before it do the same work on plain arrays whose names
-are known anyway: reorder the axes, sum to fewer attributes, line axes up for broadcasting, apply operators along them.
+`NamedTable` has a name for each axis. The functions before it do the same work on plain arrays whose names are known
+anyway: reorder axes, sum to fewer attributes, line axes up for broadcasting, apply operators along them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Values: TypeAlias = np.ndarray[Any, np.dtype[Scalar]]
 
 
 class Columnwise(Protocol):
-    """What maps columns to columns: a linear operator, or the exact product with an integer matrix."""
+    """A map of columns to columns: a linear operator, or the exact product with an integer matrix."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -53,7 +53,7 @@ def reordered(values: Values[Scalar], names: Sequence[Hashable], order: Sequence
 
 
 def axes_outside(names: Sequence[Hashable], kept: Sequence[Hashable]) -> tuple[int, ...]:
-    """The axes of `names` that are none of `kept`."""
+    """The axes of `names` that are not in `kept`."""
     return tuple(axis for axis, name in enumerate(names) if name not in kept)
 
 
@@ -68,7 +68,7 @@ def summed(values: Values[Scalar], names: Sequence[Hashable], onto: Sequence[Has
 
 
 def spread(values: Values[Scalar], names: Sequence[Hashable], over: Sequence[Hashable]) -> Values[Scalar]:
-    """The numbers with one axis for each of `over`, in that order; of length one for those that are not in `names`.
+    """The numbers with one axis for each of `over`, in that order, of length one where it is not in `names`.
 
     >>> spread(np.arange(6).reshape(2, 3), ("a", "b"), ("b", "c", "a")).shape
     (3, 1, 2)
@@ -79,7 +79,7 @@ def spread(values: Values[Scalar], names: Sequence[Hashable], over: Sequence[Has
 
 
 def apply_along(operator: Columnwise, values: Numbers, axis: int) -> Numbers:
-    """The table with an operator applied along one axis, by blocks: beyond input and output, memory of a few blocks."""
+    """The table with an operator applied along one axis, block by block to save memory."""
     shape, (m, n) = values.shape, operator.shape
     new_shape = (*shape[:axis], m, *shape[axis + 1 :])
     left, right = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
@@ -101,7 +101,7 @@ def apply_along(operator: Columnwise, values: Numbers, axis: int) -> Numbers:
 
 
 def apply_each(operators: Sequence[Operator | None], values: Floats) -> Floats:
-    """The table with an operator along each axis, None for none; those that shrink it most first.
+    """The table with an operator, or None, applied along each axis; those that shrink it most come first.
 
     >>> from hush.linops import Prefix
     >>> apply_each([None, Prefix(3)], np.ones((2, 3))).tolist()
@@ -137,16 +137,16 @@ class NamedTable:
 
     @property
     def size(self) -> int:
-        """Cells."""
+        """The number of cells."""
         return self.values.size
 
     def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
-        """The lengths of some axes; one where there is none."""
+        """The lengths of some axes; one for names without an axis."""
         shape = dict(zip(self.names, self.values.shape, strict=True))
         return tuple(shape.get(name, 1) for name in names)
 
     def spread(self, names: Sequence[str]) -> Numbers:
-        """The numbers with one axis for each of `names`, in that order; of length one for those that have none here."""
+        """The numbers with one axis for each of `names`, in that order; of length one for names without an axis."""
         return spread(self.values, self.names, names)
 
     def ordered(self, names: Sequence[str]) -> Numbers:

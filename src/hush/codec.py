@@ -2,9 +2,8 @@
 
 A `Stored` type is the format of its content. Its annotations state the kinds and bounds of numbers, the tags of a
 union, and the dtype and dimensions of arrays. In the manifest an array is a name and a fraction is text "n/d".
-`unpack` refuses unknown and missing fields, other types, numbers out of bounds and arrays of another kind. Types have
-an `of` that takes an object apart, and a `build` that puts it together and checks how its fields fit each other. A
-new kind of content needs a new type and no change here.
+`unpack` refuses unknown and missing fields, other types, numbers out of bounds and arrays of another kind. A type has
+an `of` that takes an object apart, and a `build` that puts it together and checks that its fields fit each other.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def _plain(value: Any, path: str, arrays: Arrays) -> Any:
 
 
 def unpack(kind: type[Content] | Any, entry: Any, archive: ArchiveReader | None, what: str) -> Content:
-    """The content that `pack` gave an entry for; ArchiveError, which says what is wrong, for any other."""
+    """The content of an entry that `pack` wrote; ArchiveError, which says what is wrong, for any other."""
 
     def decode(declared: Any, value: Any) -> Any:
         try:
@@ -99,7 +98,7 @@ def unpack(kind: type[Content] | Any, entry: Any, archive: ArchiveReader | None,
         except (ArchiveError, SizeError):
             raise
         except HushError as error:
-            raise ValueError(str(error)) from None  # msgspec adds the place
+            raise ValueError(str(error)) from None  # msgspec adds where
 
     try:
         content: Content = msgspec.convert(entry, kind, dec_hook=decode)

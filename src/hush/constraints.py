@@ -1,4 +1,4 @@
-"""Constraints: combinations of codes that no row can have, known without looking at rows, and their contradictions."""
+"""Constraints: combinations of codes that no row can have, stated without looking at rows; and contradictions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Constraint:
     def forbid(
         cls, domain: Domain | Schema, clique: Iterable[str], combinations: Iterable[Iterable[int]]
     ) -> Constraint:
-        """Every combination is possible but these; each is a row of codes in the order of `clique`."""
+        """All combinations are possible except these rows of codes, in the order of `clique`."""
         domain = domain_of(domain)
         names = check_size(domain, clique)
         table = np.ones(domain.sizes(names), dtype=np.bool_)
@@ -81,7 +81,7 @@ class Constraint:
 
     @classmethod
     def allow(cls, domain: Domain | Schema, clique: Iterable[str], combinations: Iterable[Iterable[int]]) -> Constraint:
-        """Only these combinations are possible; each is a row of codes in the order of `clique`."""
+        """Only these combinations are possible: rows of codes in the order of `clique`."""
         domain = domain_of(domain)
         names = check_size(domain, clique)
         codes = _codes(domain, names, combinations)
@@ -101,7 +101,7 @@ class Constraint:
     ) -> Constraint:
         """A functional dependency: x_determined = mapping[x_given].
 
-        Keys are codes, or tuples of codes where several attributes are given; pairs of a key and a code mean the same.
+        Keys are codes, or tuples of codes for several attributes; pairs of a key and a code do as well.
         Where the mapping has no key, any value of `determined` is possible.
 
         >>> Constraint.depends(Domain({"city": 3, "state": 2}), "state", "city", {0: 1, 1: 0}).allowed.astype(int)
@@ -177,7 +177,7 @@ def merge(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint
 
 
 def check_constraints(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """The constraints, if all of them are tables of this domain that together can be held."""
+    """The constraints, if all are tables of this domain that fit in memory together."""
     listed = tuple(constraints)
     for constraint in listed:
         if not isinstance(constraint, Constraint):
@@ -230,7 +230,7 @@ def check_cells(domain: Domain, cliques: Iterable[Clique]) -> None:
 
 
 def _codes(domain: Domain, names: Clique, combinations: Iterable[Iterable[int]]) -> Integers:
-    """Rows of codes as an array; refuses wrong lengths, what is not an integer and codes out of range."""
+    """Rows of codes as an array; refuses wrong lengths, non-integers and codes out of range."""
     k = len(names)
     try:
         rows = combinations if isinstance(combinations, np.ndarray) else [tuple(row) for row in combinations]
@@ -262,9 +262,9 @@ def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | No
     """Why no row satisfies all constraints, or None where pairwise consistency finds no reason.
 
     Tables are thinned until any two agree on what they share: with L_r the combinations of r that are left,
-    L_r <- {x_r in L_r : x_{r∩s} in pi_{r∩s}(L_s) for every s}. An empty L_r is a contradiction. That none is found is
-    necessary for a row to exist, and sufficient only where the cliques form a junction tree: three attributes of two
-    levels that must all differ pass. Exact inference decides the rest: there the normaliser has log Z = -inf.
+    L_r <- {x_r in L_r : x_{r∩s} in pi_{r∩s}(L_s) for every s}. An empty L_r is a contradiction. If none is empty, a row
+    is sure to exist only where the cliques form a junction tree: three attributes of two levels that must all differ
+    pass. Exact inference decides the rest: there the normaliser has log Z = -inf.
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> rules = [Constraint.allow(domain, ("a", "b"), [(0, 0), (1, 0)]), Constraint.forbid(domain, ("b",), [(0,)])]
@@ -323,7 +323,7 @@ def _message(emptied: Clique, near: list[Clique]) -> str:
 
 
 def checked(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """The constraints, one for each clique; refused where they are found to contradict each other."""
+    """The constraints, one for each clique; DomainError where a contradiction is found."""
     merged = merge(domain, constraints)
     reason = contradiction(domain, merged)
     if reason is not None:

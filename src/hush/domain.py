@@ -10,7 +10,7 @@ from typing import TypeAlias
 from hush.errors import DomainError, HushError, shown
 
 Clique: TypeAlias = tuple[str, ...]
-NEAR = 0.65  # likeness from which on a name may be a misspelt other one
+NEAR = 0.65  # similarity from which an unknown name may be a misspelling
 
 
 class Domain:
@@ -68,7 +68,7 @@ class Domain:
         return names
 
     def named(self, attributes: tuple[object, ...]) -> Clique:
-        """The attributes that a method was given, one by one or together as one clique.
+        """The attributes of a call, given one by one or as one clique.
 
         >>> domain = Domain({"age": 85, "sex": 2})
         >>> domain.named(("sex", "age")), domain.named((("sex", "age"),))
@@ -81,7 +81,7 @@ class Domain:
         return self.check(attributes[0])
 
     def clique(self, names: Iterable[str]) -> Clique:
-        """The clique in domain order: the one spelling of a set of attributes."""
+        """The clique in domain order: the canonical form of a set of attributes."""
         wanted = set(self.check(names))
         return tuple(name for name in self._sizes if name in wanted)
 
@@ -124,7 +124,7 @@ class Domain:
 def domain_of(given: object, error: type[HushError] = DomainError) -> Domain:
     """The domain itself, or that of a schema or table.
 
-    Privacy: what is none of these may hold rows, so the message names its type alone.
+    Privacy: anything else may hold rows, so the message names only its type.
     """
     domain = given if isinstance(given, Domain) else getattr(given, "domain", None)
     if not isinstance(domain, Domain):
@@ -133,21 +133,21 @@ def domain_of(given: object, error: type[HushError] = DomainError) -> Domain:
 
 
 def listed_cliques(cliques: object) -> list[Iterable[str]]:
-    """A list of cliques as a list; refuses names, mappings and whatever else is none."""
+    """The cliques as a list; refuses a single name, a mapping and anything else that is not a list of cliques."""
     if isinstance(cliques, str | Mapping) or not isinstance(cliques, Iterable):
         raise DomainError(f'cliques = {shown(cliques)}: expected a list of cliques, such as [("age", "sex")]')
     listed = list(cliques)
     alone = next((clique for clique in listed if isinstance(clique, str) or not isinstance(clique, Iterable)), None)
     if alone is not None:
         raise DomainError(
-            f"cliques = {shown(listed)}: {shown(alone)} is no clique; expected a list of cliques, such as "
+            f"cliques = {shown(listed)}: {shown(alone)} is not a clique; expected a list of cliques, such as "
             '[("age", "sex")], or [("age",)] for one column'
         )
     return listed
 
 
 def maximal_cliques(cliques: Iterable[Clique]) -> list[Clique]:
-    """The cliques that are inside no other, once each, in the order given.
+    """The cliques that lie within no other, once each, in the order given.
 
     >>> maximal_cliques([("a",), ("a", "b"), ("b", "c"), ("a", "b")])
     [('a', 'b'), ('b', 'c')]

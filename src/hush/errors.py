@@ -1,8 +1,7 @@
 """What can go wrong, as types; each message names the value, the rule and the next step.
 
-No message holds a private value: a count, a cell, a row number, or how many rows were at fault.
-
-printable: names and labels of others, made safe to show on a terminal.
+No message holds a private value: a count, a cell, a row number, or how many rows were at fault. `printable` makes names
+and labels from files safe to show on a terminal.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 
 class _Short(reprlib.Repr):
-    """A short repr, with the bits of integers that are too long for one; Python refuses to write out the longest."""
+    """A short repr; long integers by their number of bits, since Python refuses to write out the longest."""
 
     def repr1(self, x: Any, level: int) -> str:
         if isinstance(x, int) and x.bit_length() > 128:
@@ -44,7 +43,7 @@ class DataError(HushError):
 
 
 class SizeError(HushError):
-    """Work that would not fit in memory, found before allocating."""
+    """Work that would not fit in memory; raised before allocating."""
 
 
 class WorkloadError(HushError):
@@ -56,7 +55,7 @@ class QueryError(HushError):
 
 
 class ConvergenceError(HushError):
-    """A solver that did not reach its tolerance; nothing was released on its word."""
+    """A solver that did not reach its tolerance; its result is not used."""
 
 
 class LedgerError(HushError):
@@ -74,11 +73,7 @@ class BudgetError(HushError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        remaining: Fraction | float | None = None,
-        requested: Fraction | float | None = None,
+        self, message: str, *, remaining: Fraction | float | None = None, requested: Fraction | float | None = None
     ) -> None:
         super().__init__(message)
         self.remaining = remaining
@@ -86,12 +81,12 @@ class BudgetError(HushError):
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite real number, and no truth value."""
+    """Whether a value is a finite real number; booleans are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def shown(value: object) -> str:
-    """A public value as a short piece of one line, whatever its size; private values do not go into messages.
+    """A public value as short text on one line; private values do not go into messages.
 
     >>> shown([1] * 99)
     '[1, 1, 1, 1, ...]'

@@ -49,9 +49,9 @@ def load_release_or_model(path: str | Path) -> Release | Model:
 
 @contextmanager
 def _opened(path: str | Path, versions: Mapping[str, int]) -> Iterator[ArchiveReader]:
-    """The open file; whatever its contents upset is an ArchiveError, for a file of a stranger may hold anything.
+    """The open file; any error that its contents cause becomes an ArchiveError, since a file may hold anything.
 
-    Numbers beyond floats are refused where they are checked, so numpy's own warnings about them are left out.
+    Numbers beyond floats are refused where they are checked, so numpy's warnings about them are silenced.
     """
     with ArchiveReader(path, versions=versions) as archive, np.errstate(all="ignore"):
         try:
@@ -95,7 +95,7 @@ def _model(path: str | Path, archive: ArchiveReader) -> Model:
 
 
 def _schema(path: str | Path, archive: ArchiveReader) -> Schema:
-    """The schema, which has the domain that the file states."""
+    """The schema, checked against the domain that the file states."""
     domain: Domain = unpack(Domain, archive.manifest.get("domain"), None, "domain")
     try:
         schema = read_toml(archive.field("schema", str))

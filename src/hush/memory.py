@@ -1,4 +1,4 @@
-"""How much memory can be had, how much may be used, and how to say it."""
+"""Memory: how much is available, how much may be used, and sizes as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 def available_memory() -> int:
-    """Bytes that can be had without swapping, within the limit of a container."""
+    """Bytes available without swapping, within the limit of a container."""
     free = UNKNOWN_MEMORY
     try:
         free_kb = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())

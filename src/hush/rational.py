@@ -1,4 +1,4 @@
-"""Rational text: exact fractions as "numerator/denominator", of any length, and read back with care.
+"""Rational text: exact fractions as "numerator/denominator", of any length, and read back strictly.
 
 Sums of costs have thousands of digits, more than Python turns into decimal text in one step, so long integers are
 written and read in halves.

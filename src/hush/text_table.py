@@ -1,9 +1,9 @@
 """A table of text cells, with one text renderer for terminals and one HTML renderer for notebooks and pages.
 
-Text keeps to a width. A table that is too wide first loses its optional columns; then cells that may be folded are, and
-then those that may be clipped; at last whole columns are left out from the right, numbers first, and named below.
+Text keeps to a width. A table that is too wide first loses its optional columns, then folds cells, then clips them.
+Last, it drops whole columns from the right, numbers first, and names them below.
 
-Privacy: every cell is made printable, so that no name or label from a file can steer a terminal or a page.
+Privacy: every cell is made printable, so that no name or label from a file can control a terminal or a page.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Span: TypeAlias = tuple[str, str]  # a text and its style
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextColumn:
-    """The heading of a column, the side its cells stand on, and what happens where there is too little room."""
+    """The heading of a column, its alignment, and how its cells are shortened."""
 
     heading: str = ""
     align: Literal["left", "right", "center"] = "left"
@@ -70,7 +70,7 @@ class TextTable:
 
     @classmethod
     def facts(cls, lines: Iterable[tuple[str, str]], style: str = "") -> TextTable:
-        """Names beside what is said of each."""
+        """A table of names and facts."""
         columns = (TextColumn(style=style or "bold"), TextColumn(fit="fold", style=style))
         return cls(columns=columns, rows=list(lines))
 
@@ -137,7 +137,7 @@ class TextTable:
     def _row(
         self, columns: Sequence[int], cells: Sequence[str], widths: Sequence[int], styles: Sequence[str]
     ) -> Iterator[list[Span]]:
-        """The lines of one row: as many as its longest folded cell has."""
+        """The lines of one row: as many as its longest cell needs."""
         lines = [
             _cell_lines(printable(cell), width, fold=self.columns[index].fit == "fold")
             for index, cell, width in zip(columns, cells, widths, strict=True)
@@ -188,7 +188,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def clipped(text: str, width: int) -> str:
-    """The text, cut to a width with a mark of that."""
+    """The text, cut to a width and marked with an ellipsis."""
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 

@@ -11,7 +11,7 @@ from hush.errors import SchemaError, check_text, shown
 class Unit:
     """Whose presence is hidden: a row (no column), or every row with one value of an id column.
 
-    `max_rows` rows of a unit are used at most; the rest are left out before anything is counted.
+    `max_rows` rows of a unit are used at most; the others are dropped before anything is counted.
     """
 
     column: str | None = None

@@ -119,7 +119,7 @@ REFUSED: list[tuple[Callable[[], object], type[HushError], str]] = [
     (lambda: Measurement(("a",), [True, False], 1.0), DataError, "are of type bool: expected real numbers"),
     (lambda: Measurement(("a",), [None, 1], 1.0), DataError, "are of type object: expected real numbers"),
     (lambda: Measurement(("a",), ["1", "2"], 1.0), DataError, "are of type <U1: expected real numbers"),
-    (lambda: Measurement(("a",), [[1, 2], [3]], 1.0), DataError, "are no array: expected real numbers, every row"),
+    (lambda: Measurement(("a",), [[1, 2], [3]], 1.0), DataError, "are not an array: expected real numbers, every row"),
     (lambda: Measurement(("a",), [1e99, 0], 1.0), DataError, r"beyond 1e\+60 in size; bring values and stddev to"),
     (lambda: Measurement(("a",), TWO, 0), DataError, "stddev=0 of the measurement of .* expected a finite number > 0"),
     (lambda: Measurement(("a",), TWO, -2.0), DataError, r"stddev=-2\.0 .* for values without noise give a small one"),

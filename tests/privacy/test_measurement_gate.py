@@ -101,5 +101,5 @@ def test_what_is_no_sum_of_counts_is_no_evidence() -> None:
     (noisy,) = Gate(TABLE, Allowance(Budget(rho=1e9))).measure([Request(Largest(), LAWS[0])])
     assert (noisy.clique, noisy.values.shape, noisy.stddev) == (("a", "b"), (1,), 5.0)
     assert repr(noisy) == "Measurement(('a', 'b'), 1 numbers, stddev=5, gaussian, with a query)"
-    with pytest.raises(WorkloadError, match=r"the measurement of \('a', 'b'\) is of no linear query of counts"):
+    with pytest.raises(WorkloadError, match=r"the measurement of \('a', 'b'\) answers no linear query of counts"):
         noisy.on(DOMAIN)

@@ -152,7 +152,7 @@ CONDITIONS = [
     ("age + 1 > 2", "age + 1 > 2 is not a column compared with a constant; move all arithmetic to the constant"),
     ("age > 1 + 1", "move all arithmetic to the constant"),
     ("age > (SELECT 1)", "subqueries are outside; write the constant"),
-    ("age > AVG(age)", "aggregates belong into SELECT"),
+    ("age > AVG(age)", "aggregates belong in SELECT"),
     ("age IN (SELECT 1)", "subqueries are outside; list the values"),
     ("age IN ()", "list the values between parentheses"),
     ("age IN (1 + 1)", "write a plain number, text, date, TRUE, FALSE or NULL in its place"),
@@ -164,8 +164,8 @@ CONDITIONS = [
     ("YEAR(month) = 2020", "move all arithmetic to the constant"),
     ("1 = 'a'", "compares constants of different kinds"),
     ("age IS DISTINCT FROM income", "compare one column with one constant"),
-    ("age = 'old'", "column 'age' holds numbers: 'old' is none; compare it with a number"),
-    ("age = TRUE", "column 'age' holds numbers: True is none"),
+    ("age = 'old'", "column 'age' holds numbers: 'old' is not one; compare it with a number"),
+    ("age = TRUE", "column 'age' holds numbers: True is not one"),
     ("age = -9", "-9 means missing in column 'age'; write age IS NULL"),
     ("sex = '?'", "'?' means missing in column 'sex'; write sex IS NULL"),
     ("sex = 'femal'", "'femal' is not a declared value of column 'sex'; did you mean 'female'?"),
@@ -201,7 +201,7 @@ CONDITIONS = [
     ("month = '2020-02-10'", "write month BETWEEN '2020-02-01' AND '2020-02-29'"),
     ("month = '2020-02-30'", "'2020-02-30' is not a date; write it as '2020-01-31'"),
     ("month = 'February'", "'February' is not a date"),
-    ("month = 2020", "column 'month' holds dates: 2020 is none; write one as '2020-01-31'"),
+    ("month = 2020", "column 'month' holds dates: 2020 is not one; write it as '2020-01-31'"),
     ("month = TIMESTAMP '2020-01-01 10:00'", "move all arithmetic to the constant"),
 ]
 

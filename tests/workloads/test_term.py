@@ -106,5 +106,5 @@ def test_another_kind_has_its_error() -> None:
 
 @pytest.mark.parametrize("mechanism", ["residual", "hdmm", "direct", "matrix", "auto"])
 def test_mechanisms_for_products_refuse_another_kind(mechanism) -> None:
-    with pytest.raises(WorkloadError, match="the threshold 1 of a, b is no product of query blocks; leave it out"):
+    with pytest.raises(WorkloadError, match="the threshold 1 of a, b is not a product of query blocks; leave it out"):
         hush.plan(Workload(DOMAIN, [THRESHOLD]), hush.Budget(epsilon=1, delta=1e-6), mechanism=mechanism)

@@ -61,7 +61,6 @@ class Allowance:
 
     @property
     def budget(self) -> Budget:
-        """What may be spent in all."""
         return self._budget
 
     @property
@@ -76,7 +75,6 @@ class Allowance:
 
     @property
     def remaining(self) -> Fraction:
-        """What is left, in the unit of `budget.limit`."""
         return remaining_of(self._budget, self._limit, self._cost)
 
     def require(self, event: Event) -> None:
@@ -120,13 +118,13 @@ class Allowance:
 
 
 def remaining_of(budget: Budget, limit: Fraction, spent: Cost) -> Fraction:
-    """What is left of a limit after a cost, in the unit of the budget; nothing where the cost has no bound in it."""
+    """What is left of a limit after a cost, in the unit of the budget; nothing if the cost has no bound in it."""
     amount = budget.spent(spent)
     return limit - amount if isinstance(amount, Fraction) else Fraction(0)
 
 
 def used_up(remaining: Fraction, limit: Fraction) -> bool:
-    """Whether only what rounding against the spender leaves over is left."""
+    """Whether nothing is left but what rounding against the spender leaves over."""
     return remaining * 10**9 < limit
 
 

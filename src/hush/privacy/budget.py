@@ -1,4 +1,4 @@
-"""Budget: how much privacy may be spent, in any of four notions; and the exact cost that is held against it."""
+"""Budget: how much privacy may be spent, in any of four notions; Cost: what events spend of it, exactly."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ class Cost:
     def times(self, count: int) -> Cost:
         """The cost of `count` such events."""
         return Cost(
-            None if self.rho is None else self.rho * count,
-            None if self.epsilon is None else self.epsilon * count,
+            None if self.rho is None else self.rho * count, None if self.epsilon is None else self.epsilon * count
         )
 
     @staticmethod
@@ -212,7 +211,7 @@ class Budget:
 
 
 def number_text(value: float) -> str:
-    """A float in every digit, without the zero behind a whole number.
+    """A float with all its digits, and whole numbers without `.0`.
 
     >>> number_text(1.0), number_text(0.9999999)
     ('1', '0.9999999')

@@ -144,10 +144,7 @@ class ComposedEvent(Event):
         return Cost.total(event.cost.times(count) for event, count in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "parts": [{"count": n, "event": event.to_dict()} for event, n in self.parts],
-        }
+        return {"kind": self.kind, "parts": [{"count": n, "event": event.to_dict()} for event, n in self.parts]}
 
 
 def compose(events: Iterable[Event]) -> Event:

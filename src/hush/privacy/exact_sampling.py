@@ -48,7 +48,7 @@ class Entropy(Protocol):
 
 
 class SystemEntropy:
-    """The operating system's generator, asked anew for every word.
+    """The operating system's generator, read afresh for every word.
 
     Nothing is buffered between calls, so that forked processes never share noise and no state can be seeded.
     """
@@ -56,7 +56,6 @@ class SystemEntropy:
     private = True
 
     def words(self, count: int) -> Words:
-        """`count` words from `os.urandom`."""
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
@@ -69,7 +68,6 @@ class NotPrivateEntropy:
         self._bits = np.random.PCG64(seed)
 
     def words(self, count: int) -> Words:
-        """The next `count` words of the stream."""
         return np.asarray(self._bits.random_raw(count), dtype=np.uint64)
 
 

@@ -1,4 +1,4 @@
-"""The gate: the one way for noisy answers and private choices to leave a table, and what may be asked of it.
+"""The gate: the only way for noisy answers and private choices to leave a table, and the requests it takes.
 
 The order is fixed: check all that is public, check that the budget suffices and that the rows keep to the schema,
 charge the account, count, add exact noise. A refused charge means that nothing was read. A failure after the charge
@@ -122,16 +122,13 @@ class MarginalQuery:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The one clique it reads."""
         return (self.clique,)
 
     @property
     def row_norms(self) -> RowNorms:
-        """One in one cell."""
         return ONE_CELL
 
     def answer(self, counts: Counts) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The counts themselves."""
         return counts[self.clique]
 
 
@@ -291,7 +288,7 @@ class Gate:
         return draw() if watcher is None else watcher.measured(request, self._bound(request.query), exact, draw)
 
     def _watcher(self) -> Watcher | None:
-        """Who watches, if anybody; what passes then is not private."""
+        """The watcher, if there is one; what it sees is not private."""
         watcher = _watcher.get()
         self._seen = self._seen or watcher is not None
         return watcher

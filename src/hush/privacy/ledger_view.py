@@ -22,7 +22,7 @@ SHORTENED = "Charges in a row to one release are one line; --entries shows each.
 def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False) -> tuple[TextTable, TextTable]:
     """What a ledger allows, what is spent and what is left; then what each release was charged.
 
-    Entries of one release that follow each other are one line, unless every one of the `entries` is wanted.
+    Consecutive charges to one release share a line, unless `entries` asks for each.
     """
     cap, spent, left = ledger.budget, Fraction(ledger.budget.spent(ledger.total)), ledger.remaining
     limit, unit = spent + left, "epsilon" if cap.pure else "rho"
@@ -46,7 +46,7 @@ def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False)
 
 
 def _by_release(entries: list[Entry]) -> list[list[Entry]]:
-    """Charges to one release that follow each other, together; caps, and charges to no release, by themselves."""
+    """Consecutive charges to one release together; caps, and charges to no release, by themselves."""
     groups: list[list[Entry]] = []
     for entry in entries:
         last = groups[-1][-1] if groups else None
@@ -83,7 +83,7 @@ def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str)
 
 
 def _spent(amount: Fraction, limit: Fraction) -> str:
-    """An amount rounded up, but not beyond what is shown of the limit that it is within, which is rounded down."""
+    """An amount rounded up, though never above its limit as shown, which is rounded down."""
     up, most = shown_up(amount), shown_down(limit)
     return most if amount <= limit and Fraction(up) > Fraction(most) else up
 

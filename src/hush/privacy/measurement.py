@@ -1,7 +1,7 @@
 """Measurement: noisy numbers about one table, from the gate or from elsewhere; Measurements: those of a strategy.
 
-A measurement says what was asked, by which law the noise was drawn, and over which attributes. The gate gives its
-answers as measurements, files keep them, and every estimator takes them.
+A measurement says what was asked, by which law the noise was drawn, and over which attributes. The gate returns
+measurements, files keep them, and every estimator takes them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Block: TypeAlias = Callable[[int], LinearOperator] | LinearOperator
 NOISES = ("gaussian", "laplace")
 LABELLED = ("to_numpy", "__dataframe__")  # what pandas, polars and Arrow objects have, and plain arrays do not
 EXTREME = 1e60  # squares of larger numbers over smaller deviations could not be computed as floats
-_UNGUARDED = 1 << 23  # bytes of measurements below which nobody asks how much memory is left
+_UNGUARDED = 1 << 23  # bytes of measurements below which free memory is not checked
 
 
 @dataclass(frozen=True, slots=True)
 class StatedNoise:
-    """Noise that is known by its standard deviation and its kind only."""
+    """Noise known only by its standard deviation and kind."""
 
     stddev: float
     name: NoiseName = "gaussian"
@@ -53,7 +53,7 @@ class Measurement:
     holds one number per query. `stddev` is the standard deviation of the noise of every number; for Laplace noise that
     is sqrt(2) times its scale.
 
-    What the gate answered has its exact `law`, and `raw` integers of which `values` are those over the query's scale.
+    Answers of the gate have an exact `law` and `raw` integers; `values` are these divided by the query's scale.
 
     Privacy: holds noisy numbers only; whatever is computed from them is post-processing.
     Reference: [HDMM, sec. 4.2].
@@ -136,7 +136,7 @@ class Measurement:
         if asked is None or isinstance(asked, LinearOperator | Mapping):
             return asked
         if not hasattr(asked, "operator"):
-            raise WorkloadError(f"{_what(self.clique)} is of no linear query of counts, so no estimate is made from it")
+            raise WorkloadError(f"{_what(self.clique)} answers no linear query of counts, so no estimate can use it")
         operator: LinearOperator | None = asked.operator  # type: ignore[union-attr]
         return operator
 
@@ -162,16 +162,16 @@ class Measurement:
 
     @property
     def noise(self) -> NoiseName:
-        """Which tails the noise has."""
+        """The kind of noise."""
         return self.law.name
 
     @property
     def numbers(self) -> int:
-        """How many noisy numbers."""
+        """The number of noisy values."""
         return int(self.raw.size)
 
     def floored(self, stddev: float) -> Measurement:
-        """The same numbers, with their noise taken for no less than this."""
+        """The same numbers, with a standard deviation of at least this."""
         if self.stddev >= stddev:
             return self
         law = StatedNoise(stddev * self.scale, self.noise)
@@ -263,7 +263,7 @@ class Measurement:
 
 
 def listed_measurements(measurements: Iterable[Measurement]) -> list[Measurement]:
-    """Measurements as a list; refuses one alone, none at all, and whatever else is no list of them."""
+    """Measurements as a list; refuses a single one, an empty list and anything else that is not a list of them."""
     if isinstance(measurements, Measurement):
         raise DataError("one measurement was given alone: expected a list of them, such as [measurement]")
     if not isinstance(measurements, Iterable):
@@ -271,14 +271,14 @@ def listed_measurements(measurements: Iterable[Measurement]) -> list[Measurement
     listed = list(measurements)
     for item in listed:
         if not isinstance(item, Measurement):
-            raise DataError(f"{shown(item)} is no measurement: expected hush.Measurement(clique, values, stddev)")
+            raise DataError(f"{shown(item)} is not a measurement: expected hush.Measurement(clique, values, stddev)")
     if not listed:
         raise DataError("no measurements: expected at least one hush.Measurement(clique, values, stddev)")
     return listed
 
 
 def placed(domain: Domain, measurements: Iterable[Measurement]) -> list[Measurement]:
-    """Measurements in domain order, each checked; refuses none at all."""
+    """Measurements in domain order, each checked."""
     listed = listed_measurements(measurements)
     needed, free = 16 * sum(measurement.numbers for measurement in listed), available_memory()
     if needed > _UNGUARDED and needed > 0.8 * free:
@@ -287,7 +287,7 @@ def placed(domain: Domain, measurements: Iterable[Measurement]) -> list[Measurem
 
 
 class Measurable(Protocol):
-    """Queries in a fixed order, each with the noise of its answer: what a strategy is to those who keep its answers."""
+    """Queries in a fixed order, each with the noise of its answer: all that `Measurements` needs of a strategy."""
 
     @property
     def cells(self) -> np.ndarray[Any, Any]:
@@ -361,7 +361,7 @@ class Measurements(Generic[Measured]):
         return int(self.filled.sum())
 
     def missing(self, index: int) -> str:
-        """What to say where an answer is not there."""
+        """The message for an answer that is not there."""
         return f"the noisy answers over {self._clique(index)!r} are missing; measure them, or load the whole release"
 
     def _clique(self, index: int) -> Clique:
@@ -391,7 +391,7 @@ def _names(clique: Iterable[str]) -> Clique:
 
 
 def _numbers(values: Any, clique: Clique) -> Floats:
-    """The values as a read-only array of floats of their own."""
+    """The values as a read-only copy in floats."""
     what = f"values of {_what(clique)}"
     rows = values if isinstance(values, list | tuple) else ()
     if any(hasattr(item, mark) for item in (values, *rows[:1]) for mark in LABELLED):
@@ -405,7 +405,7 @@ def _numbers(values: Any, clique: Clique) -> Floats:
     try:
         array = np.asarray(values)
     except ValueError:
-        raise DataError(f"{what} are no array: expected real numbers, every row of one length") from None
+        raise DataError(f"{what} are not an array: expected real numbers, every row of one length") from None
     if array.dtype.kind not in "iuf":
         raise DataError(f"{what} are of type {array.dtype}: expected real numbers")
     if not array.size:

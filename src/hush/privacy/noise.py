@@ -23,11 +23,11 @@ from hush.privacy.sensitivity import Sensitivity
 
 LARGEST_SCALE = 2**44  # keeps every sample far inside int64
 SMALLEST_SCALE = Fraction(1, 64)
-LEAST_STDDEV = 1e-30  # of noise that is never seen, so that the weight of an answer, one over its variance, is a float
+LEAST_STDDEV = 1e-30  # floor for noise that is practically never drawn, so that 1 / variance is a float
 
 
 class Noise(Protocol):
-    """A law of integer noise that knows its cost and its spread."""
+    """A law of integer noise: its spread, the cost of adding it at a sensitivity, and independent draws."""
 
     @property
     def name(self) -> Literal["gaussian", "laplace"]: ...
@@ -78,11 +78,9 @@ class DiscreteGaussian:
         return max(float(np.sqrt(np.sum(self.pmf(y) * y**2))), LEAST_STDDEV)
 
     def event(self, sensitivity: Sensitivity) -> Event:
-        """What adding this noise to numbers of that sensitivity costs."""
         return GaussianEvent(self.variance_parameter, sensitivity.l2_squared, sensitivity.single_cell)
 
     def sample(self, shape: int | tuple[int, ...], entropy: Entropy) -> Integers:
-        """Independent draws."""
         return envelope(1 / (2 * self.variance_parameter), True).sample(_count(shape), entropy).reshape(shape)
 
     def pmf(self, values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -130,11 +128,9 @@ class DiscreteLaplace:
         return math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate)
 
     def event(self, sensitivity: Sensitivity) -> Event:
-        """What adding this noise to numbers of that sensitivity costs."""
         return LaplaceEvent(self.scale, sensitivity.l1)
 
     def sample(self, shape: int | tuple[int, ...], entropy: Entropy) -> Integers:
-        """Independent draws."""
         return envelope(1 / self.scale, False).sample(_count(shape), entropy).reshape(shape)
 
     def pmf(self, values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

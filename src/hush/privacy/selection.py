@@ -24,7 +24,7 @@ from hush.privacy.exact_sampling import SLACK, Entropy, below_exp, exp_bounds
 BETA = 0.05  # of the generalised mechanism: the chance that its shift of scores is not enough
 GRID_BITS = 20  # grid step = sensitivity / 2^20: a millionth of the utility, none of the privacy
 BASE_BITS = 48  # of the base of weights of partitions
-LARGEST_COST = 1 << 14  # of an interval; all beyond it are as unlikely
+LARGEST_COST = 1 << 14  # of an interval; larger costs count as this
 _FEWEST_TRIALS, _MOST_TRIALS = 64, 8192
 
 
@@ -107,7 +107,6 @@ class ExponentialMechanism:
         return cls(Fraction(math.isqrt(math.floor(8 * Fraction(rho) * 4**bits)), 2**bits))
 
     def event(self) -> Event:
-        """What one choice costs."""
         return SelectionEvent(self.epsilon)
 
     def weights(self, scores: Scores) -> tuple[Integers, Fraction]:
@@ -116,7 +115,6 @@ class ExponentialMechanism:
         return steps, self.epsilon / (2 * sensitivity)
 
     def choose(self, scores: Scores, entropy: Entropy) -> int:
-        """The index of the chosen candidate."""
         return choose_by_weights(*self.weights(scores), entropy)
 
 
@@ -140,7 +138,6 @@ class TopK:
         object.__setattr__(self, "epsilon", ExponentialMechanism(self.epsilon).epsilon)
 
     def event(self) -> Event:
-        """What the whole choice costs."""
         return compose([SelectionEvent(self.epsilon)] * self.count)
 
     def choose(self, scores: Scores, entropy: Entropy) -> list[int]:
@@ -178,7 +175,6 @@ class GeneralizedExponentialMechanism:
             raise BudgetError(f"beta={self.beta!r}: expected a number in (0, 1)")
 
     def event(self) -> Event:
-        """What one choice costs."""
         return SelectionEvent(self.epsilon)
 
     def scores(self, values: Floats, sensitivities: Sequence[float], error: float = 0.0) -> Scores:
@@ -201,7 +197,6 @@ class GeneralizedExponentialMechanism:
         return Scores(s, 1.0, (error / float(deltas.min())) + 8 * 2.0**-53 * size)
 
     def choose(self, values: Floats, sensitivities: Sequence[float], entropy: Entropy, error: float = 0.0) -> int:
-        """The index of the chosen candidate."""
         return ExponentialMechanism(self.epsilon).choose(self.scores(values, sensitivities, error), entropy)
 
 
@@ -290,7 +285,6 @@ class PartitionMechanism:
         object.__setattr__(self, "epsilon", ExponentialMechanism(self.epsilon).epsilon)
 
     def event(self) -> Event:
-        """What one choice costs."""
         return SelectionEvent(self.epsilon)
 
     def base(self, sensitivity: int) -> Fraction:

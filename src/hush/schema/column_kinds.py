@@ -199,7 +199,7 @@ class Numeric(Column):
 
     @staticmethod
     def edges_of_equal_width(low: float, high: float, bins: int) -> tuple[float, ...]:
-        """The floats nearest to e_k = low + (high - low) k / bins; the one place that decides how they are rounded.
+        """The floats nearest to e_k = low + (high - low) k / bins; nothing else rounds them.
 
         >>> Numeric.edges_of_equal_width(0, 100, 20)[11]
         55.0
@@ -243,7 +243,7 @@ def bin_of(column: Numeric, number: float) -> int:
 
 
 def edge_of(column: Numeric, number: float) -> int | None:
-    """The place of the edge that is, or is shown as, a number: an edge of 1/3 is shown as 0.333333."""
+    """The index of the edge that equals a number or is shown as it: an edge of 1/3 is shown as 0.333333."""
     index = bisect.bisect_left(column.edges, number)
     near = [k for k in (index, index - 1) if 0 <= k <= column.levels]
     exact = [k for k in near if column.edges[k] == number]
@@ -252,7 +252,7 @@ def edge_of(column: Numeric, number: float) -> int | None:
 
 
 def short(number: float) -> float:
-    """A whole number as an integer, which a person reads more easily and which is read back the same."""
+    """A whole number as an integer, which is easier to read and reads back the same."""
     return int(number) if number.is_integer() and abs(number) <= LARGEST_INTEGER else number
 
 
@@ -368,7 +368,7 @@ def clamps(column: Column) -> bool:
 
 
 def clamp_note(column: Column) -> str:
-    """That the first and the last level hold clamped values."""
+    """A note that the first and last levels also hold clamped values."""
     return (
         f"{column.name}: values beyond its bounds were clamped, so the levels {column.label(0)} and "
         f"{column.label(column.levels - 1)} hold them too."

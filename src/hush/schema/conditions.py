@@ -1,4 +1,4 @@
-"""Conditions: what a person writes for some levels of a column, as codes and back.
+"""Conditions: how people write some levels of a column, turned into codes and back.
 
 A condition is a value, which stands for the level that holds it; the label of a level in quotes; a range
 {from = ..., to = ...}; "*" for every level; or a list of these. A range is written like the bounds of its column: both
@@ -67,7 +67,7 @@ class Conditions:
         return np.unique(np.concatenate([np.array(self._codes(each), dtype=np.int64) for each in condition]))
 
     def written(self, codes: Any) -> Any:
-        """The shortest condition for some codes in increasing order; a list where one piece does not do."""
+        """The shortest condition for some codes in increasing order; a list where it takes several pieces."""
         column, wanted = self.column, [int(code) for code in codes]
         if len(wanted) == column.size > 1 and ANY not in self._labels:
             return ANY
@@ -150,7 +150,7 @@ class Conditions:
         return range(first, last)
 
     def _end(self, column: Integer | Numeric | Date, value: Any, *, upper: bool) -> int:
-        """The level that begins at a lower end, or the one behind an upper end."""
+        """The level that begins at a lower end, or the one after an upper end."""
         if isinstance(value, str):
             self._refuse(value, "is a text at the end of a range; write it without quotes")
         code = self._code(value)

@@ -169,7 +169,7 @@ class Schema:
 
 
 def domain_and_constraints(of: Schema | Domain) -> tuple[Domain, tuple[Constraint, ...]]:
-    """The domain of a schema and what its owner claims about it; a bare domain has no constraints."""
+    """The domain of a schema and its constraints; a bare domain has none."""
     if isinstance(of, Domain):
         return of, ()
     if not isinstance(of, Schema):

@@ -1,12 +1,12 @@
 """Schema files: hush's TOML, mbi's `domain.json` (names and sizes of a table of codes) and dpsynth's `domain.yaml`.
 
-A column of dpsynth's file is told by its keys (older files) or by `type:` (newer ones):
+The kind of a column in dpsynth's file follows from its keys (older files) or from `type:` (newer ones):
 
-- `possible_values`: categorical. There, a value that is not listed is counted as the one at
-  `out_of_domain_index`. Here such values have the level `other`. If that index is not 0, or the value there is a
-  stand-in such as "Unknown", it was put there for this purpose and becomes `other` itself; nulls, which dpsynth
-  counts with it, become missing. An ordinary value at index 0 is only dpsynth's default: it stays a value and
-  `other` is added. A listed null becomes missing. [false, true] is a boolean column.
+- `possible_values`: categorical. dpsynth counts a value that is not listed as the one at `out_of_domain_index`; hush
+  gives such values the level `other`. If that index is not 0, or the value there is a stand-in such as "Unknown", it
+  serves this purpose and becomes `other` itself; nulls, which dpsynth counts with it, become missing. An ordinary value
+  at index 0 is only dpsynth's default: it stays a value and `other` is added. A listed null becomes missing.
+  [false, true] is a boolean column.
 - `min_value`, `max_value`: numeric with equal-width bins, 32 unless `num_bins` or `bin_edges` says otherwise;
   dpsynth itself cuts at private quantiles. With `dtype: int` and at most as many integers as bins each integer is
   a level. `clip_to_range` (true by default) clamps; false refuses what is outside. Missing has a level of its own;
@@ -113,7 +113,7 @@ def _no_constant(constant: str) -> NoReturn:
 
 
 def read_dpsynth(text: str) -> Schema:
-    """The schema in the text of a `domain.yaml`; the module says above how its columns are translated."""
+    """The schema in the text of a `domain.yaml`; the docstring of the module says how columns are translated."""
     columns = _columns(_parse(text))
     return Schema(_column(_name(key), entries) for key, entries in columns.items())
 

@@ -1,4 +1,4 @@
-"""Section: one table of a schema file, read key by key with errors that name place, key, value and rule."""
+"""Section: one table of a schema file, read key by key; errors name the section, key, value and rule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES: dict[type, str] = {
 
 
 class Section:
-    """The entries of one table; messages begin with `where`, the place in the file."""
+    """The entries of one table; messages begin with `where`, its name in the file."""
 
     __slots__ = ("_entries", "_start")
 

@@ -19,13 +19,9 @@ from hush.sql.scope import Scope, quote, refusal
 FLOATS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
 INTEGERS = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
 SUPPORTED = "COUNT, SUM and AVG are supported"
-ARITHMETIC: dict[type[exp.Expr], Callable[..., Numbers]] = {
-    exp.Add: np.add,
-    exp.Sub: np.subtract,
-    exp.Mul: np.multiply,
-}
+ARITHMETIC: dict[type[exp.Expr], Callable[..., Numbers]] = {exp.Add: np.add, exp.Sub: np.subtract, exp.Mul: np.multiply}
 CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
-REALS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT, exp.DataType.Type.DECIMAL)
+REALS = (*FLOATS, exp.DataType.Type.DECIMAL)
 SUPPORTED_EXPRESSIONS = "COUNT, SUM, AVG, and their sums, differences, multiples and ratios are supported"
 ADVICE: dict[type[exp.Expr], str] = {
     exp.Window: "window functions are outside; compute them from the answers",
@@ -71,7 +67,8 @@ def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> Cells:
         case exp.Case():
             return _case(node, scope, numeric)
         case exp.If():
-            return _choose(node.this, node.args["true"], node.args.get("false"), scope, numeric)
+            no = row_value(node.args.get("false") or exp.Null(), scope, numeric=numeric)
+            return combine(_where, truth(node.this, scope), row_value(node.args["true"], scope, numeric=numeric), no)
         case exp.Cast() if _harmless(node, scope):
             return row_value(node.this, scope, numeric=numeric)
     if isinstance(node, CONDITIONS):
@@ -135,19 +132,12 @@ def _harmless(node: exp.Cast, scope: Scope) -> bool:
 
 
 def _case(node: exp.Case, scope: Scope, numeric: bool) -> Cells:
-    subject, otherwise = node.this, node.args.get("default")
-    result = Cells.constant(scope.domain, np.nan)
-    if otherwise is not None:
-        result = row_value(otherwise, scope, numeric=numeric)
+    subject = node.this
+    result = row_value(node.args.get("default") or exp.Null(), scope, numeric=numeric)
     for branch in reversed(node.args["ifs"]):
         when = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
         result = combine(_where, truth(when, scope), row_value(branch.args["true"], scope, numeric=numeric), result)
     return result
-
-
-def _choose(condition: exp.Expr, yes: exp.Expr, no: exp.Expr | None, scope: Scope, numeric: bool) -> Cells:
-    otherwise = Cells.constant(scope.domain, np.nan) if no is None else row_value(no, scope, numeric=numeric)
-    return combine(_where, truth(condition, scope), row_value(yes, scope, numeric=numeric), otherwise)
 
 
 def _check_argument(node: exp.Expr) -> None:

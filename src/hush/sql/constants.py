@@ -1,7 +1,7 @@
 """Constants of a query: their Python values, and where they fall among the levels of a column.
 
 A comparison of an ordered column is a cut of the number line just before or just after a constant c: x >= c keeps what
-lies behind the cut before c, x > c what lies behind the cut after c. A level is an interval between two cuts, so a
+lies after the cut before c, x > c what lies after the cut after c. A level is an interval between two cuts, so a
 comparison is answerable exactly when its cut is not strictly inside a level.
 """
 
@@ -106,7 +106,7 @@ def point(column: Ordered, value: Value) -> Point:
             return day(value)
         if isinstance(value, dt.date):
             return value
-        raise QueryError(f"column {column.name!r} holds dates: {shown(value)} is none; write one as '2020-01-31'")
+        raise QueryError(f"column {column.name!r} holds dates: {shown(value)} is not one; write it as '2020-01-31'")
     if isinstance(value, str):
         try:
             return number(value.strip())
@@ -114,7 +114,7 @@ def point(column: Ordered, value: Value) -> Point:
             pass
     elif isinstance(value, int | float) and plain:
         return value
-    raise QueryError(f"column {column.name!r} holds numbers: {shown(value)} is none; compare it with a number")
+    raise QueryError(f"column {column.name!r} holds numbers: {shown(value)} is not one; compare it with a number")
 
 
 def cut(column: Ordered, at: Point, *, after: bool) -> Cut:

@@ -50,7 +50,7 @@ class ParsedQuery:
 
 
 def parse(text: str) -> ParsedQuery:
-    """The clauses of the query; QueryError where it is no SQL or not in the supported part."""
+    """The clauses of the query; QueryError where it is not SQL, or not supported."""
     select = _select(text)
     for key, value in select.args.items():
         if value and key not in READ:
@@ -72,7 +72,7 @@ def parse(text: str) -> ParsedQuery:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text, divided by semicolons; empty ones and comments left out.
+    """The statements of a text, divided by semicolons, without empty ones and comments.
 
     >>> statements("SELECT COUNT(*) FROM t; -- one; or\\n SELECT a, COUNT(*) FROM t WHERE a <> ';' GROUP BY a;")
     ['SELECT COUNT(*) FROM t', "SELECT a, COUNT(*) FROM t WHERE a <> ';' GROUP BY a"]
@@ -115,7 +115,7 @@ def _select(text: str) -> exp.Select:
 
 
 def _check_tokens(tokens: list[sqlglot.Token]) -> None:
-    """Refuse what does not begin like a query before it is parsed: the parser logs what it does not know."""
+    """Refuse what does not begin like a query; the parser would log it."""
     ends = [index for index, token in enumerate(tokens) if token.token_type is sqlglot.TokenType.SEMICOLON]
     body = tokens[: ends[0]] if ends else tokens
     if not body:
@@ -134,7 +134,7 @@ def _check_tokens(tokens: list[sqlglot.Token]) -> None:
 
 
 def _syntax(error: ParseError) -> str:
-    """What the parser found, and how names are written where it stopped within a word such as income>50K."""
+    """The parser's complaint, and how to quote a name where it stopped within a word such as income>50K."""
     first = error.errors[0] if error.errors else {}
     near = " ".join(str(first.get("highlight") or "").split())[:30]
     where = f" near {near!r}" if near else ""
@@ -327,7 +327,7 @@ def _check_names(items: list[Item]) -> None:
 
 
 def unknown_order(node: exp.Expr, output: Output) -> QueryError:
-    """That ORDER BY names nothing that is put out."""
+    """The error for an ORDER BY that names no column of the answers."""
     names = dict.fromkeys(item.name for item in (*output.items, *output.labels))
     hint = nearest(node.name, names) if isinstance(node, exp.Column) else f"known: {', '.join(names)}"
     return QueryError(f"ORDER BY {quote(node)} is not a column of the answers; {hint}")

@@ -22,14 +22,7 @@ from hush.sql.scope import Scope, quote, refusal
 TRUE, UNKNOWN, FALSE = 1, 0, -1  # so that AND is the minimum, OR the maximum and NOT the negative
 Truth = np.ndarray[Any, np.dtype[np.int8]]
 AFTER = {">=": False, ">": True, "<": False, "<=": True}  # whether the cut lies after the constant
-SIGNS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
+SIGNS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ADVICE: dict[type[exp.Expr], str] = {
     exp.Like: "list the values you want with IN",
@@ -132,7 +125,7 @@ def _read(column: Ordered, value: Value, scope: Scope) -> Point:
 
 
 def _note_bounds(column: Ordered, comparison: str, cuts: Sequence[Cut], scope: Scope) -> None:
-    """Say what a comparison at or beyond the bounds means: clamped values are counted at the bound."""
+    """Note what a comparison at or beyond the bounds means: clamped values are counted at the bound."""
     levels, bounds = {boundary.level for boundary in cuts}, {0, column.levels}
     if clamps(column) and levels & bounds:
         scope.note(clamp_note(column))
@@ -252,7 +245,7 @@ def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cel
         if isinstance(side, exp.Subquery | exp.Select):
             raise refusal(side, "subqueries are outside; write the constant in its place")
         if side.find(exp.AggFunc):
-            raise refusal(side, "aggregates belong into SELECT; keep the rows you want from the answers")
+            raise refusal(side, "aggregates belong in SELECT; keep the rows you want from the answers")
     raise QueryError(f"{whole} is not a column compared with a constant; move all arithmetic to the constant")
 
 

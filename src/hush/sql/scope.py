@@ -1,4 +1,4 @@
-"""Scope: what the names in a query mean, and what the reader of its answers must be told."""
+"""Scope: what the names in a query mean, and notes for the reader of its answers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Scope:
         return Cells.over(self.domain, column.name, values)
 
     def _quoted(self, name: str) -> str | None:
-        """What to write where a name is a value of some column, written without the quotes of a text."""
+        """Advice where a name is a value of some column, written without quotes."""
         for column in self._columns.values():
             if isinstance(column, Categorical) and name in column.texts:
                 text = name.replace("'", "''")
@@ -84,7 +84,7 @@ def quote(node: exp.Expr) -> str:
 
 
 def refusal(node: exp.Expr, advice: str) -> QueryError:
-    """That a piece of the query is outside the supported part of SQL, and what to write instead."""
+    """The error for a piece of the query outside the supported SQL, with what to write instead."""
     return QueryError(f"{quote(node)} is not supported in a query on a release; {advice}")
 
 

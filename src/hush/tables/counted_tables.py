@@ -88,7 +88,7 @@ def encoded_blocks(capped: CappedRows, layout: Layout, progress: Progress | None
 
 
 def check_codes(columns: Sequence[Column], codes: Sequence[Codes]) -> None:
-    """Refuse codes beyond a column's levels, which no encoding gives: the kernels do not look where they write."""
+    """Refuse codes beyond a column's levels, which would be a bug: the kernels do not check bounds."""
     for column, column_codes in zip(columns, codes, strict=True):
         if int(column_codes.max()) >= column.size:
             raise DataError(f"column {column.name!r} was encoded beyond its levels; please report this as a bug")
@@ -106,7 +106,7 @@ def tally(
         return dict(zip(cliques, accumulator.results(), strict=True))
 
 
-MANY_ROWS = 1e8  # what a plan assumes of a source that does not say how many rows it has
+MANY_ROWS = 1e8  # that a plan assumes of a source of unknown size
 
 
 class SourceTable(Table):
@@ -193,7 +193,7 @@ class SqlTable(SourceTable):
 
 
 def grouping_sets(plan: ScanPlan, numbers: range, encoded: str, refused: str, dialect: Dialect) -> str:
-    """The query: a column for each scan, of which one is not null: the cell of that scan; and how many rows it has."""
+    """The query: a column per scan, of which one is not null and numbers the cell, then the count of rows."""
     keys = {}
     for number in numbers:
         key = "CAST(0 AS BIGINT)"

@@ -1,7 +1,7 @@
 """CSV header: the delimiter and the column names of a text file, from its first line alone.
 
-Drafting a schema and reading a table both start here, so that a file is cut into columns in one way. Looking at the
-first line only keeps the way a file is read from depending on its rows.
+Drafting a schema and reading a table both start here, so that both cut a file into the same columns. Only the first
+line is read, so how a file is cut does not depend on its rows.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class CsvHeader:
 
 
 def read_csv_header(file: Path, wanted: Collection[str] = ()) -> CsvHeader:
-    """The header under the delimiter that gives most of the wanted names, and then most columns.
+    """The header under the delimiter that gives most of the wanted names.
 
-    Before the number of columns counts that the delimiter fits the quotes of the line, and that it is the tab in a file
-    whose ending says so. A tie goes to the comma. A name loses the spaces at its ends unless it is wanted with them, or
-    nothing is wanted.
+    Ties go to a delimiter that fits the quotes of the line, then to the tab in a file whose ending promises tabs, then
+    to the one with most columns, then to the comma. Names lose the spaces at their ends, unless they are wanted with
+    them or nothing is wanted.
 
     Privacy: in a file without a header the first line is somebody's row, so no message quotes it.
     """

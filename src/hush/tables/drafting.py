@@ -1,7 +1,7 @@
 """Drafting: a first schema for a data file, to be edited by a person who knows what its columns may hold.
 
 By default only the header and the declared types are read, and names suggest the kinds. A draft from the data holds
-exact minima, maxima and values, which are not private: it says so in its first lines, and they go nowhere else.
+exact minima, maxima and values, which are not private, and says so in its first lines.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile
     try:
         for start in range(0, len(columns), _BATCH):
             facts |= _facts(source, kinds, columns[start : start + _BATCH])
-        listed = [k for k in columns if _kind_of(facts[k]) == "categorical" and _listable(facts[k])]
-        values = _distinct(source, kinds, listed)
+        texts = [k for k in columns if _kind_of(facts[k]) == "categorical" and facts[k]["longest"] <= LONGEST_VALUE]
+        # the estimate may be off by some percent; the exact list is counted again
+        values = _distinct(source, kinds, [k for k in texts if facts[k]["distinct"] <= 1.2 * MOST_VALUES])
     except SizeError:
         raise DataError(f"{source.name}: too large to look at in {readable(MEMORY)}; draft without the data") from None
     if columns and not facts[columns[0]]["total"]:
@@ -155,11 +156,6 @@ def _kind_of(facts: dict[str, Any]) -> str:
     return "categorical" if facts["texts"] else ""
 
 
-def _listable(facts: dict[str, Any]) -> bool:
-    # the estimate may be off by some percent; the exact list is counted again
-    return bool(facts["distinct"] <= 1.2 * MOST_VALUES and facts["longest"] <= LONGEST_VALUE)
-
-
 def _profile(facts: dict[str, Any], values: tuple[str, ...] | None) -> ColumnProfile:
     kind = _kind_of(facts)
     seen = [mark for bit, mark in enumerate(_MARKS) if (facts["marks"] or 0) >> bit & 1]
@@ -226,11 +222,7 @@ def column_from_profile(name: str, profile: ColumnProfile) -> Column | None:
 
     Privacy: as exact as the profile; for drafts that say so.
     """
-    shared: dict[str, Any] = {
-        "name": name,
-        "missing": profile.missing,
-        "missing_values": profile.missing_values,
-    }
+    shared: dict[str, Any] = {"name": name, "missing": profile.missing, "missing_values": profile.missing_values}
     try:
         match profile.kind:
             case "boolean":
@@ -354,7 +346,7 @@ def draft_schema(path: str | Path, *, from_data: bool = False) -> str:
 
 
 def _check_names(source: RowSource) -> None:
-    """Refuse columns without a name of their own; by position, since without a header the names are private."""
+    """Refuse unnamed and repeated columns, by position: if the file has no header, names are private."""
     if not source.columns:
         raise DataError(f"{source.name}: there are no columns; expected at least one")
     first: dict[str, int] = {}
@@ -377,7 +369,7 @@ def _unit(names: Sequence[str]) -> str:
 
 
 def _header_notice(names: Sequence[str]) -> str:
-    """A word of warning where the first line looks like values: it may be a row."""
+    """A warning where the first line looks like values: it may be a row."""
     if not any(name.strip().lstrip("+-").replace(".", "", 1).isdigit() for name in names):
         return ""
     return (

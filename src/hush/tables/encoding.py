@@ -11,9 +11,9 @@ Missing is null, NaN, blank text, or one of the column's `missing_values`: as te
 text spells. All other values are placed by the rules of the column's kind. The ordinary case comes first in every
 CASE: DuckDB then decides a whole vector of rows with one comparison.
 
-The bin of a number is how many inner edges lie at or below it, exactly. It is found in one of three ways, each the
-fastest where it is used: a guess that is put right where bins have equal width, O(1) per row; a tree of comparisons for
-few bins, which costs O(bins) in DuckDB; bisection for many, O(log bins).
+The bin of a number is how many inner edges lie at or below it, exactly. There are three ways to find it, each the
+fastest where it is used: a guess and a correction for bins of equal width, O(1) per row; a tree of comparisons for few
+bins, which costs O(bins) in DuckDB; bisection for many, O(log bins).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def encode(column: Column, declared: str, names: Names, dialect: Dialect) -> Enc
 
 
 def refusal(column: Column) -> str:
-    """What to say when a value of the column was refused, without saying which, where, or how many."""
+    """The message for a refused value of the column; it does not say which, where, or how many."""
     remedies = []
     if isinstance(column, Categorical) and not column.other:
         remedies.append("add other = true")
@@ -230,7 +230,7 @@ class _Encoder:
         missing: list[str],
         within: str | None = None,
     ) -> str:
-        """The code of p: its place within the bounds, missing, or beyond them; NULL where p is NULL, not missing."""
+        """The code of p: its level within the bounds, missing, or clamped; NULL where p is NULL, not missing."""
         p = self.names.prepared
         clamp = column.outside is Outside.CLAMP
         below, above = ("0", str(column.levels - 1)) if clamp else ("NULL", "NULL")
@@ -252,7 +252,7 @@ class _Encoder:
         return self._among_texts(x, ("", *self.column.missing_values))
 
     def _among_texts(self, x: str, texts: Iterable[str]) -> str:
-        """Compared as bytes: a collation of the column or the connection would find texts alike that are not."""
+        """Compared as bytes: a collation would take different texts for equal."""
         sql = self.dialect
         return _among(sql.as_bytes(x), (sql.as_bytes(sql.literal(text)) for text in texts))
 

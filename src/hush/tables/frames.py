@@ -31,20 +31,20 @@ Spelling = Callable[[Any, str], str | None]  # of an object, in the column of a 
 
 
 def from_pandas(frame: Any, positions: Sequence[int], unit: str | None = None) -> pa.Table:
-    """Some columns of a pandas DataFrame, by position since names may repeat; `unit` names the one of ids."""
+    """Some columns of a pandas DataFrame, by position since names may repeat; `unit` names the id column."""
     labels = [str(label) for label in frame.columns]
     names = [labels[at] for at in positions]
     return _table(names, unit, [partial(_pandas_column, frame.iloc[:, at]) for at in positions])
 
 
 def from_polars(frame: Any, positions: Sequence[int], unit: str | None = None) -> pa.Table:
-    """Some columns of a polars DataFrame; `unit` names the one of ids."""
+    """Some columns of a polars DataFrame; `unit` names the id column."""
     names = [frame.columns[at] for at in positions]
     return _table(names, unit, [partial(_polars_column, frame[name]) for name in names])
 
 
 def from_arrow(table: pa.Table | pa.RecordBatch, positions: Sequence[int], unit: str | None = None) -> pa.Table:
-    """Some columns of an Arrow table, by position since names may repeat; `unit` names the one of ids."""
+    """Some columns of an Arrow table, by position since names may repeat; `unit` names the id column."""
     names = [table.schema.names[at] for at in positions]
     return _table(names, unit, [partial(readable, table.column(at)) for at in positions])
 
@@ -133,7 +133,7 @@ def id_of(value: Any, name: str) -> str | None:
 def _table(
     names: Sequence[str], unit: str | None, convert: Sequence[Callable[[str, Spelling], ArrowColumn]]
 ) -> pa.Table:
-    """The converted columns; objects may fail in ways of their own, which are said in our words."""
+    """The converted columns; whatever error an object raises becomes a DataError."""
     columns = []
     for name, conversion in zip(names, convert, strict=True):
         failed = f"column {name!r} holds objects that cannot be read; convert them to text, numbers or dates"
@@ -149,7 +149,7 @@ def _moment(text: str) -> str:
 
 
 def _to_the_second(value: np.datetime64, name: str) -> str:
-    """The text of a stamp, which numpy writes without the parts that its unit has not."""
+    """The text of a stamp to the second, which numpy cuts short where the unit is coarser."""
     if np.datetime_data(value.dtype)[0] in {"Y", "M", "W", "D", "h", "m"}:
         seconds = value.astype("datetime64[s]")
         if seconds.astype(value.dtype) != value:  # numpy wraps around
@@ -195,7 +195,7 @@ def _polars_column(series: Any, name: str, spell: Spelling) -> ArrowColumn:
 
 def _object_column(values: Sequence[Any], name: str, spell: Spelling) -> ArrowColumn:
     """Text where every element is text or missing; else element by element."""
-    if set(map(type, values)) <= PLAIN:  # Arrow crashes on some objects, so it is not left to find out
+    if set(map(type, values)) <= PLAIN:  # Arrow crashes on some other objects
         with contextlib.suppress(DataError):  # a float that is not missing, or text that is not UTF-8
             return attempt(lambda: readable(pa.array(values, pa.string(), from_pandas=True), name, spell), "not text")
     return _spelled(values, name, spell)

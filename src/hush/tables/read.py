@@ -144,11 +144,11 @@ def _collected(source: Any, wanted: Sequence[str]) -> Any:
 
 
 def _positions(wanted: Sequence[str], columns: Sequence[str], where: str, indexed: Collection[str] = ()) -> list[int]:
-    """Where the columns of a frame are; no label is quoted: without a header in its file they are somebody's cells."""
+    """The positions of columns in a frame; no label is quoted: if its file had no header, labels are private."""
     advice = "it is in the index: call reset_index() first"
     return [find_column(name, columns, where, advice if name in indexed else "", similar=False) for name in wanted]
 
 
 def _is_a(source: object, package: str, name: str) -> bool:
-    """Whether the object is of a class that need not be installed here."""
+    """Whether the object is of a class, by name: its package need not be installed."""
     return any(cls.__name__ == name and cls.__module__.split(".")[0] == package for cls in type(source).__mro__)

@@ -1,4 +1,4 @@
-"""Rows per unit: the codes of a source's rows, with at most so many rows of each privacy unit, told apart by its id.
+"""Rows per unit: the encoded rows of a source, with at most `max_rows` rows of each privacy unit.
 
 Categories are compared as float64, so that 0.1 is one level in every type; two ids that round to one float64 are still
 two people. Whatever a source tells apart stays apart here, while 7, 7.0 and 7.00 are one id whatever type holds them. A
@@ -33,10 +33,10 @@ _WAS_ROUNDED = "octet_length(unit) = 0"
 class CappedRows:
     """SQL whose rows are codes: NULL where a value is refused, columns `k0, k1, ...` in the order of `columns`.
 
-    Which rows of a unit are kept depends on the multiset of its own encoded rows and on its id, on nothing else:
-    sorted by their codes they are numbered r = 1 .. n, and r is kept where (r m + h) mod n < m, with m the most rows
-    of a unit and h a hash of the id. That keeps exactly min(n, m) rows, each with the same probability over h. A row
-    with a refused value is always kept, so that it is refused and not overlooked.
+    Which rows of a unit are kept depends only on its id and on the multiset of its own encoded rows. Sorted by their
+    codes they are numbered r = 1 .. n, and r is kept where (r m + h) mod n < m, with m the most rows of a unit and h a
+    hash of the id. That keeps exactly min(n, m) rows, each with the same probability over h. A row with a refused value
+    is always kept, so that it is not overlooked.
 
     Privacy: hence adding or removing a unit changes the selected rows by at most m, and no row of another unit.
     """
@@ -93,7 +93,7 @@ class CappedRows:
     def refused(self) -> str:
         """The condition, over the columns of the SQL, that a row is refused.
 
-        It looks at all columns: a row that is kept because it is refused is not within its unit's share.
+        It looks at all columns: a refused row is kept beyond its unit's share.
         """
         units = [] if self._unit.column is None else [ORPHAN, ROUNDED]
         return " OR ".join([*units, *self._refusals])
@@ -195,7 +195,7 @@ def number_id(value: Number, name: str) -> str | None:
 
 
 def rounded_ids(name: str) -> str:
-    """What to say of a unit column with ids that may have been rounded, without saying which or how many."""
+    """The message for a unit column whose ids may have been rounded; it does not say which or how many."""
     return (
         f"the unit column {name!r} holds floats too large to tell neighbouring ids apart (how many is private); "
         "store ids as text or integers"

@@ -1,4 +1,4 @@
-"""Which tables to count from the rows, and which of the wanted ones to sum from them.
+"""Scan plan: which tables to count from the rows, and which to sum from those.
 
 A wanted clique that lies within another costs a sum over that one's cells instead of a pass over the rows. Going
 further, cliques are merged into larger ones that nobody asked for wherever one pass plus the sums is predicted to
@@ -105,12 +105,7 @@ def plan_scans(
 
 
 def _sorted_plan(
-    sizes: Integers,
-    cliques: Integers,
-    lengths: Integers,
-    cells: Integers,
-    member: Booleans,
-    chosen: Integers,
+    sizes: Integers, cliques: Integers, lengths: Integers, cells: Integers, member: Booleans, chosen: Integers
 ) -> ScanPlan:
     """Sort the scans so that those with the same leading attributes follow each other."""
     scan_lengths = member.sum(axis=1)

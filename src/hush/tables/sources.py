@@ -18,8 +18,8 @@ from hush.tables.dialects.dialect import Dialect, Explain, attempt
 class RowSource:
     """A SELECT over a connection, and what messages call it.
 
-    `rows` is about how many rows there are, where that is known without reading them; private. A source that is read
-    `once` is used up by it.
+    `rows` is about how many rows there are, if that is known without reading them; private. A source with `once` can be
+    read a single time.
     """
 
     dialect: Dialect
@@ -28,7 +28,7 @@ class RowSource:
     select: str
     columns: tuple[str, ...]  # names as the source has them, possibly repeated
     types: tuple[str, ...]  # as the dialect spells them
-    advice: str = ""  # for a column that is not there, instead of a name that is: that may be somebody's cell
+    advice: str = ""  # for a missing column, instead of a similar name, which may be somebody's cell
     frames: Mapping[str, pa.Table | pa.RecordBatchReader] = field(default_factory=dict)
     explain: Explain | None = None
     rows: float | None = None
@@ -44,7 +44,7 @@ class RowSource:
             session.close()
 
     def failure(self, trouble: str) -> str:
-        """What to say when the engine could not read the source, without quoting the engine."""
+        """The message for a source that cannot be read; it does not quote the engine."""
         return self.explain(trouble) if self.explain else f"{self.name} cannot be read; check it and its types"
 
     def position(self, name: str) -> int:

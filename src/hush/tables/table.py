@@ -1,4 +1,4 @@
-"""Table: where exact counts come from, whether those asked for fit in memory, and a table that counts them once."""
+"""Table: exact counts of cliques, a check that they fit in memory, and a table that caches them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
 
 
 class Table(ABC):
-    """Something that returns exact counts for a list of cliques: the one thing mechanisms ask of data.
+    """A source of exact counts for a list of cliques: the one thing mechanisms ask of data.
 
     A source becomes a table by defining `_count`. Its rows are counted as its schema encodes them, and at most
     `unit.max_rows` rows of a privacy unit are used, chosen by that unit's own rows only.
@@ -84,8 +84,7 @@ class Table(ABC):
         """Exact counts of each clique, int64, with one axis per attribute in the order given.
 
         `()` gives the total. Unknown names and requests too large for memory are refused before any row is read.
-        `progress` is called with the fraction done, from 0 to 1. Arrays of one call may be parts of one piece of
-        memory, without overlap.
+        `progress` is called with the fraction done, from 0 to 1. Arrays of one call may share a buffer.
 
         Privacy: exact, hence private. One unit changes the counts of a clique by at most `unit.max_rows` in L1.
         """
@@ -95,7 +94,10 @@ class Table(ABC):
         if not distinct:
             return {}
         exact = self._count(distinct, progress or self._progress)
-        return {clique: _ordered(exact[ordered], ordered, clique) for clique, ordered in wanted.items()}
+        return {
+            clique: exact[ordered] if clique == ordered else reordered(exact[ordered], ordered, clique).copy(order="C")
+            for clique, ordered in wanted.items()
+        }
 
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
         """Refuse unknown names, and cliques whose counts would not fit in memory together; reads no row."""
@@ -104,7 +106,7 @@ class Table(ABC):
     def check(self) -> None:
         """Read every row and raise DataError where one holds what the schema refuses, before a budget is charged.
 
-        Done once; a table that was checked when it was read has nothing left to do here.
+        Done once, and not at all for a table that was checked when it was read.
 
         Privacy: whether the table is refused depends on private data, and is for the data owner only.
         """
@@ -113,7 +115,7 @@ class Table(ABC):
             self._checked = True
 
     def _check_rows(self) -> None:
-        """Read the rows for `check`; nothing to do for a table that was checked when it was read."""
+        """Read the rows for `check`."""
         return
 
     @abstractmethod
@@ -149,11 +151,9 @@ class CachedTable:
         self._left = CACHE_SHARE * available_memory() if memory is None else memory
 
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
-        """Refuse what cannot be counted; reads no row."""
         self._table.require([clique for clique in cliques if tuple(clique) not in self._known])
 
     def check(self) -> None:
-        """Refuse rows that the schema does not allow."""
         self._table.check()
 
     def counts(self, cliques: Iterable[Sequence[str]]) -> dict[Clique, Counts]:
@@ -167,9 +167,3 @@ class CachedTable:
                 counts.setflags(write=False)
                 self._known[clique] = counts
         return {clique: self._known[clique] if clique in self._known else fresh[clique] for clique in wanted}
-
-
-def _ordered(counts: Counts, ordered: Clique, clique: Clique) -> Counts:
-    if clique == ordered:
-        return counts
-    return reordered(counts, ordered, clique).copy(order="C")

@@ -1,8 +1,6 @@
-"""DenseEstimates: estimates over a whole small domain with any covariance, computed the plain way.
+"""Dense twins: estimates, graphical models and residual strategies over every cell of a small domain.
 
-DenseModel: a graphical model over every cell of a small domain, the plain twin of passes over a junction tree.
-
-DenseResidual: a residual strategy as matrices over a whole small domain, the plain twin of the implicit one.
+Tests compare the implicit computations with these, which are done the plain way.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from hush.strategies.residual_strategy import ResidualStrategy
 class DenseEstimates:
     """The plain twin of real estimates: a table of counts over the whole domain and the covariance of its cells.
 
-    `cliques` are the largest tables that it admits to hold, the whole domain by default. It keeps what it was asked for
-    in `asked`, so that a test can see that a query read no larger table than it needs.
+    `cliques` are the largest tables that it claims to hold, the whole domain by default. `asked` lists the tables that
+    were read, so that a test can see that a query read no larger one than it needs.
     """
 
     def __init__(
@@ -49,7 +47,7 @@ class DenseEstimates:
         return any(set(clique) <= set(held) for held in self.cliques)
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
-        """It holds whole tables alone."""
+        """Nothing to prepare: it holds whole tables only."""
 
     def counts(self, clique: Clique) -> Floats:
         """Sums over the other attributes."""
@@ -86,7 +84,7 @@ class DenseEstimates:
         return (rows @ self.table.ravel()).reshape(shape), spread.reshape(shape)
 
     def _cell_numbers(self, clique: Clique) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The cell of the clique, counted in its own order, that each cell of the domain belongs to."""
+        """For each cell of the domain, the number of its cell in the table of the clique."""
         codes = np.unravel_index(np.arange(self.table.size), self.domain.shape)
         cells = np.zeros(self.table.size, dtype=np.int64)
         for name in clique:

@@ -45,7 +45,6 @@ class InterruptedTable(TinyTable):
     left = 10**9
 
     def counts(self, cliques: Any) -> Any:
-        """Exact counts, as long as nobody interrupts."""
         self.left -= 1
         if self.left < 0:
             raise KeyboardInterrupt
@@ -69,10 +68,7 @@ def check_mechanism(
     >>> check_mechanism(hush.mechanisms.Independent())
     """
     contract = _Contract(
-        mechanism,
-        TinyTable(domain, rows),
-        workload or Workload.upto(domain, 2),
-        budget or Budget(rho=0.4),
+        mechanism, TinyTable(domain, rows), workload or Workload.upto(domain, 2), budget or Budget(rho=0.4)
     )
     with tempfile.TemporaryDirectory() as folder:
         for number, check in enumerate(
@@ -176,7 +172,7 @@ class _Contract:
             raise MechanismError("a table of another domain is not refused")
 
     def interrupts(self, folder: Path) -> None:
-        """Wherever a run is interrupted, what was paid for is kept; adaptive ones go on within the same budget."""
+        """Wherever a run is interrupted, what was paid for is kept; adaptive runs resume within the same budget."""
         for reads in range(MOST_STOPS):
             plan, file = self.plan(), folder / f"{reads}.db"
             table: Any = InterruptedTable(self.table.domain, self.table.rows)

@@ -17,10 +17,10 @@ class OperatorError(HushError):
 
 
 def check_operator(operator: LinearOperator, *, dense: Any = None, tolerance: float = 1e-9) -> None:
-    """Raise OperatorError where a member is not that of the dense twin, by default what `matmat` makes of I.
+    """Raise OperatorError where a member differs from the dense twin, by default `matmat` of the identity.
 
     Differences are measured against the largest entry of what is compared. For small operators: every derived one
-    (transpose, Gram matrix, pseudo-inverse, negative multiples) is built out.
+    (transpose, Gram matrix, pseudo-inverse, negative multiples) is written out.
 
     >>> from hush.linops import Prefix
     >>> check_operator(Prefix(5), dense=np.tri(5))

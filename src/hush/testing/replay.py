@@ -1,4 +1,4 @@
-"""Record and replay: what depends on private data other than through the gate is a leak.
+"""Record and replay: anything that depends on private data other than through the gate is a leak.
 
 A computation runs on a table while everything that passes the gate is recorded, then again on a neighbouring table with
 every noisy output frozen to the recorded one. Whatever still differs (a request, a charge, the result, a file, a log
@@ -51,17 +51,14 @@ class Recorder:
     passages: list[Passage] = field(default_factory=list)
 
     def charged(self, event: Event) -> None:
-        """Keep the charge."""
         self.passages.append(Passage("charge", fingerprint(event), None, None))
 
     def measured(self, request: Request, bound: Sensitivity, exact: Integers, draw: Callable[[], Integers]) -> Integers:
-        """Keep the exact answer and the noisy one."""
         output = draw()
         self.passages.append(Passage("measure", fingerprint((request, bound)), exact.copy(), output.copy()))
         return output
 
     def selected(self, scorer: Scorer[Any], law: Any, scores: Any, draw: Callable[[], Any]) -> Any:
-        """Keep the scores and the choice."""
         output = draw()
         public = fingerprint((law, scorer.cliques, scorer.candidates, scores.sensitivity, scores.error))
         self.passages.append(Passage("select", public, copy.deepcopy(scores), output))
@@ -193,7 +190,7 @@ def fingerprint(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         values = [getattr(value, item.name) for item in dataclasses.fields(value)]
         return (type(value).__qualname__, tuple(fingerprint(item) for item in values))
-    if hasattr(value, "__dict__"):  # without cached properties, which follow from the rest and come when asked for
+    if hasattr(value, "__dict__"):  # without cached properties, which follow from the rest
         kind = type(value)
         cached = [name for name in vars(value) if isinstance(getattr(kind, name, None), cached_property)]
         return (kind.__qualname__, fingerprint({name: vars(value)[name] for name in vars(value) if name not in cached}))

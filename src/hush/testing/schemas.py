@@ -1,4 +1,4 @@
-"""Strategies of hypothesis that draw columns and schemas; they need hypothesis, which hush itself does not."""
+"""Hypothesis strategies that draw columns and schemas; they need hypothesis, which hush itself does not."""
 
 from __future__ import annotations
 

@@ -43,7 +43,6 @@ class TinyTable:
         return [row for rows in by_unit.values() for row in sorted(rows)[: self.unit.max_rows]]
 
     def require(self, cliques: Sequence[Clique]) -> None:
-        """Refuse unknown names."""
         for clique in cliques:
             self.domain.check(clique)
 

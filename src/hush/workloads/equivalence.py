@@ -1,4 +1,4 @@
-"""Equivalence: whether two workloads have one Gram matrix, and so one error under every strategy."""
+"""Equivalence: whether two workloads have the same Gram matrix, and so the same error under every strategy."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ _PIECE = 1 << 20
 def equivalent(first: Workload, second: Workload, tolerance: float = RESOLUTION) -> bool:
     """Whether |G1 - G2|_F <= tolerance max(|G1|_F, |G2|_F), where G = sum_j w_j kron_i V_i^(j) is W^T W.
 
-    Workloads with one Gram matrix have the same total error under every strategy: their rows differ by an orthogonal
-    mixture at most. Inner products factorise, <kron V_i, kron U_i> = prod_i tr(V_i U_i), so nothing larger than the
+    Workloads with the same Gram matrix have the same total error under every strategy: their rows differ by an
+    orthogonal mixture. Inner products factorise, <kron V_i, kron U_i> = prod_i tr(V_i U_i), so nothing larger than the
     Gram matrix of one attribute is made. O(terms^2 attributes).
 
-    Equal terms cancel exactly; what remains is a difference of squares, so that relative differences below about 1e-8,
-    times the root of the number of attributes in a term, cannot be told from rounding; a tolerance below 1e-8 is
-    refused.
+    Equal terms cancel exactly. The rest is a difference of squares, so relative differences below about 1e-8 times the
+    root of the number of attributes in a term cannot be told from rounding. A tolerance below 1e-8 is refused.
 
     Reference: [HDMM, Problem 1]: the error of a strategy Q is tr((Q^T Q)^+ W^T W); W enters by W^T W alone.
 

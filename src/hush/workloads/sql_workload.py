@@ -1,7 +1,6 @@
 """Workloads from SQL: counting queries as products of query blocks, read just as queries on a release are.
 
-What a condition allows is a set of cells. It is cut into boxes, disjoint products of levels, each of which is a product
-of query blocks.
+A condition allows a set of cells. It is cut into disjoint boxes of levels, each of which is a product of query blocks.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ def _value(node: exp.Expr, scope: Scope) -> Iterator[_CountFactor]:
     coefficients = formula.coefficients
     if not formula.linear or formula.offset or not np.isin(coefficients.values, (0.0, 1.0)).all():
         raise WorkloadError(
-            f"{quote(node)} is not a count of rows; ask for the counts it is made of, or give its coefficients by "
+            f"{quote(node)} is not a count of rows; ask for the counts it is made of, or give its coefficients with "
             "Workload.product and queries.matrix"
         )
     yield _CountFactor(replace(coefficients, values=coefficients.values == 1), (quote(node),))
@@ -174,7 +173,7 @@ def _cut(factor: _CountFactor, groups: Clique) -> tuple[Clique, list[Box]]:
 
 
 def boxes(inside: Booleans, groups: int) -> list[Box] | None:
-    """Disjoint boxes that hold the cells `inside`, such that no query is cut in two; None where there are none such.
+    """Disjoint boxes that hold the cells `inside` and cut no query in two; None if there are none.
 
     The first `groups` axes are grouped: every combination of their levels is a query of its own, the sum over the cells
     inside along the other axes. Levels of the first axis with the same cells behind them go together and the cells

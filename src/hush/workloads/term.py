@@ -1,6 +1,6 @@
 """Terms of a workload: what to ask of the counts over one clique, and with which weight.
 
-A kind of query is a subclass of `Term`; products of query blocks, with marginals as their plain case, are the first.
+A kind of query is a subclass of `Term`, such as products of query blocks, of which marginals are the plain case.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Term(ABC):
     """
 
     __slots__ = ()
-    kind: ClassVar[str]  # one of many, for messages
+    kind: ClassVar[str]  # the noun for messages
     clique: Clique
     weight: float
 
@@ -85,7 +85,7 @@ class Term(ABC):
         return replace(self, weight=weight)  # type: ignore[type-var]
 
     def check(self, domain: Domain) -> None:
-        """Refuse a weight that is none; subclasses refuse what does not fit the domain."""
+        """Refuse an impossible weight; subclasses refuse what does not fit the domain."""
         if not (math.isfinite(self.weight) and self.weight > 0):
             raise WorkloadError(
                 f"the {self.kind} {self.clique!r} has weight {self.weight!r}: expected a finite number > 0"
@@ -147,7 +147,7 @@ class ProductTerm(Term):
         return self.clique, self.blocks
 
     def check(self, domain: Domain) -> None:
-        """Refuse a weight that is none, and blocks that do not fit their attributes."""
+        """Refuse an impossible weight, and blocks that do not fit their attributes."""
         Term.check(self, domain)
         for name, block in zip(self.clique, self.blocks, strict=True):
             size = domain[name]

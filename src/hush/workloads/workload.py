@@ -150,8 +150,8 @@ class Workload:
         if len(products) < len(self.terms):
             other = next(term for term in self.terms if not isinstance(term, ProductTerm))
             raise WorkloadError(
-                f"the {other.kind} {other.text} is no product of query blocks; leave it out, or use a mechanism that "
-                "answers it"
+                f"the {other.kind} {other.text} is not a product of query blocks; leave it out, or use a "
+                "mechanism that answers it"
             )
         return products
 
@@ -161,7 +161,7 @@ class Workload:
         return all(term.plain for term in self.terms)
 
     def equivalent(self, other: Workload, tolerance: float = 1e-7) -> bool:
-        """Whether both have one Gram matrix, so that they have one error; see `hush.workloads.equivalence`."""
+        """Whether both have the same Gram matrix and hence error; see `hush.workloads.equivalence`."""
         from hush.workloads.equivalence import equivalent
 
         return equivalent(self, other, tolerance)
@@ -191,13 +191,8 @@ class Workload:
         return hash((self.domain, self.terms))
 
     def __repr__(self) -> str:
-        kind = (
-            "marginals"
-            if self.plain
-            else "products"
-            if all(isinstance(term, ProductTerm) for term in self.terms)
-            else "terms"
-        )
+        products = all(isinstance(term, ProductTerm) for term in self.terms)
+        kind = "marginals" if self.plain else "products" if products else "terms"
         return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
 
 

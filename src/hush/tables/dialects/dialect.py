@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from hush.tables.sources import RowSource
 
 Result = TypeVar("Result")
-Explain = Callable[[str], str]  # what to say of an engine's error, by its text and without quoting it
+Explain = Callable[[str], str]  # turns the text of an engine's error into a message that does not quote it
 WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
 OUT_OF_MEMORY = frozenset({"MemoryError", "ArrowMemoryError", "OutOfMemoryException"})  # Python's, Arrow's, DuckDB's
-PANIC = "PanicException"  # how Rust fails in Python, polars for one; it is no Exception
+PANIC = "PanicException"  # how Rust code such as polars fails in Python; not an Exception
 
 
 class Family(Enum):
@@ -94,7 +94,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def as_text(self, x: str, family: Family) -> str:
-        """The SQL twin of `hush.schema.column_kinds.canonical`, but for trimming: the text by which x is compared.
+        """The text by which x is compared: the SQL twin of `hush.schema.column.canonical`, but for trimming.
 
         A float32 is compared by its own shortest digits, so that 0.1 stored in four bytes equals a declared 0.1. A
         timestamp at midnight is compared as its date, one with a time zone by its time in UTC.
@@ -129,7 +129,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
-        """Number some texts for `position`, under a name that ends with the session."""
+        """Number some texts for `position`, under a name that lasts as long as the session."""
 
     @abstractmethod
     def position(self, x: str, name: str) -> str:
@@ -158,7 +158,7 @@ class Dialect(ABC):
         """A hash of an id's bytes as a nonnegative integer of `wide_type`."""
 
     def grouped_counts(self, keys: Mapping[str, str], rows: str) -> str:
-        """How many rows each value of each key has: a column for each key, of which one is not null, and `n`."""
+        """The rows of each value of each key: a column per key, of which one is not null, and the count `n`."""
         columns = ", ".join(f"{key} AS {name}" for name, key in keys.items())
         sets = ", ".join(f"({name})" for name in keys)
         return (
@@ -212,7 +212,7 @@ def type_name(declared: str) -> str:
 
 
 def attempt(call: Callable[[], Result], failed: str | Explain) -> Result:
-    """The result of a call of another library; where it fails, in whatever way, DataError in our own words.
+    """The result of a call to another library; any failure becomes a DataError in our own words.
 
     Privacy: an error of an engine, of Arrow or of polars may quote the row it stumbled on. The error raised here has
     neither its text nor a reference to it.
@@ -229,4 +229,4 @@ def attempt(call: Callable[[], Result], failed: str | Explain) -> Result:
             error: HushError = SizeError("reading the source needs more memory than memory_limit allows; raise it")
         else:
             error = DataError(failed if isinstance(failed, str) else failed(str(trouble)))
-    raise error  # outside of the handler: the engine's error must not hang on to ours as its context
+    raise error  # outside the handler, so that it does not carry the engine's error as its context

@@ -100,7 +100,7 @@ class DuckDB(Dialect):
 
     def trimmed(self, x: str) -> str:
         spaces = self.literal(WHITESPACE)
-        return (  # `trim` is slow, so it is called where it has work to do
+        return (  # `trim` is slow, so it is called only where it has work to do
             f"(CASE WHEN contains({spaces}, left({x}, 1)) OR contains({spaces}, right({x}, 1)) "
             f"THEN trim({x}, {spaces}) ELSE {x} END)"
         )
@@ -222,11 +222,11 @@ class DuckDB(Dialect):
         return f"SELECT * FROM read_parquet({self._listed(files)}, hive_partitioning = false)"
 
     def _listed(self, files: Sequence[Path]) -> str:
-        """A list of paths; DuckDB would take the characters of a pattern as such."""
+        """A list of paths, escaped so that DuckDB reads none as a pattern."""
         return "[" + ", ".join(self.literal(glob.escape(str(file))) for file in files) + "]"
 
     def explain_csv(self, name: str, trouble: str) -> str:
-        """Which of the usual faults of a CSV file an error is about, in words that hold nothing of the file."""
+        """The message for an error that reading CSV files gave; it quotes nothing of the file."""
         if "unicode" in trouble.lower():
             return f"{name}: not UTF-8 text; convert it, for example with iconv -f latin1 -t utf-8"
         if "Expected Number of Columns" in trouble:
