@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ from hush.errors import SizeError
 
 UNKNOWN_MEMORY = 4 * 2**30
 SHARE = 0.75  # of the available memory, by default
+UNCHECKED = 2**25  # bytes; `available_memory` never reports less than twice as many
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
@@ -53,6 +55,13 @@ def memory_limit(wanted: int | str | None) -> int:
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
         raise SizeError(f"memory_limit = {wanted!r}: expected bytes, or a text such as '4GB'")
     return wanted
+
+
+def require_memory(needed: int, what: str, remedy: str, *, share: float = 1.0) -> None:
+    """Refuse, before it begins, what needs more bytes than a share of those available."""
+    if needed > UNCHECKED and needed > (free := share * available_memory()):
+        size = readable(needed) if needed < 2**80 else f"2^{math.log2(needed):.0f} bytes"
+        raise SizeError(f"{what}: {size} needed, {readable(free)} free; {remedy}")
 
 
 def readable(size: float) -> str:

@@ -194,9 +194,9 @@ def wide() -> GraphicalModel:
 
 def test_what_does_not_fit_is_refused_before_it_is_made():
     model = wide()
-    with pytest.raises(SizeError, match=r"the table over \('x0', .*: .* TB needed .* free; ask for fewer"):
+    with pytest.raises(SizeError, match=r"the table over \('x0', .* cells\): .* TB needed, .* free; ask for fewer"):
         model.counts([f"x{i}" for i in range(0, 40, 3)])
-    with pytest.raises(SizeError, match=r"41 tables: 2\^\d+ bytes needed .* or tables"):
+    with pytest.raises(SizeError, match=r"41 tables \(.* cells\): 2\^\d+ bytes needed, .* or tables"):
         model.many([model.domain, *((name,) for name in model.domain)])
     with pytest.raises(SizeError, match="use fewer rows"):
         model.product(model.domain, [Identity(50)] * 40)
@@ -205,10 +205,11 @@ def test_what_does_not_fit_is_refused_before_it_is_made():
 def test_an_intermediate_that_does_not_fit_is_refused(monkeypatch):
     model = model_of(Domain({"hub": 500, "x": 60, "y": 60}), [("hub", "x"), ("hub", "y")])
     assert model.counts(("x", "y")).shape == (60, 60)
-    monkeypatch.setattr(marginals, "UNGUARDED", 10_000)
-    monkeypatch.setattr(marginals, "available_memory", lambda: 8 * 20_000)
+    monkeypatch.setattr("hush.memory.UNCHECKED", 8 * 10_000)
+    monkeypatch.setattr("hush.memory.available_memory", lambda: 8 * 20_000)
     with pytest.raises(
-        SizeError, match=r"table over \('x', 'y'\) with what is held on the way: .* needed .* give codes of some"
+        SizeError,
+        match=r"table over \('x', 'y'\) with what is held on the way .*: .* needed, .* give codes of some",
     ):
         model.counts(("x", "y"))
 

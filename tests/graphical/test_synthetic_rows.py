@@ -446,7 +446,7 @@ def test_bad_input_is_refused_before_anything_is_drawn(change, error, message) -
 def test_chunks_and_rows_that_cannot_be_are_refused() -> None:
     with pytest.raises(WorkloadError, match="chunk_rows=0: expected an integer >= 1"):
         row_chunks(PAIR, GOOD, 10, generator(1), chunk_rows=0)
-    with pytest.raises(SizeError, match=r"1000000000000000 rows need .* draw them in chunks, or fewer"):
+    with pytest.raises(SizeError, match=r"1000000000000000 rows: .* needed, .* free; draw them in chunks, or fewer"):
         draw_rows(PAIR, GOOD, 10**15, generator(1))
 
 

@@ -67,7 +67,7 @@ def test_nothing_of_the_size_of_the_domain_is_made() -> None:
 
 @pytest.mark.parametrize("member", [lambda a: a.dense(), lambda a: a.gram_dense(), lambda a: a.column_norms(1)])
 def test_what_has_the_size_of_the_domain_is_refused(member: object) -> None:
-    with pytest.raises(SizeError, match="more than is free"):
+    with pytest.raises(SizeError, match="bytes needed, .* free; |TB needed, .* free; "):
         member(Kronecker([Prefix(10)] * 14))  # type: ignore[operator]
 
 

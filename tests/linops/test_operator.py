@@ -34,13 +34,13 @@ def test_norms_are_made_in_blocks_of_columns() -> None:
 
 @pytest.mark.parametrize("operator", [Identity(10**8), Prefix(10**8), AllRange(10**8)], ids=str)
 def test_a_matrix_that_does_not_fit_is_refused_before_it_is_made(operator: LinearOperator) -> None:
-    with pytest.raises(SizeError, match="more than is free; keep it implicit"):
+    with pytest.raises(SizeError, match="needed, .* free; keep it implicit"):
         operator.dense()
 
 
 @pytest.mark.parametrize("operator", [Identity(10**8), Total(10**8), Prefix(10**8), AllRange(10**8)], ids=str)
 def test_a_gram_matrix_that_does_not_fit_is_refused_before_it_is_made(operator: LinearOperator) -> None:
-    with pytest.raises(SizeError, match=r"more than is free; use gram\(\)"):
+    with pytest.raises(SizeError, match=r"needed, .* free; use gram\(\)"):
         operator.gram_dense()
 
 
@@ -50,7 +50,7 @@ def test_large_inverses_without_structure_are_refused() -> None:
 
 
 def test_the_guard_names_size_and_remedy() -> None:
-    with pytest.raises(SizeError, match="100000000000 x 2 numbers takes 1.6 TB, more than is free; think"):
+    with pytest.raises(SizeError, match="100000000000 x 2 numbers: 1.6 TB needed, .* free; think"):
         check_fits((10**11, 2), "think")
     check_fits((1000, 1000), "never mind")
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from hush.errors import SizeError, WorkloadError
 from hush.linops import AllRange, Dense, Prefix, WidthRange
-from hush.optimizers import max_error
 from hush.optimizers.explicit_strategy import largest_error, query_errors
 from hush.optimizers.max_error import least_max_error
 from hush.strategies.optimum import optimal_gram
@@ -70,6 +69,7 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         least_max_error(np.eye(2), power=1)
     with pytest.raises(SizeError, match="limit 8192"):
         least_max_error(np.ones((8193, 2)))
-    monkeypatch.setattr(max_error, "available_memory", lambda: 1000)
-    with pytest.raises(SizeError, match="6 queries on 6 cells take 4.6 KB of memory and 1.0 KB can be had"):
+    monkeypatch.setattr("hush.memory.UNCHECKED", 0)
+    monkeypatch.setattr("hush.memory.available_memory", lambda: 1000)
+    with pytest.raises(SizeError, match="6 queries on 6 cells: 4.6 KB needed, 1.0 KB free; ask fewer"):
         least_max_error(np.tri(6))

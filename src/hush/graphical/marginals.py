@@ -16,10 +16,9 @@ from hush.graphical._kernels import sum_middle
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.variable_elimination import Buffers, Message, Routes, Step, joined
 from hush.linops import Dense, Identity, LinearOperator
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 
 MOST_AXES = 64  # of an array of numpy
-UNGUARDED = 1 << 23  # cells that are taken without asking how much memory is free
 KEPT_CELLS = 1 << 24  # of tables that may be asked for again, or twice the model where that is more
 
 
@@ -301,6 +300,4 @@ def _check_blocks(domain: Domain, names: Clique, blocks: Sequence[LinearOperator
 
 
 def _check_cells(cells: int, what: str, remedy: str) -> None:
-    if cells > UNGUARDED and 8 * cells > (free := available_memory()):
-        size = readable(8 * cells) if cells < 2**80 else f"2^{math.log2(cells) + 3:.0f} bytes"
-        raise SizeError(f"{what}: {size} needed ({shown(cells)} cells), {readable(free)} free; {remedy}")
+    require_memory(8 * cells, f"{what} ({shown(cells)} cells)", remedy)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from hush.arrays import Floats
-from hush.errors import DataError, SizeError, WorkloadError, shown
+from hush.errors import DataError, WorkloadError, shown
 from hush.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
 from hush.graphical.junction_tree import JunctionTree
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 from hush.schema.column_kinds import Date, Granularity, Numeric
 from hush.schema.schema import Schema
 
@@ -25,7 +25,6 @@ METHODS = ("rounding", "sampling")
 MOST_INT32 = 2**31 - 1
 DIGITS = 4  # of a bin's width that a number inside it is given with
 MOST_DECIMALS = 300  # further ones are beyond the range of 10^decimals
-LITTLE = 2**26  # bytes that are taken without asking how many are free
 
 
 def draw_rows(
@@ -153,7 +152,8 @@ def _draw(
     dtypes = {name: np.min_scalar_type(domain[name] - 1) for name in domain}
     largest = max((rows, *(table.size for table in conditionals)))
     index = np.dtype(np.int32 if largest <= MOST_INT32 else np.int64)
-    _check_memory(rows, sum(dtype.itemsize for dtype in dtypes.values()) + 4 * index.itemsize + 8)
+    row_bytes = sum(dtype.itemsize for dtype in dtypes.values()) + 4 * index.itemsize + 8
+    require_memory(rows * row_bytes, f"{rows} rows", "draw them in chunks, or fewer")
     keys, order, group, picked = np.empty((4, rows), dtype=index)
     uniforms = np.empty(rows)
     columns: Codes = {}
@@ -207,11 +207,3 @@ def _whole(name: str, value: int, *, least: int) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
         raise WorkloadError(f"{name}={shown(value)}: expected an integer >= {least}")
     return value.__index__()
-
-
-def _check_memory(rows: int, per_row: int) -> None:
-    needed = rows * per_row
-    if needed > LITTLE and needed > (free := available_memory()):
-        raise SizeError(
-            f"{rows} rows need {readable(needed)}, {readable(free)} are free; draw them in chunks, or fewer"
-        )

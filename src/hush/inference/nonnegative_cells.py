@@ -38,12 +38,12 @@ import numpy as np
 
 from hush.arrays import Floats, apply_each, axes_outside, spread, summed
 from hush.domain import Clique
-from hush.errors import SizeError, WorkloadError, shown
+from hush.errors import WorkloadError, shown
 from hush.inference.estimates import Estimates
 from hush.inference.linear_estimates import LinearMeasurements, LocalEstimates, answers_of, measured_products
 from hush.linops import Identity, LinearOperator, Total
 from hush.linops.along import along
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 from hush.privacy.measurement import Measurements
 from hush.solution import SOLVED, Solution
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
@@ -343,10 +343,6 @@ def _check_memory(answers: LinearMeasurements, workload: Workload) -> None:
     widest = max(math.prod(max(f.rows, f.size) for f in product.factors) for product in measured_products(answers))
     blocks = {block for term in workload.products for block in term.blocks if not isinstance(block, Identity | Total)}
     held = sum(block.shape[1] ** 2 for block in blocks if block.shape[1] <= LARGEST_GRAM)
-    needed, free = 8 * (VECTORS * cells + 3 * widest + held), available_memory()
-    if needed > 0.8 * free:
-        raise SizeError(
-            f"non-negative counts over {', '.join(names)} have {cells:,} cells and need {readable(needed)}, more than "
-            f"the {readable(0.8 * free)} that can be had; use tables(kind='nonnegative'), which works table by table, "
-            "or method='clip' for the answers to one term"
-        )
+    needed, what = 8 * (VECTORS * cells + 3 * widest + held), f"non-negative counts of {cells:,} cells"
+    remedy = "use tables(kind='nonnegative'), which works table by table, or method='clip' for the answers to one term"
+    require_memory(needed, f"{what} over {', '.join(names)}", remedy, share=0.8)

@@ -36,10 +36,10 @@ import numpy as np
 
 from hush.arrays import Floats, apply_each, reordered
 from hush.domain import Clique
-from hush.errors import DataError, SizeError, WorkloadError
+from hush.errors import DataError, WorkloadError
 from hush.inference._kernels import expand_plain
 from hush.linops import LinearOperator
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 from hush.privacy.measurement import Measurements
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
@@ -77,7 +77,7 @@ def _take(tensor: Floats, axis: int, levels: slice) -> Floats:
 Batch = list[Clique]
 
 BATCH_CELLS = 1 << 18
-LARGE_CELLS = 1 << 24  # below this nobody asks how much memory is left
+LARGE_CELLS = 1 << 24  # below this the free memory is not checked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +164,8 @@ class Reconstruction:
         cells = np.prod(sizes, axis=1)
         ends = np.cumsum(cells)
         if ends[-1] > LARGE_CELLS:
-            _require_memory(40 * int(ends[-1]), f"the table over {', '.join(batch[0])}", "ask for fewer attributes")
+            table = f"the table over {', '.join(batch[0])}"
+            require_memory(40 * int(ends[-1]), table, "ask for fewer attributes", share=0.8)
         out = np.empty(int(ends[-1]))
         expand_plain(flat, self.answers.starts[subsets], sizes, out, ends - cells)
         spans = zip((ends - cells).tolist(), ends.tolist(), sizes.tolist(), strict=True)
@@ -185,12 +186,6 @@ class Reconstruction:
         filled = self.answers.filled[subsets]
         if not filled.all():
             raise DataError(self.answers.missing(int(subsets[~filled][0])))
-
-
-def _require_memory(needed: int, what: str, advice: str) -> None:
-    free = available_memory()
-    if needed > 0.8 * free:
-        raise SizeError(f"{what} take {readable(needed)}, more than the {readable(0.8 * free)} at hand; {advice}")
 
 
 def _processors() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -78,12 +79,7 @@ class Sum(LinearOperator):
     operators: Sequence[LinearOperator]
 
     def __post_init__(self) -> None:
-        operators = [
-            operator
-            for given in self.operators
-            for operator in (given.operators if isinstance(given, Sum) else [given])
-        ]
-        object.__setattr__(self, "operators", tuple(operators))
+        object.__setattr__(self, "operators", _flattened(Sum, self.operators))
         shapes = {operator.shape for operator in self.operators}
         if len(shapes) != 1:
             raise WorkloadError(f"a sum of operators of shapes {sorted(shapes)}: expected one shape")
@@ -117,15 +113,10 @@ class Product(LinearOperator):
     operators: Sequence[LinearOperator]
 
     def __post_init__(self) -> None:
-        operators = [
-            operator
-            for given in self.operators
-            for operator in (given.operators if isinstance(given, Product) else [given])
-        ]
-        object.__setattr__(self, "operators", tuple(operators))
-        if not operators:
+        object.__setattr__(self, "operators", _flattened(Product, self.operators))
+        if not self.operators:
             raise WorkloadError("a product of no operators: expected at least one")
-        for left, right in pairwise(operators):
+        for left, right in pairwise(self.operators):
             if left.shape[1] != right.shape[0]:
                 raise WorkloadError(f"a product of shapes {left.shape} and {right.shape}: the inner sizes differ")
 
@@ -145,6 +136,12 @@ class Product(LinearOperator):
 
     def transpose(self) -> LinearOperator:
         return Product([operator.transpose() for operator in reversed(self.operators)])
+
+
+def _flattened(kind: type[Sum | Product], operators: Sequence[LinearOperator]) -> tuple[LinearOperator, ...]:
+    """The operators, those of a nested sum or product in its place."""
+    nested = (operator.operators if isinstance(operator, kind) else (operator,) for operator in operators)
+    return tuple(itertools.chain.from_iterable(nested))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import numpy as np
 from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.linops.blocks import Diagonal
-from hush.linops.operator import LinearOperator, Transposed, check_norm
+from hush.linops.operator import EqualColumns, LinearOperator, Transposed, check_norm
 
 
 @dataclass(frozen=True, slots=True)
-class Haar(LinearOperator):
+class Haar(EqualColumns):
     """The total, then for each inner node of the binary tree its left half minus its right half, from the root down.
 
     n orthogonal rows; every column has log2(n) + 1 entries of +1 or -1. O(n) per column, both ways.
@@ -56,9 +56,6 @@ class Haar(LinearOperator):
         """A^T diag(1 / |row|^2): the rows are orthogonal."""
         depth = np.frexp(np.maximum(np.arange(self.size), 1))[1] - 1
         return Transposed(self) @ Diagonal(np.ldexp(1.0, depth) / self.size)
-
-    def column_norms(self, p: int) -> Floats:
-        return np.full(self.size, self.sensitivity(p))
 
     def sensitivity(self, p: int) -> float:
         check_norm(p)

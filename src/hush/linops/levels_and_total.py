@@ -12,19 +12,16 @@ import numpy as np
 
 from hush.arrays import Floats, Numbers
 from hush.errors import WorkloadError
-from hush.linops.operator import LinearOperator, Transposed, check_fits, check_norm
+from hush.linops.operator import EqualColumns, LinearOperator, Transposed, check_fits, check_norm
 
 
-class _Alike(LinearOperator):
+class _Alike(EqualColumns):
     """An operator whose columns are one column with its levels permuted."""
 
     __slots__ = ()
 
     def along(self, values: Numbers, axis: int) -> Numbers:
         return self.matmat(values.swapaxes(0, axis)).swapaxes(0, axis)
-
-    def column_norms(self, p: int) -> Floats:
-        return np.full(self.shape[1], self.sensitivity(p))
 
 
 @dataclass(frozen=True, slots=True)

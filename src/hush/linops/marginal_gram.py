@@ -16,14 +16,14 @@ group inverses alone, and G(v)^+ = G(Y^-1 kappa^+) is used, with Y v = kappa, in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import SizeError, WorkloadError
-from hush.linops.operator import LinearOperator, check_fits, check_norm
+from hush.linops.operator import EqualColumns, LinearOperator, check_fits, check_norm
 
 
 def superset_sums(values: Floats, attributes: int) -> Floats:
@@ -32,7 +32,7 @@ def superset_sums(values: Floats, attributes: int) -> Floats:
     >>> superset_sums(np.array([1.0, 2.0, 3.0, 4.0]), 2).tolist()
     [10.0, 6.0, 7.0, 4.0]
     """
-    return _along_axes(values, attributes, _add_upper)
+    return _along_axes(values, attributes, np.add, 0)
 
 
 def subset_sums(values: Floats, attributes: int) -> Floats:
@@ -41,49 +41,34 @@ def subset_sums(values: Floats, attributes: int) -> Floats:
     >>> subset_sums(np.array([1.0, 2.0, 3.0, 4.0]), 2).tolist()
     [1.0, 3.0, 4.0, 10.0]
     """
-    return _along_axes(values, attributes, _add_lower)
+    return _along_axes(values, attributes, np.add, 1)
 
 
 def superset_differences(values: Floats, attributes: int) -> Floats:
     """The x whose superset sums are given: x(a) = sum over b containing a of (-1)^|b \\ a| z(b)."""
-    return _along_axes(values, attributes, _subtract_upper)
+    return _along_axes(values, attributes, np.subtract, 0)
 
 
 def subset_differences(values: Floats, attributes: int) -> Floats:
     """The x whose subset sums are given: x(a) = sum over b within a of (-1)^|a \\ b| z(b)."""
-    return _along_axes(values, attributes, _subtract_lower)
+    return _along_axes(values, attributes, np.subtract, 1)
 
 
-def _along_axes(values: Floats, attributes: int, step: Callable[[Floats], None]) -> Floats:
-    """One new array, changed in place along each attribute's axis."""
+def _along_axes(values: Floats, attributes: int, step: np.ufunc, target: int) -> Floats:
+    """A new array; along each attribute's axis, `step` takes the other level into level `target`."""
     x = np.array(values, dtype=np.float64)
     if x.shape != (1 << attributes,):
         raise WorkloadError(f"{x.shape}: expected one number for each of the 2^{attributes} sets of attributes")
     for i in range(attributes):
-        step(x.reshape(-1, 2, 1 << i))
+        pairs = x.reshape(-1, 2, 1 << i)
+        step(pairs[:, target], pairs[:, 1 - target], out=pairs[:, target])
     return x
-
-
-def _add_upper(x: Floats) -> None:
-    x[:, 0] += x[:, 1]
-
-
-def _add_lower(x: Floats) -> None:
-    x[:, 1] += x[:, 0]
-
-
-def _subtract_upper(x: Floats) -> None:
-    x[:, 0] -= x[:, 1]
-
-
-def _subtract_lower(x: Floats) -> None:
-    x[:, 1] -= x[:, 0]
 
 
 LARGEST_DIMENSION = 24
 
 
-class MarginalGram(LinearOperator):
+class MarginalGram(EqualColumns):
     """G(v) over attributes of the given sizes: a coefficient for each of the 2^d sets of attributes.
 
     Columns cost O(d n) and one copy; the rest O(d 2^d), whatever the sizes.
@@ -98,7 +83,12 @@ class MarginalGram(LinearOperator):
     def __init__(self, sizes: Sequence[int], coefficients: Any) -> None:
         self.sizes = check_sizes(sizes)
         self.coefficients = self._checked(coefficients)
-        self.eigenvalues = self._eigenvalues()
+        d = len(self.sizes)
+        terms = self.coefficients * complement_sizes(self.sizes)
+        self.eigenvalues = superset_sums(terms, d)  # kappa = Y v; a sum that is zero up to its rounding is zero
+        rounding = 4 * (d + 1) * np.finfo(np.float64).eps * superset_sums(np.abs(terms), d)
+        self.eigenvalues[np.abs(self.eigenvalues) <= rounding] = 0.0
+        self.eigenvalues.setflags(write=False)
 
     @classmethod
     def of_eigenvalues(cls, sizes: Sequence[int], eigenvalues: Any) -> MarginalGram:
@@ -129,7 +119,7 @@ class MarginalGram(LinearOperator):
         cells = np.array(x, dtype=np.float64, order="C").reshape((*self.sizes, x.shape[1]))
         kappa = self.eigenvalues.reshape((2,) * len(self.sizes)).T  # axis i is bit i
         for axis in range(len(self.sizes)):
-            _part_means(np.moveaxis(cells, axis, 0))
+            _split_means(np.moveaxis(cells, axis, 0))
         cells *= kappa[np.ix_(*[np.minimum(np.arange(n), 1) for n in self.sizes])][..., None]
         for axis in range(len(self.sizes)):
             _join_means(np.moveaxis(cells, axis, 0))
@@ -164,10 +154,6 @@ class MarginalGram(LinearOperator):
         inverse = np.divide(1.0, kappa, out=np.zeros_like(kappa), where=kappa != 0)
         return MarginalGram.of_eigenvalues(self.sizes, inverse)
 
-    def column_norms(self, p: int) -> Floats:
-        check_fits(self.shape[1:], "use sensitivity(p): all columns have the same norm")
-        return np.full(self.shape[1], self.sensitivity(p))
-
     def sensitivity(self, p: int) -> float:
         """A cell agrees on exactly s with prod_{i not in s} (n_i - 1) others."""
         check_norm(p)
@@ -191,15 +177,6 @@ class MarginalGram(LinearOperator):
     def _entries(self) -> Floats:
         """The entry of two cells that agree on exactly s: sum_{a within s} v(a)."""
         return subset_sums(self.coefficients, len(self.sizes))
-
-    def _eigenvalues(self) -> Floats:
-        """kappa = Y v; a sum that is zero up to its own rounding is zero."""
-        d = len(self.sizes)
-        parts = self.coefficients * complement_sizes(self.sizes)
-        kappa = superset_sums(parts, d)
-        kappa[np.abs(kappa) <= 4 * (d + 1) * np.finfo(np.float64).eps * superset_sums(np.abs(parts), d)] = 0.0
-        kappa.setflags(write=False)
-        return kappa
 
     def _checked(self, values: Any) -> Floats:
         given = np.array(values, dtype=np.float64)
@@ -230,7 +207,7 @@ def complement_sizes(sizes: Sequence[int]) -> Floats:
     return _outer([(float(n), 1.0) for n in sizes])
 
 
-def _part_means(x: Floats) -> None:
+def _split_means(x: Floats) -> None:
     """In place, the mean of all levels, then each level less the mean of those before it.
 
     The latter span what has mean zero, and every entry keeps its own size, unlike in an orthonormal basis, so that
@@ -245,7 +222,7 @@ def _part_means(x: Floats) -> None:
 
 
 def _join_means(x: Floats) -> None:
-    """Undo `_part_means`: the mean of the first j levels is that of all, less x_i / (i + 1) for every i from j on."""
+    """Undo `_split_means`: the mean of the first j levels is that of all, less x_i / (i + 1) for every i from j on."""
     mean = x[0].copy()
     x[0] = 0.0
     if len(x) > 1:

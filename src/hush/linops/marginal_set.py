@@ -11,10 +11,10 @@ import numpy as np
 from hush.arrays import Floats
 from hush.errors import WorkloadError, shown
 from hush.linops.marginal_gram import MarginalGram, check_sizes
-from hush.linops.operator import LinearOperator, check_fits, check_norm
+from hush.linops.operator import EqualColumns, LinearOperator, check_norm
 
 
-class MarginalSet(LinearOperator):
+class MarginalSet(EqualColumns):
     """M(u): for every weighted set of attributes, given by their axes, its marginal times its weight.
 
     Rows are in the order of the mapping, cells of each marginal in row-major order. Sums are shared: each marginal is
@@ -83,10 +83,6 @@ class MarginalSet(LinearOperator):
     def pinv(self) -> LinearOperator:
         """G(u^2)^+ M(u)^T."""
         return self.gram().pinv() @ self.transpose()
-
-    def column_norms(self, p: int) -> Floats:
-        check_fits(self.shape[1:], "use sensitivity(p): all columns have the same norm")
-        return np.full(self.shape[1], self.sensitivity(p))
 
     def sensitivity(self, p: int) -> float:
         """|u|_p: every cell is in one cell of each marginal."""

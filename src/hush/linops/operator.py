@@ -5,6 +5,7 @@ An operator must define `shape` and `matmat`. It may override every other member
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,11 +16,10 @@ import numpy as np
 
 from hush.arrays import Floats, Numbers, apply_along
 from hush.errors import SizeError, WorkloadError
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 
 LARGEST_DENSE_INVERSE = 1 << 24
 _CHUNK = 1 << 21
-_UNGUARDED = 1 << 20
 
 
 class LinearOperator(ABC):
@@ -148,7 +148,7 @@ class LinearOperator(ABC):
         return self.transpose()
 
     def _columns(self) -> Iterator[tuple[int, Floats]]:
-        """The columns in blocks, each with the place of its first; never the whole of a large matrix."""
+        """Blocks of columns, each with the index of its first column; never all of a large matrix at once."""
         m, n = self.shape
         step = max(1, _CHUNK // max(m, n))
         for start in range(0, n, step):
@@ -169,13 +169,18 @@ def check_norm(p: int) -> None:
 
 
 def check_fits(shape: tuple[int, ...], remedy: str) -> None:
-    """Refuse an array of float64 that would not fit in memory, before it is made."""
-    entries = 1
-    for length in shape:
-        entries *= length
-    if entries > _UNGUARDED and 8 * entries > available_memory():
-        size = " x ".join(map(str, shape))
-        raise SizeError(f"an array of {size} numbers takes {readable(8 * entries)}, more than is free; {remedy}")
+    """Refuse an array of float64 that would not fit in memory."""
+    require_memory(8 * math.prod(shape), f"an array of {' x '.join(map(str, shape))} numbers", remedy)
+
+
+class EqualColumns(LinearOperator):
+    """An operator whose columns all have one norm, which `sensitivity` must give."""
+
+    __slots__ = ()
+
+    def column_norms(self, p: int) -> Floats:
+        check_fits(self.shape[1:], "use sensitivity(p): all columns have the same norm")
+        return np.full(self.shape[1], self.sensitivity(p))
 
 
 class Dense(LinearOperator):

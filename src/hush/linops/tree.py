@@ -9,11 +9,11 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.linops.operator import LinearOperator, Transposed, check_fits, check_norm
+from hush.linops.operator import EqualColumns, LinearOperator, Transposed, check_fits, check_norm
 
 
 @dataclass(frozen=True, slots=True)
-class Tree(LinearOperator):
+class Tree(EqualColumns):
     """The sums of all nodes of a b-ary tree over n levels, from the root down to the levels themselves.
 
     The last node of a depth may have fewer children. Every level has one node above it at each depth, so that all
@@ -75,9 +75,6 @@ class Tree(LinearOperator):
 
     def pinv(self) -> LinearOperator:
         return TreeGramInverse(self) @ Transposed(self)
-
-    def column_norms(self, p: int) -> Floats:
-        return np.full(self.size, self.sensitivity(p))
 
     def sensitivity(self, p: int) -> float:
         check_norm(p)

@@ -20,7 +20,7 @@ from hush.inference.factors import Factors
 from hush.inference.local_polytope import MASS_MOVED, LocalPolytope, Nearest
 from hush.linops import Kronecker, LinearOperator
 from hush.local.local_model import LocalModel
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 from hush.privacy.measurement import Measurement, placed
 from hush.solution import SOLVED, Solution
 
@@ -79,7 +79,8 @@ def fit_locally(
     extra = [c.clique for c in forbidden if not any(set(c.clique) <= set(held) for held in measured.cliques)]
     factors = Factors(domain, [*measured.cliques, *extra])
     _check_attributes(factors)
-    _check_memory(factors)
+    what = f"{len(factors)} tables of {factors.size} cells, the largest over {max(factors.cliques, key=domain.size)!r}"
+    require_memory(8 * VECTORS * factors.size, what, "leave out large cliques")
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
     allowed = _allowed(factors, forbidden)
     counts = _start(factors, ordered, known)
@@ -279,13 +280,3 @@ def _check_attributes(factors: Factors) -> None:
                 f"the clique {shown(clique)} has {several} attributes of several levels: tables of an approximate fit "
                 f"have {MOST_ATTRIBUTES} at most; measure smaller cliques, or use method='exact'"
             )
-
-
-def _check_memory(factors: Factors) -> None:
-    needed = 8 * VECTORS * factors.size
-    if needed > 2**26 and needed > (free := available_memory()):
-        largest = max(factors.cliques, key=factors.domain.size)
-        raise SizeError(
-            f"{len(factors)} tables of {factors.size} cells need {readable(needed)}, {readable(free)} are free; the "
-            f"largest is {largest!r}: leave out large cliques"
-        )

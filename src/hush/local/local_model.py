@@ -9,14 +9,14 @@ import numpy as np
 from hush.arrays import Floats, apply_each, reordered, summed
 from hush.constraints import Constraint, check_axes
 from hush.domain import Clique, Domain, maximal_cliques
-from hush.errors import SizeError, WorkloadError, shown
+from hush.errors import WorkloadError, shown
 from hush.graphical.graphical_model import Given, GraphicalModel
 from hush.graphical.synthetic_rows import Codes, Method
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator
 from hush.local.local_rows import MAX_SIZE_MB, fit_rows, mean_error, repaired
 from hush.local.proportional_fitting import proportional_fit
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 from hush.solution import Solution
 
 PASSES = 3
@@ -161,12 +161,7 @@ class LocalModel:
         return np.asarray(summed(self.table(index), self.cliques[index], clique))
 
     def _estimate(self, clique: Clique) -> Floats:
-        needed = 24 * self.domain.size(clique)
-        if needed > 2**26 and needed > (free := available_memory()):
-            size = readable(needed) if needed < 2**80 else "far more"
-            raise SizeError(
-                f"a table over {shown(clique)} needs {size}, {readable(free)} are free; ask for fewer attributes"
-            )
+        require_memory(24 * self.domain.size(clique), f"a table over {shown(clique)}", "ask for fewer attributes")
         wanted = set(clique)
         shared = {tuple(name for name in fitted if name in wanted) for fitted in self.cliques} - {()}
         margins = [(kept, self._margin(self._home(kept), kept)) for kept in maximal_cliques(sorted(shared))]

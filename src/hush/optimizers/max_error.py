@@ -26,7 +26,7 @@ import scipy
 from hush.arrays import Floats
 from hush.errors import SizeError, WorkloadError
 from hush.linops import LinearOperator
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 from hush.solution import Solution
 from hush.strategies.optimum import DualPoint, ascend, gram_root, harmonic_kernel
 
@@ -78,12 +78,8 @@ def least_max_error(
             "ask fewer queries, or take the least total error"
         )
     m, n = w.shape
-    need = _BYTES * (m + n) ** 2
-    if need > available_memory():
-        raise SizeError(
-            f"{m} queries on {n} cells take {readable(need)} of memory and {readable(available_memory())} can be had; "
-            "ask fewer queries, or take the least total error"
-        )
+    remedy = "ask fewer queries, or take the least total error"
+    require_memory(_BYTES * (m + n) ** 2, f"the largest error of {m} queries on {n} cells", remedy)
     rows, columns = np.flatnonzero(w.any(axis=1)), np.flatnonzero(w.any(axis=0))
     scale = float(np.abs(w).max())
     scaled = w[np.ix_(rows, columns)] / scale

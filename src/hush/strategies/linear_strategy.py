@@ -22,9 +22,9 @@ import numpy as np
 
 from hush.arrays import Floats, Integers, axes_outside, summed
 from hush.domain import Clique, Domain
-from hush.errors import ConvergenceError, SizeError, WorkloadError
+from hush.errors import ConvergenceError, WorkloadError
 from hush.linops import Identity, LinearOperator
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 from hush.privacy.budget import Cost
 from hush.privacy.gate import Request
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
@@ -69,12 +69,8 @@ class JointPrecision:
             raise WorkloadError(
                 "the noise of the products differs too much for least squares over all of them; use local least squares"
             )
-        needed, free = 8 * 8 * self.cells, available_memory()
-        if needed > free:
-            raise SizeError(
-                f"least squares over {', '.join(self.clique)} needs {readable(needed)}, more than the "
-                f"{readable(free)} at hand; use local least squares, or a workload of fewer attributes"
-            )
+        remedy = "use local least squares, or a workload of fewer attributes"
+        require_memory(8 * 8 * self.cells, f"least squares over {', '.join(self.clique)}", remedy)
 
     @property
     def small(self) -> bool:

@@ -42,9 +42,9 @@ import numpy as np
 import scipy
 
 from hush.arrays import Floats
-from hush.errors import SizeError, WorkloadError
+from hush.errors import WorkloadError
 from hush.linops import Dense, LinearOperator
-from hush.memory import available_memory, readable
+from hush.memory import require_memory
 from hush.solution import SOLVED, Solution
 
 Primal = TypeVar("Primal")
@@ -181,7 +181,7 @@ def gram_factor(gram: Floats) -> Floats:
     n = len(gram)
     if gram.shape != (n, n) or not np.isfinite(gram).all():
         raise WorkloadError("the Gram matrix of the queries must be square and finite")
-    _refuse_beyond_memory(n)
+    _check_memory(n)
     e, q = scipy.linalg.eigh(gram, driver="evd", check_finite=False)
     if e[0] < -1e-8 * max(e[-1], 0.0) or e[-1] <= 0:
         raise WorkloadError(
@@ -213,7 +213,7 @@ def optimal_gram(
     if factor.ndim != 2 or not factor.size or not np.isfinite(factor).all():
         raise WorkloadError("the factor of a Gram matrix must be a non-empty two-dimensional array of finite numbers")
     n = len(factor)
-    _refuse_beyond_memory(n)
+    _check_memory(n)
     used = np.flatnonzero(factor.any(axis=1))
     if not len(used):
         raise WorkloadError("the queries are all zero; ask for something")
@@ -340,10 +340,6 @@ def _largest_cosine(inner: Floats, norms: Floats) -> float:
     )
 
 
-def _refuse_beyond_memory(n: int) -> None:
-    need = _ARRAYS * 8 * n * n
-    if need > available_memory():
-        raise SizeError(
-            f"the best strategy for {n} cells takes {readable(need)} of memory and {readable(available_memory())} can "
-            "be had; coarsen the cells, or use a product of strategies for the attributes"
-        )
+def _check_memory(n: int) -> None:
+    remedy = "coarsen the cells, or use a product of strategies for the attributes"
+    require_memory(_ARRAYS * 8 * n * n, f"the best strategy for {n} cells", remedy)
