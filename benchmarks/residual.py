@@ -27,7 +27,6 @@ from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Gate
 from hush.privacy.measurement import Measurements
-from hush.strategies.residual_strategy import requests
 from hush.strategies.select_residual import select_residual
 from hush.unit import ROW
 from hush.workloads import Workload
@@ -68,7 +67,7 @@ def measure(strategy: Any) -> Measurements[Any]:
     """Measure every residual set through the gate."""
     gate = Gate(UniformSource(strategy.domain), Allowance(Budget(rho=0.5)))
     answers = Measurements(strategy)
-    for index, noisy in enumerate(gate.measure(requests(strategy))):
+    for index, noisy in enumerate(gate.measure(strategy.requests())):
         answers[index] = noisy.raw
     return answers
 

@@ -60,7 +60,7 @@ def memory_limit(wanted: int | str | None) -> int:
 def require_memory(needed: int, what: str, remedy: str, *, share: float = 1.0) -> None:
     """Refuse, before it begins, what needs more bytes than a share of those available."""
     if needed > UNCHECKED and needed > (free := share * available_memory()):
-        size = readable(needed) if needed < 2**80 else f"2^{math.log2(needed):.0f} bytes"
+        size = readable(needed) if needed < 2**83 else f"2^{math.log2(needed):.0f} bytes"
         raise SizeError(f"{what}: {size} needed, {readable(free)} free; {remedy}")
 
 

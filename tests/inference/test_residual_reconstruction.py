@@ -17,7 +17,7 @@ from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate
 from hush.privacy.measurement import Measurements
-from hush.strategies.residual_strategy import ResidualStrategy, requests, residual_query
+from hush.strategies.residual_strategy import ResidualStrategy, residual_query
 from hush.strategies.select_residual import select_residual
 from hush.testing import TinyTable
 from hush.testing.dense_twins import DenseResidual, powerset
@@ -236,7 +236,7 @@ def test_memory_is_predicted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch)
 def test_repeated_releases_have_the_mean_and_variance_that_were_promised(workload: Workload) -> None:
     """600 releases: means within 4.5 standard errors, variances within 4.5 of theirs, a fixed seed throughout."""
     plan = select_residual(workload, rho=0.05).value
-    asked = requests(plan)
+    asked = plan.requests()
     rows = [tuple(cell) for cell, count in np.ndenumerate(histogram(1)) for _ in range(count)]
     source = TinyTable(DOMAIN, rows)
     fixed = source.counts(list(plan.closure))

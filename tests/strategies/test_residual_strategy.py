@@ -16,7 +16,7 @@ from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.residual_basis import ResidualBasis
-from hush.strategies.residual_strategy import ResidualStrategy, check_measurable, exact_shares, requests, residual_query
+from hush.strategies.residual_strategy import ResidualStrategy, check_measurable, exact_shares, residual_query
 from hush.strategies.select_residual import select_residual
 from hush.strategies.strategy import sum_binary
 from hush.testing import TinyTable, check_replay, neighbours_of
@@ -86,7 +86,7 @@ def test_the_total_is_one_cell_and_does_not_move_when_rows_are_replaced() -> Non
 def test_exact_costs_add_up_to_the_budget_and_not_beyond(rho: Fraction | float, relation: Neighbours) -> None:
     plan = select_residual(MIXED, rho=rho, neighbours=relation).value
     spent = Fraction(0)
-    for request, sigma_squared in zip(requests(plan), plan.sigma_squared, strict=True):
+    for request, sigma_squared in zip(plan.requests(), plan.sigma_squared, strict=True):
         noise = request.noise
         assert isinstance(noise, DiscreteGaussian)
         bound = sensitivity(request.query.row_norms, max_rows=1, neighbours=relation)
@@ -109,16 +109,16 @@ def test_shares_are_binary_so_that_sums_stay_short() -> None:
 def test_through_the_gate_what_is_charged_is_what_was_planned() -> None:
     account = Allowance(Budget(rho=0.3))
     gate = Gate(table(), account, entropy=NotPrivateEntropy(1))
-    noisy = list(gate.measure(requests(PLAN)))
+    noisy = list(gate.measure(PLAN.requests()))
     assert [answer.values.shape for answer in noisy] == [
         tuple(basis.rows for basis in PLAN.clique_bases(clique)) for clique in PLAN.closure
     ]
-    costs = [gate.event(request).cost.rho for request in requests(PLAN)]
+    costs = [gate.event(request).cost.rho for request in PLAN.requests()]
     recomputed = sum((rho for rho in costs if rho is not None), start=Fraction(0))
     assert account.cost.rho == recomputed <= Fraction(0.3)
     assert float(recomputed) == pytest.approx(PLAN.pcost / 2, rel=1e-9)
     with pytest.raises(BudgetError):
-        gate.measure(requests(PLAN))
+        gate.measure(PLAN.requests())
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))
@@ -127,15 +127,15 @@ def test_only_noisy_residuals_depend_on_the_data(relation: Neighbours) -> None:
 
     def run(source: TinyTable) -> list:
         gate = Gate(source, Allowance(Budget(rho=0.3)), neighbours=relation, entropy=NotPrivateEntropy(1))
-        return [answer.values for answer in gate.measure(requests(plan))]
+        return [answer.values for answer in gate.measure(plan.requests())]
 
     assert check_replay(run, table(), neighbours_of(table(), relation)) > 10
 
 
 def test_units_of_several_rows_are_paid_for_by_planning_with_less() -> None:
     plan = select_residual(MIXED, rho=Fraction(3, 10) / 4).value
-    twice = [sensitivity(r.query.row_norms, max_rows=2, neighbours=Neighbours.ADD_REMOVE) for r in requests(plan)]
-    spent = [r.noise.event(bound).cost.rho for r, bound in zip(requests(plan), twice, strict=True)]
+    twice = [sensitivity(r.query.row_norms, max_rows=2, neighbours=Neighbours.ADD_REMOVE) for r in plan.requests()]
+    spent = [r.noise.event(bound).cost.rho for r, bound in zip(plan.requests(), twice, strict=True)]
     assert sum(spent) <= Fraction(3, 10)
     assert float(sum(spent)) == pytest.approx(0.3)
 
@@ -146,7 +146,7 @@ def test_sets_whose_answers_could_overflow_are_refused_before_anything_is_charge
     with pytest.raises(SizeError, match="a0, a1, a2, a3, a4 exactly needs numbers up to 9.51e"):
         check_measurable(plan)
     with pytest.raises(SizeError, match="64-bit"):
-        requests(plan)
+        plan.requests()
     with pytest.raises(SizeError, match="fewer levels"):
         ProductQuery(tuple((name,) for name in domain), tuple(ResidualBasis.plain(100) for _ in range(5)))
 
@@ -166,4 +166,4 @@ def test_misfits_are_refused() -> None:
     tiny = ResidualStrategy(DOMAIN, PLAN.bases, PLAN.closure, np.full(len(PLAN.closure), 1e300), Fraction(1, 10**9))
     assert math.isclose(sum(float(s) for s in exact_shares(tiny)), tiny.pcost / 2, rel_tol=1e-9)
     with pytest.raises(BudgetError, match="too small to be of use"):
-        requests(tiny)
+        tiny.requests()

@@ -69,7 +69,7 @@ def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tupl
     live = list(range(len(tables)))
     order = {name: i for i, name in enumerate(axes)}
 
-    def made(members: Sequence[int], over: frozenset[str]) -> None:
+    def add_group(members: Sequence[int], over: frozenset[str]) -> None:
         groups.append(TableGroup(tuple(sorted(over, key=order.__getitem__)), tuple(members)))
         cliques.append(over)
         for member in members:
@@ -83,7 +83,7 @@ def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tupl
             if domain.size(over) * SHARE <= cells:
                 same = [p for p in live if cliques[p] <= over and cliques[p] & suffix]
                 if index in same:
-                    made(same, over)
+                    add_group(same, over)
     run = domain.size(suffix)
     while len(live) > 1:
         best, pair = 0.0, None
@@ -99,7 +99,7 @@ def group_tables(domain: Domain, axes: Clique, tables: Sequence[Clique]) -> tupl
                     best, pair = gain, (first, second)
         if pair is None:
             break
-        made(pair, cliques[pair[0]] | cliques[pair[1]])
+        add_group(pair, cliques[pair[0]] | cliques[pair[1]])
     return groups, live
 
 
@@ -171,7 +171,7 @@ class _NodeTable:
 
 @dataclass(slots=True)
 class _ProgramWriter:
-    """Rows of the program as they are made."""
+    """Rows of the program under construction."""
 
     domain: Domain
     nodes: list[list[int]]

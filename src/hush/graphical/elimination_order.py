@@ -254,7 +254,7 @@ def _packed(members: int, index: dict[int, int]) -> int:
 
 
 def _simplicial(adjacent: list[int]) -> list[int]:
-    """Eliminates, in place, all whose neighbours are a clique, until none is left; the maximal cliques of that."""
+    """Eliminate, in place, every attribute whose neighbours are a clique until none is left; the maximal cliques."""
     cliques: list[int] = []
     holders: list[list[int]] = [[] for _ in adjacent]
     waiting = sorted(range(len(adjacent)), key=lambda v: adjacent[v].bit_count(), reverse=True)

@@ -108,7 +108,7 @@ class FitProblem:
     tangents: int = field(default=0, init=False)
 
     def point(self, potentials: Floats) -> FitPoint:
-        """A point with buffers of its own, evaluated."""
+        """A new point with new buffers, evaluated."""
         size = self.loss.factors.size
         return self.evaluate(FitPoint(np.array(potentials, dtype=np.float64), np.empty(size), np.empty(size)))
 
@@ -148,7 +148,7 @@ class FitProblem:
         factors = self.loss.factors
         tables = {clique: factors.table(point.counts, i) for i, clique in enumerate(factors.cliques)}
         for table in tables.values():
-            table.setflags(write=False)  # of the view: the estimator goes on writing to what is behind it
+            table.setflags(write=False)  # the view alone: the estimator still writes to its buffer
         return self.callback(iteration, point.value, tables) is True
 
     def stats(self, point: FitPoint, iterations: int, remaining: float) -> dict[str, float]:

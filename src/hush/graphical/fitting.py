@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +12,7 @@ from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.belief_propagation import Belief, in_tree_order, with_domain
 from hush.graphical.elimination_order import RESTARTS
 from hush.graphical.fit_problem import TOLERANCE, Callback, FitPoint, FitProblem, allowance
-from hush.graphical.graphical_model import GraphicalModel, fixed_tables
+from hush.graphical.graphical_model import GraphicalModel, condition_possible, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
 from hush.graphical.marginal_loss import ReorderedLoss
@@ -28,11 +27,7 @@ from hush.solution import Solution
 Estimator: TypeAlias = Literal["natural", "mirror", "dual averaging"]
 Solver: TypeAlias = Callable[..., Solution[FitPoint]]
 
-ESTIMATORS: dict[str, Solver] = {
-    "natural": natural_descent,
-    "mirror": mirror_descent,
-    "dual averaging": dual_averaging,
-}
+ESTIMATORS: dict[str, Solver] = {"natural": natural_descent, "mirror": mirror_descent, "dual averaging": dual_averaging}
 LOOSENESS = 0.2  # of the width of the rounding-off: how near each fit but the last goes, in standard deviations
 MEMORY_SHARE = 0.2  # of what is free, for the tables of a model where no limit is given
 
@@ -55,8 +50,8 @@ def fit_model(
 ) -> Solution[GraphicalModel]:
     """The model with the least loss L(mu) among all that the measured cliques span, and the largest entropy.
 
-    Everything is checked, and the size of the model predicted, before the first iteration. The fit goes on from the
-    potentials and the tree of `start`, a model fitted before. `seed` is of the search for a small tree, and public.
+    Everything is checked, and the size of the model predicted, before the first iteration. The fit starts from
+    the potentials and the tree of `start`, a model fitted before. `seed` is of the search for a small tree, and public.
 
     Privacy: post-processing.
     Reference: [HDMM, sec. 4.2 and 4.3].
@@ -89,12 +84,7 @@ def fit_model(
         first = independent_start(fitted.factors, [measurement.on(ordered.domain) for measurement in given], known)
     else:
         first = warm_start(fitted.factors, start.tables)
-    belief.condition(first)
-    if belief.log_partition == -math.inf:
-        raise DomainError(
-            "the constraints contradict each other: no combination of levels is left; look for [[forbidden]], "
-            "[[allowed]] or [[depends]] rules that exclude every row together"
-        )
+    condition_possible(belief, first)
     options: dict[str, Any] = {} if iterations is None else {"iterations": iterations}
     solution = _solve(problem, first, estimator, tolerance, options)
     potentials = solution.value.potentials.copy()
@@ -133,7 +123,7 @@ def _solve(
 
 
 def _loss(domain: Domain, ordered: Domain, given: Sequence[Measurement], loss: Loss) -> MarginalLoss:
-    """The loss over tables in tree order; one that comes from outside was made for the domain's own order."""
+    """The loss over tables in tree order; a loss object from the caller has the order of the domain."""
     if isinstance(loss, MarginalLoss):
         return ReorderedLoss(loss_of(domain, given, loss), ordered)
     return loss_of(ordered, given, loss)

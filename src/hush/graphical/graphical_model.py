@@ -151,12 +151,7 @@ class GraphicalModel:
 
     def _prepare(self) -> _Prepared:
         belief = self._given or Belief(self.tree, self.factors, fixed_tables(self.tree.domain, self.constraints))
-        belief.condition(self.potentials)
-        if belief.log_partition == -np.inf:
-            raise DomainError(
-                "the constraints contradict each other: no combination of levels is left; look for a loop of "
-                "[[forbidden]], [[allowed]] or [[depends]] that excludes every row"
-            )
+        condition_possible(belief, self.potentials)
         conditionals = belief.conditionals()
         return _Prepared(belief, conditionals, [shares.copy() for shares in belief.separators(1.0)])
 
@@ -267,6 +262,16 @@ class GraphicalModel:
         return (
             f"GraphicalModel({len(self.factors)} cliques over {len(self.domain)} attributes, "
             f"{readable(1e6 * self.size_mb)}, total {self.total:,.0f})"
+        )
+
+
+def condition_possible(belief: Belief, potentials: Floats) -> None:
+    """Condition a belief on potentials; refuse constraints that leave no combination of levels possible."""
+    belief.condition(potentials)
+    if belief.log_partition == -np.inf:
+        raise DomainError(
+            "the constraints contradict each other: no combination of levels is left; look for [[forbidden]], "
+            "[[allowed]] or [[depends]] rules that exclude every row together"
         )
 
 

@@ -70,7 +70,7 @@ class JunctionTree:
         """The smallest tree found whose nodes hold every clique and every attribute; `seed` is public.
 
         The order of `start`, a tree over the same domain, is tried too. `start` itself is returned if it holds every
-        clique and nothing smaller was found, so that a clique which it holds already changes nothing.
+        clique and nothing smaller was found, so a clique that it already holds changes nothing.
         """
         given = sets_of(domain, cliques)
         order = () if start is None else start.order

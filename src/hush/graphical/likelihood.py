@@ -178,9 +178,9 @@ def loss_of(
 
 
 _LOSSES: dict[str, Callable[[Domain, Any, Factors | None], MarginalLoss]] = {
-    "gaussian": lambda domain, own, factors: SquaredLoss(domain, own, factors=factors),
-    "laplace": lambda domain, own, factors: AbsoluteLoss(domain, own, factors=factors),
-    "paper": lambda domain, own, factors: SquaredLoss(domain, own, "paper", factors=factors),
+    "gaussian": lambda domain, listed, factors: SquaredLoss(domain, listed, factors=factors),
+    "laplace": lambda domain, listed, factors: AbsoluteLoss(domain, listed, factors=factors),
+    "paper": lambda domain, listed, factors: SquaredLoss(domain, listed, "paper", factors=factors),
 }
 
 
@@ -219,6 +219,6 @@ def rounded_off(loss: MarginalLoss, width: float) -> MarginalLoss | None:
         inner = rounded_off(loss.loss, width)
         return None if inner is None else ReorderedLoss(inner, loss.factors.domain)
     if isinstance(loss, SumLoss):
-        parts = [rounded_off(part, width) for part in loss.losses]
-        return SumLoss([part for part in parts if part is not None]) if all(parts) else None
+        losses = [rounded_off(term, width) for term in loss.losses]
+        return SumLoss([term for term in losses if term is not None]) if all(losses) else None
     return None

@@ -94,7 +94,7 @@ class SumLoss(MarginalLoss):
 
     def parts(self, flat: Floats) -> list[float]:
         """Loss by loss; each in the order of its own measurements."""
-        return [part for loss in self.losses for part in loss.parts(flat)]
+        return [value for loss in self.losses for value in loss.parts(flat)]
 
 
 class ReorderedLoss(MarginalLoss):

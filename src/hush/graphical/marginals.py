@@ -89,7 +89,7 @@ class NodeTables:
     def _start(
         self, k: int, counts: bool, wanted: frozenset[str], known: dict[frozenset[str], int]
     ) -> tuple[Clique, Floats]:
-        """The smallest table there is that holds what is wanted."""
+        """The smallest known table that holds the wanted attributes."""
         node = self._tree.nodes[k]
         best = min((names for names in known if wanted <= names), key=known.__getitem__, default=None)
         table = None if best is None else self._kept.get((k, counts, best))
@@ -257,7 +257,7 @@ class _TreeMarginals:
         )  # fmt: skip
         at_hand: dict[Message, NamedTable] = {}
         missing: list[tuple[Message | None, Step]] = [(None, last)]
-        for _, step in missing:  # grows as it is read: what each step needs that is not kept from before
+        for _, step in missing:  # grows while it is read: messages that a step needs and the cache lacks
             for join in step.joins:
                 cached = self._kept.get(join.message)
                 if cached is None:

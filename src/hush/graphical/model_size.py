@@ -26,11 +26,7 @@ UNITS = {"B": 1, "KB": 1e3, "GB": 1e9, "TB": 1e12}
 
 
 def model_size_mb(
-    domain: Domain | Schema,
-    cliques: Iterable[Iterable[str]] | Workload,
-    *,
-    restarts: int = RESTARTS,
-    seed: int = 0,
+    domain: Domain | Schema, cliques: Iterable[Iterable[str]] | Workload, *, restarts: int = RESTARTS, seed: int = 0
 ) -> float:
     """Megabytes of the junction tree of `cliques`, or of those of a workload; infinite where no float is large enough.
 
@@ -63,7 +59,7 @@ def sizes_with(
     A candidate inside a node of the tree adds nothing. For the others the order of the tree is tried, and unless its
     cells are at most `enough`, one order per criterion and `restarts` more, so that
     `JunctionTree.build(domain, cliques + [candidate], start=tree)` with the same seed and no fewer restarts is never
-    larger than what is said here.
+    larger than these cells.
 
     >>> domain = Domain({"a": 2, "b": 3, "c": 5})
     >>> sizes_with(domain, [("a", "b"), ("b", "c")], [("b",), ("c", "a")])
@@ -177,7 +173,7 @@ def _shown_size(cells: int) -> str:
 
 
 def _alike(limit: float, cells: int) -> str:
-    """The limit in the unit that the size of so many cells is shown in, where that is not megabytes."""
+    """The limit in the unit in which this many cells are shown, unless that is megabytes."""
     unit = _shown_size(cells).rsplit(" ", 1)[-1]
     return f" ({1e6 * limit / UNITS[unit]:.3g} {unit})" if unit in UNITS else ""
 

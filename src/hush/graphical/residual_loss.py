@@ -54,13 +54,9 @@ def largest_eigenvalue(query: LinearOperator) -> float:
         return largest_eigenvalue(query.operator)
     if isinstance(query, Kronecker):
         return math.prod(largest_eigenvalue(factor) for factor in query.factors)
-    if query.shape[1] <= MOST_DENSE:
-        return float(np.linalg.eigvalsh(query.gram_dense())[-1])
-    return _by_iteration(query)
-
-
-def _by_iteration(query: LinearOperator) -> float:
     n = query.shape[1]
+    if n <= MOST_DENSE:
+        return float(np.linalg.eigvalsh(query.gram_dense())[-1])
     adjoint = query.transpose()
     v = np.random.Generator(np.random.PCG64(_SEED)).standard_normal((n, 1))
     v += np.sign(v.sum()) * n**-0.5  # most queries add cells up, and then constants have much of the largest vector
@@ -87,7 +83,7 @@ class TableMisfit:
 
     @classmethod
     def of(cls, factors: Factors, measurement: Measurement, variance: float) -> TableMisfit:
-        """What a placed measurement says, with noise of some variance."""
+        """The misfit of a placed measurement, with noise of this variance."""
         query = measurement.query if isinstance(measurement.query, LinearOperator) else None
         return cls(factors.index(measurement.clique), measurement.values.ravel(), variance, query)
 

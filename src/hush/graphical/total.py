@@ -53,7 +53,7 @@ def estimate_total(domain: Domain, measurements: Iterable[Measurement]) -> tuple
 
 
 def checked_total(total: float) -> float:
-    """A total that somebody gave."""
+    """A total given by the caller, checked."""
     if isinstance(total, bool) or not isinstance(total, int | float | np.integer | np.floating):
         raise DataError(f"total={shown(total)}: expected a number of records above 0, or None to estimate it")
     if not 1 / EXTREME <= total <= EXTREME:  # NaN fails too
@@ -124,6 +124,6 @@ def _stacked(query: Stack) -> Floats | None:
     precisions = [0.0 if v is None else w * w / float(v @ v) for v, w in zip(solutions, weights, strict=True)]
     if not any(precisions):
         return None
-    parts = zip(query.operators, solutions, weights, precisions, strict=True)
-    scaled = [np.zeros(operator.shape[0]) if v is None else v * (p / w) for operator, v, w, p in parts]
+    stacked = zip(query.operators, solutions, weights, precisions, strict=True)
+    scaled = [np.zeros(operator.shape[0]) if v is None else v * (p / w) for operator, v, w, p in stacked]
     return np.concatenate(scaled) / sum(precisions)

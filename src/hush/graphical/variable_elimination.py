@@ -37,7 +37,7 @@ _ALONE = sys.getrefcount(_SAMPLE[0])  # references to what a list alone holds
 
 
 class Buffers:
-    """Reuse the memory of large arrays that nobody refers to any more: new pages cost more than the sums in them.
+    """Buffers reused between tables: new pages of memory cost more than the sums in them.
 
     >>> buffers = Buffers()
     >>> first = buffers.empty((300, 200))
@@ -175,7 +175,7 @@ class Routes:
         return raw * math.prod(self._rows[name] for name in message.far)
 
     def _smallest(self, length: dict[str, int], asked: Names, kept: Names, waiting: Sequence[Message]) -> int:
-        """The place of the message after which the fewest cells are live."""
+        """The index of the message after which the fewest cells are live."""
         sizes = []
         for i, message in enumerate(waiting if len(waiting) > 1 else ()):
             trial = dict(length)

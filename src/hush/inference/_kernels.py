@@ -2,8 +2,8 @@
 
 Both write a table of k axes as an extended tensor with one more level, 0, per axis. For residual answers level 0 stands
 for "attribute absent". For tables that must agree it stands for "summed out": level j >= 1 of an axis is x_j - x_0 / n
-with x_0 = sum_j x_j. The part with levels >= 1 on the axes of A and 0 elsewhere is then the centred margin over A, and
-tables agree just where these parts are the same in all of them.
+with x_0 = sum_j x_j. The levels >= 1 on the axes of A, and 0 elsewhere, are then the centred margin over A, and tables
+agree just where these margins are the same in all of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def expand_plain(
 ) -> None:
     """Reconstruct n marginals of k plain attributes each; marginal i goes to `out` from `out_starts[i]`.
 
-    Each is a tensor with one more level, 0, per axis, for "attribute absent". Subset A' fills the part with levels
-    >= 1 on its own axes and 0 on the others, divided by L_{A'}; then every axis in turn loses its extra level:
+    Each is a tensor with one more level, 0, per axis, for "attribute absent". Subset A' fills the levels >= 1
+    on its own axes and 0 on the others, divided by L_{A'}; then every axis in turn loses its extra level:
     out_j = t_j + (t_0 - sum_{j >= 1} t_j) / l. O(k cells) per marginal.
     """
     n, k = sizes.shape
@@ -169,8 +169,8 @@ def _restore(table: Floats, sizes: Integers, here: Floats, there: Floats) -> Non
 
 
 @numba.njit(nogil=True, cache=True)
-def _visit(extended: Floats, sizes: Integers, part: int, cells: Floats, share: float, write: bool) -> None:
-    """Add `share` times a part of an extended tensor to `cells`, or write `cells` over it; bit i is axis i."""
+def _visit(extended: Floats, sizes: Integers, mask: int, cells: Floats, share: float, write: bool) -> None:
+    """Add `share` times the centred margin of a mask to `cells`, or write `cells` over it; bit i is axis i."""
     k = sizes.size
     strides = np.empty(k, dtype=np.int64)
     count = np.zeros(k, dtype=np.int64)
@@ -178,7 +178,7 @@ def _visit(extended: Floats, sizes: Integers, part: int, cells: Floats, share: f
     for axis in range(k - 1, -1, -1):
         strides[axis] = stride
         stride *= sizes[axis] + 1
-        if part >> axis & 1:
+        if mask >> axis & 1:
             start += strides[axis]
             last = max(last, axis)
     run = sizes[last] if last >= 0 else 1
@@ -193,7 +193,7 @@ def _visit(extended: Floats, sizes: Integers, part: int, cells: Floats, share: f
         at += run
         axis = last - 1
         while axis >= 0:
-            if part >> axis & 1:
+            if mask >> axis & 1:
                 count[axis] += 1
                 start += strides[axis]
                 if count[axis] < sizes[axis]:
@@ -211,15 +211,15 @@ def agree(
     offsets: Integers,  # (n + 1,)
     axes: Integers,  # (n + 1,): where the sizes of a table begin in `sizes`
     sizes: Integers,
-    first: Integers,  # (n + 1,): where the parts of a table begin in `parts`, `places` and `shares`
-    parts: Integers,  # the parts that other tables have too, and the total
-    mean_starts: Integers,  # where the mean of a part begins in `means`
-    shares: Floats,  # the table's weight in that mean; those of a part add up to one
+    first: Integers,  # (n + 1,): where the margins of a table begin in `masks`, `mean_starts` and `shares`
+    masks: Integers,  # the centred margins that other tables have too, and the total
+    mean_starts: Integers,  # where the mean of a margin begins in `means`
+    shares: Floats,  # the table's weight in that mean; those of a margin add up to one
     means: Floats,
     total: float,
     scratch: Floats,  # (2, largest extended tensor)
 ) -> None:
-    """Replace every part that is shared by its weighted mean over the tables, and the sum of all cells by the total."""
+    """Replace every shared margin by its weighted mean over the tables, and the sum of all cells by the total."""
     n = offsets.size - 1
     means[:] = 0.0
     for item in range(n):
@@ -227,7 +227,7 @@ def agree(
         straight = _extend(flat[offsets[item] : offsets[item + 1]], shape, scratch[0], scratch[1])
         extended = scratch[0] if straight else scratch[1]
         for p in range(first[item], first[item + 1]):
-            _visit(extended, shape, parts[p], means[mean_starts[p] :], shares[p], False)
+            _visit(extended, shape, masks[p], means[mean_starts[p] :], shares[p], False)
     means[0] = total
     for item in range(n):
         shape = sizes[axes[item] : axes[item + 1]]
@@ -235,7 +235,7 @@ def agree(
         straight = _extend(table, shape, scratch[0], scratch[1])
         extended = scratch[0] if straight else scratch[1]
         for p in range(first[item], first[item + 1]):
-            _visit(extended, shape, parts[p], means[mean_starts[p] :], 1.0, True)
+            _visit(extended, shape, masks[p], means[mean_starts[p] :], 1.0, True)
         _restore(table, shape, extended, scratch[1] if straight else scratch[0])
 
 

@@ -25,7 +25,6 @@ from hush.inference.residual_reconstruction import subset_levels
 from hush.linops import LinearOperator
 from hush.privacy.measurement import Measurement, Measurements, placed
 from hush.strategies.linear_strategy import marginal_strategy
-from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise
 
 MOST_ATTRIBUTES = 12  # of several levels in a clique: pairs of a subset and one inside it are 3^k
@@ -66,7 +65,6 @@ class UnbiasedEstimates:
 
     @property
     def domain(self) -> Domain:
-        """The attributes and their sizes."""
         return self._domain
 
     @property
@@ -75,14 +73,12 @@ class UnbiasedEstimates:
         return tuple(self._domain.clique((*clique, *self._single)) for clique in self._estimates.cliques)
 
     def covers(self, clique: Clique) -> bool:
-        """Whether some measured clique contains this one."""
         return self._estimates.covers(self._several(self._domain.check(clique)))
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
         """Every table is known cell by cell, or not at all."""
 
     def counts(self, clique: Clique) -> Floats:
-        """Estimated counts over a clique, in the order of its names."""
         return self._estimates.counts(self._several(clique)).reshape(self._domain.sizes(clique))
 
     def variance(self, clique: Clique) -> float:
@@ -103,7 +99,6 @@ class UnbiasedEstimates:
         return float(np.max(strategy.sigma_squared[strategy.closure.subsets(names)] * shares))
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
-        """The covariance of two sums over cells for every combination of levels of the first `groups` attributes."""
         sizes = self._domain.sizes(clique)
         several = self._several(clique)
         inner = self._domain.sizes(several)
@@ -113,7 +108,6 @@ class UnbiasedEstimates:
         return covariances.reshape(sizes[:groups])
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
-        """The estimated answers to a product of query blocks and their exact variances, one axis per block."""
         if len(blocks) != len(clique):
             raise WorkloadError(f"{len(blocks)} query blocks for {len(clique)} attributes; give one each")
         block_of = dict(zip(self._domain.check(clique), blocks, strict=True))
@@ -147,7 +141,9 @@ def _combined(
     combined = Measurements(strategy, combined=True)
     for clique, values, variance in tables:
         bases = strategy.clique_bases(clique)
-        extended = _with_totals(values, bases)
+        extended = values
+        for axis, basis in enumerate(bases):  # level 0 of every axis becomes its total, by least squares
+            extended = np.concatenate([basis.total_of(extended, axis), extended], axis=axis)
         positions = strategy.closure.subsets(clique)
         for mask, levels in subset_levels(len(bases)):
             index = positions[mask]
@@ -158,10 +154,3 @@ def _combined(
             combined.flat[start:stop] += weight * np.asarray(extended[levels]).ravel()
             combined.filled[index] = True
     return combined
-
-
-def _with_totals(values: Floats, bases: tuple[ResidualBasis, ...]) -> Floats:
-    """The answers with one more level per axis, level 0: the total along it, by least squares."""
-    for axis, basis in enumerate(bases):
-        values = np.concatenate([basis.total_of(values, axis), values], axis=axis)
-    return values

@@ -1,4 +1,4 @@
-"""Estimates: what a release can be asked for, whatever mechanism made it."""
+"""Estimates: the questions that every release answers, whatever its mechanism."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Estimates(Protocol):
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> Estimates | None:
         """Estimates of a table for these sums alone, where some that it does not cover are known; None otherwise.
 
-        The sums are those of `covariance`. Single counts of what is returned mean nothing, its sums are unbiased.
+        The sums are those of `covariance`. Its sums are unbiased; its single counts mean nothing.
         """
 
     def counts(self, clique: Clique) -> Floats:

@@ -19,7 +19,7 @@ MOST_CELLS = 1 << 60
 class Factors:
     """Where the table of each clique stands in a flat vector: potentials theta, marginals mu, gradients.
 
-    `cliques` are in domain order each, without repetitions, in order of first appearance; table i takes the places
+    `cliques` are in domain order each, without repetitions, in order of first appearance; table i takes the cells
     `offsets[i] .. offsets[i + 1] - 1` in row-major order.
 
     >>> factors = Factors(Domain({"a": 2, "b": 3, "c": 4}), [("b", "a"), ("c",), ("a", "b")])
@@ -50,7 +50,7 @@ class Factors:
         return self._shapes[index]
 
     def span(self, index: int) -> slice:
-        """The places of a clique's table."""
+        """The cells of a clique's table in the flat vector."""
         return slice(self._starts[index], self._starts[index + 1])
 
     def table(self, flat: Floats, index: int) -> Floats:  # flat: (size,), contiguous

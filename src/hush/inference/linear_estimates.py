@@ -53,7 +53,6 @@ class _ProductEstimates:
 
     @property
     def domain(self) -> Domain:
-        """The attributes and their sizes."""
         return self._answers.strategy.domain
 
     @cached_property
@@ -84,23 +83,22 @@ class LocalEstimates(_ProductEstimates):
         able = [product for product in self._products if product.supports_sums(clique, coefficients, groups)]
         views = [LocalEstimates(self._answers, only=product) for product in able]
         return min(
-            views, key=lambda own: float(own.covariance(clique, coefficients, coefficients, groups).sum()), default=None
+            views,
+            key=lambda view: float(view.covariance(clique, coefficients, coefficients, groups).sum()),
+            default=None,
         )
 
     def counts(self, clique: Clique) -> Floats:
-        """Estimated counts over a clique, in the order of its names."""
         names = self.domain.check(clique)
         return self._values(self._best(names, self._levels(names)), names)
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
-        """Answers to a product of query blocks and their variances, one axis per block."""
         names = self.domain.check(clique)
         product = self._best(names, blocks)
         values = apply_each(blocks, self._values(product, names))
         return values, product.variances(names, blocks)
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
-        """The covariance of two sums over cells for every combination of levels of the first `groups` attributes."""
         names = self.domain.check(clique)
         product = self._best(names, self._levels(names))
         letters = iter(string.ascii_letters)
@@ -226,13 +224,11 @@ class GlobalEstimates(_ProductEstimates):
         return np.asarray(cells.reshape(joint.sizes))
 
     def counts(self, clique: Clique) -> Floats:
-        """Estimated counts over a clique, in the order of its names."""
         names = self.domain.check(clique)
         self._require(names, self._levels(names))
         return self._marginal(names)
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
-        """Answers to a product of query blocks and their variances, one axis per block."""
         names = self.domain.check(clique)
         self._require(names, blocks)
         values = apply_each(blocks, self._marginal(names))
@@ -248,7 +244,6 @@ class GlobalEstimates(_ProductEstimates):
         return values, variances
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
-        """The covariance of two sums over cells for every combination of levels of the first `groups` attributes."""
         names = self.domain.check(clique)
         self._require(names, self._levels(names))
         if self._joint.small:

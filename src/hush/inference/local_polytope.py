@@ -3,7 +3,7 @@
 C = {mu_r >= 0, mu_r and mu_s have the same margin over r and s, the cells of mu_r add up to N, forbidden cells are 0}
 holds the marginals of every distribution, and more: where cliques form loops, some tables that agree belong to no
 distribution. Tables that agree form an affine space, onto which the projection in the norm |x|^2 = sum_r w_r |x_r|^2 is
-a weighted mean of centred margins: the part for A of table r has the weight w_r / prod_{r - A} n_i.
+a weighted mean of centred margins: that over A has in table r the weight w_r / prod_{r - A} n_i.
 
 The nearest point of C to a target t is found from its dual: x(lambda) = projection of t + lambda, and
 
@@ -13,7 +13,7 @@ by ascent lambda <- max(lambda - x(lambda), 0), which alone is Dykstra's method,
 x(lambda) is brought into C by mixing in a little of the uniform tables, which lie inside it; the distance of the
 mixture less d(lambda) bounds how far it is from the nearest.
 
-Reference: [Boyle and Dykstra 1986]; [Beck and Teboulle 2009] for momentum; [ResidualPlanner, Thm 4.7] for the parts.
+Reference: [Boyle and Dykstra 1986]; [Beck and Teboulle 2009] for momentum; [ResidualPlanner, Thm 4.7] for the margins.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class LocalPolytope:
     ) -> Nearest:
         """The point of the polytope nearest to a target, up to `gap` in half its squared distance.
 
-        `share` limits what may be mixed in of the uniform tables; forbidden cells have a limit of their own.
+        `share` limits how much of the uniform tables may be mixed in; with forbidden cells the limit is `MASS_MOVED`.
         """
         share = MASS_MOVED if self.blocked.size else share
         owed = np.zeros(target.size) if multipliers is None else multipliers
@@ -135,7 +135,7 @@ class LocalPolytope:
         return Nearest(counts, point, owed, gap, share, count, True)
 
     def enter(self, point: Floats) -> tuple[Floats, float]:
-        """Tables that agree, made non-negative, and the share of the total that had to be moved.
+        """Make tables that agree non-negative; also return the share of the total that had to move.
 
         With forbidden cells there is no uniform table to mix in: what is out of bounds is cut off and every table is
         scaled to the total, so that tables agree only up to the share.
@@ -156,7 +156,7 @@ class LocalPolytope:
 
 
 def _shared_margins(factors: Factors, weights: Floats) -> tuple[Any, ...]:
-    """Which parts every table shares with others, where their means are kept, and the weights of the means.
+    """Which margins every table shares with others, where their means are kept, and the weights of the means.
 
     Attributes of one level are left out: a centred margin over one is zero.
     """
@@ -168,24 +168,24 @@ def _shared_margins(factors: Factors, weights: Floats) -> tuple[Any, ...]:
     for clique, weight in zip(cliques, weights, strict=True):
         margins: list[tuple[Clique, int, float]] = [((), 0, weight / domain.size(clique))]
         for axis, name in enumerate(clique):
-            margins += [((*kept, name), part | 1 << axis, share * domain[name]) for kept, part, share in margins]
+            margins += [((*kept, name), mask | 1 << axis, share * domain[name]) for kept, mask, share in margins]
         for kept, _, share in margins:
             sums[kept] = sums.get(kept, 0.0) + share
             holders[kept] = holders.get(kept, 0) + 1
-        listed.append([(part, kept, share) for kept, part, share in margins])
+        listed.append([(mask, kept, share) for kept, mask, share in margins])
     starts: dict[Clique, int] = {(): 0}
     size = 1
     for kept, count in holders.items():
         if kept and count > 1:
             starts[kept] = size
             size += domain.size(kept)
-    shared = [[(p, kept, share) for p, kept, share in margins if kept in starts] for margins in listed]
+    shared = [[entry for entry in margins if entry[1] in starts] for margins in listed]
     flat = [entry for margins in shared for entry in margins]
     return (
         np.array([0, *accumulate(len(clique) for clique in cliques)], dtype=np.int64),
         np.array([domain[name] for clique in cliques for name in clique], dtype=np.int64),
         np.array([0, *accumulate(len(margins) for margins in shared)], dtype=np.int64),
-        np.array([part for part, _, _ in flat], dtype=np.int64),
+        np.array([mask for mask, _, _ in flat], dtype=np.int64),
         np.array([starts[kept] for _, kept, _ in flat], dtype=np.int64),
         np.array([share / sums[kept] for _, kept, share in flat], dtype=np.float64),
         np.empty(size),

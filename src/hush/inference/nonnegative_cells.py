@@ -5,7 +5,7 @@
 
 Hybrid projects z onto the cone of answers that some non-negative data has. The true answers are in it, so the weighted
 total of squared errors of W x is never above that of z. It equals the least squares answers where these already are
-those of non-negative data. NNLS has no such promise: where every cell was measured by itself it clips cell by cell, and
+those of non-negative data. NNLS has no such promise: where every single cell was measured it clips cell by cell, and
 sums over many cells are far too large.
 
 The solver is matrix-free and certifies how far the optimum can be. It minimises
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from hush.memory import require_memory
 from hush.privacy.measurement import Measurements
 from hush.solution import SOLVED, Solution
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
-from hush.strategies.product_strategy import ProductStrategy, Recovery
+from hush.strategies.product_strategy import Recovery
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.term import merged
 
@@ -102,12 +102,7 @@ def nonnegative_squares(
             f"non-negative least squares came within {distance:.3g} of the optimum after {face.products} products, "
             f"not {goal:.3g}; raise iterations, or ask for tables with kind='nonnegative'"
         )
-    stats = {
-        "iterations": float(face.products),
-        "gap": distance**2 / 2,
-        "distance": distance,
-        "violation": violation,
-    }
+    stats = {"iterations": float(face.products), "gap": distance**2 / 2, "distance": distance, "violation": violation}
     return Solution(value=face.x, status=status, stats=stats)
 
 
@@ -302,8 +297,10 @@ class _TermSquares:
             best = estimates
             if isinstance(estimates, LocalEstimates) and len(products.products) > 1:
                 product = products.product_for(term)
-                if id(product) not in alone:
-                    alone[id(product)] = _alone(answers, product)
+                if id(product) not in alone:  # from this product only, as local recovery answers its best terms
+                    single = Measurements(replace(products, products=(product,)))
+                    single[0] = answers[answers.strategy.products.index(product)]
+                    alone[id(product)] = LocalEstimates(single)
                 best = alone[id(product)]
             noise += term.weight * (answers.strategy if marginals else products).total_variance(term)
             if best.covers(term.clique):
@@ -326,14 +323,6 @@ class _TermSquares:
                     self._grams[block] = block.gram_dense()
                 values = along(self._grams[block], values, axis)
         return term.weight * values
-
-
-def _alone(answers: LinearMeasurements, product: ProductStrategy) -> LocalEstimates:
-    """Estimates from one product, as local recovery makes them for the terms that it answers best."""
-    strategy = answers.strategy
-    alone = Measurements(LinearStrategy(strategy.domain, (product,), Recovery.LOCAL, strategy.method))
-    alone[0] = answers[strategy.products.index(product)]
-    return LocalEstimates(alone)
 
 
 def _check_memory(answers: LinearMeasurements, workload: Workload) -> None:

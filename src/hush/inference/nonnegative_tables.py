@@ -39,7 +39,7 @@ def nonnegative_tables(
 
     `total` is the first table's sum by default, and at least 0; `weights` says how much each table's squared distance
     counts (1 by default; one over its variance is sensible). `tolerance` is the share of the uniform table that may be
-    mixed in to take away what is left below zero; `stats` has that share (`uniform_share`), `iterations`, `negative`
+    mixed in to lift cells that are still below zero; `stats` has that share (`uniform_share`), `iterations`, `negative`
     (the furthest below zero before mixing) and `moved` (the root mean square change of a cell).
 
     Complexity: O(|A| cells(A)) per table and iteration; tens to hundreds of iterations.
@@ -128,6 +128,6 @@ def round_nested(table: Floats, total: int) -> Integers:
 
 
 def _rank(values: Floats) -> Integers:
-    """The place of each value in ascending order along the last axis, ties by position."""
+    """The rank of each value along the last axis, ascending, ties by position."""
     order = np.argsort(values, axis=-1, kind="stable")
     return np.argsort(order, axis=-1, kind="stable")

@@ -96,12 +96,10 @@ class ResidualEstimates:
 
     @property
     def domain(self) -> Domain:
-        """The attributes and their sizes."""
         return self.strategy.domain
 
     @cached_property
     def cliques(self) -> tuple[Clique, ...]:
-        """The largest cliques that can be estimated."""
         largest: list[Clique] = []
         inner: set[Clique] = set()
         for clique in reversed(self.strategy.closure.cliques):
@@ -123,7 +121,6 @@ class ResidualEstimates:
         """Every set is known level by level, or not at all."""
 
     def counts(self, clique: Clique) -> Floats:
-        """Estimated counts over a clique, in the order of its names."""
         return np.asarray(self._reconstruction.marginal(clique), order="C")
 
     def all(self) -> Iterator[tuple[Clique, Floats]]:
@@ -142,7 +139,8 @@ class ResidualEstimates:
         """
         names = self.domain.check(clique)
         bases = self.strategy.clique_bases(names)
-        weights = self._sigma_squared(names)  # (2,) * k: present or not, per attribute in the order given
+        ordered = self.domain.clique(names)
+        weights = reordered(self.strategy.subset_variances(ordered), ordered, names)
         for axis, (basis, size) in enumerate(zip(bases[:groups], self.domain.sizes(names), strict=False)):
             level = Identity(size)
             pair = np.column_stack([basis.query_mean(level), basis.query_variances(level)])
@@ -158,12 +156,4 @@ class ResidualEstimates:
         return np.asarray((weights * products).sum(axis=tuple(range(groups, len(names)))))
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
-        """The estimated answers to a product of query blocks and their exact variances, one axis per block."""
         return self._reconstruction.query(clique, blocks), self.strategy.query_variances(clique, blocks)
-
-    def _sigma_squared(self, names: Clique) -> Floats:
-        ordered = self.domain.clique(names)
-        k = len(names)
-        # bit i of a subset's number is attribute i of the ordered clique, so the axes come out in reverse
-        tensor = self.strategy.sigma_squared[self.strategy.closure.subsets(ordered)].reshape((2,) * k).T
-        return reordered(tensor, ordered, names)

@@ -1,4 +1,4 @@
-"""Integer matrices along one axis of a tensor, exactly, and one step along every axis in slabs."""
+"""Apply an integer matrix exactly along one axis of a tensor, or one step along every axis, slab by slab."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def along(matrix: Numbers, values: Numbers, axis: int) -> Numbers:
 def along_all(steps: Sequence[Step], values: Numbers, rows: Sequence[int], dtype: Any) -> Numbers:
     """The tensor with `steps[axis](tensor, axis)` applied along every axis, whose size becomes `rows[axis]`.
 
-    Large tensors are taken in slabs of the first axis, through all other axes at once, into the result; the first axis
-    is then applied in place, column by column. Memory: the result and a few pieces beside the argument.
+    A large tensor goes through all other axes in slabs of its first axis; the step along the first axis then works in
+    place on the result, a few columns at a time. Memory: the result and a few slabs beside the argument.
 
     >>> along_all([lambda t, axis: t.cumsum(axis=axis)] * 2, np.ones((2, 3)), (2, 3), np.float64).tolist()
     [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]

@@ -1,4 +1,4 @@
-"""Scaled, Sum, Product and Stack: operators made of others, never multiplied out."""
+"""Scaled, Sum, Product and Stack: operators built from others, never multiplied out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from hush.arrays import Floats, Numbers
 from hush.errors import WorkloadError, shown
-from hush.linops.operator import LinearOperator, check_fits, check_norm
+from hush.linops.operator import LinearOperator, OperatorView, check_fits, check_norm
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled(LinearOperator):
+class Scaled(OperatorView):
     """c A for a number c of either sign.
 
     >>> from hush.linops import Prefix
@@ -24,20 +24,11 @@ class Scaled(LinearOperator):
     8.0
     """
 
-    operator: LinearOperator
     factor: float
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.factor):
             raise WorkloadError(f"factor={self.factor}: expected a finite number")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.operator.shape
-
-    @property
-    def queries(self) -> int:
-        return self.operator.queries
 
     def matmat(self, x: Floats) -> Floats:
         return self.factor * self.operator.matmat(x)

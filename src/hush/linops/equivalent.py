@@ -18,8 +18,8 @@ _ROUNDING = 1e-10
 class Equivalent(LinearOperator):
     """Any queries W with W^T W = V: the symmetric root of V stands for them, with the same squared error.
 
-    For workloads too many to list, such as all 2^n predicates: V = 2^(n-2) (I + 1 1^T). The rows are not the queries'
-    own: `column_norms(1)` is that of the root, and says nothing on the L1 sensitivity of the queries.
+    For workloads too many to list, such as all 2^n predicates: V = 2^(n-2) (I + 1 1^T). The rows are not
+    the queries: `column_norms(1)` belongs to the root and says nothing about the L1 sensitivity of the queries.
 
     Reference: [Li 2013, Sec. 3.2]; total squared error depends on a workload through W^T W alone.
 
@@ -89,7 +89,7 @@ class Equivalent(LinearOperator):
         return f"Equivalent({len(self._gram)} levels, {shown(self._queries)} queries)"
 
     def _both_roots(self) -> tuple[Floats, Floats]:
-        """V^(1/2) and its pseudo-inverse, made when first asked for; eigenvalues of rounding size count as zero."""
+        """V^(1/2) and its pseudo-inverse, computed on first use; eigenvalues of rounding size count as zero."""
         if self._roots is None:
             scale = _largest(self._gram)
             e, q = np.linalg.eigh(self._gram / scale)

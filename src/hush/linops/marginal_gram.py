@@ -210,8 +210,8 @@ def complement_sizes(sizes: Sequence[int]) -> Floats:
 def _split_means(x: Floats) -> None:
     """In place, the mean of all levels, then each level less the mean of those before it.
 
-    The latter span what has mean zero, and every entry keeps its own size, unlike in an orthonormal basis, so that
-    rounding stays that of the entries; running means are taken of deviations, which do not drift.
+    The differences span the vectors of mean zero. Unlike in an orthonormal basis every entry keeps its magnitude, so
+    rounding errors stay relative to the entries. Running means are of deviations, which do not drift.
     """
     mean = x.mean(axis=0)
     x -= mean

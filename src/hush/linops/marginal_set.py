@@ -18,7 +18,7 @@ class MarginalSet(EqualColumns):
     """M(u): for every weighted set of attributes, given by their axes, its marginal times its weight.
 
     Rows are in the order of the mapping, cells of each marginal in row-major order. Sums are shared: each marginal is
-    made from the smallest one that holds it.
+    computed from the smallest one that holds it.
 
     Reference: [HDMM, Sec. 3.6]; |M(u)|_1 = |u|_1, |M(u)|_2 = |u|_2, M(u)^T M(u) = G(u^2).
 

@@ -1,4 +1,4 @@
-"""LinearOperator, the base of all implicit matrices, with those that any other may turn into: Dense, Gram, Transposed.
+"""LinearOperator, the base of all implicit matrices, and what any of them can become: Dense, Gram, Transposed.
 
 An operator must define `shape` and `matmat`. It may override every other member where it knows a closed form.
 """
@@ -38,18 +38,18 @@ class LinearOperator(ABC):
         """A X for X of shape (n, k)."""
 
     def transpose(self) -> LinearOperator:
-        """A^T; where not overridden, fast where `adjoint` is."""
+        """A^T; by default as fast as `adjoint`."""
         return Transposed(self)
 
     def adjoint(self, y: Floats) -> Floats:
-        """A^T Y for Y of shape (m, k): what `Transposed` applies; by blocks of columns of A where not overridden."""
+        """A^T Y for Y of shape (m, k), which `Transposed` applies; by default one block of columns of A at a time."""
         answers = np.empty((self.shape[1], y.shape[1]))
         for start, columns in self._columns():
             answers[start : start + columns.shape[1]] = columns.T @ y
         return answers
 
     def along(self, values: Numbers, axis: int) -> Numbers:
-        """A along one axis of a tensor, of which n numbers become m."""
+        """Apply A along one axis of a tensor: n numbers become m."""
         return apply_along(self, values, axis)
 
     def dense(self) -> Floats:
@@ -98,7 +98,7 @@ class LinearOperator(ABC):
     def sensitivity(self, p: int) -> float:
         """The largest column norm: how far one record can move the answers, in L1 (p = 1) or L2 (p = 2).
 
-        Overrides only say the same number without the vector of all norms.
+        Overrides give the same number without the vector of all norms.
 
         Privacy: for neighbours that differ by one added or removed record.
         Reference: [Li 2013, Sec. 2.3].
@@ -237,6 +237,21 @@ class Dense(LinearOperator):
 
     def __repr__(self) -> str:
         return f"Dense({self.shape[0]} x {self.shape[1]})"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorView(LinearOperator):
+    """The queries of another operator, at another scale or on cells in another order."""
+
+    operator: LinearOperator
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.operator.shape
+
+    @property
+    def queries(self) -> int:
+        return self.operator.queries
 
 
 @dataclass(frozen=True, slots=True)

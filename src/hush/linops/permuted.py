@@ -10,11 +10,11 @@ import numpy as np
 
 from hush.arrays import Floats, Integers
 from hush.errors import WorkloadError, shown
-from hush.linops.operator import LinearOperator
+from hush.linops.operator import LinearOperator, OperatorView
 
 
 @dataclass(frozen=True, slots=True)
-class Permuted(LinearOperator):
+class Permuted(OperatorView):
     """A asked of the levels in the given order: x -> A x[order].
 
     >>> from hush.linops import Prefix
@@ -22,7 +22,6 @@ class Permuted(LinearOperator):
     [[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
-    operator: LinearOperator
     order: Sequence[int]
 
     def __post_init__(self) -> None:
@@ -31,14 +30,6 @@ class Permuted(LinearOperator):
         if sorted(given) != list(range(size)):
             raise WorkloadError(f"order={shown(given)}: expected each of the levels 0 .. {size - 1} once")
         object.__setattr__(self, "order", given)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.operator.shape
-
-    @property
-    def queries(self) -> int:
-        return self.operator.queries
 
     def matmat(self, x: Floats) -> Floats:
         return self.operator.matmat(x[self._order])
@@ -69,7 +60,7 @@ class Permuted(LinearOperator):
 
 
 @dataclass(frozen=True, slots=True)
-class Reordered(LinearOperator):
+class Reordered(OperatorView):
     """A asked of a table of the given shape after its axes are put in the given order: x -> A transpose(x, axes).
 
     Like `Permuted` with the cells in the new order, which is never written down.
@@ -79,17 +70,8 @@ class Reordered(LinearOperator):
     [[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
     """
 
-    operator: LinearOperator
     sizes: tuple[int, ...]  # of the table as it comes
     axes: tuple[int, ...]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.operator.shape
-
-    @property
-    def queries(self) -> int:
-        return self.operator.queries
 
     def matmat(self, x: Floats) -> Floats:
         k = len(self.axes)

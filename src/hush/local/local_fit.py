@@ -26,12 +26,12 @@ from hush.solution import SOLVED, Solution
 
 ITERATIONS = 2000
 MOST_DENSE = 1 << 10  # columns of a query that is inverted for a start
-NEARNESS = 1e-4  # of the gap: how near projections are taken at first, and nearer where the gap stays
-SHARPEST = 1e-8  # of the loss that may remain: how near they are taken at most
+NEARNESS = 1e-4  # of the gap: accuracy of the first projections, sharpened where the gap stays
+SHARPEST = 1e-8  # of the loss that may remain: the sharpest accuracy of projections
 STAYS = 0.9  # a gap above this share of the one before
 PATIENCE = 20  # projections in a row that end outside the polytope, before the descent stops
 LIGHTEST = 0.01  # weight of a table that nothing was measured of, beside the least weight of the others
-MOST_ATTRIBUTES = 14  # of several levels in a clique, whose table has 2^k parts
+MOST_ATTRIBUTES = 14  # of several levels in a clique, whose table has 2^k margins
 VECTORS = 10  # of the size of all tables, at most, at a time
 
 
@@ -78,7 +78,13 @@ def fit_locally(
     measured = loss.factors if isinstance(loss, MarginalLoss) else Factors(domain, [m.clique for m in ordered])
     extra = [c.clique for c in forbidden if not any(set(c.clique) <= set(held) for held in measured.cliques)]
     factors = Factors(domain, [*measured.cliques, *extra])
-    _check_attributes(factors)
+    for index, clique in enumerate(factors.cliques):  # a table has 2^k margins; attributes of one level add none
+        several = sum(n > 1 for n in factors.shape(index))
+        if several > MOST_ATTRIBUTES:
+            raise SizeError(
+                f"the clique {shown(clique)} has {several} attributes of several levels: tables of an approximate fit "
+                f"have {MOST_ATTRIBUTES} at most; measure smaller cliques, or use method='exact'"
+            )
     what = f"{len(factors)} tables of {factors.size} cells, the largest over {max(factors.cliques, key=domain.size)!r}"
     require_memory(8 * VECTORS * factors.size, what, "leave out large cliques")
     sharp = loss_of(domain, listed, loss, factors=None if isinstance(loss, MarginalLoss) else measured)
@@ -269,14 +275,3 @@ def _seen_from(domain: Domain, clique: Clique, other: Clique, mask: Booleans) ->
     """
     seen = mask.any(axis=axes_outside(other, clique))
     return np.asarray(seen).reshape([domain[name] if name in other else 1 for name in clique])
-
-
-def _check_attributes(factors: Factors) -> None:
-    """Refuse cliques whose tables have too many parts; attributes of one level add none."""
-    for index, clique in enumerate(factors.cliques):
-        several = sum(n > 1 for n in factors.shape(index))
-        if several > MOST_ATTRIBUTES:
-            raise SizeError(
-                f"the clique {shown(clique)} has {several} attributes of several levels: tables of an approximate fit "
-                f"have {MOST_ATTRIBUTES} at most; measure smaller cliques, or use method='exact'"
-            )

@@ -113,7 +113,7 @@ class LocalModel:
         return self.row_model().value.conditioned(given)
 
     def table(self, index: int) -> Floats:
-        """The table of a clique by its place among `cliques`, in domain order."""
+        """The table of a clique by its index in `cliques`, in domain order."""
         return self.factors.table(self._tables, index)
 
     def row_model(self, max_size_mb: float = MAX_SIZE_MB) -> Solution[GraphicalModel]:

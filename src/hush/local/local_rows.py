@@ -71,7 +71,7 @@ class Chooser:
         for clique in needed:
             self._take(clique)
         tree = JunctionTree.build(self._domain, self._chosen, seed=self._seed)
-        cells = tree.cells  # a pair that joins two parts adds its own table at most
+        cells = tree.cells  # a pair that joins two components adds at most its table
         for pair in self._spanning_tree():
             if cells + self._domain.size(pair) <= self._most_cells:
                 self._take(pair)
@@ -223,7 +223,7 @@ def _move(
     if not count or sum_wanted <= 0.0:
         return
     cells = np.repeat(np.arange(have.size), _rounded(wanted * (count / sum_wanted), generator))
-    offset = (generator.random(have.size) * (have - leaving + 1)).astype(np.int64)  # where in a cell rows are taken
+    offset = (generator.random(have.size) * (have - leaving + 1)).astype(np.int64)  # of leaving rows in a cell
     within = np.arange(count) - np.repeat(np.cumsum(leaving) - leaving, leaving)
     movers = generator.permutation(order[np.repeat(starts[:-1] + offset, leaving) + within])[: cells.size]
     cells = cells[: movers.size]

@@ -22,18 +22,18 @@ def set_errors(
     out: Any,  # (sets,) float64: log of the error
 ) -> None:
     """Coordinate descent over the strategies in the pools, from every level; see `opt_kron`."""
-    places, _, blocks = errors.shape
+    pools, _, blocks = errors.shape
     longest = 0
     for s in range(len(starts) - 1):
         longest = max(longest, starts[s + 1] - starts[s])
-    logs = np.zeros((longest, places))
+    logs = np.zeros((longest, pools))
     totals = np.zeros(longest)
     mixture = np.zeros(blocks)
-    asked = np.zeros(places, dtype=np.int64)
+    asked = np.zeros(pools, dtype=np.int64)
     for s in range(len(starts) - 1):
         first, count = starts[s], starts[s + 1] - starts[s]
         used, measured = 0, 0.0
-        for i in range(places):
+        for i in range(pools):
             for j in range(count):
                 if index[members[first + j], i] != 0:
                     asked[used] = i

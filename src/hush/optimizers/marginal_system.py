@@ -87,7 +87,7 @@ class MarginalSystem(ABC):
         return np.asarray(self.pull(self._ratio(q, 2)) / self._ratio(q).sum() - 1)
 
     def stepped(self, shares: Floats) -> Floats:
-        """c (c^{p-1} h)^{1/(p+1)}, normalised: the split that is best if each marginal keeps its part in every answer.
+        """c (c^{p-1} h)^{1/(p+1)}, normalised: the best split if every answer goes on weighting the marginals as now.
 
         The error never rises: sum_b E_b / u_b with E_b = u_b^2 h_b lies above S and touches it.
         """

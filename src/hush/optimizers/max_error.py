@@ -47,7 +47,7 @@ class MaxOptimum:
 
     @property
     def strategy(self) -> LinearOperator:
-        """A with A^T A = X, (n, n), made when asked for."""
+        """A with A^T A = X, (n, n), computed on demand."""
         return gram_root(self.gram)
 
 

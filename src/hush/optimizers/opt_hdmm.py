@@ -19,13 +19,12 @@ from hush.optimizers.opt_kron import opt_kron
 from hush.optimizers.opt_marginals import opt_bases, opt_marginals
 from hush.optimizers.opt_plus import opt_plus
 from hush.optimizers.p_identity import SEED
-from hush.optimizers.strategy_pool import LARGEST_SIZE, LevelsAndTotalPool, refuse_large, strategy_pools
+from hush.optimizers.strategy_pool import LARGEST_DIRECT, LARGEST_SIZE, LevelsAndTotalPool, refuse_large, strategy_pools
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 
 OPERATORS = ("kron", "plus", "marginals", "bases")
-_LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
 
 
 def opt_hdmm(
@@ -40,7 +39,7 @@ def opt_hdmm(
     """The strategy of each operator and of each baseline, the one of least error first.
 
     `cells` bounds what a product over several terms, or a marginal, may measure; what would pass it is left out.
-    `restarts` and `seed`@axis the starts of the search; both are public.
+    `restarts` and `seed` place the starts of the search; both are public.
 
     >>> from hush.domain import Domain
     >>> from hush.workloads import Workload
@@ -109,10 +108,10 @@ def direct_strategy(grams: TermGrams, noise: NoiseKind) -> FloatStrategy:
         factors.append([block if scale == 1 else Scaled(block, 1 / scale) for block, scale in scaled])
     shares = noise.shares(np.exp(logs - logs.max()))
     products = []
-    for row, own_terms, share in zip(index.tolist(), terms, shares.tolist(), strict=True):
+    for row, members, share in zip(index.tolist(), terms, shares.tolist(), strict=True):
         used = [(axis, scaled[row[axis]]) for axis, scaled in zip(grams.asked, factors, strict=True) if row[axis]]
         groups = tuple((grams.domain.attributes[axis],) for axis, _ in used)
-        products.append(FloatProduct(groups, tuple(factor for _, factor in used), share, tuple(own_terms.tolist())))
+        products.append(FloatProduct(groups, tuple(factor for _, factor in used), share, tuple(members.tolist())))
     return FloatStrategy(grams.domain, tuple(products), noise, Recovery.LOCAL, noise.total(np.exp(logs)), "direct")
 
 
@@ -128,7 +127,7 @@ def _direct_fits(grams: TermGrams) -> bool:
     """Whether every block is small enough to be measured as it is."""
     blocks = [block for axis in grams.asked for block in grams.blocks[axis] if not isinstance(block, Identity)]
     return all(
-        block.shape[0] == 1 or (block.shape[1] <= LARGEST_SIZE and math.prod(block.shape) <= _LARGEST_DIRECT)
+        block.shape[0] == 1 or (block.shape[1] <= LARGEST_SIZE and math.prod(block.shape) <= LARGEST_DIRECT)
         for block in blocks
     )
 

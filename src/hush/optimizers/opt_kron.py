@@ -74,7 +74,7 @@ def fit_product(
 ) -> ChosenProduct:
     """The best product for some terms: from several starts among what the pools hold, then with new designs.
 
-    The starts are every level of each attribute, each attribute's own best, and `starts` random choices.
+    The starts are every level of each attribute, the best for each attribute alone, and `starts` random choices.
     """
     index = grams.index[np.asarray(terms)][:, list(grams.asked)]
     weights = grams.weights[np.asarray(terms)]
@@ -100,7 +100,7 @@ def _tally(blocks: Any, weights: Floats, pool: StrategyPool) -> Floats:
 
 
 def _draw(pools: Sequence[StrategyPool], mixtures: Sequence[Floats], random: np.random.Generator) -> Integers:
-    """A random strategy from each pool among those that support what is asked."""
+    """A random strategy from each pool among those that support the queries."""
     able = [np.flatnonzero(np.isfinite(s.errors[:, m > 0]).all(axis=1)) for s, m in zip(pools, mixtures, strict=True)]
     return np.array([random.choice(choices) for choices in able], dtype=np.int64)
 

@@ -33,6 +33,7 @@ from hush.arrays import Floats
 from hush.errors import SizeError
 from hush.linops import Identity, LinearOperator
 from hush.optimizers.marginal_system import AllSets, MarginalSystem, SomeSets, acts, summed_acts
+from hush.optimizers.p_identity import SEED
 from hush.optimizers.strategy_pool import LEVELS, LevelsAndTotalPool, StrategyPool, strategy_pools
 from hush.solution import SOLVED, Solution
 from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recovery
@@ -70,7 +71,7 @@ def search_support(system: SomeSets, start: Support, *, rounds: int) -> tuple[fl
         trials = [_together(system, support, value, changes), *(change for _, change in changes[:_TRIED])]
         for change in trials:
             changed = {k: share for k, share in {**support, **change}.items() if share > 0}
-            if not change or not _supports(system, changed):
+            if not change or system.only(list(changed)).error(np.array(list(changed.values()))) == np.inf:
                 continue
             trial, fitted = _fitted(system, changed, iterations=_TRIAL_ITERATIONS)
             if trial < value * (1 - _BETTER):
@@ -96,10 +97,6 @@ def _together(system: SomeSets, support: Support, value: float, changes: Sequenc
         if (error := system.error(u)) < value:
             value, now, changed = error, trial, {**changed, **change}
     return changed
-
-
-def _supports(system: SomeSets, support: Support) -> bool:
-    return system.only(list(support)).error(np.array(list(support.values()))) < np.inf
 
 
 def _fitted(system: SomeSets, support: Support, *, iterations: int = 300) -> tuple[float, Support]:
@@ -177,7 +174,6 @@ def _additions(system: SomeSets, support: Support, q: Floats) -> Iterator[tuple[
 
 
 MOST_ATTRIBUTES = 15  # with all their marginals as candidates
-SEED = 2018  # public: it places the starts of the search, and is no part of any noise
 _NEGLIGIBLE = 1e-9
 _LARGEST_ACT = 1 << 22
 _LARGEST_PAIRS = 1 << 22  # candidates and the sets within them, together

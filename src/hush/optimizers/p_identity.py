@@ -151,7 +151,7 @@ def _bumps(n: int, counts: Sequence[int]) -> Floats:
 
 
 def _tree(p: int) -> list[int]:
-    """Counts 1, 2, 4, ... and what is left: p in all."""
+    """Counts 1, 2, 4, ... and the remainder, p in all."""
     counts = [1]
     while sum(counts) < p:
         counts.append(min(2 * counts[-1], p - sum(counts)))

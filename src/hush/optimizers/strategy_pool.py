@@ -1,4 +1,4 @@
-"""StrategyPool: strategies for one attribute, each known by the summed variance of every block that is asked of it.
+"""StrategyPool: strategies for one attribute, each known by the summed variance of every block asked of it.
 
 A strategy A of sensitivity one enters the error of products only through e_b = tr (A^T A)^+ V_b, one number per block.
 So products are searched by choosing from pools, which costs a few multiplications, and a pool grows where a better
@@ -44,7 +44,7 @@ _TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedLevels:
-    """The class of every level, -1 for those nobody asks for, and one level of each class.
+    """The class of every level, -1 for those that no query asks for, and one level of each class.
 
     >>> merged = MergedLevels.of(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
     >>> merged.classes.tolist(), merged.members.tolist()
@@ -148,7 +148,7 @@ def _least(error: Any) -> float:
 
 TOTAL, LEVELS = 0, 1  # the first two strategies of every pool: the total alone, and every level
 LARGEST_SIZE = p_identity.LARGEST_SIZE
-_LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
+LARGEST_DIRECT = 1 << 22  # entries of a block that may be measured as it is
 _WORTHWHILE = 1e-6
 _RATIOS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # weights of the total against another block
 
@@ -258,7 +258,7 @@ class DesignedPool(StrategyPool):
         super().__init__(grams, axis, noise)
         self._iterations, self._seed = iterations, seed
         for block in self.blocks[1:]:
-            if not isinstance(block, Identity) and block.shape[0] * block.shape[1] <= _LARGEST_DIRECT:
+            if not isinstance(block, Identity) and block.shape[0] * block.shape[1] <= LARGEST_DIRECT:
                 direct = Dense(block.dense() / block.column_norms(noise.norm).max())
                 self._add(direct, self._errors_direct(direct))
 
@@ -268,20 +268,14 @@ class DesignedPool(StrategyPool):
         reduced = merged.reduce(gram)
         if self.noise is NoiseKind.GAUSSIAN:
             best = optimal_gram(gram_factor(reduced), tolerance=1e-4)
-            yield (merged, best.value), self._errors_gaussian(merged, best.value)
+            inverse = np.linalg.inv(best.value.gram)
+            yield (merged, best.value), self._by_block(merged, lambda gram: float(np.sum(inverse * gram)))
             return
         begin = start[1] if isinstance(start, tuple) and np.array_equal(start[0].classes, merged.classes) else None
         solved = p_identity.optimise_theta(
             reduced, start=begin, restarts=restarts, iterations=self._iterations, seed=self._seed
         )
-        yield (merged, solved.value), self._errors_laplace(merged, solved.value)
-
-    def _errors_laplace(self, merged: MergedLevels, theta: Floats) -> Floats:
-        return self._by_block(merged, lambda gram: p_identity.loss(theta, gram))
-
-    def _errors_gaussian(self, merged: MergedLevels, best: Optimum) -> Floats:
-        inverse = np.linalg.inv(best.gram)
-        return self._by_block(merged, lambda gram: float(np.sum(inverse * gram)))
+        yield (merged, solved.value), self._by_block(merged, lambda gram: p_identity.loss(solved.value, gram))
 
     def _errors_direct(self, direct: LinearOperator) -> Floats:
         e, q = np.linalg.eigh(direct.gram_dense())

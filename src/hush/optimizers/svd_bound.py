@@ -164,10 +164,10 @@ class _Spectrum:
     def __init__(self, block: LinearOperator) -> None:
         n = block.shape[1]
         gram = block.gram_dense()
-        one = np.full(n, n**-0.5)
-        along = gram @ one
-        self.top = float(one @ along)
-        centred = gram - np.outer(one, along) - np.outer(along, one) + self.top * np.outer(one, one)
+        ones = np.full(n, n**-0.5)
+        along = gram @ ones
+        self.top = float(ones @ along)
+        centred = gram - np.outer(ones, along) - np.outer(along, ones) + self.top * np.outer(ones, ones)
         e, q = scipy.linalg.eigh(centred)
         e, q = e[1:], q[:, 1:]
         kept = e > 1e-12 * e[-1]
@@ -227,7 +227,7 @@ def _subset_trace(
 
 
 LARGEST_EXACT = 8192
-MOST_TERMS = 500  # whose products with each other are made one by one
+MOST_TERMS = 500  # up to which the products of all pairs are formed one by one
 
 
 def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[float, str]:
@@ -254,13 +254,13 @@ def lower_bound(grams: TermGrams, *, largest: int = LARGEST_EXACT) -> tuple[floa
     if cells <= largest or (queries <= largest and len(index) <= MOST_TERMS):
         inner = _gram if cells <= queries or len(index) > MOST_TERMS else _outer
         return common * root_sum(scipy.linalg.eigvalsh(inner(factors, axes, index, weights))) ** 2 / cells, "exact"
-    parts = _parts(grams, axes, index, weights)
+    grouped = _grouped_bound(grams, axes, index, weights)
     dominated = dominated_bound(grams, axes, index, weights)
-    return (common * parts, "parts") if parts >= dominated else (common * dominated, "dominated")
+    return (common * grouped, "parts") if grouped >= dominated else (common * dominated, "dominated")
 
 
 class _Factors:
-    """F with F F^T = V for every block, as few columns as there are rows or levels; each made once."""
+    """F with F F^T = V for every block, with as few columns as the block has rows or levels; each computed once."""
 
     def __init__(self, grams: TermGrams) -> None:
         self._grams = grams
@@ -337,7 +337,7 @@ def _outer(factors: _Factors, axes: tuple[int, ...], index: AxisIndices, weights
     return np.block([[block(j, k) for k in range(len(index))] for j in range(len(index))])
 
 
-def _parts(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
+def _grouped_bound(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> float:
     """The sum over groups of terms that ask the same of every attribute beyond levels and totals."""
     signatures = np.where(_hard(grams, axes, index), index, 0)
     total = 0.0

@@ -1,9 +1,9 @@
-"""AxisStrategy: an integer matrix that is measured along one axis, and what its noisy answers say about the counts.
+"""AxisStrategy: an integer matrix measured along one axis, and how its noisy answers estimate the counts.
 
 It is an operator M (k x l) of whole numbers with a scale L, and stands for the strategy M / L. With G = M^T M / L^2 the
 least squares estimate from answers y is (M / L)^+ y, and a query w is answered with variance w G^+ w^T per unit of
-noise. Every number is computed from the integers that are measured, so rounding a strategy never loosens what is
-promised.
+noise. Every number is computed from the integers that are measured, so rounding a strategy never weakens a
+promise.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class AxisStrategy:
 def _column_facts(operator: LinearOperator) -> tuple[int, int, int, int] | None:
     """The largest entry, L1 norm and squared L2 norm of a column, and the least inner product of two columns.
 
-    None for an operator that is taken as an explicit matrix.
+    None for an operator that is measured as an explicit matrix.
     """
     match operator:
         case Identity():
@@ -248,7 +248,7 @@ def _column_facts(operator: LinearOperator) -> tuple[int, int, int, int] | None:
 
 
 def _check_entries(entries: Floats) -> int:
-    """The largest entry of an explicit matrix; refuses one that is not of whole numbers or too large for exact sums."""
+    """The largest entry of an explicit matrix; refuses entries that are not whole or too large for exact sums."""
     largest, rows = int(np.abs(entries).max()), len(entries)
     if largest * max(entries.shape) >= 2**31 or rows * largest**2 >= 2**62:
         raise WorkloadError(f"an entry of {largest} is too large for exact sums; use a smaller scale")

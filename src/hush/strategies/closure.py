@@ -25,7 +25,7 @@ class Closure:
 
     `levels[k]` holds the sets of k attributes as rows of attribute axes, ascending within a row and over the rows.
     Each level is found from the one above by leaving out one attribute, so the work is O(sum_A |A|) rows sorted once,
-    and nothing of the size of the domain is ever made.
+    and nothing has the size of the domain.
 
     Reference: [ResidualPlanner, sec. 4.2, closure(Wkload)].
 
@@ -39,6 +39,7 @@ class Closure:
     def __init__(self, domain: Domain, levels: Sequence[AxisIndices]) -> None:
         self.domain = domain
         self.levels = tuple(levels)
+        self._axis = {name: axis for axis, name in enumerate(domain)}
         self.offsets = np.concatenate([[0], np.cumsum([len(level) for level in self.levels])])
 
     @classmethod
@@ -55,7 +56,8 @@ class Closure:
         """The closure of cliques given as arrays of ascending axes, each array of one size of clique."""
         predicted = sum(len(rows) * 2 ** rows.shape[1] for rows in groups)
         highest = max((rows.shape[1] for rows in groups), default=0)
-        if predicted > LARGEST_CLOSURE and _subsets_upto(len(domain), highest) > LARGEST_CLOSURE:
+        all_subsets = sum(math.comb(len(domain), k) for k in range(highest + 1))
+        if min(predicted, all_subsets) > LARGEST_CLOSURE:
             raise SizeError(
                 f"the workload's sets have up to {predicted} subsets, above the limit of {LARGEST_CLOSURE}; "
                 f"lower the order of its largest sets ({highest}) or use fewer attributes"
@@ -65,13 +67,14 @@ class Closure:
         for k in range(highest, -1, -1):
             given = [rows for rows in groups if rows.shape[1] == k]
             below = [np.delete(above, column, axis=1) for column in range(k + 1)] if len(above) else []
-            above = _unique_rows(np.concatenate([*given, *below]).astype(np.int32, copy=False), len(domain))
+            rows = np.concatenate([*given, *below]).astype(np.int32, copy=False)
+            above = rows[np.unique(_keys(rows, len(domain)), return_index=True)[1]]
             levels.append(above)
         return cls(domain, levels[::-1])
 
     @cached_property
     def cliques(self) -> tuple[Clique, ...]:
-        """The sets by name; about 100 bytes each, made when first asked for."""
+        """The sets by name; about 100 bytes each, built on first use."""
         names = np.array(self.domain.attributes, dtype=object)
         return tuple(itertools.chain.from_iterable(map(tuple, names[level].tolist()) for level in self.levels))
 
@@ -79,13 +82,9 @@ class Closure:
     def _keys(self) -> tuple[np.ndarray[Any, Any], ...]:
         return tuple(_keys(level, len(self.domain)) for level in self.levels)
 
-    @cached_property
-    def _place(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(self.domain)}
-
     def axes(self, clique: Iterable[str]) -> tuple[int, ...]:
         """The ascending axes of a clique's attributes in the domain."""
-        return tuple(sorted(self._place[name] for name in self.domain.check(clique)))
+        return tuple(sorted(self._axis[name] for name in self.domain.check(clique)))
 
     @cached_property
     def _positions(self) -> dict[Clique, int]:
@@ -159,10 +158,6 @@ class Closure:
         return f"Closure({len(self)} sets of up to {len(self.levels) - 1} of {len(self.domain)} attributes)"
 
 
-def _subsets_upto(attributes: int, order: int) -> int:
-    return sum(math.comb(attributes, k) for k in range(order + 1))
-
-
 def _keys(rows: AxisIndices, attributes: int) -> np.ndarray[Any, Any]:
     """One sortable key per row, in the order of the rows: a number in base `attributes`, or bytes where too long."""
     k = rows.shape[1]
@@ -174,8 +169,3 @@ def _keys(rows: AxisIndices, attributes: int) -> np.ndarray[Any, Any]:
     # big-endian, so that bytes compare as the numbers do; keys of one level have one length, so that numpy's
     # disregard of trailing zero bytes does no harm
     return np.ascontiguousarray(rows.astype(">u4")).view(f"S{4 * k}")[:, 0]
-
-
-def _unique_rows(rows: AxisIndices, attributes: int) -> AxisIndices:
-    _, first = np.unique(_keys(rows, attributes), return_index=True)
-    return rows[first]

@@ -38,7 +38,7 @@ from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
 from hush.workloads import ProductTerm, Workload
 
-LARGEST_MATRIX = 4096  # cells up to which N^+ is made
+LARGEST_MATRIX = 4096  # cells up to which N^+ is held as a matrix
 METHODS = {
     "kron": "one product of strategies",
     "plus": "a union of products",
@@ -46,7 +46,7 @@ METHODS = {
     "bases": "marginals of designed strategies",
 }
 _TOLERANCE = 1e-10
-_LEAST_SHARE = 1e-7  # of the largest noise at sensitivity one; a product with less is taken to have this much
+_LEAST_SHARE = 1e-7  # of the largest noise at sensitivity one; a product with less counts as having this much
 _RANK = 1e-12
 
 
@@ -180,17 +180,14 @@ class LinearStrategy:
 
     @property
     def noise(self) -> NoiseKind:
-        """Gaussian or Laplace."""
         return self.products[0].noise
 
     @property
     def neighbours(self) -> Neighbours:
-        """Which tables are neighbours."""
         return self.products[0].neighbours
 
     @property
     def cost(self) -> Fraction:
-        """zCDP, or epsilon, that measuring everything once costs at most."""
         return Cost.total(Cost(rho=product.cost) for product in self.products).rho or Fraction(0)
 
     @cached_property
@@ -200,12 +197,10 @@ class LinearStrategy:
 
     @property
     def numbers(self) -> int:
-        """How many numbers are measured."""
         return sum(math.prod(product.query.shape) for product in self.products)
 
     @property
     def tables(self) -> int:
-        """How many requests there are: one for each product."""
         return len(self.products)
 
     @property
@@ -236,7 +231,6 @@ class LinearStrategy:
         return replace(self, products=products)
 
     def requests(self) -> list[Request]:
-        """One request per product, in order."""
         return [Request(product.query, product.law) for product in self.products]
 
     @cached_property
@@ -253,7 +247,7 @@ class LinearStrategy:
     def exact(self) -> bool:
         """Whether the errors are those of the release; if not, the release's are at most these.
 
-        Global least squares over a large domain is predicted by the product that answers best by itself.
+        Over a large domain, global least squares is predicted by its best single product.
         """
         return self.recovery is not Recovery.GLOBAL or self.joint.small
 
@@ -289,24 +283,20 @@ class LinearStrategy:
         return self.product_for(term).total(term.clique, term.blocks)
 
     def variance(self, clique: Iterable[str]) -> float:
-        """The mean variance over the cells of a marginal."""
         clique = self.domain.clique(clique)
         term = ProductTerm(clique, tuple(Identity(size) for size in self.domain.sizes(clique)))
         return self.total_variance(term) / term.queries
 
     def errors(self, workload: Workload) -> LinearErrors:
-        """The errors of every term of a workload; refuses one that the strategy does not support."""
         return LinearErrors(self, workload)
 
     def claim(self, loss: str, comparison: Callable[[], str]) -> str:
-        """What is claimed of the error, in words."""
         method = f"{self.noise.value.capitalize()} noise, {METHODS.get(self.method, self.method)}"
         if not self.exact:
             method += ", its errors at most these under least squares over all of them"
         return method + comparison()
 
     def check(self, workload: Workload) -> None:
-        """Refuse a workload that the strategy does not support."""
         for index, term in enumerate(workload.products):
             if not self.supports(term):
                 raise WorkloadError(
@@ -315,7 +305,6 @@ class LinearStrategy:
                 )
 
     def inconsistency(self, workload: Workload) -> str | None:
-        """Explain why a strategy from a file does not belong to a workload."""
         if not all(self.supports(term) for term in workload.products):
             return "it measures other tables than its workload asks for"
         return beyond_extremes(np.array([*workload.weights, *(product.variance for product in self.products)]))
@@ -348,19 +337,16 @@ class LinearErrors:
 
     @property
     def means(self) -> Floats:
-        """The mean variance over the queries of each term: (terms,)."""
         return np.asarray(self.totals / np.array([float(term.queries) for term in self.workload]))
 
     @property
     def rmse(self) -> float:
-        """sqrt(sum of weight * variance / sum of weight) over all queries."""
         weights = np.array(self.workload.weights)
         queries = np.array([float(term.queries) for term in self.workload])
         return math.sqrt(float(weights @ self.totals) / float(weights @ queries))
 
     @cached_property
     def largest(self) -> float:
-        """The largest variance of a query, weights left aside."""
         if self.strategy.recovery is Recovery.MARGINALS:
             return self.strategy.residual.max_variance(self.workload, weighted=False)
         if self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small:

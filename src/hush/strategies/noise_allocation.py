@@ -55,7 +55,7 @@ class MaxVariance:
 
 @dataclass(frozen=True, slots=True)
 class MaxOfSums:
-    """The largest of several stakeholders' own weighted sums of variances.
+    """The largest of several weighted sums of variances, one per stakeholder.
 
     A stakeholder is a workload within the planned one, or one weight >= 0 for each term of the planned one.
     """
@@ -120,9 +120,13 @@ def minimise_sum(
     Complexity: O(sets).
     Reference: [ResidualPlanner, Lemma 4.5 and Thm 4.6].
     """
-    root = np.sqrt(loss * privacy)
-    root = np.maximum(root, LEAST_SHARE * root.sum() / len(root))
-    return np.asarray(privacy * root.sum() / (pcost * root))
+    return _spent(np.sqrt(loss * privacy), privacy, pcost)
+
+
+def _spent(shares: Floats, privacy: Floats, pcost: float) -> Floats:
+    """The sigma^2 that spends the budget in these shares, none below `LEAST_SHARE` / sets of it."""
+    shares = np.maximum(shares, LEAST_SHARE * shares.sum() / len(shares))
+    return np.asarray(privacy * shares.sum() / (pcost * shares))
 
 
 def smallest_sum(loss: Floats, privacy: Floats, pcost: float) -> float:
@@ -234,13 +238,12 @@ def minimise_loss(
     `stats` has `value`, `lower_bound`, `gap` (relative) and `iterations`, one for each value and gradient taken.
     """
     problem = _LossProblem(loss, variances, privacy, pcost, tolerance)
-    start = minimise_sum(variances.T @ np.ones(variances.shape[0]), privacy, pcost)
-    z = np.log(start)
+    z = np.log(minimise_sum(variances.T @ np.ones(variances.shape[0]), privacy, pcost))
     while not problem.done and problem.count < iterations:
         before = problem.count, problem.gap
-        z = scipy.optimize.minimize(
-            problem, z, jac=True, method="L-BFGS-B", callback=problem.stop, options=_options(iterations - problem.count)
-        ).x
+        left = iterations - problem.count
+        options = {"maxiter": left, "maxfun": left, "ftol": 0.0, "gtol": 0.0, "maxcor": 20}
+        z = scipy.optimize.minimize(problem, z, jac=True, method="L-BFGS-B", callback=problem.stop, options=options).x
         problem(z)
         if problem.count <= before[0] + 3 or problem.gap >= before[1]:
             break  # the loss has a kink or is flat to the last digit; a restart would not help
@@ -256,7 +259,7 @@ def minimise_loss(
         "gap": problem.gap,
         "iterations": float(problem.count),
     }
-    return Solution(value=_floored(problem.best, privacy, pcost), status=status, stats=stats)
+    return Solution(value=_spent(privacy / problem.best, privacy, pcost), status=status, stats=stats)
 
 
 class _LossProblem:
@@ -305,13 +308,6 @@ class _LossProblem:
         return value, g * s - pull * shares
 
 
-def _floored(s: Floats, privacy: Floats, pcost: float) -> Floats:
-    """The same noise with at least `LEAST_SHARE` / sets of the budget for every set."""
-    shares = privacy / s
-    shares = np.maximum(shares, LEAST_SHARE * shares.sum() / len(shares))
-    return np.asarray(privacy * shares.sum() / (pcost * shares))
-
-
 def _require_slope(value: float, slope: Floats, variances: Floats) -> None:
     if slope.shape != variances.shape:
         raise WorkloadError(
@@ -321,7 +317,3 @@ def _require_slope(value: float, slope: Floats, variances: Floats) -> None:
         raise WorkloadError("the loss or its gradient is not a finite number; it must be finite at positive variances")
     if slope.min(initial=0.0) < 0:
         raise WorkloadError("the loss falls where a variance rises; a loss must not have negative partial derivatives")
-
-
-def _options(left: int) -> dict[str, float]:
-    return {"maxiter": left, "maxfun": left, "ftol": 0.0, "gtol": 0.0, "maxcor": 20}

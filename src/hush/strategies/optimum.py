@@ -112,7 +112,7 @@ def ascend(
             step = point.stretch * _newton(weights, slope, point.curvature(), damping)
             weights, retreated = weights * np.exp(np.clip(step, -_LONGEST, _LONGEST)), False
         weights = _normalised(weights, first)
-        del point  # and the arrays behind it, before the next are made
+        del point  # free its arrays before the next are allocated
     gap = upper / lower - 1 if lower > 0 else 0.0
     status = SOLVED
     if gap > tolerance:
@@ -147,7 +147,7 @@ def _normalised(weights: Floats, first: int | None) -> Floats:
 
 _ARRAYS = 10  # of n x n numbers held at the same time, those of the eigen-solver and the caller among them
 _JITTER = 1e-11
-_SQUARABLE = 1e-10  # the least ratio of eigenvalues that are found from A^T A
+_SQUARABLE = 1e-10  # the least ratio of eigenvalues for which A^T A is precise enough
 _STEP = 1.5  # of log t; the sum is then within 1.5 % of the integral
 _FAINT = 1e-4
 
@@ -163,7 +163,7 @@ class Optimum:
 
     @property
     def strategy(self) -> LinearOperator:
-        """A with A^T A = X, (n, n), made when asked for."""
+        """A with A^T A = X, (n, n), computed on demand."""
         return gram_root(self.gram)
 
 
@@ -266,11 +266,7 @@ def _evaluate(factor: Floats, weights: Floats, completed: bool) -> DualPoint[Flo
         upper = min(upper * (1 + _JITTER), _inverse_trace(gram, factor) * (1 + _JITTER))
         gram /= 1 + _JITTER
     return DualPoint(
-        lower=dual_root**2,
-        upper=upper,
-        primal=gram,
-        slope=diagonal / f,
-        curvature=lambda: harmonic_kernel(u, s / f),
+        lower=dual_root**2, upper=upper, primal=gram, slope=diagonal / f, curvature=lambda: harmonic_kernel(u, s / f)
     )
 
 

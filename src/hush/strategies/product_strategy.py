@@ -56,7 +56,7 @@ class FloatProduct:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FloatStrategy:
-    """Parts whose shares add up to one, and the error that they promise.
+    """Products whose shares add up to one, and the error that they promise.
 
     `error` is the weighted sum of variances over all queries of the workload per unit of P (see `NoiseKind`).
     `method` says which operator found it.
@@ -105,7 +105,6 @@ class ProductQuery:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The one clique it reads."""
         return (self.clique,)
 
     @property
@@ -132,7 +131,7 @@ class ProductQuery:
 
     @property
     def row_norms(self) -> RowNorms:
-        """Exact for a row by itself; for two rows exact in L2 on plain bases, else a bound."""
+        """Exact for one row; for two rows exact in L2 on plain bases, else a bound."""
         return _row_norms(self.factors)
 
     def answer(self, counts: Counts) -> Integers:
@@ -237,8 +236,8 @@ class ProductStrategy:
     def supports_sums(self, clique: Clique, coefficients: Floats, groups: int) -> bool:
         """Whether sums over cells are known, for every level of the first `groups` attributes: f M^+ M = f.
 
-        `coefficients` has the shape of the clique's table. Parts with groups of several attributes know whole tables
-        or products of blocks, and are not asked.
+        `coefficients` has the shape of the clique's table. A product with groups of several attributes knows whole
+        tables or products of blocks alone; the answer is then False.
         """
         if not set(clique) <= set(self.clique) or any(len(group) > 1 for group in self.groups):
             return False
@@ -248,7 +247,7 @@ class ProductStrategy:
                 continue
             axis = clique.index(name) if name in clique else 0
             asked = tensor if name in clique else np.ones(factor.size)
-            if name in clique and axis < groups:  # each level that counts must be known by itself
+            if name in clique and axis < groups:  # every level with a coefficient must be known
                 used = np.moveaxis(tensor, axis, 0).reshape(factor.size, -1).any(axis=1)
                 asked, axis = np.diag(used.astype(np.float64)), 0
             known = factor.scaled.T.along(factor.adjoint(asked, axis), axis)
@@ -284,7 +283,7 @@ class ProductStrategy:
 
 
 def recovered(strategy: FloatStrategy, least_squares: str) -> FloatStrategy:
-    """The strategy with least squares over each product by itself ("local"), or over all together ("global")."""
+    """The strategy with least squares over each product separately ("local"), or over all together ("global")."""
     if least_squares not in ("local", "global"):
         raise WorkloadError(f"least_squares={least_squares!r}: expected local or global")
     several = strategy.recovery is Recovery.LOCAL and len(strategy.products) > 1

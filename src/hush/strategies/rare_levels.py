@@ -1,4 +1,4 @@
-"""Rare levels: those of columns that are counted together once their noisy counts are small, and tables of them."""
+"""Rare levels: merge the levels of a column whose noisy counts are small, and count tables of merged levels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hush.linops import Dense, Identity, Kronecker, LinearOperator
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
-RARE = 3.0  # standard deviations of its noise that a count must reach to stand by itself
+RARE = 3.0  # standard deviations of its noise that a count must reach to keep a level of its own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Merging:
     """For some columns, which level each of their codes is counted under: 0 .. k-1, all of them in use.
 
-    Public: made of noisy counts.
+    Public: computed from noisy counts.
     """
 
     codes: Mapping[str, Integers]
@@ -56,12 +56,10 @@ class MergedQuery:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The one clique it reads."""
         return (self.clique,)
 
     @property
     def row_norms(self) -> RowNorms:
-        """One in one cell."""
         return ONE_CELL
 
     @property

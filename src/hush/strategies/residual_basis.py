@@ -114,7 +114,7 @@ class ResidualBasis(AxisStrategy):
 class TiltedBasis(ResidualBasis):
     """The basis of a full-rank strategy; its answers are those of the strategy itself."""
 
-    _alike = None  # the strategy's own, not that of what is left beyond the total
+    _alike = None  # `operator` is the whole strategy; its inverse Gram matrix includes the total
 
     def __init__(self, strategy: AxisStrategy) -> None:
         if not strategy.full:
@@ -169,7 +169,7 @@ def basis_of(strategy: AxisStrategy) -> ResidualBasis:
 LARGEST_SIZE = 4096
 LEAST_BITS = 7
 MOST_BITS = 16
-_RIDGE = 1e-6  # share of the Gram matrix given to directions nobody asks for, so that X has full rank
+_RIDGE = 1e-6  # share of the Gram matrix for directions that no query asks for, so that X has full rank
 
 
 def design_basis(
@@ -256,7 +256,7 @@ def _value(s: Floats, u: Floats, v: Floats) -> float:
 def _round_rows(values: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Integers within one of the values, each row adding up to zero like the row it rounds.
 
-    Rounding to nearest leaves a sum of at most l / 2; it is taken off the entries that were moved furthest that way.
+    Rounding to nearest leaves a sum of at most l / 2; the entries that it moved furthest that way give it up.
     """
     rounded = np.floor(values + 0.5)
     excess = rounded.sum(axis=1).astype(np.int64)

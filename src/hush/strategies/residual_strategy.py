@@ -57,7 +57,7 @@ class ResidualStrategy:
     loss that is convex, rises with the variances and treats the cells of a marginal alike. With other bases the noise
     is the best for those bases, which are themselves close to the best for one attribute alone; no more is claimed.
 
-    Privacy: a strategy holds no data; `requests` in `residual_query` turns it into measurements.
+    Privacy: a strategy holds no data; `requests` turns it into measurements.
     Reference: [ResidualPlanner, Thm 4.3] for optimality.
     """
 
@@ -109,48 +109,58 @@ class ResidualStrategy:
 
     @property
     def noise(self) -> NoiseKind:
-        """Gaussian."""
         return NoiseKind.GAUSSIAN
 
     @property
     def cost(self) -> Fraction:
-        """The zCDP that measuring everything once may cost."""
         return self.rho
 
     @property
     def tables(self) -> int:
-        """How many requests there are: one for each set."""
         return len(self.closure)
 
     @property
     def numbers(self) -> int:
-        """How many numbers are measured in all."""
         return int(self.cells.sum())
 
     @property
     def memory(self) -> int:
         """Bytes that measuring takes at its peak, roughly: all noisy numbers, and a batch of counts six times."""
-        batch = min(float(self.cells.sum()), BATCH_CELLS)
-        return self.measurement_bytes + int(48 * max(float(self.cells.max()), batch))
+        batch = min(self.numbers, BATCH_CELLS)
+        return 8 * self.numbers + int(48 * max(float(self.cells.max()), batch))
 
     def requests(self) -> list[Request]:
-        """One noisy residual table per set of the closure."""
-        return requests(self)
+        """One request per set of the closure, in its order, whose exact costs add up to at most `rho`.
+
+        Set A gets the share rho_A = p_A / (2 sigma^2_A), rounded down to a short binary fraction, and discrete Gaussian
+        noise of variance Delta^2_A / (2 rho_A) on its integers, where Delta^2_A is the query's squared sensitivity; the
+        variance in units of counts is sigma^2_A up to about 2^-47. The denominators of all shares are powers of two,
+        so that sums over a hundred thousand sets stay short.
+
+        Privacy: for units of one row under `neighbours`; for units of m rows plan with rho / m^2.
+        """
+        check_measurable(self)
+        requested = []
+        laws: dict[tuple[Fraction, Fraction], DiscreteGaussian] = {}
+        for clique, share in zip(self.closure, exact_shares(self), strict=True):
+            query = residual_query(self, clique)
+            norm = sensitivity(query.row_norms, max_rows=1, neighbours=self.neighbours).l2_squared
+            if (norm, share) not in laws:
+                laws[norm, share] = DiscreteGaussian(norm / (2 * share))
+            requested.append(Request(query, laws[norm, share]))
+        return requested
 
     def costing(self, cost: Fraction) -> ResidualStrategy:
         """The same sets with the noise of another rho, in the same proportions."""
         return replace(self, sigma_squared=self.sigma_squared * float(self.rho / cost), rho=cost)
 
     def errors(self, workload: Workload) -> ResidualErrors:
-        """The errors of every term of a workload."""
         return ResidualErrors(self, workload)
 
     def term_variances(self, term: ProductTerm) -> Floats:
-        """The variance of every query of a term, one axis per attribute."""
         return self.query_variances(term.clique, term.blocks)
 
     def claim(self, loss: str, comparison: Callable[[], str]) -> str:
-        """What is claimed of the error, in words."""
         if self.plain:
             return f"no unbiased linear mechanism with Gaussian noise has a smaller loss ({loss})"
         return "the best noise for the bases chosen for prefix sums and ranges; not proven optimal beyond that"
@@ -160,15 +170,9 @@ class ResidualStrategy:
         check_measurable(self)
 
     def inconsistency(self, workload: Workload) -> str | None:
-        """Explain why a strategy from a file does not belong to a workload."""
         if TermTable.of(workload).closure() != self.closure:
             return "it measures other tables than its workload asks for"
         return beyond_extremes(np.concatenate([self.sigma_squared, workload.weights]))
-
-    @property
-    def measurement_bytes(self) -> int:
-        """Memory for all noisy answers as int64."""
-        return 8 * int(self.cells.sum())
 
     @cached_property
     def _by_name(self) -> dict[str, ResidualBasis]:
@@ -202,6 +206,11 @@ class ResidualStrategy:
     def sigma_squared_of(self, clique: Iterable[str]) -> float:
         """sigma^2 of one residual set."""
         return float(self.sigma_squared[self.closure.index(clique)])
+
+    def subset_variances(self, clique: Clique) -> Floats:
+        """sigma^2 of the subsets of a clique in domain order, (2,) * k: absent or present, per attribute."""
+        # bit i of a subset's number is attribute i, so the last axis of the reshaped array is the first attribute
+        return self.sigma_squared[self.closure.subsets(clique)].reshape((2,) * len(clique)).T
 
     def variance(self, clique: Iterable[str]) -> float:
         """The variance of every cell of a plain marginal: sum_{A' subset A} sigma^2_{A'} p_{A'} / prod_{A \\ A'} l^2.
@@ -274,9 +283,7 @@ class ResidualStrategy:
 
         Column 0 of a pair is for an absent attribute, column 1 for a present one.
         """
-        k = len(pairs)
-        # bit i of a subset's number is attribute i, so the last axis of the reshaped array is the first attribute
-        tensor = self.sigma_squared[self.closure.subsets(clique)].reshape((2,) * k).T
+        tensor = self.subset_variances(clique)
         for axis, pair in enumerate(pairs):
             tensor = along(pair, tensor, axis)
         return np.asarray(tensor)
@@ -291,18 +298,15 @@ class ResidualErrors:
 
     @cached_property
     def rmse(self) -> float:
-        """Root mean squared error over all queries, each counted as often as its weight."""
         return self.strategy.rmse(self.workload)
 
     @cached_property
     def means(self) -> Floats:
-        """The mean variance over the queries of each term: (terms,)."""
         rows = mean_variances(TermTable.of(self.workload), self.strategy.closure, self.strategy.bases)
         return np.asarray(rows @ self.strategy.sigma_squared)
 
     @cached_property
     def largest(self) -> float:
-        """The largest variance of a query, weights left aside."""
         return self.strategy.max_variance(self.workload, weighted=False)
 
 
@@ -318,28 +322,6 @@ def residual_query(strategy: ResidualStrategy, clique: Clique) -> ProductQuery:
     Reference: [ResidualPlanner, Alg. 1], in integers and with noise on M v in place of correlated noise.
     """
     return ProductQuery(tuple((name,) for name in clique), strategy.clique_bases(clique))
-
-
-def requests(strategy: ResidualStrategy) -> list[Request]:
-    """One request per set of the closure, in its order, whose exact costs add up to at most `strategy.rho`.
-
-    Set A gets the share rho_A = p_A / (2 sigma^2_A), rounded down to a short binary fraction, and discrete Gaussian
-    noise of variance Delta^2_A / (2 rho_A) on its integers, where Delta^2_A is the query's squared sensitivity; the
-    variance in units of counts is sigma^2_A up to about 2^-47. All shares have a power of two below, so that sums over
-    a hundred thousand sets stay short.
-
-    Privacy: for units of one row under `strategy.neighbours`; for units of m rows plan with rho / m^2.
-    """
-    check_measurable(strategy)
-    requested = []
-    laws: dict[tuple[Fraction, Fraction], DiscreteGaussian] = {}
-    for clique, share in zip(strategy.closure, exact_shares(strategy), strict=True):
-        query = residual_query(strategy, clique)
-        norm = sensitivity(query.row_norms, max_rows=1, neighbours=strategy.neighbours).l2_squared
-        law = laws.get((norm, share)) or DiscreteGaussian(norm / (2 * share))
-        laws[norm, share] = law
-        requested.append(Request(query, law))
-    return requested
 
 
 def check_measurable(strategy: ResidualStrategy) -> None:

@@ -49,7 +49,7 @@ def select_residual(
     gap of `tolerance`. `bases` replaces the bases that are otherwise chosen for each attribute. `stats` has `value`
     (the loss: total weighted variance, largest weighted variance, ...), `lower_bound`, `gap` and `iterations`.
 
-    Nothing of the size of the domain is made; time and memory grow with the subsets of the workload's sets.
+    Nothing has the size of the domain; time and memory grow with the number of subsets of the workload's cliques.
 
     >>> from hush.domain import Domain
     >>> workload = Workload.upto(Domain({f"a{i}": 10 for i in range(6)}), 3)
@@ -195,7 +195,7 @@ def _scaled(rows: scipy.sparse.csr_array, factors: Floats) -> scipy.sparse.csr_a
 
 
 def _bisect(problem: NoiseProblem, target: float, tolerance: float, iterations: int) -> tuple[float, float]:
-    """A budget, least up to the tolerance, whose best loss is at most the target, and one that is provably too small.
+    """The least budget, up to the tolerance, whose best loss reaches the target, and one that is provably too small.
 
     The best loss falls as the budget grows, so the two are bracketed by factors of 4 and then by bisection of the log.
     """

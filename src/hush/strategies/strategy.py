@@ -44,7 +44,7 @@ class NoiseKind(StrEnum):
         return 2 if self is NoiseKind.GAUSSIAN else 1
 
     def variance(self, share: Floats) -> Floats:
-        """The variance of a part of sensitivity one per unit of P."""
+        """The variance of a product of sensitivity one per unit of P."""
         return np.asarray(1 / np.asarray(share, dtype=np.float64) ** self._power)
 
     def shares(self, errors: Floats) -> Floats:
@@ -86,7 +86,7 @@ _BITS = 48
 
 
 def split_exactly(
-    weights: Floats,  # (parts,), their sum about the budget or below
+    weights: Floats,  # (shares,), their sum about the budget or below
     budget: Fraction,
 ) -> list[Fraction]:
     """One binary fraction per weight, each within 2^-46 of its weight, that add up to at most the budget.
@@ -102,7 +102,7 @@ def split_exactly(
     known: Mapping[float, Fraction] = {weight: _round_down(weight) for weight in set(scaled.tolist())}
     shares = [known[weight] for weight in scaled.tolist()]
     if sum_binary(shares) > budget or min(shares) <= 0:
-        raise BudgetError(f"a budget of {float(budget)!r} is too small to be shared out among {len(shares)} parts")
+        raise BudgetError(f"a budget of {float(budget)!r} is too small to be split into {len(shares)} shares")
     return shares
 
 

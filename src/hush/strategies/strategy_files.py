@@ -1,4 +1,4 @@
-"""Strategies in files: what is measured and with how much noise, built again so that contradictions are refused."""
+"""Strategies in files: what is measured and with how much noise; loading builds it anew and refuses contradictions."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class TermTable:
 
         Plain where every term asks for single levels. Otherwise the basis is designed for the sum of the Gram
         matrices of the blocks on the attribute, each weighted by how many weighted queries use it: weight times the
-        queries on the term's other attributes. A basis that is `given` for an attribute is taken as it is.
+        queries on the term's other attributes. A basis in `given` is used as it is.
         """
         given = {} if given is None else given
         self.domain.check(given)
