@@ -70,7 +70,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
     t = _best_order(lambda t: -rho_of(t, math))
     with mpmath.workprec(_BITS):
-        return max(0.0, -_up(-rho_of(mpmath.mpf(t), mpmath)))
+        return max(0.0, _down(rho_of(mpmath.mpf(t), mpmath)))
 
 
 def pure_delta(pure_epsilon: float, epsilon: float) -> float:
@@ -177,3 +177,7 @@ def _up(value: Any) -> float:
         return math.inf
     near = float(value)
     return near if near > value else math.nextafter(near, math.inf)
+
+
+def _down(value: Any) -> float:
+    return -_up(-value)
