@@ -305,7 +305,6 @@ class Belief:
 
     @property
     def cells(self) -> int:
-        """Cells of all nodes."""
         return self._program.cells
 
     @property

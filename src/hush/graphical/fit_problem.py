@@ -6,10 +6,10 @@ with Gaussian noise and the exact optimum mu*, convexity gives
     L(mu) - L(mu*) >= sum_j |Q_j (mu_j - mu*_j)|^2 / (2 stddev_j^2),
 
 so a loss within m t^2 / 2 of the least one is a fit whose answers are within t standard deviations of the noise of
-those of the exact optimum, in the root mean square. `tolerance` is that t. How far the least loss is below is judged
-by how the losses fell, and not certain; a certain bound is mostly too far below to stop by. Of 3,000 small problems of
-one attribute and one pair, those with standard deviations up to ten times apart ended beyond their tolerance in 0.6 %,
-by about twice; with standard deviations a thousand times apart in 6 %, by about five times. Others may do worse.
+those of the exact optimum, in the root mean square. `tolerance` is that t. How far the least loss lies below is
+estimated from how the losses fell; certain bounds are mostly too loose to stop by. Of 3,000 small problems of one
+attribute and one pair, 0.6 % of those with standard deviations up to ten times apart missed their tolerance, by about a
+factor of two; with standard deviations a thousand times apart 6 % did, by about five. Others may do worse.
 """
 
 from __future__ import annotations
@@ -45,14 +45,13 @@ def allowance(tolerance: float, numbers: int, value: float) -> float:
 
 
 class Remaining:
-    """How much a decreasing sequence of losses still has to go, by the rate at which its decreases shrink.
+    """Estimate how far a decreasing sequence of losses still has to fall, from how its decreases shrink.
 
-    Of three values at iterations i < j < k the decreases are d0 and d1. Were decreases to go on shrinking by
-    r = d1 / d0, d1 r / (1 - r) would be left. That is exact for losses that shrink by a fixed factor where i, j, k are
-    equally far apart: it is said twice, or d1 if that is more, with two windows of ten iterations. It is exact for
-    losses that shrink as a power of k, as they do where cells go to zero, where i, j, k are a quarter, half and all of
-    the iterations. The two halves of the last window show decreases that grow again, as they do after measurements of
-    little noise are met and those of much noise are not. The largest of the three is what remains.
+    Three values at iterations i < j < k give the decreases d0 and d1. If decreases go on shrinking by r = d1 / d0, then
+    d1 r / (1 - r) remains. The largest of three estimates counts. Two windows of ten iterations are exact for losses
+    that shrink by a fixed factor; that estimate is doubled, and is at least d1. A quarter, half and all of the
+    iterations are exact for losses that shrink as a power of k, as where cells go to zero. The halves of the last
+    window show decreases that grow again, as when the precise measurements are met and the noisy ones are not.
     """
 
     def __init__(self, window: int = WINDOW) -> None:
@@ -152,7 +151,6 @@ class FitProblem:
         return self.callback(iteration, point.value, tables) is True
 
     def stats(self, point: FitPoint, iterations: int, remaining: float) -> dict[str, float]:
-        """Numbers for a Solution."""
         bound = self.lower_bound(point)
         return {
             "iterations": iterations,

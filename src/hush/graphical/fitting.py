@@ -51,7 +51,7 @@ def fit_model(
     """The model with the least loss L(mu) among all that the measured cliques span, and the largest entropy.
 
     Everything is checked, and the size of the model predicted, before the first iteration. The fit starts from
-    the potentials and the tree of `start`, a model fitted before. `seed` is of the search for a small tree, and public.
+    the potentials and the tree of `start`, a model fitted before. `seed` is public: it serves the search for a tree.
 
     Privacy: post-processing.
     Reference: [HDMM, sec. 4.2 and 4.3].

@@ -49,7 +49,6 @@ class MarginalLoss(ABC):
         """The losses that add up to L, one per measurement in the order they were given."""
 
     def value(self, flat: Floats) -> float:
-        """L at `flat`."""
         return self.value_and_gradient(flat, np.empty(self.factors.size))
 
     def refuse_curvature(self) -> NotImplementedError:

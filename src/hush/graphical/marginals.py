@@ -34,7 +34,6 @@ class TableCache(Generic[Key, Table]):
         self._tables: OrderedDict[Key, Table] = OrderedDict()
 
     def get(self, key: Key) -> Table | None:
-        """The table, if it is still there."""
         table = self._tables.get(key)
         if table is not None:
             self._tables.move_to_end(key)
@@ -249,7 +248,6 @@ class _TreeMarginals:
         self._kept: TableCache[Message, NamedTable] = TableCache(KEPT_CELLS)
 
     def table(self, names: Clique) -> NamedTable:
-        """The table over some attributes."""
         last = self._routes.last(frozenset(names))
         _check_cells(
             last.peak, f"{_of(names)} with what is held on the way",

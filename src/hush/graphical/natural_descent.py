@@ -93,7 +93,7 @@ def natural_descent(
 
     A cell that a step took to nearly nothing has nearly no gradient left, and may be missed by the rule for stopping.
     So where the certain lower bound is further below than the loss itself, or no step lowers the loss any more, the
-    descent is taken up again from damped potentials, until that gains nothing.
+    descent restarts from damped potentials until that gains nothing.
     """
     best = _descend(problem, start, tolerance, iterations, 0)
     for _ in range(REVIVALS):

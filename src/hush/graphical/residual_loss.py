@@ -209,7 +209,6 @@ class ResidualLoss(MarginalLoss):
         return self._spare[:size] if size <= len(self._spare) else np.empty(size)
 
     def _total(self, misfit: TableMisfit, flat: Floats) -> float:
-        """The summed costs of one misfit."""
         table = flat[self.factors.span(misfit.index)]
         return self._cost((table if misfit.query is None else misfit.query @ table) - misfit.values, misfit.variance)
 

@@ -170,7 +170,6 @@ class Routes:
         return Step(k, counts, names, first, tuple(joins), peak, cost + sum(step.cost for step in before))
 
     def _size(self, message: Message) -> int:
-        """Cells of a message."""
         raw = math.prod(self._levels[name] for name in self._separators[message.node])
         return raw * math.prod(self._rows[name] for name in message.far)
 

@@ -46,7 +46,6 @@ class Factors:
         self._index = {clique: index for index, clique in enumerate(self.cliques)}
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """The sizes of a clique's attributes."""
         return self._shapes[index]
 
     def span(self, index: int) -> slice:

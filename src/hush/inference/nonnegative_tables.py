@@ -5,7 +5,7 @@ squared distance, to tables that are non-negative, have one total and agree on w
 the local polytope. The result is biased upwards where true counts are small, and its error bars are not those of the
 estimates. Use it for display and for tools that cannot take negative counts, and the unbiased estimates for inference.
 
-Tables that agree on every shared margin need not be those of any data set; that is a harder question.
+Tables that agree on every shared margin need not come from any data set.
 """
 
 from __future__ import annotations

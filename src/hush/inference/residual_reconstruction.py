@@ -88,7 +88,6 @@ class Reconstruction:
 
     @property
     def strategy(self) -> ResidualStrategy:
-        """The strategy that was measured."""
         return self.answers.strategy
 
     def marginal(self, clique: Iterable[str]) -> Floats:
@@ -189,5 +188,4 @@ class Reconstruction:
 
 
 def _processors() -> int:
-    """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

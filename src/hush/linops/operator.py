@@ -144,7 +144,6 @@ class LinearOperator(ABC):
 
     @property
     def T(self) -> LinearOperator:
-        """A^T."""
         return self.transpose()
 
     def _columns(self) -> Iterator[tuple[int, Floats]]:

@@ -54,7 +54,7 @@ def fit_locally(
     in a norm that bounds the curvature of L, clique by clique. Absolute losses are rounded off less and less. Stops
     when the loss is certain to be within m t^2 / 2 of the least one for m numbers and `tolerance` t, so that tables
     measured cell by cell are within t standard deviations of the optimum in the root mean square; `stats` has that
-    `gap`. Memory is some times that of the tables, whatever the cliques. `seed` is that of the model's rows, public.
+    `gap`. Memory is a few times that of the tables, whatever the cliques. `seed` is public: it serves the model's rows.
 
     Approximate: the optimum is taken over more than the marginals of distributions, so that its loss is at most that
     of `fit_model`; where the cliques form no loops both are the same.

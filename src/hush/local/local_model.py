@@ -66,7 +66,6 @@ class LocalModel:
 
     @property
     def domain(self) -> Domain:
-        """The attributes and their sizes."""
         return self.factors.domain
 
     @property
@@ -76,7 +75,6 @@ class LocalModel:
 
     @property
     def size_mb(self) -> float:
-        """Megabytes of the tables."""
         return 8e-6 * self.factors.size
 
     def covers(self, clique: Iterable[str]) -> bool:

@@ -210,7 +210,6 @@ def repaired(
 def _move(
     model: LocalModel, index: int, columns: Codes, rows: int, generator: np.random.Generator, copies_only: bool
 ) -> None:
-    """Move rows towards the table of one clique."""
     domain, clique = model.domain, model.cliques[index]
     keys = _row_cells(domain, clique, columns, rows)
     starts, order = np.zeros(domain.size(clique) + 1, dtype=np.int64), np.empty(rows, dtype=np.int64)

@@ -118,7 +118,6 @@ def query_errors(
 
 
 def largest_error(workload: LinearOperator, strategy: LinearOperator, noise: NoiseKind = NoiseKind.GAUSSIAN) -> float:
-    """The variance of the worst answered query."""
     return float(query_errors(workload, strategy, noise).max())
 
 

@@ -68,7 +68,6 @@ class TermGrouping:
         return self._spelled(groups)
 
     def single(self) -> Groups:
-        """Every distinct term by itself."""
         return self._spelled([(a,) for a in range(len(self._index))])
 
     def roots(self, sets: Sequence[Sequence[int]]) -> Floats:

@@ -316,7 +316,6 @@ def _marginals(grams: TermGrams, axes: tuple[int, ...], index: AxisIndices, weig
 
 
 def _gram(factors: _Factors, axes: tuple[int, ...], index: AxisIndices, weights: Floats) -> Floats:
-    """G itself."""
     total: Floats | float = 0.0
     for row, weight in zip(index, weights, strict=True):
         block_factors = [factors.of(i, int(b)) for i, b in zip(axes, row, strict=True)]

@@ -44,7 +44,6 @@ class Closure:
 
     @classmethod
     def of(cls, domain: Domain, cliques: Iterable[Iterable[str]]) -> Closure:
-        """The closure of cliques given by name."""
         axis = {name: index for index, name in enumerate(domain)}
         groups: dict[int, list[list[int]]] = {}
         for clique in cliques:

@@ -173,7 +173,7 @@ class LinearStrategy:
             ordered = self.domain.clique(product.clique)
             if ordered != product.clique or self.domain.sizes(ordered) != sum(product.sizes, ()):
                 raise WorkloadError(
-                    f"the product over {product.clique!r} does not fit the domain; its attributes in order"
+                    f"the product over {product.clique!r} does not fit the domain; give its attributes in domain order"
                 )
         if self.recovery is Recovery.MARGINALS:
             _bases(self.products)

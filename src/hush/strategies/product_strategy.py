@@ -50,7 +50,6 @@ class FloatProduct:
 
     @property
     def clique(self) -> Clique:
-        """The attributes it measures."""
         return tuple(name for group in self.groups for name in group)
 
 
@@ -100,7 +99,6 @@ class ProductQuery:
 
     @property
     def clique(self) -> Clique:
-        """The attributes it reads."""
         return tuple(name for group in self.groups for name in group)
 
     @property
@@ -189,12 +187,10 @@ class ProductStrategy:
 
     @cached_property
     def clique(self) -> Clique:
-        """The attributes it measures, in domain order."""
         return self.query.clique
 
     @cached_property
     def query(self) -> ProductQuery:
-        """The exact integers it asks for."""
         return ProductQuery(self.groups, self.factors)
 
     @cached_property

@@ -74,7 +74,6 @@ class MergedQuery:
         )
 
     def answer(self, counts: Counts) -> Integers:
-        """The counts, added up over merged levels."""
         return self.merging.table(self.clique, counts[self.clique])
 
 

@@ -73,7 +73,6 @@ class ResidualBasis(AxisStrategy):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the plain basis."""
         return isinstance(self.operator, CompoundSymmetric)
 
     _cholesky = None  # G is singular
@@ -162,7 +161,6 @@ class TiltedBasis(ResidualBasis):
 
 
 def basis_of(strategy: AxisStrategy) -> ResidualBasis:
-    """The basis of a full-rank strategy."""
     return ResidualBasis.plain(strategy.size) if isinstance(strategy.operator, Identity) else TiltedBasis(strategy)
 
 

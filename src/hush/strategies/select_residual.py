@@ -120,7 +120,6 @@ class NoiseProblem:
     def of(
         cls, workload: Workload, loss: Loss, bases: Mapping[str, ResidualBasis] | None, neighbours: Neighbours
     ) -> NoiseProblem:
-        """The coefficients of a workload."""
         table = TermTable.of(workload)
         closure = table.closure()
         chosen = table.bases(dict(bases or {}))
@@ -128,7 +127,6 @@ class NoiseProblem:
         return cls(table, closure, chosen, neighbours, privacy, loss, _loss_rows(table, closure, chosen, loss))
 
     def solve(self, pcost: float, tolerance: float, iterations: int) -> Solution[Floats]:
-        """sigma^2 for this budget."""
         if isinstance(self.loss, SumOfVariances):
             v = np.asarray(self.rows.sum(axis=0)).ravel()
             s = minimise_sum(v, self.privacy, pcost)
@@ -141,7 +139,6 @@ class NoiseProblem:
         return minimise_loss(self.loss, self.rows, self.privacy, pcost, tolerance=tolerance, iterations=iterations)
 
     def strategy(self, noise: Solution[Floats], rho: Fraction) -> Solution[ResidualStrategy]:
-        """The strategy of a solution."""
         strategy = ResidualStrategy(self.table.domain, self.bases, self.closure, noise.value, rho, self.neighbours)
         return Solution(value=strategy, status=noise.status, stats=noise.stats)
 

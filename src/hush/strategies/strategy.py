@@ -1,4 +1,4 @@
-"""Strategy: what a plan asks of the queries that it will measure; and the kind of noise that they get.
+"""Strategy: the protocol of the queries that a plan measures, and the kind of noise that they get.
 
 A strategy of several products, each of sensitivity one, gives product j the share c_j of the budget. Under Gaussian
 noise shares are of zCDP and the variance of product j is P / c_j; under Laplace noise they are of epsilon and it is
@@ -68,8 +68,8 @@ def unit_variance(noise: NoiseKind, budget: Fraction) -> float:
     """P: the least variance of exact integer noise that costs the whole budget, rho or epsilon, at sensitivity one.
 
     Laplace noise on integers has variance 2a / (1 - a)^2 with a = exp(-epsilon), below the 2 / epsilon^2 of continuous
-    noise; on finer grids, and with smaller shares of the budget, it comes closer to that from below. Gaussian likewise,
-    and 0 stands for less than floats can weigh.
+    noise; on finer grids, and with smaller shares of the budget, it comes closer to that from below. So does
+    Gaussian noise; 0 means a variance below the range of floats.
 
     >>> unit_variance(NoiseKind.GAUSSIAN, Fraction(1, 50)), round(unit_variance(NoiseKind.LAPLACE, Fraction(1)), 3)
     (25.0, 1.841)

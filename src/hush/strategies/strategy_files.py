@@ -45,7 +45,6 @@ class ResidualStrategyFile(Stored, tag_field="kind", tag="residual"):
 
     @classmethod
     def of(cls, strategy: ResidualStrategy) -> ResidualStrategyFile:
-        """The stored form of a strategy."""
         bases = [_stored_basis(basis) for basis in strategy.bases]
         return cls.from_attributes(strategy, bases=bases, closure=CliqueTable.of(strategy.domain, strategy.closure))
 
@@ -115,7 +114,6 @@ class LinearStrategyFile(Stored, tag_field="kind", tag="linear"):
 
     @classmethod
     def of(cls, strategy: LinearStrategy) -> LinearStrategyFile:
-        """The stored form of a strategy."""
         index = {name: number for number, name in enumerate(strategy.domain)}
         factors: dict[AxisStrategy, int] = {}
         products = [
@@ -174,7 +172,6 @@ StrategyFile = ResidualStrategyFile | LinearStrategyFile
 
 
 def store_strategy(strategy: Strategy) -> StrategyFile:
-    """The stored form of a strategy of either kind."""
     if isinstance(strategy, ResidualStrategy):
         return ResidualStrategyFile.of(strategy)
     if isinstance(strategy, LinearStrategy):

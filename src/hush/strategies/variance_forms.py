@@ -47,7 +47,6 @@ class VarianceProfile:
 
     @classmethod
     def of(cls, basis: ResidualBasis, block: LinearOperator) -> VarianceProfile:
-        """The profile of a block on an attribute's basis."""
         if basis.is_plain and isinstance(block, Identity):
             n = basis.size  # every level alike, so that no array of levels is needed
             a, b = np.array([(n - 1) / n]), np.array([1 / n**2])
