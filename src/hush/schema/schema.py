@@ -49,12 +49,12 @@ class Schema:
         if unit.column in self._columns:
             raise SchemaError(f"column {unit.column!r} is the privacy unit and cannot be counted too; remove one")
         self._domain = Domain({name: column.size for name, column in self._columns.items()})
-        given = tuple(constraints)
-        if given:
-            complaint = contradiction(self.domain, given)
+        listed = tuple(constraints)
+        if listed:
+            complaint = contradiction(self.domain, listed)
             if complaint is not None:
                 raise SchemaError(complaint)
-            self._constraints = merge(self.domain, given)
+            self._constraints = merge(self.domain, listed)
 
     @classmethod
     def from_domain(cls, domain: Domain) -> Schema:

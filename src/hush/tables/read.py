@@ -95,8 +95,8 @@ def _with_unit(schema: Schema, unit: str | Unit | None, max_rows: int | None) ->
     if isinstance(unit, Unit) and max_rows is None:
         chosen = unit
     else:
-        given = unit if isinstance(unit, Unit) else None
-        column = unit if isinstance(unit, str) else (given or schema.unit).column
+        stated = unit if isinstance(unit, Unit) else None
+        column = unit if isinstance(unit, str) else (stated or schema.unit).column
         if max_rows is None:
             max_rows = schema.unit.max_rows if column == schema.unit.column else 1
         chosen = Unit(column=column, max_rows=max_rows)

@@ -187,14 +187,14 @@ def check_selection_privacy(
     cost = law.event().cost
     if cost.rho is None or cost.epsilon is None:
         raise DivergenceError("the selection states no cost")
-    here = selection_law(law, scores_of(table))
+    table_law = selection_law(law, scores_of(table))
     largest = 0.0
     with mpmath.workdps(100):
         rho = mpmath.mpf(cost.rho.numerator) / cost.rho.denominator
         bound = mpmath.exp(mpmath.mpf(cost.epsilon.numerator) / cost.epsilon.denominator)
         for neighbour in neighbours:
-            there = selection_law(law, scores_of(neighbour))
-            for p, q in ((here, there), (there, here)):
+            neighbour_law = selection_law(law, scores_of(neighbour))
+            for p, q in ((table_law, neighbour_law), (neighbour_law, table_law)):
                 if any(p[outcome] > bound * q[outcome] for outcome in p):
                     raise DivergenceError("a choice is more than e^epsilon times as likely on a neighbour")
                 for alpha in alphas:
