@@ -146,6 +146,25 @@ def listed_cliques(cliques: object) -> list[Iterable[str]]:
     return listed
 
 
+def clique_batches(domain: Domain, cliques: Iterable[Clique], most_cells: int) -> Iterator[list[Clique]]:
+    """Runs of cliques whose tables have at most so many cells together; a larger table is a run of its own.
+
+    >>> list(clique_batches(Domain({"a": 2, "b": 3}), [("a",), ("b",), ("a", "b")], 5))
+    [[('a',), ('b',)], [('a', 'b')]]
+    """
+    batch: list[Clique] = []
+    cells = 0
+    for clique in cliques:
+        size = domain.size(clique)
+        if batch and cells + size > most_cells:
+            yield batch
+            batch, cells = [], 0
+        batch.append(clique)
+        cells += size
+    if batch:
+        yield batch
+
+
 def maximal_cliques(cliques: Iterable[Clique]) -> list[Clique]:
     """The cliques that lie within no other, once each, in the order given.
 

@@ -107,7 +107,7 @@ def test_the_total_is_a_marginal_without_groups() -> None:
         (lambda: Answers.of_marginal(SCHEMA, ("smoker",), [1, 2], [1, 2, 3]), r"variances of shape \(3,\)"),
         (lambda: marginal("nothing"), "'nothing' is not in the domain"),
         (lambda: Answers(groups=(), quantities=()), "without a value"),
-        (lambda: Answers(groups=(), quantities=(value("a"), value("a"))), "one name"),
+        (lambda: Answers(groups=(), quantities=(value("a"), value("a"))), "share a name"),
         (lambda: Answers(groups=(), quantities=(value("a"), value("b", rows=3))), "differ in length"),
         (lambda: Quantity("a", np.zeros(2), np.zeros(3)), "one estimate and one standard error"),
         (lambda: marginal("sex")["sex"], "no value is called 'sex'; the answers have count"),
@@ -135,7 +135,7 @@ def test_several_values_carry_their_names() -> None:
     assert answers["r"].to_arrow().column_names == ["sex", *parts]
     assert answers["r"].basis.tolist() == ["approximate", "none"]
     assert answers.names == ("n", "r")
-    with pytest.raises(QueryError, match=r"several values \(n, r\); take one, such as answers\['n'\]"):
+    with pytest.raises(QueryError, match=r"several values \(n, r\); choose one, such as answers\['n'\]"):
         answers.estimate  # noqa: B018
 
 

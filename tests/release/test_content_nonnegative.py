@@ -162,7 +162,7 @@ def test_bad_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         release.nonnegative_term(0, method="round")
     with pytest.raises(WorkloadError, match="method='clip': expected one of hybrid, nnls"):
         release.nonnegative_cells("clip")
-    with pytest.raises(WorkloadError, match="a place from 0 to 3"):
+    with pytest.raises(WorkloadError, match="an index from 0 to 3"):
         release.nonnegative_term(9)
     with pytest.raises(QueryError, match="level"):
         release.nonnegative_term(0, level=2)

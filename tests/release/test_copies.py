@@ -61,7 +61,7 @@ def test_one_copy_has_no_variance_and_none_no_estimate() -> None:
 def test_the_warning_is_said_wherever_copies_are_shown() -> None:
     copies = MODEL.synthesize(10, copies=2, seed=0)
     for text in (repr(copies), str(copies), str(copies.estimate(share))):
-        assert "drawing rows alone" in text
+        assert "differ only by chance in drawing rows" in text
         assert "too small" in text
 
 

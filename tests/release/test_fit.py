@@ -59,8 +59,8 @@ def loop(size: int) -> tuple[Domain, list[Measurement]]:
         (lambda: [table(query={"a": queries.prefix})], WorkloadError, "one for each attribute"),
         (lambda: [table(query=Dense(np.ones((12, 5))))], WorkloadError, "5 columns: expected 12"),
         (list, DataError, "no measurements"),
-        (lambda: [np.ones((3, 4))], DataError, "no measurement"),
-        (lambda: ["ab"], DataError, "no measurement"),
+        (lambda: [np.ones((3, 4))], DataError, "is not a measurement"),
+        (lambda: ["ab"], DataError, "is not a measurement"),
     ],
 )
 def test_bad_measurements_are_refused(make: Any, error: type[HushError], text: str) -> None:
@@ -88,8 +88,12 @@ def test_bad_measurements_are_refused(make: Any, error: type[HushError], text: s
         ({"loss": "hinge"}, WorkloadError, "loss"),
         ({"start": 3}, WorkloadError, "start=3"),
         ({"constraints": ["a"]}, DomainError, "expected a Constraint"),
-        ({"method": "approximate", "estimator": "mirror"}, WorkloadError, "estimator='mirror': an approximate fit has"),
-        ({"method": "approximate", "callback": print}, WorkloadError, "callback=.*: an approximate fit has none"),
+        (
+            {"method": "approximate", "estimator": "mirror"},
+            WorkloadError,
+            "estimator='mirror': an approximate fit cannot use it",
+        ),
+        ({"method": "approximate", "callback": print}, WorkloadError, "callback=.*: an approximate fit cannot use it"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], error: type[HushError], text: str) -> None:

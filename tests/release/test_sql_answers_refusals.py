@@ -239,7 +239,7 @@ def test_an_uncovered_query_names_the_nearest_tables_and_the_workload() -> None:
     nothing = DenseEstimates(SCHEMA.domain, np.ones(SCHEMA.domain.shape), None, ())
     with pytest.raises(
         QueryError,
-        match="needs the total, which this release does not hold; it holds answers to the queries",
+        match="needs the total, which this release does not hold; it only holds answers to the queries",
     ):
         answer_sql("SELECT COUNT(*) FROM t", SCHEMA, nothing)
 

@@ -26,8 +26,8 @@ from hush.workloads import ProductTerm, Workload
 def cramers_v(table: Any) -> float:
     """Cramér's V of a two-way table: sqrt(chi^2 / (N min(r - 1, c - 1))), 0 for independent columns, 1 for a function.
 
-    Only the r rows and c columns that have counts are looked at; with one of either there is nothing to go together,
-    and V is 0. The plain V, without a correction for small samples: few rows in a large table raise it.
+    Only the r rows and c columns with counts are used; if either is one, V is 0. There is no correction for small
+    samples: few records in a large table raise V.
 
     >>> cramers_v([[10, 0], [0, 10]]), cramers_v([[5, 5], [5, 5]]), cramers_v([[5, 5], [0, 0]])
     (1.0, 0.0, 0.0)
@@ -49,7 +49,7 @@ _SETS = (Identity, Total, Prefix, AllRange, WidthRange, LevelsAndTotal)  # block
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two columns: the total variation distance of their tables, and how strongly they go together in each.
+    """Two columns: the total variation distance of their tables, and their association in each.
 
     `real` and `synthetic` are Cramér's V, from 0 for independent columns to 1.
     """
@@ -69,17 +69,17 @@ class Pair:
 class Comparison:
     """How close synthetic data is to the real data; `print` it, or take `to_dict`.
 
-    Distances are total variation, 1/2 ||p - p^||_1 between shares of rows: 0 for the same shares, 1 for no value in
-    common. `errors` are those of the workload, `equivalent_fraction` which part of the real rows, drawn at random with
-    replacement, would have the same error; None for queries that are not about sets of records.
+    Distances are total variation, 1/2 ||p - p^||_1 between shares of rows: 0 for equal shares, 1 for no value in
+    common. `errors` are those of the workload. A sample of `equivalent_fraction` of the real rows, drawn with
+    replacement, would have the same error; None if a query does not count a set of records.
 
-    Privacy: every figure was computed from private data without noise. It costs no budget because it is no release: it
-    is for whoever may see the data, and must not be published.
+    Privacy: every figure comes from private data without noise. It costs no budget because it is not a release: it is
+    for those who may see the data, and must not be published.
     """
 
     real_rows: int
     synthetic_rows: float
-    modelled: bool  # whether the tables of a model were compared, and not rows
+    modelled: bool  # whether tables of a model were compared instead of rows
     columns: Mapping[str, float]  # distances, the worst first
     pairs: tuple[Pair, ...]  # the worst distance first
     workload: Workload
@@ -93,12 +93,12 @@ class Comparison:
 
     @property
     def same_rows(self) -> bool:
-        """Whether both have as many rows, within a percent, so that counts can be compared as they stand."""
+        """Whether the numbers of rows agree within a percent, so that counts can be compared directly."""
         return abs(self.synthetic_rows - self.real_rows) <= ALIKE * self.real_rows
 
     @property
     def capped(self) -> bool:
-        """Whether the equivalent fraction is this or more."""
+        """Whether the equivalent fraction is at its limit, and may be more."""
         return self.equivalent_fraction is not None and self.equivalent_fraction >= LARGEST_FRACTION
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,7 +141,6 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-
         return "\n\n".join([STAMP, *(table.text(100) for table in comparison_tables(self))])
 
 
@@ -154,21 +153,21 @@ def compare(
 ) -> Comparison:
     """Compare synthetic rows, or the model of a release, with the real rows.
 
-    By default the workload is every table over two columns. The equivalent fraction is that of errors in shares, so
-    that it does not depend on how many synthetic rows were drawn. `progress` is called with the fraction done.
+    By default the workload is every table over two columns. The equivalent fraction uses errors in shares, so it does
+    not depend on the number of synthetic rows. `progress` is called with the fraction done.
 
-    Privacy: reads the real rows exactly and spends no budget, so its result is no release: it is private, is stamped
-    so, and is for whoever may see the data. Choosing among releases by it, and publishing the choice, leaks too.
+    Privacy: reads the real rows exactly and spends no budget, so its result is not a release: it is private, is stamped
+    so, and is for those who may see the data. Choosing among releases by it, and publishing the choice, leaks too.
 
     Reference: [AIM, Def. 2 and App. C].
 
     >>> import hush
     >>> schema = hush.datasets.people_schema()
-    >>> real, other = (hush.read(hush.datasets.people(500, seed=seed), schema) for seed in (1, 2))
-    >>> found = compare(real, other)
-    >>> found.real_rows, len(found.pairs), round(found.equivalent_fraction, 2)  # two samples differ more than one
+    >>> real, synthetic = (hush.read(hush.datasets.people(500, seed=seed), schema) for seed in (1, 2))
+    >>> comparison = compare(real, synthetic)
+    >>> comparison.real_rows, len(comparison.pairs), round(comparison.equivalent_fraction, 2)
     (500, 21, 0.38)
-    >>> str(found).splitlines()[0]
+    >>> str(comparison).splitlines()[0]
     'internal: computed on private data, not for release'
     """
     if isinstance(real, Release | Model) or not hasattr(real, "counts"):
@@ -177,8 +176,8 @@ def compare(
         raise DataError(f"synthetic: expected a table, a release or a model, got {type(synthetic).__name__}")
     check_schemas(real.schema, synthetic.schema)
     domain = real.domain
-    asked = default_workload(real.schema) if workload is None else workload
-    if asked.domain != domain:
+    workload = default_workload(real.schema) if workload is None else workload
+    if workload.domain != domain:
         raise WorkloadError("the workload is over another domain than the real rows; build it from real.domain")
     compared = synthetic.model() if isinstance(synthetic, Release) else synthetic
     exact: Callable[[Sequence[Clique]], Mapping[Clique, Any]] = real.counts
@@ -188,32 +187,32 @@ def compare(
     if not (rows > 0 and total > 0):
         raise DataError("one of the tables has no rows, so nothing can be compared; give tables with rows")
     columns = {
-        clique[0]: _distance(true, other)
-        for clique, true, other in paired(domain, [(name,) for name in domain], exact, estimated)
+        clique[0]: _distance(truth, estimate)
+        for clique, truth, estimate in paired(domain, [(name,) for name in domain], exact, estimated)
     }
     several = [name for name in domain if domain[name] > 1]
     pairs = [
-        Pair(clique, _distance(true, other), cramers_v(true), cramers_v(other))
-        for clique, true, other in paired(domain, list(itertools.combinations(several, 2)), exact, estimated)
+        Pair(clique, _distance(truth, estimate), cramers_v(truth), cramers_v(estimate))
+        for clique, truth, estimate in paired(domain, list(itertools.combinations(several, 2)), exact, estimated)
     ]
-    sets = all(isinstance(term, ProductTerm) and all(map(_is_set, term.blocks)) for term in asked)
+    sets = all(isinstance(term, ProductTerm) and all(map(_is_set, term.blocks)) for term in workload)
     sampled = Resampling(rows)
     take = (lambda term, answers: sampled.add(answers, term.weight)) if sets else None
-    errors = term_errors(asked, exact, estimated, seen=take, progress=progress)
+    errors = term_errors(workload, exact, estimated, seen=take, progress=progress)
     return Comparison(
         real_rows=round(rows),
         synthetic_rows=total,
         modelled=isinstance(compared, Model),
         columns=dict(sorted(columns.items(), key=lambda item: -item[1])),
         pairs=tuple(sorted(pairs, key=lambda pair: -pair.distance)),
-        workload=asked,
+        workload=workload,
         errors=errors,
         equivalent_fraction=sampled.fraction(errors.share_error) if sets else None,
     )
 
 
 def default_workload(schema: Schema) -> Workload:
-    """Every table over two columns, or over the only one, that have several levels."""
+    """Every table over two columns of several levels, or over the only one."""
     several = [name for name in schema.domain if schema.domain[name] > 1]
     return Workload.marginals(schema.domain, itertools.combinations(several, min(len(several), 2)))
 
@@ -231,13 +230,13 @@ def check_schemas(real: Schema, synthetic: Schema) -> None:
             )
 
 
-def _distance(true: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
+def _distance(truth: np.ndarray[Any, Any], estimate: np.ndarray[Any, Any]) -> float:
     """Total variation distance 1/2 ||p - p^||_1."""
-    return 0.5 * float(np.abs(true / true.sum() - other / other.sum()).sum())
+    return 0.5 * float(np.abs(truth / truth.sum() - estimate / estimate.sum()).sum())
 
 
 def _is_set(block: LinearOperator) -> bool:
-    """Whether each query counts the records in some set, so that samples answer it by a binomial."""
+    """Whether each query counts the records in a set, so that its answer on a sample is binomial."""
     if isinstance(block, Permuted):
         return _is_set(block.operator)
     if isinstance(block, Dense):
@@ -252,9 +251,9 @@ _FINE = "▏▎▍▌▋▊▉█"
 
 
 def comparison_tables(comparison: Comparison) -> list[TextTable]:
-    """The figures of the workload, and the columns and pairs that are furthest off.
+    """The figures of the workload, and the worst columns and pairs.
 
-    Privacy: what they say is private; see `Comparison`.
+    Privacy: the figures are private; see `Comparison`.
     """
     tables = [TextTable.facts(_lines(comparison)), _worst("Columns", "column", comparison.columns.items())]
     if comparison.pairs:
@@ -265,7 +264,7 @@ def comparison_tables(comparison: Comparison) -> list[TextTable]:
 
 
 def bar(share: float) -> str:
-    """A bar of up to `BAR` cells for a number from 0 to 1; anything above 0 is seen.
+    """A bar of up to `BAR` cells for a number from 0 to 1; any number above 0 shows.
 
     >>> bar(0.25), bar(0.0), bar(1e-9)
     ('████', '', '▏')
@@ -280,11 +279,14 @@ def _lines(comparison: Comparison) -> Iterable[tuple[str, str]]:
     kind = "in the model" if comparison.modelled else "synthetic"
     yield "Rows", f"{comparison.real_rows:,} real, {comparison.synthetic_rows:,.0f} {kind}"
     yield "Workload", f"{counted(len(workload), 'table')}, {counted(workload.queries, 'number')}"
-    yield "Error", f"{errors.share_error:.3g} in shares, from 0 to 2 for tables of counts: as if both had as many rows"
+    yield (
+        "Error",
+        f"{errors.share_error:.3g} in shares, from 0 to 2 for tables of counts: as if both had equally many rows",
+    )
     if comparison.same_rows:
-        yield "", f"{errors.error:.3g} in counts that are off in a table, per real row (AIM's workload error)"
+        yield "", f"{errors.error:.3g} in counts that a table is off by, per real row (AIM's workload error)"
     else:
-        yield "", "not in counts, for the numbers of rows differ; draw as many rows for AIM's workload error"
+        yield "", "not in counts, since the numbers of rows differ; draw equally many for AIM's workload error"
     worst = int(np.argmax(errors.distances))
     where = f"; worst {errors.distances[worst]:.3g}: {_named(workload.terms[worst].clique)}"
     beyond = "" if workload.plain else " (queries overlap, so it may pass 1)"
@@ -303,14 +305,14 @@ def _lines(comparison: Comparison) -> Iterable[tuple[str, str]]:
 def _worth(comparison: Comparison) -> str:
     fraction = comparison.equivalent_fraction
     if fraction is None:
-        return "not known as a sample: the workload asks for more than counts of records"
+        return "unknown as a sample: the workload asks for more than counts of records"
     if comparison.capped:
         return f"more than a sample of {fraction:.0f} times the real rows"
     if fraction == 0:
         return "no more than a sample of one real row"
     rows = counted(max(round(fraction * comparison.real_rows), 1), "row")
-    beyond = "; more than all rows, for samples repeat rows" if fraction > 1 else ""
-    return f"as near as a sample of {_percent(fraction)} of the real rows ({rows}, with replacement){beyond}"
+    beyond = "; more than all rows, since samples repeat rows" if fraction > 1 else ""
+    return f"as close as a sample of {_percent(fraction)} of the real rows ({rows}, with replacement){beyond}"
 
 
 def _worst(
@@ -320,7 +322,7 @@ def _worst(
     more_columns: Sequence[TextColumn] = (),
     more_cells: Sequence[tuple[str, ...]] | None = None,
 ) -> TextTable:
-    """The first entries with their distances, and bars beside that of the worst."""
+    """The first entries with their distances, and bars relative to the worst."""
     listed = list(entries)
     distances = [distance for _, distance in listed]
     figures = f"total variation distance: mean {np.mean(distances):.3g}, median {np.median(distances):.3g}"

@@ -1,4 +1,4 @@
-"""Resampling: how far a plain sample of the records would be off, and which size of sample is off by a given error."""
+"""Resampling: the expected error of a plain sample of the records, and the size of sample with a given error."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hush.arrays import Floats
 from hush.errors import WorkloadError, shown
 
 LARGEST_FRACTION = 100.0
-MOST_PENDING = 2**22  # counts that wait to be merged
+MOST_PENDING = 2**22  # counts waiting to be merged
 _STIRLING_FROM = 16.0  # five terms of the series are exact to a float from here on
 
 
 def expected_deviation(shares: Any, records: int) -> Floats:
     """E|p - X/K| for X ~ Binomial(K, p), for every share p of an array.
 
-    (2/K) s C(K, s) p^s (1-p)^(K-s+1) with s = ceil(K p). The probability C(K, s) p^s (1-p)^(K-s) is taken from its
-    deviance, so that it keeps 13 digits at any K: log Gamma itself has lost half of them at a million records.
+    (2/K) s C(K, s) p^s (1-p)^(K-s+1) with s = ceil(K p). The probability C(K, s) p^s (1-p)^(K-s) comes from its
+    deviance, which keeps 13 digits at any K: log Gamma itself loses half of them at a million records.
 
     Reference: [AIM, App. C, Lemma 2]; [Loader 2000] for the deviance.
     Differs from [AIM, Lemma 2]: the printed formula has a sum over s in front; there is a single s.
@@ -29,16 +29,18 @@ def expected_deviation(shares: Any, records: int) -> Floats:
     ([0.5], [0.0, 0.25, 0.0])
     """
     k = _checked_records(records)
-    given = np.asarray(shares, dtype=np.float64)
-    if given.size and not (given.min() >= 0 and given.max() <= 1):
+    probabilities = np.asarray(shares, dtype=np.float64)
+    if probabilities.size and not (probabilities.min() >= 0 and probabilities.max() <= 1):
         raise WorkloadError("shares: expected numbers between 0 and 1; divide counts by their total")
-    inside = (given > 0) & (given < 1)
-    p = np.minimum(given[inside], 1 - given[inside])  # that of 1 - p is the same, and more exact near p = 1
+    inside = (probabilities > 0) & (probabilities < 1)
+    p = np.minimum(
+        probabilities[inside], 1 - probabilities[inside]
+    )  # the deviation of 1 - p is the same, and more exact near p = 1
     s = np.clip(np.ceil(k * p), 1.0, k)
     above, rest = s - k * p, k * (1 - p)
     deviance = s * np.log1p(above / (k * p)) + _times_log1p(k - s, above / rest)
     log_chance = _log_gamma_excess(np.array([k])) - _log_gamma_excess(s) - _log_gamma_excess(k - s) - deviance
-    deviations = np.zeros(given.shape)
+    deviations = np.zeros(probabilities.shape)
     deviations[inside] = 2 * (s / k) * (1 - p) * np.exp(log_chance)
     return deviations
 
@@ -63,14 +65,14 @@ def equivalent_fraction(
     """The K/N at which samples of K records are expected to have a given error, over a workload of k tables.
 
     The error of a sample is (1/k) sum_i c_i E||mu_i/N - mu^_i/K||_1. It falls with K: the shares of K+1 records are the
-    average of those of K of them, over which one is left out, and a norm is convex. So K is bisected, and between two
-    neighbours the error is taken as linear.
+    average, over the record left out, of those of K records, and a norm is convex. So K is found by bisection, with
+    linear interpolation between neighbours.
 
-    `tables` are counts of `total` records each, or of how many of them satisfy a predicate, and may come one by one: of
-    each only the distinct counts are kept. 0 where one record has no larger error already; at most `LARGEST_FRACTION`,
-    for an error of 0 would need samples without end.
+    `tables` are counts of `total` records, or of those that satisfy a predicate. They may come one by one: only the
+    distinct counts of each are kept. The fraction is 0 if a single record has no larger error, and at most
+    `LARGEST_FRACTION`, since an error of 0 would need samples without end.
 
-    Privacy: the tables are exact, so the fraction is private as they are.
+    Privacy: the tables are exact, so the fraction is as private as they are.
 
     Reference: [AIM, App. C].
 
@@ -78,18 +80,18 @@ def equivalent_fraction(
     0.394
     """
     sampled = Resampling(total)
-    given = None if weights is None else _listed(weights)
+    factors = None if weights is None else _listed(weights)
     for table in tables:
-        if given is not None and sampled.tables == len(given):
-            raise WorkloadError(f"{len(given)} weights for more tables than that; give one each")
-        sampled.add(table, 1.0 if given is None else given[sampled.tables])
-    if given is not None and sampled.tables < len(given):
-        raise WorkloadError(f"{len(given)} weights for {sampled.tables} tables; give one each")
+        if factors is not None and sampled.tables == len(factors):
+            raise WorkloadError(f"{len(factors)} weights for more tables than that; give one each")
+        sampled.add(table, 1.0 if factors is None else factors[sampled.tables])
+    if factors is not None and sampled.tables < len(factors):
+        raise WorkloadError(f"{len(factors)} weights for {sampled.tables} tables; give one each")
     return sampled.fraction(error)
 
 
 class Resampling:
-    """The exact tables of a workload as samples see them: how often each count occurs, by weight."""
+    """The distinct counts in the exact tables of a workload, each with its total weight."""
 
     def __init__(self, total: float) -> None:
         self.total = _checked_total(float(total))
@@ -99,7 +101,7 @@ class Resampling:
         self._pending = 0
 
     def add(self, counts: Any, weight: float = 1.0) -> None:
-        """Take in one more table."""
+        """Add a table."""
         table = np.asarray(counts, dtype=np.float64).ravel()
         values, times = np.unique(table[table != 0], return_counts=True)
         if len(values) and not (values[0] > 0 and values[-1] <= self.total):
@@ -142,9 +144,9 @@ class Resampling:
         """Keep each distinct count once."""
         if len(self._values) == 1:
             return
-        values, given = (np.concatenate([np.zeros(0), *parts]) for parts in (self._values, self._weights))
-        distinct, places = np.unique(values, return_inverse=True)
-        weights = np.bincount(places, given, len(distinct)).astype(np.float64)  # of no table, bincount gives integers
+        values, weights = (np.concatenate([np.zeros(0), *arrays]) for arrays in (self._values, self._weights))
+        distinct, inverse = np.unique(values, return_inverse=True)
+        weights = np.bincount(inverse, weights, len(distinct)).astype(np.float64)  # bincount of no table gives integers
         self._values, self._weights, self._pending = [distinct], [weights], 0
 
 

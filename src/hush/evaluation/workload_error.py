@@ -1,4 +1,4 @@
-"""Workload error: how far estimated tables are from the exact ones, over all that a workload asks for."""
+"""Workload error: how far estimated tables are from the exact ones, over a whole workload."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hush.arrays import Floats
-from hush.domain import Clique, Domain
+from hush.domain import Clique, Domain, clique_batches
 from hush.errors import DataError, SizeError, WorkloadError
 from hush.workloads import Term, Workload
 
 Tables: TypeAlias = Mapping[Clique, Any] | Callable[[Sequence[Clique]], Mapping[Clique, Any]]
 Progress: TypeAlias = Callable[[float], None]
-BATCH_CELLS = 2**22  # of the tables that are held at a time, unless one alone has more
+BATCH_CELLS = 2**22  # of the tables held at a time, unless one alone has more
 MOST_ANSWERS = 2**28  # of one term
 
 
 @dataclass(frozen=True, slots=True)
 class TermErrors:
-    """The errors of each term of a workload, and what they come to.
+    """The errors of each term of a workload, and their summaries.
 
-    `absolute` is ||W mu - W mu^||_1 in counts. `distances` is 1/2 ||W p - W p^||_1 in shares of the table's own total,
-    p = mu / sum(mu), which for marginals is the total variation distance, from 0 for the same shares to 1 for none in
-    common.
+    `absolute` is ||W mu - W mu^||_1 in counts. `distances` is 1/2 ||W p - W p^||_1 with p = mu / sum(mu), which for
+    marginals is the total variation distance: 0 for equal shares, 1 for no value in common.
     """
 
     total: float  # |D|
@@ -36,26 +35,25 @@ class TermErrors:
 
     @property
     def error(self) -> float:
-        """Error(D, D^) = 1/(k |D|) sum_i c_i ||M_i(D) - M_i(D^)||_1; from 0 to 2 for marginals of as many rows."""
+        """Error(D, D^) = 1/(k |D|) sum_i c_i ||M_i(D) - M_i(D^)||_1; from 0 to 2 for marginals of equally many rows."""
         return float(self.weights @ self.absolute) / (len(self.weights) * self.total)
 
     @property
     def share_error(self) -> float:
-        """(1/k) sum_i c_i ||M_i(D)/|D| - M_i(D^)/|D^|||_1: `error` with both tables in shares, whatever their rows."""
+        """(1/k) sum_i c_i ||M_i(D)/|D| - M_i(D^)/|D^|||_1: `error` with both tables in shares."""
         return 2 * float(self.weights @ self.distances) / len(self.weights)
 
     @property
     def mean_distance(self) -> float:
-        """The average of 1/2 ||p - p^||_1 over the terms, without weights; what others print as the error."""
+        """The average of 1/2 ||p - p^||_1 over the terms, without weights, which other tools report as the error."""
         return float(np.mean(self.distances))
 
 
 def workload_error(workload: Workload, exact: Tables, estimated: Tables) -> float:
     """Error(D, D^) = 1/(k |D|) sum_i c_i ||M_i(D) - M_i(D^)||_1 over the k terms of a workload, in counts.
 
-    For a product of query blocks M_i is W_i mu over its clique. c_i is the weight of the term as it stands. Tables are
-    given by clique, or as a function of a list of cliques such as `table.counts` and `model.tables`, which is asked for
-    a few at a time.
+    For a product of query blocks M_i is W_i mu over its clique; c_i is the weight of the term. Tables are a mapping by
+    clique, or a function of a list of cliques such as `table.counts` and `model.tables`, called for a few at a time.
 
     Privacy: reads exact tables without any noise; the result is private.
 
@@ -63,8 +61,8 @@ def workload_error(workload: Workload, exact: Tables, estimated: Tables) -> floa
 
     >>> from hush import Domain
     >>> workload = Workload.kway(Domain({"sex": 2, "smokes": 2}), 1)
-    >>> exact, other = {("sex",): [6, 4], ("smokes",): [5, 5]}, {("sex",): [5, 5], ("smokes",): [2, 8]}
-    >>> workload_error(workload, exact, other)
+    >>> exact, estimated = {("sex",): [6, 4], ("smokes",): [5, 5]}, {("sex",): [5, 5], ("smokes",): [2, 8]}
+    >>> workload_error(workload, exact, estimated)
     0.4
     """
     return term_errors(workload, exact, estimated).error
@@ -80,39 +78,39 @@ def term_errors(
 ) -> TermErrors:
     """The errors of every term; see `workload_error`.
 
-    `seen` is called with the exact answers of each term once, in any order, for whoever needs them too.
+    `seen` is called once with the exact answers of each term, in any order.
 
     Privacy: as `workload_error`.
     """
     for term in workload:
         _check_term(term)
-    places: dict[Clique, list[int]] = {}
-    for place, clique in enumerate(workload.cliques):
-        places.setdefault(clique, []).append(place)
+    indices: dict[Clique, list[int]] = {}
+    for index, clique in enumerate(workload.cliques):
+        indices.setdefault(clique, []).append(index)
     total, absolute, distances = math.nan, np.zeros(len(workload)), np.zeros(len(workload))
-    tables = paired(workload.domain, list(places), exact, estimated)
+    tables = paired(workload.domain, list(indices), exact, estimated)
     for number, (clique, truth, estimate) in enumerate(tables, start=1):
         total, estimated_total = _total(truth, "exact"), _total(estimate, "estimated")
-        for place in places[clique]:
-            term = workload.terms[place]
-            asked, answered = term.exact_answers(truth), term.exact_answers(estimate)
-            absolute[place] = np.abs(asked - answered).sum()
-            distances[place] = 0.5 * np.abs(asked / total - answered / estimated_total).sum()
+        for index in indices[clique]:
+            term = workload.terms[index]
+            exact_answers, answered = term.exact_answers(truth), term.exact_answers(estimate)
+            absolute[index] = np.abs(exact_answers - answered).sum()
+            distances[index] = 0.5 * np.abs(exact_answers / total - answered / estimated_total).sum()
             if seen is not None:
-                seen(term, asked)
+                seen(term, exact_answers)
         if progress is not None:
-            progress(number / len(places))
+            progress(number / len(indices))
     return TermErrors(total, np.array(workload.weights), absolute, distances)
 
 
 def paired(
     domain: Domain, cliques: Sequence[Clique], exact: Tables, estimated: Tables
 ) -> Iterator[tuple[Clique, Floats, Floats]]:
-    """Each clique with its exact and its estimated table as floats; both are asked for `BATCH_CELLS` cells at a time.
+    """Each clique with its exact and estimated table as floats; `BATCH_CELLS` cells are asked for at a time.
 
     Privacy: as `workload_error`.
     """
-    for batch in _batches(domain, cliques):
+    for batch in clique_batches(domain, cliques, BATCH_CELLS):
         tables = [_asked(source, batch) for source in (exact, estimated)]
         for clique in batch:
             shape = domain.sizes(clique)
@@ -122,20 +120,6 @@ def paired(
                     f"tables over {clique!r} of shapes {truth.shape} and {estimate.shape}: expected {shape}"
                 )
             yield clique, truth, estimate
-
-
-def _batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
-    batch: list[Clique] = []
-    cells = 0
-    for clique in cliques:
-        size = domain.size(clique)
-        if batch and cells + size > BATCH_CELLS:
-            yield batch
-            batch, cells = [], 0
-        batch.append(clique)
-        cells += size
-    if batch:
-        yield batch
 
 
 def _asked(source: Tables, cliques: list[Clique]) -> Mapping[Clique, Any]:
@@ -157,8 +141,8 @@ def _total(table: Floats, kind: str) -> float:
 def _check_term(term: Term) -> None:
     if not term.listed:
         raise WorkloadError(
-            f"the queries over {term.clique!r} are known through their Gram matrix alone, so that their errors cannot "
-            "be added up; give the queries themselves"
+            f"the queries over {term.clique!r} are known through their Gram matrix alone, so their errors cannot be "
+            "added up; give the queries themselves"
         )
     if term.queries > MOST_ANSWERS:
         raise SizeError(f"the term over {term.clique!r} asks for {term.queries:,} numbers; at most {MOST_ANSWERS:,}")

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from hush.arrays import Floats, apply_each, reordered
-from hush.domain import Clique
+from hush.domain import Clique, clique_batches
 from hush.errors import DataError, WorkloadError
 from hush.inference._kernels import expand_plain
 from hush.linops import LinearOperator
@@ -130,18 +130,8 @@ class Reconstruction:
 
     def _batches(self, cliques: Iterable[Clique]) -> Iterator[Batch]:
         """Runs of cliques of one length, of about `BATCH_CELLS` cells each."""
-        domain = self.strategy.domain
         for _, run in itertools.groupby(cliques, key=len):
-            batch: Batch = []
-            cells = 0
-            for clique in run:
-                size = domain.size(clique)
-                if batch and cells + size > BATCH_CELLS:
-                    yield batch
-                    batch, cells = [], 0
-                batch.append(clique)
-                cells += size
-            yield batch
+            yield from clique_batches(self.strategy.domain, run, BATCH_CELLS)
 
     def _compute(self, batch: Batch) -> list[Floats]:
         """The marginals of cliques of one length, each in domain order."""

@@ -1,1 +1,1 @@
-"""Release and Answers: estimates, intervals, queries, save and load."""
+"""What leaves: releases, models, and the answers, intervals and rows that they give."""

@@ -1,4 +1,4 @@
-"""The columns of answers: what a row is about, and what is estimated for it."""
+"""The columns of answers: the groups that label a row, and the estimates in it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Codes = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 
 class ErrorKind(StrEnum):
-    """What a standard error or an interval rests on."""
+    """What a standard error or an interval is based on."""
 
     EXACT = "exact"  # the variance follows from the noise alone
     APPROXIMATE = "approximate"  # the delta method, for ratios
-    BOUND = "bound"  # the true variance is at most this; without a standard error, the interval is by a bound
-    NONE = "none"  # neither a standard error nor an interval is known
+    BOUND = "bound"  # the variance, or the width of the interval, is an upper bound
+    NONE = "none"  # neither a standard error nor an interval is positive
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,11 +48,11 @@ class GroupColumn:
         return pa.array([*labels, *[None] * self.column.missing], pa.string()).take(pa.array(self.codes))
 
     def label(self, row: int) -> str:
-        """What a person reads in a row."""
+        """The text of a row."""
         return self.column.label(int(self.codes[row]))
 
     def take(self, rows: Codes) -> GroupColumn:
-        """Some of the rows, in the order given."""
+        """The chosen rows, in the order given."""
         return GroupColumn(self.name, self.column, self.codes[rows])
 
     def __eq__(self, other: object) -> bool:
@@ -67,11 +67,11 @@ class GroupColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryColumn:
-    """Which query of several about one column every row answers, each by its label."""
+    """Which of several queries about one column each row answers, by its label."""
 
     name: str
     labels: tuple[str, ...]
-    codes: Codes  # (rows,), places among the labels
+    codes: Codes  # (rows,), indices into the labels
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codes", frozen(self.codes.astype(np.int64)))
@@ -81,11 +81,11 @@ class QueryColumn:
         return pa.array(self.labels, pa.string()).take(pa.array(self.codes))
 
     def label(self, row: int) -> str:
-        """What a person reads in a row."""
+        """The text of a row."""
         return self.labels[int(self.codes[row])]
 
     def take(self, rows: Codes) -> QueryColumn:
-        """Some of the rows, in the order given."""
+        """The chosen rows, in the order given."""
         return QueryColumn(self.name, self.labels, self.codes[rows])
 
     def __eq__(self, other: object) -> bool:
@@ -98,8 +98,8 @@ class QueryColumn:
 class Quantity:
     """One estimate per row with its standard error; NaN where there is none.
 
-    `margin` is half the width of the interval at the level of the answers in rows without a standard error, from a
-    bound that is no multiple of one; NaN where there is none either.
+    `margin` is half the width of the interval, at the level of the answers, in rows without a standard error; NaN where
+    no bound on the error is known.
     """
 
     name: str
@@ -119,40 +119,40 @@ class Quantity:
 
     @property
     def bounded(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which rows have an interval by their margin: those that have one, and no standard error."""
+        """Which rows have a margin and no standard error."""
         if self.margin is None:
             return np.zeros(self.estimate.shape, dtype=bool)
         return np.isnan(self.std_error) & ~np.isnan(self.margin)
 
     def row_error_kinds(self) -> np.ndarray[Any, Any]:
-        """The kind of error in every row: `bound` where the interval is by a margin, `none` where nothing is known."""
+        """The kind of error in each row: `bound` if the interval comes from a margin, `none` if nothing is known."""
         without = np.where(self.bounded, ErrorKind.BOUND.value, ErrorKind.NONE.value)
         return np.where(np.isnan(self.std_error), without, self.error_kind.value)
 
     @property
     def has_errors(self) -> bool:
-        """Whether its errors are known at all; without them only estimates are shown."""
+        """Whether any error is known; if not, only estimates are shown."""
         return self.error_kind is not ErrorKind.NONE or bool(self.bounded.any())
 
     @property
     def has_std_errors(self) -> bool:
-        """Whether its standard errors are shown: not where all that is known are intervals by a bound."""
+        """Whether to show standard errors: not where only margins are known."""
         only_bounds = bool(self.bounded.any()) and bool(np.isnan(self.std_error).all())
         return self.error_kind is not ErrorKind.NONE and not only_bounds
 
     def decimals(self, rows: int) -> int:
-        """Decimals that show three digits of the typical error in the first rows; of the estimates where it is zero."""
+        """Decimals that show three digits of the typical error in the first rows, or of the estimates if it is zero."""
         errors = (self.std_error if self.margin is None else np.fmax(self.std_error, self.margin))[:rows]
-        known = errors[np.isfinite(errors) & (errors > 0)]
-        if not len(known):
+        positive = errors[np.isfinite(errors) & (errors > 0)]
+        if not len(positive):
             finite = np.abs(self.estimate[:rows][np.isfinite(self.estimate[:rows])])
             if not len(finite) or np.all(finite == np.round(finite)):
                 return 0
-            known = finite[finite > 0]
-        return min(max(2 - math.floor(math.log10(float(np.median(known)))), 0), 12)
+            positive = finite[finite > 0]
+        return min(max(2 - math.floor(math.log10(float(np.median(positive)))), 0), 12)
 
     def take(self, rows: Codes) -> Quantity:
-        """Some of the rows, in the order given."""
+        """The chosen rows, in the order given."""
         margin = None if self.margin is None else self.margin[rows]
         return Quantity(self.name, self.estimate[rows], self.std_error[rows], self.error_kind, margin)
 
@@ -178,7 +178,7 @@ def check_error_kind(name: str) -> ErrorKind:
 
 
 def group_notes(columns: Iterable[Column]) -> list[str]:
-    """What a reader of group labels must know about the levels of the columns."""
+    """Notes on what the levels of the grouped columns mean."""
     notes = []
     for column in columns:
         if isinstance(column, Date) and column.granularity is not Granularity.DAY:
@@ -189,6 +189,6 @@ def group_notes(columns: Iterable[Column]) -> list[str]:
 
 
 def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array, not to be written to any more."""
+    """The array, made read-only."""
     array.setflags(write=False)
     return array

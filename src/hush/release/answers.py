@@ -32,7 +32,7 @@ from hush.schema.column import Value
 from hush.text_table import TextColumn, TextTable, fixed_text
 
 VALUE_COLUMNS = ("estimate", "std_error", "lower", "upper", "basis")
-TEXT_ROWS, HTML_ROWS = 20, 50  # that are shown
+TEXT_ROWS, HTML_ROWS = 20, 50  # rows shown
 ERROR_KINDS = {
     ErrorKind.EXACT: "exact",
     ErrorKind.APPROXIMATE: "approximate (delta method)",
@@ -44,14 +44,13 @@ ERROR_KINDS = {
 class Answers:
     """Rows of group labels, each with one or more estimates.
 
-    An interval is two-sided: estimate ± z std_error with z the (1 + level) / 2 quantile of the normal law, or of the
-    Laplace law where that is larger and the noise is of that kind, and a little more where the noise is so small that
-    its steps of one count show. It is not cut off at zero, because an estimate with
-    noise may be negative and is unbiased only as it stands. A row whose `basis` is `bound` and that has no standard
-    error has the interval estimate ± margin, by a bound on its error that holds with the chance `level`.
+    An interval is two-sided: estimate ± z std_error, where z is the (1 + level) / 2 quantile of the normal law. For
+    Laplace noise z is that of the Laplace law if larger, and noise so small that its steps of one count show widens z a
+    little. Intervals are not cut at zero: a noisy estimate may be negative, and is unbiased only as it stands. A row of
+    `basis` `bound` without a standard error has the interval estimate ± margin, which holds with probability `level`.
 
-    With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, each of
-    these carries the name of its value: `n_estimate, n_std_error, ...`; `answers["n"]` is that value alone.
+    With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, the name
+    of the value is put in front: `n_estimate, n_std_error, ...`; `answers["n"]` is that value alone.
 
     >>> from hush.schema import Categorical
     >>> schema = Schema([Categorical(name="sex", values=("f", "m"))])
@@ -77,7 +76,7 @@ class Answers:
             raise QueryError("answers without a value; give at least one quantity")
         names = [*(group.name for group in self.groups), *self.names]
         if len(set(names)) != len(names):
-            raise QueryError(f"two columns of the answers have one name among {shown(names)}; rename one")
+            raise QueryError(f"two columns of the answers share a name among {shown(names)}; rename one")
         lengths = {len(quantity.estimate) for quantity in self.quantities} | {len(group.codes) for group in self.groups}
         if len(lengths) > 1:
             raise QueryError("the columns of the answers differ in length; give one entry per row for each")
@@ -96,9 +95,9 @@ class Answers:
         name: str = "count",
         margin: float | None = None,
     ) -> Answers:
-        """Every cell of a table of counts; `variances` may be one number for all cells, or None where unknown.
+        """Every cell of a table of counts; `variances` may be one number for all cells, or None if unknown.
 
-        `margin` is how far any cell can be off at the level, where that is all that is known.
+        `margin` bounds the error of any cell at the level, where no variance is known.
         """
         shape = schema.domain.sizes(clique)
         estimates = np.asarray(counts, dtype=np.float64)
@@ -133,7 +132,7 @@ class Answers:
 
     @property
     def codes(self) -> dict[str, Codes]:
-        """Each group column as codes of the schema; for queries of a workload, their places among the labels."""
+        """Each group column as codes of the schema; for queries of a workload, indices into their labels."""
         return {group.name: group.codes for group in self.groups}
 
     @property
@@ -163,27 +162,27 @@ class Answers:
 
     @property
     def quantile(self) -> float:
-        """z: how many standard errors the interval reaches to either side; see `two_sided_quantile`."""
+        """z: half the width of an interval in standard errors; see `two_sided_quantile`."""
         return two_sided_quantile(self.level, laplace=self.laplace) + self.grain
 
     def interval(self, quantity: Quantity) -> tuple[Floats, Floats]:
-        """Both ends of the interval of every row: estimate ± z std_error, or ± its margin where there is no error."""
+        """Both ends of the interval of each row: estimate ± z std_error, or ± margin without a standard error."""
         margin = self.quantile * quantity.std_error
         if quantity.margin is not None:
             margin = np.where(quantity.bounded, quantity.margin, margin)
         return quantity.estimate - margin, quantity.estimate + margin
 
     def at_level(self, level: float) -> Answers:
-        """The same answers with intervals at another level; refused where one is by a bound made for this level."""
+        """The same answers with intervals at another level; refused where a bound holds at this level only."""
         if level != self.level and any(quantity.bounded.any() for quantity in self.quantities):
             raise QueryError(
-                f"intervals by a bound hold at level {self.level:g} and cannot be turned into others; ask the release "
-                f"again, with level={shown(level)}"
+                f"intervals from a bound hold at level {self.level:g} and cannot be converted; ask the release again, "
+                f"with level={shown(level)}"
             )
         return replace(self, level=level)
 
     def take(self, rows: Codes) -> Answers:
-        """Some of the rows, in the order given."""
+        """The chosen rows, in the order given."""
         return replace(
             self,
             groups=tuple(group.take(rows) for group in self.groups),
@@ -197,7 +196,7 @@ class Answers:
         raise QueryError(f"no value is called {shown(name)}; the answers have {', '.join(self.names)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as texts, numbers and lists, for JSON: None where a number is not known, dates in ISO form.
+        """Everything as texts, numbers and lists, for JSON: None for unknown numbers, dates in ISO form.
 
         >>> from hush.schema import Categorical
         >>> schema = Schema([Categorical(name="sex", values=("f", "m"))])
@@ -235,10 +234,10 @@ class Answers:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         estimates = [quantity.estimate for quantity in self.quantities]
         array = estimates[0] if len(estimates) == 1 else np.stack(estimates, axis=1)
-        wanted = array.dtype if dtype is None else np.dtype(dtype)
-        if copy is False and wanted != array.dtype:
-            raise ValueError(f"estimates as {wanted} need a copy; leave out copy=False")
-        return array.astype(wanted, copy=bool(copy))
+        target = array.dtype if dtype is None else np.dtype(dtype)
+        if copy is False and target != array.dtype:
+            raise ValueError(f"estimates as {target} need a copy; leave out copy=False")
+        return array.astype(target, copy=bool(copy))
 
     def __len__(self) -> int:
         return len(self.quantities[0].estimate)
@@ -254,18 +253,18 @@ class Answers:
         return self.cells(HTML_ROWS).html()
 
     def cells(self, rows: int) -> TextTable:
-        """The first rows as a person reads them, what the errors are, and the notes."""
-        shown = min(len(self), rows)
+        """The first rows as text, the kind of their errors, and the notes."""
+        count = min(len(self), rows)
         columns = [TextColumn(heading=group.name, fit="clip") for group in self.groups]
-        cells = [[group.label(row) for row in range(shown)] for group in self.groups]
+        cells = [[group.label(row) for row in range(count)] for group in self.groups]
         for quantity in self.quantities:
-            digits = quantity.decimals(shown)
+            digits = quantity.decimals(count)
             columns.append(TextColumn(heading=quantity.name, align="right"))
-            cells.append(_value_cells(quantity, shown, digits))
+            cells.append(_value_cells(quantity, count, digits))
             if quantity.has_errors:
                 columns.append(TextColumn(heading=f"{self._percent} interval", align="right", optional=True))
-                cells.append(_aligned_pairs(*self.interval(quantity), "to", shown, digits, right=False))
-        more = f"... {len(self) - shown:,} more rows" if len(self) > shown else "" if len(self) else "(no rows)"
+                cells.append(_aligned_pairs(*self.interval(quantity), "to", count, digits, right=False))
+        more = f"... {len(self) - count:,} more rows" if len(self) > count else "" if len(self) else "(no rows)"
         notes = [self._error_line(), *(f"note: {note}" for note in self.notes)]
         return TextTable(columns=columns, rows=list(zip(*cells, strict=True)), more=more, notes=notes)
 
@@ -274,7 +273,7 @@ class Answers:
         return f"{100 * self.level:.6g} %"
 
     def _error_line(self) -> str:
-        """What stands behind the ± sign, and behind intervals without one."""
+        """What the ± sign means, and where intervals without one come from."""
         kinds = dict.fromkeys(
             ERROR_KINDS[quantity.error_kind] for quantity in self.quantities if quantity.has_std_errors
         )
@@ -288,37 +287,39 @@ class Answers:
     def _single(self) -> Quantity:
         if len(self.quantities) > 1:
             names = ", ".join(self.names)
-            raise QueryError(f"the answers have several values ({names}); take one, such as answers[{self.names[0]!r}]")
+            raise QueryError(
+                f"the answers have several values ({names}); choose one, such as answers[{self.names[0]!r}]"
+            )
         return self.quantities[0]
 
 
-def _value_cells(quantity: Quantity, shown: int, digits: int) -> list[str]:
+def _value_cells(quantity: Quantity, count: int, digits: int) -> list[str]:
     """`estimate ± std_error`, aligned at the sign; estimates alone where no standard error is known."""
     if not quantity.has_std_errors:
-        return [fixed_text(number, digits) for number in quantity.estimate[:shown]]
-    return _aligned_pairs(quantity.estimate, quantity.std_error, "±", shown, digits, right=True)
+        return [fixed_text(number, digits) for number in quantity.estimate[:count]]
+    return _aligned_pairs(quantity.estimate, quantity.std_error, "±", count, digits, right=True)
 
 
-def _aligned_pairs(first: Floats, second: Floats, sign: str, shown: int, digits: int, *, right: bool) -> list[str]:
+def _aligned_pairs(first: Floats, second: Floats, sign: str, count: int, digits: int, *, right: bool) -> list[str]:
     """Pairs of numbers, aligned at the sign between them."""
-    befores, afters = ([fixed_text(number, digits) for number in numbers[:shown]] for numbers in (first, second))
+    befores, afters = ([fixed_text(number, digits) for number in numbers[:count]] for numbers in (first, second))
     before, after = (max(map(len, texts), default=0) for texts in (befores, afters))
     side = ">" if right else "<"
     return [f"{a:>{before}} {sign} {b:{side}{after}}" for a, b in zip(befores, afters, strict=True)]
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value in JSON form."""
     if isinstance(value, dt.date):
         return value.isoformat()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def two_sided_quantile(level: float, *, laplace: bool = False) -> float:
-    """z such that ± z standard errors hold the truth with at least the chance `level`.
+    """z such that estimate ± z standard errors contains the truth with probability at least `level`.
 
-    Sums of Laplace noise lie between one Laplace variable, P(|X| > z s) = exp(-sqrt(2) z), and the normal law, so the
-    larger of the two quantiles is taken for them.
+    Sums of Laplace noise lie between one Laplace variable, P(|X| > z s) = exp(-sqrt(2) z), and the normal law, so they
+    get the larger of the two quantiles.
 
     >>> round(two_sided_quantile(0.95), 3), round(two_sided_quantile(0.95, laplace=True), 3)
     (1.96, 2.118)
@@ -334,10 +335,10 @@ def check_level(level: float) -> float:
     return float(level)
 
 
-def spare(name: str, taken: Iterable[str]) -> str:
-    """The name, with a number behind it where it is taken."""
-    others, number = set(taken), 1
-    while (fresh := name if number == 1 else f"{name}_{number}") in others:
+def spare(name: str, used: Iterable[str]) -> str:
+    """The name, with a number appended if it is used already."""
+    names, number = set(used), 1
+    while (fresh := name if number == 1 else f"{name}_{number}") in names:
         number += 1
     return fresh
 

@@ -1,7 +1,7 @@
-"""Answers from noisy tables where they reach and from the fitted model elsewhere, with exact errors or bounds.
+"""Answers from noisy tables where these suffice and from the fitted model elsewhere, with exact errors or bounds.
 
-Counts of a model have an interval from the bound: with B of the table and D of the number of records, no cell is off by
-more than (B + D) / 2. Without a bound they have none.
+With a bound B on the L1 error of a table and D on that of the number of records, no cell of the model is off by more
+than (B + D) / 2, which gives its interval. Without a bound it has none.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from hush.workloads import ProductTerm
 
 
 class MeasuredEstimates:
-    """Tables of any clique; implements `Estimates`, and `Bounded` of `evaluation`.
+    """Tables of any clique; implements `BoundedEstimates`.
 
     Inside measured tables: the best linear unbiased estimates, with exact covariances. Elsewhere: the model's counts,
-    whose covariances are NaN, with a bound on the L1 error of the whole table where there is one.
+    with NaN for covariances, and a bound on the L1 error of the whole table where one is known.
     """
 
     def __init__(self, distribution: Distribution, unbiased: UnbiasedEstimates | None, bounds: ErrorBounds) -> None:
@@ -42,7 +42,6 @@ class MeasuredEstimates:
 
     @property
     def domain(self) -> Domain:
-        """The attributes and their sizes."""
         return self._model.domain
 
     @property
@@ -51,22 +50,19 @@ class MeasuredEstimates:
         return self._model.cliques if self._unbiased is None else self._unbiased.cliques
 
     def covers(self, clique: Clique) -> bool:
-        """Every table can be estimated; how well, `has_covariance` and `l1_bound` say."""
+        """True: every table can be estimated; `has_covariance` and `l1_bound` say how well."""
         return self._model.covers(clique)
 
     def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
-        """Every table is known cell by cell."""
+        """None: every table is known cell by cell."""
 
     def counts(self, clique: Clique) -> Floats:
-        """Unbiased counts inside measured tables, the model's elsewhere."""
         return self._source(clique).counts(clique)
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
-        """The covariance of two sums over cells in every group; NaN where the counts are the model's."""
         return self._source(clique).covariance(clique, first, second, groups)
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
-        """The estimated answers to a product of query blocks and their variances; NaN where the model gives them."""
         return self._source(clique).product(clique, blocks)
 
     def has_covariance(self, clique: Clique) -> bool:
@@ -75,25 +71,25 @@ class MeasuredEstimates:
         return self._unbiased is not None and self._unbiased.covers(clique)
 
     def grain(self, clique: Clique) -> float:
-        """Half a step of the noise over its standard deviation, of the most exact table that has the clique in it.
+        """Half a step of the noise over its standard deviation, for the most precise table that contains the clique.
 
-        Tables are added up to the clique, which multiplies the variance of r's noise by n_r / n_clique; the step stays
-        one. inf where no table is known.
+        Summing a table r to the clique multiplies its noise variance by n_r / n_clique; the step stays one. inf if no
+        table contains the clique.
         """
-        own, cells = set(clique), self.domain.size(clique)
+        attributes, cells = set(clique), self.domain.size(clique)
         variances = [
             max(table.stddev, LEAST_STDDEV) ** 2 * self.domain.size(table.clique) / cells
             for table in self.bounds.noisy_tables
-            if table.query is None and own <= set(table.clique)
+            if table.query is None and attributes <= set(table.clique)
         ]
         return 0.5 / math.sqrt(min(variances)) if variances else math.inf
 
     def l1_bound(self, clique: Clique, level: float) -> float:
-        """A bound on sum_x |model count - true count| that holds with probability `level`; NaN where there is none."""
+        """A bound on sum_x |model count - true count| that holds with probability `level`; NaN if there is none."""
         return self.bounds.of(clique, level).bound
 
     def margin(self, clique: Clique, lowest: Floats, highest: Floats, level: float) -> Floats:
-        """How far sums of model counts over a clique, of coefficients between these, can be off; NaN where unknown."""
+        """A bound on the error of sums of model counts with coefficients in [lowest, highest]; NaN if unknown."""
         return self.bounds.margin(clique, lowest, highest, level)
 
     def _source(self, clique: Clique) -> UnbiasedEstimates | ModelEstimates:
@@ -102,7 +98,7 @@ class MeasuredEstimates:
         return self._model
 
 
-BATCH = 2**20  # numbers of a block that are looked at together
+BATCH = 2**20  # numbers of a block held at once
 
 
 def table_answers(
@@ -114,9 +110,9 @@ def table_answers(
     notes: Iterable[str] = (),
     grain: float = 0.0,
 ) -> Answers:
-    """Every cell of a table; `grain` is that of `Answers`, or that of the tables that hold the clique where it is less.
+    """Every cell of a table; `grain` is that of `Answers`, or of the tables that contain the clique if that is less.
 
-    Unbiased counts have exact standard errors, counts of a model the bound on their table.
+    Unbiased counts have exact standard errors; counts of a model have the bound on their table.
     """
     check_level(level)
     counts = estimates.counts(clique)
@@ -127,8 +123,8 @@ def table_answers(
         return replace(answers, grain=_grain(estimates, clique, grain))
     margin = float(estimates.margin(clique, np.zeros(()), np.ones(()), level))
     error_kind = ErrorKind.NONE if np.isnan(margin) else ErrorKind.BOUND
-    said = (bound_note(clique, estimates.l1_bound(clique, level), level), *notes)
-    return Answers.of_marginal(schema, clique, counts, None, level, error_kind=error_kind, notes=said, margin=margin)
+    notes = (bound_note(clique, estimates.l1_bound(clique, level), level), *notes)
+    return Answers.of_marginal(schema, clique, counts, None, level, error_kind=error_kind, notes=notes, margin=margin)
 
 
 def bounded_term_answers(
@@ -144,8 +140,8 @@ def bounded_term_answers(
     if not (isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(term.clique)):
         answers = term_answers(schema, term, estimates, level=level, notes=notes)
         return replace(answers, grain=_grain(estimates, term.clique, grain))
-    said = bound_note(term.clique, estimates.l1_bound(term.clique, check_level(level)), level)
-    answers = term_answers(schema, term, estimates, level=level, notes=(said, *notes))
+    note = bound_note(term.clique, estimates.l1_bound(term.clique, check_level(level)), level)
+    answers = term_answers(schema, term, estimates, level=level, notes=(note, *notes))
     largest: Floats = np.ones(())
     for block in term.blocks:
         largest = np.multiply.outer(largest, _largest(block))
@@ -165,10 +161,10 @@ def _largest(block: LinearOperator) -> Floats:
     """The largest absolute coefficient of every query of a block, (rows,)."""
     rows, columns = block.shape
     step = max(1, BATCH // rows)
-    found = np.zeros(rows)
+    largest = np.zeros(rows)
     for start in range(0, columns, step):
         width = min(step, columns - start)
         picked = np.zeros((columns, width))
         picked[np.arange(start, start + width), np.arange(width)] = 1.0
-        np.maximum(found, np.abs(block.matmat(picked)).max(axis=1), out=found)
-    return found
+        np.maximum(largest, np.abs(block.matmat(picked)).max(axis=1), out=largest)
+    return largest

@@ -1,7 +1,7 @@
 """Content: the noisy answers of a release and how counts are estimated from them; files name its kind.
 
-Residual answers are reconstructed; answers to a linear strategy are recovered product by product, over all together,
-or by way of marginals, as the strategy says.
+Residual answers are reconstructed. The strategy says how answers to a linear strategy are recovered: product by
+product, all together, or through marginals.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from hush.arrays import Floats
 from hush.codec import BoolVector, IntTable, IntVector, Stored
@@ -44,10 +44,9 @@ if TYPE_CHECKING:
 class Content(ABC):
     """What a release is made of, whichever mechanism measured it.
 
-    `laplace`: the noise has Laplace tails, which make intervals a little wider. `consistent`: tables agree on what
-    they share. `bounded`: tables that were not measured are answered by a model, with bounds on their errors.
-    `noisy_tables` are tables that were measured as they are, `rounds` the choices that were made on the way; `fitted`
-    is a model that is kept with the answers.
+    `laplace`: the noise has Laplace tails, which widen intervals a little. `consistent`: tables agree on what they
+    share. `bounded`: a model answers tables that were not measured, with bounds on their errors. `noisy_tables` are
+    tables measured cell by cell, `rounds` the choices made on the way, `fitted` a model kept with the answers.
     """
 
     kind: ClassVar[str]
@@ -68,12 +67,12 @@ class Content(ABC):
 
     @property
     def grain(self) -> float:
-        """Half the step of the coarsest noise over that noise's standard deviation; intervals are wider by it."""
+        """Half the step of the coarsest noise over its standard deviation; it widens intervals."""
         return 0.0
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What every answer must be read with."""
+        """Caveats for every answer."""
         return ()
 
     @property
@@ -87,11 +86,11 @@ class Content(ABC):
 
     @abstractmethod
     def estimates(self, release: Release) -> Estimates:
-        """Counts and their errors; `release.model()` may be asked for."""
+        """Counts and their errors; may call `release.model()`."""
 
     @abstractmethod
     def inconsistency(self, release: Release) -> str | None:
-        """Explain why a release from a file cannot be what it says; None where all is well."""
+        """Explain why a loaded release cannot be what it says; None if all is well."""
 
     def stored(self) -> Stored:
         """The content as files hold it."""
@@ -104,7 +103,7 @@ class Content(ABC):
         return cls(**stored.build(schema))
 
     def require_tables(self) -> None:
-        """Refuse to answer from nothing."""
+        """Raise if nothing was measured."""
         return
 
     def total(self) -> float | None:
@@ -127,15 +126,15 @@ class Content(ABC):
 
 
 def content_class(kind: object) -> type[Content] | None:
-    """The content that files call `kind`; None where this version knows no such kind."""
+    """The content class of a kind in files; None if this version knows no such kind."""
     from hush.release.table_content import DrawContent, TableContent
 
-    known: tuple[type[Content], ...] = (ResidualContent, LinearContent, TableContent, DrawContent)
-    return next((content for content in known if content.kind == kind), None)
+    contents: tuple[type[Content], ...] = (ResidualContent, LinearContent, TableContent, DrawContent)
+    return next((content for content in contents if content.kind == kind), None)
 
 
 UNFIT = "the file's noisy tables do not fit its strategy; get the release again"
-INCOMPLETE = "it says it is complete, and lacks tables"
+MeasuredStrategy = TypeVar("MeasuredStrategy", bound=ResidualStrategy | LinearStrategy)
 
 
 class ResidualAnswersFile(Stored, tag_field="kind", tag="residual"):
@@ -147,12 +146,10 @@ class ResidualAnswersFile(Stored, tag_field="kind", tag="residual"):
 
     @classmethod
     def of(cls, content: ResidualContent) -> Self:
-        """The stored form of the answers."""
         answers = content.answers
         return cls(strategy=ResidualStrategyFile.of(content.strategy), noisy=answers.flat, filled=answers.filled)
 
     def build(self, schema: Schema) -> dict[str, Any]:
-        """The answers, as an argument of the content."""
         answers = Measurements(self.strategy.build(schema.domain))
         if self.noisy.shape != answers.flat.shape or self.filled.shape != answers.filled.shape:
             raise ArchiveError(UNFIT)
@@ -168,13 +165,11 @@ class LinearAnswersFile(Stored, tag_field="kind", tag="linear"):
 
     @classmethod
     def of(cls, content: LinearContent) -> Self:
-        """The stored form of the answers."""
         answers = content.answers
         noisy = [answers[index] if filled else None for index, filled in enumerate(answers.filled.tolist())]
         return cls(strategy=LinearStrategyFile.of(content.strategy), noisy=noisy)
 
     def build(self, schema: Schema) -> dict[str, Any]:
-        """The answers, as an argument of the content."""
         strategy = self.strategy.build(schema.domain)
         answers = Measurements(strategy)
         if len(self.noisy) != len(strategy.products):
@@ -187,98 +182,81 @@ class LinearAnswersFile(Stored, tag_field="kind", tag="linear"):
         return {"answers": answers}
 
 
-class ResidualContent(Content):
-    """Noisy residual tables; unbiased estimates of every marginal of the closure, mutually consistent."""
+class StrategyContent(Content, Generic[MeasuredStrategy]):
+    """Noisy answers to a strategy that was fixed beforehand."""
 
-    kind: ClassVar[str] = "residual"
-    stored_type: ClassVar[Any] = ResidualAnswersFile
-
-    def __init__(self, answers: Measurements[ResidualStrategy]) -> None:
+    def __init__(self, answers: Measurements[MeasuredStrategy]) -> None:
         self.answers = answers
 
     @property
-    def strategy(self) -> ResidualStrategy:
+    def strategy(self) -> MeasuredStrategy:
         """What was measured."""
         return self.answers.strategy
 
     @property
     def tables(self) -> int:
-        """How many sets were measured."""
         return len(self.answers)
 
     def measurements(self) -> list[Measurement]:
-        """Every residual that was measured, with its own noise."""
         return list(self.answers)
 
-    def estimates(self, release: Release) -> ResidualEstimates:
-        """Counts and covariances by reconstruction."""
-        return ResidualEstimates(self.answers)
-
-    def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, float]:
-        """The value and the variance of a combination; correlations of its noise across tables are known exactly."""
-        return Reconstruction(self.answers).estimate_of(parts), variance_of(self.strategy, parts)
-
     def inconsistency(self, release: Release) -> str | None:
-        """Explain why a release from a file cannot be what it says."""
         if release.complete and not self.answers.filled.all():
-            return INCOMPLETE
+            return "it says it is complete, and lacks tables"
         return strategy_inconsistency(self.strategy, release.workload, release.statement.neighbours)
 
 
-class LinearContent(Content):
+class ResidualContent(StrategyContent[ResidualStrategy]):
+    """Noisy residual tables; unbiased estimates of every marginal of the closure, mutually consistent."""
+
+    kind: ClassVar[str] = "residual"
+    stored_type: ClassVar[Any] = ResidualAnswersFile
+
+    def estimates(self, release: Release) -> ResidualEstimates:
+        return ResidualEstimates(self.answers)
+
+    def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, float]:
+        """The value and the exact variance: the correlations of the noise across tables are known."""
+        return Reconstruction(self.answers).estimate_of(parts), variance_of(self.strategy, parts)
+
+
+class LinearContent(StrategyContent[LinearStrategy]):
     """Noisy answers to products of factors; unbiased estimates of everything that they support."""
 
     kind: ClassVar[str] = "linear"
     stored_type: ClassVar[Any] = LinearAnswersFile
 
     def __init__(self, answers: LinearMeasurements) -> None:
-        self.answers = answers
+        super().__init__(answers)
         self._cells: dict[str, Floats] = {}  # by method, as they are asked for
 
     @property
-    def strategy(self) -> LinearStrategy:
-        """What was measured."""
-        return self.answers.strategy
-
-    @property
-    def tables(self) -> int:
-        """How many products were measured."""
-        return len(self.answers)
-
-    @property
     def laplace(self) -> bool:
-        """Whether its noise has Laplace tails."""
         return self.strategy.noise is NoiseKind.LAPLACE
 
     @property
     def consistent(self) -> bool:
-        """Whether its tables agree: not where different products answer different tables."""
+        """Not where different products answer different tables."""
         return self.strategy.recovery is not Recovery.LOCAL or len(self.strategy.products) == 1
 
     @cached_property
     def grain(self) -> float:
-        """Half a step of the coarsest noise, which is one, over its standard deviation."""
+        """Half a step, which is one, over the least standard deviation."""
         least = min(product.law.stddev for product in self.strategy.products)
         return 0.5 / least if least > 0 else 0.0
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Whether tables may disagree."""
         return () if self.consistent else ("tables measured apart may disagree, within their errors.",)
 
-    def measurements(self) -> list[Measurement]:
-        """Every product that was measured, with its own noise."""
-        return list(self.answers)
-
     def total(self) -> float | None:
-        """Tables that disagree on the total are averaged by their precision."""
+        """Average the totals of disagreeing tables by their precision."""
         if not self.consistent:
-            with suppress(DataError):  # their queries may know it only together
+            with suppress(DataError):  # no query alone may determine it
                 return estimate_total(self.strategy.domain, self.measurements())[0]
         return None
 
     def estimates(self, release: Release) -> Estimates:
-        """Counts and covariances by the recovery of the strategy."""
         if self.strategy.recovery is Recovery.MARGINALS:
             return ResidualEstimates(combine_marginals(self.answers))
         if self.strategy.recovery is Recovery.GLOBAL:
@@ -286,30 +264,20 @@ class LinearContent(Content):
         return LocalEstimates(self.answers)
 
     def nonnegative_cells(self, release: Release, method: str) -> tuple[Clique, Floats]:
-        """The measured attributes, and the non-negative counts over them that fit best."""
         if method not in self._cells:
             cells = nonnegative_cells(self.answers, release.estimates, release.workload, method=method).checked()
             cells.setflags(write=False)
             self._cells[method] = cells
         return measured_clique(self.answers), self._cells[method]
 
-    def inconsistency(self, release: Release) -> str | None:
-        """Explain why a release from a file cannot be what it says."""
-        if release.complete and not self.answers.filled.all():
-            return INCOMPLETE
-        return strategy_inconsistency(self.strategy, release.workload, release.statement.neighbours)
 
-
-StrategyContent = ResidualContent | LinearContent
-
-
-def empty_content(strategy: Strategy) -> StrategyContent:
-    """Room for the answers of a strategy; made before the charge, so that it is known to fit."""
+def empty_content(strategy: Strategy) -> ResidualContent | LinearContent:
+    """Empty arrays for the answers of a strategy, allocated before the charge to make sure that they fit."""
     if isinstance(strategy, ResidualStrategy):
         return ResidualContent(Measurements(strategy))
     if isinstance(strategy, LinearStrategy):
         return LinearContent(Measurements(strategy))
-    raise TypeError(f"no content is known for strategies of the kind {strategy.kind!r}")
+    raise TypeError(f"no content for strategies of the kind {strategy.kind!r}")
 
 
 def check_memory(strategy: Strategy) -> None:
@@ -317,13 +285,13 @@ def check_memory(strategy: Strategy) -> None:
     needed, free = strategy.memory, available_memory()
     if needed > 0.9 * free:
         raise SizeError(
-            f"releasing needs about {readable(needed)}, more than the {readable(0.9 * free)} that can be had; "
+            f"releasing needs about {readable(needed)}, more than the {readable(0.9 * free)} available; "
             "drop an attribute, use wider bins or lower the order"
         )
 
 
 def strategy_inconsistency(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> str | None:
-    """Explain why a strategy from a file does not belong to the workload and the neighbours that are stated."""
+    """Explain why a loaded strategy does not fit its workload and stated neighbours; None if it does."""
     if strategy.neighbours is not neighbours:
         return "its noise is for other neighbours than it states"
     return strategy.inconsistency(workload)

@@ -19,9 +19,9 @@ from hush.schema import Schema
 
 MOST_COPIES = 10_000
 WARNING = (
-    "What differs between copies is the chance in drawing rows alone: not the noise that made the release private, nor "
-    "what the model left out, nor chance in who was in the real table. Standard errors from copies are too small; ask "
-    "the release, by `marginal` or `sql`, for a number with its error."
+    "Copies differ only by chance in drawing rows: not by the noise that made the release private, nor by what the "
+    "model left out, nor by chance in who was in the real table. Standard errors from copies are too small; ask the "
+    "release, by `marginal` or `sql`, for a number with its error."
 )
 
 
@@ -29,7 +29,7 @@ WARNING = (
 class CopyEstimate:
     """A statistic over copies: its mean, and its variance between copies, of the same shape.
 
-    The variance is that of drawing rows alone and no error of the mean; see `Copies`.
+    The variance is that of drawing rows alone, not an error of the mean; see `Copies`.
     """
 
     mean: Any
@@ -41,20 +41,20 @@ class CopyEstimate:
 
 
 class Copies(Sequence[pa.Table]):
-    """Tables of made-up rows, drawn from the same model independently of each other.
+    """Tables of synthetic rows, drawn from the same model independently of each other.
 
-    What differs between copies is the chance in drawing rows alone. The noise of the release and what its model left
-    out are the same in every copy, so the variance between copies says nothing about them, and a standard error that
-    is computed from it, or from the rows of one copy, is too small. More copies make the mean that of the model, and
-    bring it no nearer to the truth. For a number with its error ask `release.marginal` or `release.sql`.
+    Copies differ only by chance in drawing rows. The noise of the release and what its model left out are the same in
+    every copy, so the variance between copies says nothing about them, and a standard error computed from it, or from
+    the rows of one copy, is too small. More copies bring the mean to that of the model, and no nearer to the truth. For
+    a number with its error ask `release.marginal` or `release.sql`.
 
     >>> import hush
     >>> noisy = [hush.Measurement(("sex", "smokes"), [[40.2, 11.7], [35.9, 9.1]], stddev=2.0)]
     >>> copies = hush.fit(hush.Domain({"sex": 2, "smokes": 2}), noisy).synthesize(rows=100, copies=5, seed=1)
     >>> len(copies), copies[0].num_rows
     (5, 100)
-    >>> found = copies.estimate(lambda table: table["smokes"].to_numpy().mean())
-    >>> abs(float(found.mean) - 20.8 / 96.9) < 0.02
+    >>> share = copies.estimate(lambda table: table["smokes"].to_numpy().mean())
+    >>> abs(float(share.mean) - 20.8 / 96.9) < 0.02
     True
     """
 
@@ -62,11 +62,11 @@ class Copies(Sequence[pa.Table]):
         self._tables = tuple(tables)
 
     @overload
-    def __getitem__(self, place: int) -> pa.Table: ...
+    def __getitem__(self, index: int) -> pa.Table: ...
     @overload
-    def __getitem__(self, place: slice) -> Copies: ...
-    def __getitem__(self, place: int | slice) -> pa.Table | Copies:
-        return Copies(self._tables[place]) if isinstance(place, slice) else self._tables[place]
+    def __getitem__(self, index: slice) -> Copies: ...
+    def __getitem__(self, index: int | slice) -> pa.Table | Copies:
+        return Copies(self._tables[index]) if isinstance(index, slice) else self._tables[index]
 
     def __len__(self) -> int:
         return len(self._tables)
@@ -74,7 +74,7 @@ class Copies(Sequence[pa.Table]):
     def estimate(self, statistic: Callable[[pa.Table], Any]) -> CopyEstimate:
         """The mean over copies of any statistic, a number or an array, and its variance between copies.
 
-        The variance is NaN for a single copy. It is that of drawing rows alone: no error of the mean.
+        The variance is that of drawing rows alone, not an error of the mean; NaN for a single copy.
         """
         if not self._tables:
             raise WorkloadError("there are no copies to estimate from; draw some with copies=5")
@@ -97,7 +97,7 @@ class Copies(Sequence[pa.Table]):
 def copy_seeds(copies: object, seed: int | None) -> list[int]:
     """A seed for each copy; the same ones for the same seed.
 
-    Privacy: seeds of made-up rows, never of noise.
+    Privacy: seeds of synthetic rows, never of noise.
 
     >>> copy_seeds(2, 1) == copy_seeds(3, 1)[:2], copy_seeds(1, None) == copy_seeds(1, None)
     (True, False)
@@ -111,8 +111,8 @@ def copy_seeds(copies: object, seed: int | None) -> list[int]:
 CHUNK_ROWS = 1_000_000
 
 
-def check_wishes(rows: object, method: object, seed: object, chunk_rows: object = CHUNK_ROWS) -> None:
-    """Refuse what no rows can be drawn by, before any work."""
+def check_drawing(rows: object, method: object, seed: object, chunk_rows: object = CHUNK_ROWS) -> None:
+    """Refuse wrong options for drawing rows, before any work."""
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
         raise WorkloadError(f"rows={shown(rows)}: expected a whole number of at least 0")
     if method not in METHODS:
@@ -134,7 +134,7 @@ def draw_batches(
 ) -> Iterator[pa.Table]:
     """Tables of at most `chunk_rows` rows each, at least one; each is rounded by itself.
 
-    Privacy: the seed is that of made-up rows, never of noise.
+    Privacy: the seed is that of synthetic rows, never of noise.
     """
     generator = np.random.Generator(np.random.PCG64(seed))
     for start in range(0, max(rows, 1), chunk_rows):

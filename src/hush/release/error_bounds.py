@@ -1,20 +1,19 @@
 """Error bounds: how far the tables of a fitted model are from the truth, at no privacy cost.
 
 A table inside a measured one is *supported*: its noisy values say how far the model can be off. Any other table that
-could have been chosen for measuring and was not is *unsupported*: had the model been far off there, the exponential
-mechanism would have been likely to choose it.
+was a candidate for measuring is *unsupported*: had the model been far off there, the exponential mechanism would
+probably have chosen it.
 
-What is proven: given everything before a round, its choice and its noise are what the bound of the round takes them
-for, so it holds for all candidates of the final round, which is known to be the final one before it starts.
+Proven: given everything before a round, its choice and its noise follow the laws that its bound assumes. So the bound
+holds for all candidates of the final round, which is known to be final before it starts.
 
-What is not: a table that was too large for the final round has the bound of an earlier one, and which one that is
-depends on later noise. Supported bounds take the noisy tables as if they had been chosen beforehand, as the paper does,
-while an adaptive mechanism chooses by earlier noise. Whether a table is supported depends on noise too; strictly, the
-failure probabilities of both kinds add up. In simulations all fail less often than they say, for a table that noise has
-led astray is more likely to be measured again. Noise in whole steps is nearly Gaussian; what is missing is added, see
-`l1_bounds`.
+Not proven: a table too large for the final round has the bound of an earlier round, and which one depends on later
+noise. Supported bounds treat the noisy tables as chosen beforehand, as the paper does, while an adaptive mechanism
+chooses by earlier noise. Whether a table is supported depends on noise too; strictly, the failure probabilities of both
+kinds add up. In simulations all bounds fail less often than stated, since a table that noise has led astray is more
+likely to be measured again. Noise in whole steps is nearly Gaussian; `l1_bounds` adds the difference.
 
-Reference: [AIM, sec. 5]; the one round of an unsupported table is that in `Scored`, never the best of several.
+Reference: [AIM, sec. 5]; an unsupported table uses the one round in `Scored`, never the best of several.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from hush.arrays import Floats
-from hush.domain import Clique, Domain, listed_cliques
+from hush.domain import Clique, Domain, clique_batches, listed_cliques
 from hush.errors import DataError
 from hush.inference import l1_bounds
 from hush.inference.best_unbiased import UnbiasedEstimates
@@ -41,7 +40,7 @@ from hush.text_table import NO_NUMBER, TextColumn, TextTable, fixed_text, number
 
 
 def bound_note(clique: Clique, bound: float, level: float) -> str:
-    """Where a table is from, and how far it can be off as a whole.
+    """A note that a table comes from the model, with the bound on its error.
 
     >>> bound_note(("age", "sex"), 1234.4, 0.95)
     'age, sex: from the fitted model; the error of the whole table is at most 1,235, by a bound that holds with 95 %.'
@@ -56,21 +55,17 @@ def bound_note(clique: Clique, bound: float, level: float) -> str:
 
 
 ROWS = 20
-NO_INFORMATION = 2.0  # the share at which tables of as many records have no cell in common
-KINDS = {
-    "supported": "its noisy values",
-    "unsupported": "not being chosen",
-    "none": "nothing",
-}
+NO_INFORMATION = 2.0  # the share of two tables without a common cell
+KINDS = {"supported": "its noisy values", "unsupported": "not being chosen", "none": "nothing"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorBound:
-    """A bound on ||true table - model table||_1, in counts; NaN where none is known.
+    """A bound on ||true table - model table||_1, in counts; NaN if none is known.
 
-    `kind` is "supported" where the table lies inside a measured one, "unsupported" where it could have been chosen for
-    measuring, else "none"; `share` is the bound over the number of records of the model. Two tables of as many records
-    that have no cell in common are at a share of 2, so a bound of that or more is "none" too.
+    `kind` is "supported" if the table lies inside a measured one, "unsupported" if it was a candidate for measuring,
+    else "none". `share` is the bound over the number of records of the model. Two tables of equally many records that
+    share no cell have the share 2, so a bound of that or more is "none" too.
     """
 
     clique: Clique
@@ -80,7 +75,7 @@ class ErrorBound:
 
 
 class BoundTable(list[ErrorBound]):
-    """Error bounds of several tables; `level` is that of each, or of all together where they are `simultaneous`.
+    """Error bounds of several tables; `level` holds for each, or for all together if `simultaneous`.
 
     >>> BoundTable([ErrorBound(clique=("age", "sex"), kind="supported", bound=123.4, share=0.01234)], 0.95)
     table     error at most  of the records  known from
@@ -95,7 +90,7 @@ class BoundTable(list[ErrorBound]):
         self.simultaneous = simultaneous
 
     def to_arrow(self) -> pa.Table:
-        """The columns `table, kind, bound, share`; names of a table are joined by commas."""
+        """The columns `table, kind, bound, share`; the names of a table are joined by commas."""
         return pa.table(
             {
                 "table": pa.array([", ".join(row.clique) for row in self], pa.string()),
@@ -106,7 +101,7 @@ class BoundTable(list[ErrorBound]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Every bound as texts, numbers and lists, for JSON; None where none is known."""
+        """Every bound as texts, numbers and lists, for JSON; None if unknown."""
         bounds = [
             {
                 "table": list(row.clique),
@@ -122,13 +117,13 @@ class BoundTable(list[ErrorBound]):
         return self.cells(ROWS).text()
 
     def cells(self, rows: int) -> TextTable:
-        """The first bounds as a person reads them."""
+        """The first bounds as text."""
         columns = (
             TextColumn(heading="table", fit="clip"),
             *number_columns("error at most", "of the records"),
             TextColumn(heading="known from"),
         )
-        shown = [
+        cells = [
             (", ".join(row.clique) or "(total)", _up(row.bound, 0), _percent(row.share), KINDS[row.kind])
             for row in self[:rows]
         ]
@@ -139,9 +134,9 @@ class BoundTable(list[ErrorBound]):
         )
         if without := sum(row.kind == "none" for row in self):
             tables = "1 table has" if without == 1 else f"{without:,} tables have"
-            note += f"; {tables} no bound below 200 %, which is as far apart as two tables can be"
+            note += f"; {tables} no bound below 200 %, the largest distance of two tables"
         more = f"... {len(self) - rows:,} more tables" if len(self) > rows else ""
-        return TextTable(columns=columns, rows=shown, more=more, notes=[note])
+        return TextTable(columns=columns, rows=cells, more=more, notes=[note])
 
 
 def _percent(share: float) -> str:
@@ -149,17 +144,17 @@ def _percent(share: float) -> str:
 
 
 def _up(number: float, digits: int) -> str:
-    """The number rounded up: a bound must not be shown as less than it is."""
+    """The number rounded up, so that a bound is never shown too small."""
     return fixed_text(math.ceil(number * 10**digits) / 10**digits if math.isfinite(number) else number, digits)
 
 
 __all__ = ["BoundTable", "ErrorBound", "ErrorBounds"]
 
-LARGEST_BATCH = 2**24  # cells of tables that are asked of the model at once
+LARGEST_BATCH = 2**24  # cells of tables computed at once
 
 
 class Tables(Protocol):
-    """What is asked of a fitted model: many of its tables at once."""
+    """A fitted model that computes many tables at once."""
 
     def many(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]: ...
 
@@ -167,10 +162,10 @@ class Tables(Protocol):
 class ErrorBounds:
     """Bounds on ||true table - model table||_1, in counts, each of which holds with a given probability.
 
-    `model_counts` is a fitted model, or a function from a clique in domain order to its table; `total` what its tables
-    add up to. Without `unbiased` no table is supported, without `scored` none is unsupported. `taken` are the noisy
-    tables, in whole numbers, of which those of the rounds may have merged levels; without them noise is taken for
-    Gaussian, and each table of a round for a whole one.
+    `model_counts` is a fitted model, or a function from a clique in domain order to its table; `total` is the sum of
+    each table. Without `unbiased` no table is supported, without `scored` none is unsupported. `noisy_tables` are the
+    whole numbers measured; those of the rounds may have merged levels. Without them the noise counts as Gaussian, and
+    no table of a round as merged.
 
     Privacy: post-processing of noisy and public values.
 
@@ -203,14 +198,14 @@ class ErrorBounds:
         self._step = 1.0 if noisy_tables else 0.0
         self._widening = max((_widening(table) for table in noisy_tables if table.query is None), default=1.0)
         self._measured = measured_in(self.rounds, noisy_tables)
-        self._places: dict[Clique, int] = {}
+        self._indices: dict[Clique, int] = {}
         if scored is not None:
-            for place, clique in enumerate(scored.cliques):
-                number = int(scored.rounds[place])
+            for index, clique in enumerate(scored.cliques):
+                number = int(scored.rounds[index])
                 if not -1 <= number < len(self.rounds):
                     raise DataError(f"{clique!r} was scored in round {number}: expected -1 .. {len(self.rounds) - 1}")
                 if number >= 0:
-                    self._places[domain.clique(clique)] = place
+                    self._indices[domain.clique(clique)] = index
 
     def of(self, clique: Iterable[str], level: float = 0.95) -> ErrorBound:
         """The bound for one table; its attributes may come in any order."""
@@ -219,105 +214,103 @@ class ErrorBounds:
         clique = self.domain.clique(names)
         if self._supported(clique):
             return self._bound(names, "supported", self._supported_bound(clique, self._table(clique), failure))
-        place = self._place(clique)
-        if place is None:
+        index = self._index(clique)
+        if index is None:
             return _none(names)
-        return self._bound(names, "unsupported", self._unsupported_bound(place, failure))
+        return self._bound(names, "unsupported", self._unsupported_bound(index, failure))
 
     def all(
         self, cliques: Iterable[Iterable[str]] | None = None, level: float = 0.95, simultaneous: bool = False
     ) -> BoundTable:
-        """The bounds of many tables: by default all that were measured, those inside them, and all that were scored.
+        """The bounds of many tables: by default all that were measured, lie inside a measured one, or were scored.
 
-        Each holds with probability `level` by itself. With `simultaneous` all hold together: the failure probability
-        is split over the supported tables and the rounds that are used, for the bound of a round holds for all its
-        candidates at once.
+        Each holds with probability `level` by itself. With `simultaneous` all hold together: the failure probability is
+        split over the supported tables and the rounds in use, since the bound of a round holds for all its candidates.
         """
         failure = 1 - check_level(level)
         listed = self.cliques if cliques is None else [self.domain.check(clique) for clique in listed_cliques(cliques)]
         ordered = [self.domain.clique(names) for names in listed]
-        held = dict.fromkeys(clique for clique in ordered if self._supported(clique))
-        places = {clique: self._place(clique) for clique in ordered if clique not in held}
+        supported = dict.fromkeys(clique for clique in ordered if self._supported(clique))
+        indices = {clique: self._index(clique) for clique in ordered if clique not in supported}
         if simultaneous:
-            used = {self._round_of(place) for place in places.values() if place is not None}
-            failure /= max(len(held) + len(used), 1)
-        bounds = {clique: self._supported_bound(clique, table, failure) for clique, table in self._many(held)}
+            used = {self._round_of(index) for index in indices.values() if index is not None}
+            failure /= max(len(supported) + len(used), 1)
+        bounds = {clique: self._supported_bound(clique, table, failure) for clique, table in self._many(supported)}
         rows = []
         for names, clique in zip(listed, ordered, strict=True):
             if clique in bounds:
                 rows.append(self._bound(names, "supported", bounds[clique]))
-            elif (place := places[clique]) is not None:
-                rows.append(self._bound(names, "unsupported", self._unsupported_bound(place, failure)))
+            elif (index := indices[clique]) is not None:
+                rows.append(self._bound(names, "unsupported", self._unsupported_bound(index, failure)))
             else:
                 rows.append(_none(names))
         return BoundTable(rows, check_level(level), simultaneous)
 
     @property
     def cliques(self) -> list[Clique]:
-        """All tables that were measured or lie inside one, and all that were scored, small ones first."""
-        found = {self.domain.clique(clique) for clique in (self.scored.cliques if self.scored is not None else ())}
+        """All tables that were measured, lie inside a measured one, or were scored; small ones first."""
+        cliques = {self.domain.clique(clique) for clique in (self.scored.cliques if self.scored is not None else ())}
         for clique in self.unbiased.cliques if self.unbiased is not None else ():
             several = [name for name in clique if self.domain[name] > 1]
-            found.update(inner for k in range(1, len(several) + 1) for inner in combinations(several, k))
-        places = {name: place for place, name in enumerate(self.domain)}
-        return sorted(found - {()}, key=lambda clique: (len(clique), [places[name] for name in clique]))
+            cliques.update(inner for k in range(1, len(several) + 1) for inner in combinations(several, k))
+        order = {name: axis for axis, name in enumerate(self.domain)}
+        return sorted(cliques - {()}, key=lambda clique: (len(clique), [order[name] for name in clique]))
 
     def margin(self, clique: Iterable[str], lowest: Floats, highest: Floats, level: float = 0.95) -> Floats:
-        """How far sums of model counts over a clique, of coefficients in [lowest, highest], can be off; NaN if unknown.
+        """A bound on the error of sums of model counts with coefficients in [lowest, highest]; NaN if unknown.
 
-        Every one of them holds together with the bound of the table: see `l1_bounds.linear_margin`.
+        It holds whenever the bound of the table holds; see `l1_bounds.linear_margin`.
         """
         return l1_bounds.linear_margin(lowest, highest, self.of(clique, level).bound, self._drift(1 - level))
 
     def _supported(self, clique: Clique) -> bool:
         return self.unbiased is not None and self.unbiased.covers(clique)
 
-    def _place(self, clique: Clique) -> int | None:
-        """Where a table stands among the scored ones: itself, or the smallest table that holds it.
+    def _index(self, clique: Clique) -> int | None:
+        """The index of a table among the scored ones, or of the smallest scored table that contains it.
 
-        What a table adds up to is no further off than the table itself. Sizes and names decide, never the bounds.
+        A sum of a table is no further off than the table itself. Sizes and names decide, never the bounds.
         """
-        if clique in self._places:
-            return self._places[clique]
-        wanted = set(clique)
-        above = [one for one in self._places if wanted <= set(one)]
-        return self._places[min(above, key=lambda one: (self.domain.size(one), one))] if above else None
+        if clique in self._indices:
+            return self._indices[clique]
+        above = [scored for scored in self._indices if set(clique) <= set(scored)]
+        return self._indices[min(above, key=lambda scored: (self.domain.size(scored), scored))] if above else None
 
-    def _round_of(self, place: int) -> int:
-        return int(self.scored.rounds[place])  # type: ignore[union-attr]
+    def _round_of(self, index: int) -> int:
+        return int(self.scored.rounds[index])  # type: ignore[union-attr]
 
     def _supported_bound(self, clique: Clique, model: Floats, failure: float) -> float:
         estimates = self.unbiased
         assert estimates is not None  # noqa: S101  (it covers the clique)
         variance, largest = (
-            self._widening * own for own in (estimates.variance(clique), estimates.largest_variance(clique))
+            self._widening * value for value in (estimates.variance(clique), estimates.largest_variance(clique))
         )
         rest, records = failure * (1 - l1_bounds.TOTAL_SHARE), self.total + self._drift(failure)
         return l1_bounds.supported(model, estimates.counts(clique), variance, largest, rest, records, self._step)
 
-    def _unsupported_bound(self, place: int, failure: float) -> float:
+    def _unsupported_bound(self, index: int, failure: float) -> float:
         scored = self.scored
-        assert scored is not None  # noqa: S101  (it holds the place)
-        number = self._round_of(place)
+        assert scored is not None  # noqa: S101  (it holds the index)
+        number = self._round_of(index)
         last, table = self.rounds[number], self._measured[number]
         cells = self.domain.size(last.clique) if table is None else table.values.size
         stddev = last.stddev if table is None else math.sqrt(table.variance)
-        known = self.unbiased is not None
-        noise, choice = l1_bounds.split(failure * (1 - l1_bounds.TOTAL_SHARE * known))
+        total_share = 0.0 if self.unbiased is None else l1_bounds.TOTAL_SHARE
+        noise, choice = l1_bounds.split(failure * (1 - total_share))
         error = l1_bounds.chosen(last.misfit, stddev, cells, noise, self._step)
         before = l1_bounds.unsupported(
             error,
             last.penalty,
-            last.weight / float(scored.weights[place]),
-            float(scored.penalties[place]),
-            float(scored.slacks[place]),
-            float(scored.slopes[place]),
+            last.weight / float(scored.weights[index]),
+            float(scored.penalties[index]),
+            float(scored.slacks[index]),
+            float(scored.slopes[index]),
             choice,
         )
-        return min(before + float(scored.distances[place]), 2 * self.total + self._drift(failure))
+        return min(before + float(scored.distances[index]), 2 * self.total + self._drift(failure))
 
     def _drift(self, failure: float) -> float:
-        """A bound on |records - total of the model| that has its share of a failure probability; inf where unknown."""
+        """A bound on |records - total of the model| at its share of the failure probability; inf if unknown."""
         if self.unbiased is None:
             return math.inf
         estimate, variance = self._records
@@ -336,27 +329,17 @@ class ErrorBounds:
         return ErrorBound(clique=clique, kind=kind, bound=bound, share=bound / self.total)
 
     def _table(self, clique: Clique) -> Floats:
-        return next(iter(self._many([clique])))[1]
+        return next(self._many([clique]))[1]
 
     def _many(self, cliques: Iterable[Clique]) -> Iterator[tuple[Clique, Floats]]:
-        """Tables of the model in a stream, several at once where it can share their work."""
-        batch: list[Clique] = []
-        cells = 0
-        for clique in cliques:
-            if batch and cells + self.domain.size(clique) > LARGEST_BATCH:
-                yield from self._asked(batch)
-                batch, cells = [], 0
-            batch.append(clique)
-            cells += self.domain.size(clique)
-        yield from self._asked(batch)
-
-    def _asked(self, cliques: list[Clique]) -> Iterator[tuple[Clique, Floats]]:
+        """A stream of tables of the model, computed in batches where it can share their work."""
         many = getattr(self._model, "many", None)
-        if many is not None:
-            made = many(cliques)
-            yield from ((clique, np.asarray(made[clique])) for clique in cliques)
-        else:
+        if many is None:
             yield from ((clique, np.asarray(self._model(clique))) for clique in cliques)  # type: ignore[operator]
+            return
+        for batch in clique_batches(self.domain, cliques, LARGEST_BATCH):
+            tables = many(batch)
+            yield from ((clique, np.asarray(tables[clique])) for clique in batch)
 
 
 def _none(clique: Clique) -> ErrorBound:
@@ -364,5 +347,5 @@ def _none(clique: Clique) -> ErrorBound:
 
 
 def _widening(table: Measurement) -> float:
-    """How many times the variance that the estimates take for its noise its variance parameter is, 1 at least."""
+    """The variance parameter of the noise over the variance that the estimates assume, at least 1."""
     return max(float(gaussian_law(table).variance_parameter) / max(table.stddev, LEAST_STDDEV) ** 2, 1.0)

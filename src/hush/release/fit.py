@@ -1,7 +1,4 @@
-"""Restriction: what a model is fitted to where it is limited to some cliques.
-
-fit: one consistent model from noisy tables, wherever they come from.
-"""
+"""hush.fit: one consistent model from noisy tables, wherever they come from; and its restriction to some cliques."""
 
 from __future__ import annotations
 
@@ -26,32 +23,34 @@ from hush.solution import SOLVED, Solution
 
 
 class Restriction:
-    """The measurements inside some cliques, each of which must hold one beside the total.
+    """The measurements inside some cliques; each clique must contain one beside the total.
 
     >>> domain = Domain({"a": 2, "b": 2, "c": 2})
-    >>> known = [Measurement(("a",), [1.0, 2.0], 1.0), Measurement(("b",), [2.0, 1.0], 1.0)]
-    >>> inside = Restriction(domain, [("a", "c")], known)
-    >>> [one.clique for one in inside.measurements], inside.tables([("a", "b"), ("b", "c")])
+    >>> noisy = [Measurement(("a",), [1.0, 2.0], 1.0), Measurement(("b",), [2.0, 1.0], 1.0)]
+    >>> inside = Restriction(domain, [("a", "c")], noisy)
+    >>> [measurement.clique for measurement in inside.measurements], inside.tables([("a", "b"), ("b", "c")])
     ([('a',)], [('a',)])
     """
 
-    def __init__(self, domain: Domain, cliques: Iterable[Iterable[str]], known: Iterable[Measurement]) -> None:
+    def __init__(self, domain: Domain, cliques: Iterable[Iterable[str]], noisy: Iterable[Measurement]) -> None:
         self._domain = domain
         named = [domain.check(clique) for clique in listed_cliques(cliques)]
         if not named:
             raise WorkloadError("cliques is empty: nothing was measured inside; give cliques of the workload")
         self._cliques = [frozenset(clique) for clique in named]
-        self.measurements = [one for one in known if any(own.issuperset(one.clique) for own in self._cliques)]
-        self._measured = {frozenset(one.clique) for one in self.measurements} - {frozenset()}
+        self.measurements = [
+            table for table in noisy if any(clique.issuperset(table.clique) for clique in self._cliques)
+        ]
+        self._measured = {frozenset(measurement.clique) for measurement in self.measurements} - {frozenset()}
         for clique in named:
-            if not any(own.issubset(clique) for own in self._measured):
+            if not any(measured.issubset(clique) for measured in self._measured):
                 raise WorkloadError(f"nothing was measured inside {clique!r}; give cliques of the workload")
 
     def tables(self, largest: Iterable[Clique]) -> list[Clique]:
-        """The largest parts of some tables that lie inside the cliques and hold something measured there."""
-        shared = {own.intersection(clique) for clique in largest for own in self._cliques}
-        found = {names for names in shared if any(own <= names for own in self._measured)}
-        return sorted(self._domain.clique(names) for names in found if not any(names < other for other in found))
+        """The largest subsets of some tables that lie inside the cliques and contain something measured there."""
+        shared = {inside.intersection(clique) for clique in largest for inside in self._cliques}
+        covered = {names for names in shared if any(measured <= names for measured in self._measured)}
+        return sorted(self._domain.clique(names) for names in covered if not any(names < other for other in covered))
 
 
 Route: TypeAlias = Literal["auto", "exact", "approximate"]
@@ -77,16 +76,16 @@ def fit(
     """The distribution of largest entropy among those that fit noisy marginals best.
 
     The loss is the likelihood of the noise, or any convex function of the marginals. The total is estimated from the
-    measurements unless it is given. A schema's constraints are kept exactly. The fit stops when its answers are
-    within `tolerance` standard deviations of the noise, in the root mean square, of the best there are.
+    measurements unless it is given. A schema's constraints hold exactly. The fit stops when its answers are within
+    `tolerance` standard deviations of the noise, in the root mean square, of the best ones.
 
-    `method="exact"` refuses a model whose tables would be larger than `max_size_mb` and names the cliques at fault;
-    "approximate" only makes tables agree with each other, and "auto" does that where the exact model is too large.
-    `start` is a model fitted before, to go on from when measurements are added; `callback(iteration, loss, tables)` is
-    called in every iteration and may return True to stop. These two and `estimator` are of exact fits only: an
-    approximate one refuses them, and "auto" uses them where the exact model fits.
+    `method="exact"` refuses a model whose tables would exceed `max_size_mb` and names the cliques at fault;
+    "approximate" only makes tables agree with each other; "auto" does that if the exact model is too large. `start` is
+    an earlier model to continue from when measurements are added; each iteration calls `callback(iteration, loss,
+    tables)`, which may return True to stop. An approximate fit refuses `start`, `callback` and `estimator`; "auto" uses
+    them if the exact model fits.
 
-    Privacy: post-processing of noisy values; what made them private is not changed.
+    Privacy: post-processing of noisy values; their guarantee is unchanged.
     Reference: [HDMM, chapter 4].
 
     >>> import hush
@@ -111,18 +110,18 @@ def fit(
         raise WorkloadError(f"callback={shown(callback)}: expected a function of iteration, loss and tables, or None")
     if not isinstance(constraints, Iterable | Constraint):
         raise WorkloadError(f"constraints={shown(constraints)}: expected a list of hush.Constraint, which may be empty")
-    before = _started(start)
+    before = _starting_point(start)
     if method == "approximate":
         _refuse_unused(estimator=None if estimator == "natural" else estimator, start=start, callback=callback)
     if not isinstance(measurements, Iterable | Measurement):
         raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
-    given = [measurements] if isinstance(measurements, Measurement) else list(measurements)
+    noisy = [measurements] if isinstance(measurements, Measurement) else list(measurements)
     rules = (*schema.constraints, *([constraints] if isinstance(constraints, Constraint) else constraints))
     if method != "approximate":
         try:
-            found: Solution[Distribution] = fit_model(
+            solution: Solution[Distribution] = fit_model(
                 schema.domain,
-                given,
+                noisy,
                 total=total,
                 loss=loss,
                 constraints=rules,
@@ -134,13 +133,13 @@ def fit(
                 seed=int(seed),
                 callback=callback,
             )
-            return _judged(Model(schema, found, given), loss, total)
+            return _with_caveats(Model(schema, solution, noisy), loss, total)
         except SizeError:
             if method == "exact":
                 raise
-    near: Solution[Distribution] = fit_locally(
+    local_solution: Solution[Distribution] = fit_locally(
         schema.domain,
-        given,
+        noisy,
         total=total,
         loss=loss,
         constraints=rules,
@@ -148,17 +147,17 @@ def fit(
         iterations=ITERATIONS if iterations is None else iterations,
         seed=int(seed),
     )
-    return _judged(Model(schema, near, given), loss, total)
+    return _with_caveats(Model(schema, local_solution, noisy), loss, total)
 
 
-def _judged(model: Model, loss: Loss, total: float | None) -> Model:
-    """The model with caveats where its tables, or their total, cannot be what they are said to be."""
+def _with_caveats(model: Model, loss: Loss, total: float | None) -> Model:
+    """The model, with a caveat if its total is too small or noise does not explain its misfit."""
     if total is None and model.total == SMALLEST_TOTAL:
         model.caveats = (*model.caveats, NO_ROWS)
     if isinstance(loss, str):
-        found = Misfit(model.distribution, model.measurements)
-        model.stats["misfit"] = found.overall
-        caveat = found.caveat() if model.status == SOLVED else None
+        misfit = Misfit(model.distribution, model.measurements)
+        model.stats["misfit"] = misfit.overall
+        caveat = misfit.caveat() if model.status == SOLVED else None
         if caveat is not None:
             model.caveats = (*model.caveats, caveat)
     return model
@@ -169,14 +168,14 @@ def _refuse_unused(**options: object) -> None:
     for name, value in options.items():
         if value is not None:
             raise WorkloadError(
-                f'{name}={shown(value)}: an approximate fit has none; leave it out, or use method="exact"'
+                f'{name}={shown(value)}: an approximate fit cannot use it; leave it out, or use method="exact"'
             )
 
 
-def _started(start: Model | None) -> GraphicalModel | None:
-    """The exact model to go on from; an approximate one has no potentials."""
+def _starting_point(start: Model | None) -> GraphicalModel | None:
+    """The exact model to continue from; an approximate one has no potentials."""
     if start is None:
         return None
     if not isinstance(start, Model):
-        raise WorkloadError(f"start={shown(start)}: expected a model that hush.fit gave, or None")
+        raise WorkloadError(f"start={shown(start)}: expected a model from hush.fit, or None")
     return start.distribution if isinstance(start.distribution, GraphicalModel) else None

@@ -1,4 +1,4 @@
-"""Model: one consistent distribution behind noisy tables, asked and conditioned in the real values of a schema."""
+"""Model: one consistent distribution fitted to noisy tables, queried in the real values of a schema."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +18,10 @@ from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.graphical_model import GraphicalModel, Impossible, excluded
 from hush.graphical.synthetic_rows import Method
 from hush.inference.best_unbiased import UnbiasedEstimates
-from hush.inference.estimates import Estimates
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
-from hush.release.copies import CHUNK_ROWS, Copies, check_wishes, copy_seeds, draw_batches
+from hush.release.copies import CHUNK_ROWS, Copies, check_drawing, copy_seeds, draw_batches
 from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
 from hush.release.statement import STAMP
@@ -30,27 +29,30 @@ from hush.schema import Schema
 from hush.schema.conditions import Conditions
 from hush.solution import SOLVED, Solution
 
+if TYPE_CHECKING:
+    from hush.release.release import Release
+
 
 def shares_where(schema: Schema, distribution: Distribution, names: Clique, given: Mapping[str, Any]) -> Floats:
-    """p(names | given), which adds up to one; refuses what has no records."""
-    known = given_codes(schema, given)
+    """p(names | given), which adds up to one; refuses conditions that no record meets."""
+    codes_given = given_codes(schema, given)
     if isinstance(distribution, GraphicalModel):
         try:
-            shares = distribution.conditional(names, known)
+            shares = distribution.conditional(names, codes_given)
         except Impossible as error:
             raise Impossible(given, excluded=error.excluded) from None
     else:
-        table = distribution.counts((*names, *known))
-        for axis, codes in enumerate(known.values(), start=len(names)):
+        table = distribution.counts((*names, *codes_given))
+        for axis, codes in enumerate(codes_given.values(), start=len(names)):
             table = table.take(codes, axis=axis)
         shares = table.reshape(*schema.domain.sizes(names), -1).sum(axis=-1)
         if not shares.sum() > 0:
-            raise Impossible(given, excluded=excluded(distribution.constraints, known))
+            raise Impossible(given, excluded=excluded(distribution.constraints, codes_given))
     return np.asarray(shares / shares.sum())
 
 
 def conditioned(schema: Schema, distribution: Distribution, given: Mapping[str, Any]) -> Distribution:
-    """The model of the records that have what is given."""
+    """The model of the records that meet the conditions."""
     try:
         return distribution.conditioned(given_codes(schema, given))
     except Impossible as error:
@@ -69,26 +71,17 @@ def given_codes(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: Conditions(schema[name]).codes(given[name]) for name in schema.domain.check(given)}
 
 
-class Source(Protocol):
-    """A release, as a source of unbiased estimates."""
-
-    @property
-    def estimates(self) -> Estimates: ...
-
-    def marginal(self, *attributes: str, level: float = 0.95) -> Answers: ...
-
-
 NOTE = "from the fitted model."
 UNBIASED_NOTE = "from the fitted model; its `unbiased` gives this table with exact errors."
 APPROXIMATE_NOTE = "the model is approximate: its tables agree with each other, but no joint table need exist."
 
 
 class Model:
-    """A distribution fitted to noisy tables, non-negative and consistent; any table, SQL and synthetic rows.
+    """A distribution fitted to noisy tables: any table, non-negative and consistent; SQL; synthetic rows.
 
-    `status` is "solved" where the fit reached its tolerance, `stats` says how; `exact` is False where the model did not
-    fit into memory and only agreement of tables with each other is promised. `caveats` are what its answers must be
-    read with, such as that a release was interrupted or not private. `source` is the release it was made from, if any;
+    `status` is "solved" if the fit reached its tolerance, and `stats` has its figures. `exact` is False if the exact
+    model was too large and only the agreement of tables with each other is promised. `caveats` are warnings about its
+    answers, such as that a release was interrupted or is not private. `source` is the release it comes from, if any;
     files do not keep it.
 
     Privacy: post-processing of noisy values; nothing here reads private data.
@@ -108,7 +101,7 @@ class Model:
         solution: Solution[Distribution],
         measurements: Iterable[Measurement] = (),
         caveats: Iterable[str] = (),
-        source: Source | None = None,
+        source: Release | None = None,
     ) -> None:
         self.schema = schema
         self.distribution = solution.value
@@ -125,7 +118,7 @@ class Model:
 
     @property
     def total(self) -> float:
-        """The number of records that its counts add up to."""
+        """The number of records: the sum of each table."""
         return self.distribution.total
 
     @property
@@ -135,7 +128,7 @@ class Model:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The cliques that it was fitted on."""
+        """The cliques it was fitted on."""
         return self.distribution.cliques
 
     @property
@@ -145,10 +138,10 @@ class Model:
 
     @cached_property
     def misfit(self) -> Mapping[Clique, float]:
-        """How far each measured table is from the model, in standard deviations, the worst first; near 1 or below.
+        """The distance of each measured table from the model in standard deviations, worst first; about 1 or less.
 
-        The root mean square over the numbers of the table; `stats["misfit"]` has that over all numbers. A model from a
-        file knows only the tables that it keeps.
+        The root mean square over the numbers of the table; `stats["misfit"]` is that over all numbers. A loaded model
+        knows only the tables in its file.
         """
         return Misfit(self.distribution, self.measurements).tables
 
@@ -160,14 +153,14 @@ class Model:
         return self.distribution.counts(self.domain.named(attributes))
 
     def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
-        """The table over some attributes in real values; the model's errors are not known, and none are given."""
+        """The table over some attributes in real values; without errors, which are not known."""
         names = self.domain.named(attributes)
         counts = self.counts(names)
         notes = self._notes(UNBIASED_NOTE if self._covered(names) else NOTE)
         return Answers.of_marginal(self.schema, names, counts, None, level, error_kind=ErrorKind.NONE, notes=notes)
 
     def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
-        """The counts over many cliques at once, which share their work."""
+        """The counts over many cliques at once, computed together."""
         return self.distribution.many(self.domain.check(clique) for clique in listed_cliques(cliques))
 
     def conditional(self, clique: Iterable[str], given: Mapping[str, Any]) -> Answers:
@@ -186,38 +179,38 @@ class Model:
         )
 
     def entropy(self) -> float:
-        """-sum_x p(x) log p(x) in nats; of exact models only."""
+        """-sum_x p(x) log p(x) in nats; for exact models only."""
         return self._graphical("entropy").entropy()
 
     def log_likelihood(self, codes: Mapping[str, Any]) -> float:
-        """The sum of log p(x) over rows of codes, an array for each column, in nats; of exact models only.
+        """The sum of log p(x) over rows of codes, an array for each column, in nats; for exact models only.
 
-        Privacy: where the rows are private, so is the result; it is no release.
+        Privacy: where the rows are private, so is the result; it is not a release.
         """
         return self._graphical("log_likelihood").log_likelihood(codes)
 
     def unbiased(self, *attributes: Any, level: float = 0.95) -> Answers:
-        """The best linear unbiased estimate of a table from all measured tables that hold it, with exact errors.
+        """The best linear unbiased estimate of a table from all measured tables that contain it, with exact errors.
 
-        Some counts may be negative. A model of a release gives the estimates of the release; any other those from
-        measurements without a query, for tables inside a measured one.
+        Counts may be negative. A model of a release gives the release's estimates. Any other model uses measurements
+        without a query, and knows tables inside a measured one.
         """
         names = self.domain.named(attributes)
         if not self._covered(names):
             raise WorkloadError(
-                f"the model knows no table that holds {names!r} and was measured cell by cell; ask `marginal`, which "
-                "needs none, or, where the model was made from a release, ask that: release.marginal(...)"
+                f"no table that holds {names!r} was measured cell by cell; use `marginal`, which needs none, or "
+                "release.marginal(...) if the model comes from a release"
             )
         if self.source is not None:
             return self.source.marginal(*names, level=level)
         estimates, ones = self._unbiased, np.ones(self.domain.sizes(names))
         variances = estimates.covariance(names, ones, ones, len(names))
         answers = Answers.of_marginal(self.schema, names, estimates.counts(names), variances, level)
-        # estimates share the total at least, so that one table with Laplace noise gives all intervals its tails
+        # all estimates share the total, so one table with Laplace noise gives every interval its tails
         return replace(answers, laplace=any(table.noise == "laplace" for table in self._tables))
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
-        """Answer a counting query in SQL from the model, without errors; see docs/sql.md for what can be asked."""
+        """Answer a counting query in SQL from the model, without errors; docs/sql.md lists what is supported."""
         from hush.release.sql_answers import answer_sql
 
         answers = answer_sql(
@@ -254,19 +247,19 @@ class Model:
         seed: int | None = None,
         copies: int | None = None,
     ) -> pa.Table | Copies:
-        """Made-up rows in the schema's real values, as many as there are records by default.
+        """Synthetic rows in the schema's real values, by default as many as there are records.
 
         "rounding" keeps the tables of the model to within a row where it can, "sampling" draws rows independently.
         `given` fixes columns: a value, a label, a list of them or a range as in a schema's rules. Values inside bins
-        are drawn uniformly. `copies` gives so many tables of rows, as `Copies`. Standard errors computed from synthetic
+        are drawn uniformly. `copies` asks for that many tables, as `Copies`. Standard errors computed from synthetic
         rows as if they were real are too small, and so are those from copies.
         """
-        wanted = round(self.total) if rows is None else rows
-        check_wishes(wanted, method, seed)
+        count = round(self.total) if rows is None else rows
+        check_drawing(count, method, seed)
         if copies is not None:
             seeds = copy_seeds(copies, seed)
-            return Copies(self.synthesize(wanted, method=method, given=given, seed=each) for each in seeds)
-        return pa.concat_tables(self.batches(wanted, method=method, given=given, seed=seed, chunk_rows=max(wanted, 1)))
+            return Copies(self.synthesize(count, method=method, given=given, seed=each) for each in seeds)
+        return pa.concat_tables(self.batches(count, method=method, given=given, seed=seed, chunk_rows=max(count, 1)))
 
     def batches(
         self,
@@ -277,15 +270,15 @@ class Model:
         seed: int | None = None,
         chunk_rows: int = CHUNK_ROWS,
     ) -> Iterator[pa.Table]:
-        """`synthesize` piece by piece, for more rows than fit into memory; each piece is rounded by itself."""
-        check_wishes(rows, method, seed, chunk_rows)
+        """`synthesize` in chunks, for more rows than fit into memory; each chunk is rounded by itself."""
+        check_drawing(rows, method, seed, chunk_rows)
         source = self.distribution if not given else conditioned(self.schema, self.distribution, given)
         return draw_batches(self.schema, source, int(rows), method=method, seed=seed, chunk_rows=int(chunk_rows))
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file that `hush.load` reads; of its measurements those without a query are kept.
+        """Write the model to a file that `hush.load` reads, with its measurements without a query.
 
-        Those of a release are not: the file of the release has them, with their errors.
+        Those of a release stay in the file of the release, with their errors.
         """
         save_model(self, path)
 
@@ -296,16 +289,15 @@ class Model:
 
     @cached_property
     def _tables(self) -> list[Measurement]:
-        """What was measured cell by cell."""
-        return [given for given in self.measurements if given.query is None]
+        """The tables measured cell by cell."""
+        return [measurement for measurement in self.measurements if measurement.query is None]
 
     @cached_property
     def _unbiased(self) -> UnbiasedEstimates:
-        """The best linear unbiased estimates from those tables."""
         return UnbiasedEstimates(self.domain, self._tables)
 
     def _covered(self, names: Clique) -> bool:
-        """Whether `unbiased` knows the table; attributes of one level are in every measured table."""
+        """Whether `unbiased` knows the table; every measured table contains the attributes of one level."""
         if self.source is not None:
             return self.source.estimates.covers(names)
         several = {name for name in names if self.domain[name] > 1}
@@ -313,7 +305,9 @@ class Model:
 
     def _graphical(self, what: str) -> GraphicalModel:
         if not isinstance(self.distribution, GraphicalModel):
-            raise WorkloadError(f"{what}: the model is approximate and has no distribution; fit with method='exact'")
+            raise WorkloadError(
+                f"{what}: the model is approximate, without a joint distribution; fit with method='exact'"
+            )
         return self.distribution
 
     def _notes(self, first: str = NOTE) -> tuple[str, ...]:

@@ -1,7 +1,4 @@
-"""ModelEstimates: a model as a source of answers, without errors.
-
-Misfit: how far noisy numbers are from a fitted model, and whether noise alone explains it.
-"""
+"""A fitted model as a source of answers without errors, and its misfit: how far noisy numbers are from it."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from hush.privacy.measurement import Measurement
 
 
 class Distribution(Protocol):
-    """What a fitted model can be asked, exact or approximate."""
+    """A fitted model, exact or approximate."""
 
     total: float
 
@@ -84,56 +81,56 @@ class ModelEstimates:
         return answers, np.full(answers.shape, np.nan)
 
 
-LEAST = 1.5  # a root mean square below this is not remarked on
-CLEAR = {"gaussian": 6.0, "laplace": 12.0}  # in 1 / sqrt(2 m): noise alone goes beyond with a chance of about 1e-6
+LEAST = 1.5  # a smaller root mean square gives no caveat
+CLEAR = {"gaussian": 6.0, "laplace": 12.0}  # in 1 / sqrt(2 m): noise alone exceeds it with probability about 1e-6
 NO_ROWS = (
-    "the tables add up to less than 1 record, and 1 is the least that a model can have; its counts say little, and its "
-    "shares follow the noise."
+    "the tables add up to less than 1 record, the least that a model can have; its counts say little, and its shares "
+    "follow the noise."
 )
 
 
 class Misfit:
     """The root mean square of (Q mu - y) / stddev, per table and over all numbers: about 1, or less, for noise alone.
 
-    The best model is no farther from what was measured than the true table is, whose squared distance is a chi-square
-    variable with one degree of freedom per number, so that sqrt(mean) is at most 1 + z / sqrt(2 m) but for a small
-    chance. `tables` has the worst first.
+    The best model is no farther from the measurements than the true table is. The squared distance of that is
+    chi-square with one degree of freedom per number, so sqrt(mean) exceeds 1 + z / sqrt(2 m) with a small probability
+    only. `tables` has the worst first.
 
     >>> import hush
-    >>> told = [Measurement(("a",), [10.0, 90.0], 1.0), Measurement(("a",), [90.0, 10.0], 1.0)]
-    >>> model = hush.fit(hush.Domain({"a": 2}), told)
-    >>> Misfit(model.distribution, told).overall
+    >>> noisy = [Measurement(("a",), [10.0, 90.0], 1.0), Measurement(("a",), [90.0, 10.0], 1.0)]
+    >>> model = hush.fit(hush.Domain({"a": 2}), noisy)
+    >>> Misfit(model.distribution, noisy).overall
     40.0
     """
 
     def __init__(self, distribution: Distribution, measurements: Iterable[Measurement]) -> None:
         domain = distribution.domain
-        given = [(domain.clique(one.clique), one.on(domain)) for one in measurements]
-        tables = distribution.many(one.clique for _, one in given)
+        noisy = [(domain.clique(measurement.clique), measurement.on(domain)) for measurement in measurements]
+        tables = distribution.many(measurement.clique for _, measurement in noisy)
         squares: dict[Clique, float] = {}
         self.numbers: dict[Clique, int] = {}
         self._clear: dict[Clique, float] = {}
-        for clique, one in given:
-            counts = tables[one.clique].ravel()
-            answers = one.query @ counts if isinstance(one.query, LinearOperator) else counts
-            scaled = (answers - one.values.ravel()) / one.stddev
+        for clique, measurement in noisy:
+            counts, query = tables[measurement.clique].ravel(), measurement.query
+            answers = query @ counts if isinstance(query, LinearOperator) else counts
+            scaled = (answers - measurement.values.ravel()) / measurement.stddev
             squares[clique] = squares.get(clique, 0.0) + float(scaled @ scaled)
-            self.numbers[clique] = self.numbers.get(clique, 0) + one.numbers
-            self._clear[clique] = max(self._clear.get(clique, 0.0), CLEAR[one.noise])
+            self.numbers[clique] = self.numbers.get(clique, 0) + measurement.numbers
+            self._clear[clique] = max(self._clear.get(clique, 0.0), CLEAR[measurement.noise])
         sizes = {clique: math.sqrt(square / self.numbers[clique]) for clique, square in squares.items()}
         self.tables = dict(sorted(sizes.items(), key=lambda item: -item[1]))
         self.overall = math.sqrt(sum(squares.values()) / max(sum(self.numbers.values()), 1))
 
     def caveat(self) -> str | None:
-        """What to say where noise of the stated size does not explain the distance, over all or in one table."""
-        found = [clique for clique, size in self.tables.items() if size > self._limit([clique])]
-        if not found and not self.overall > self._limit(self.tables):
+        """A warning if noise of the stated size does not explain the distance, over all or in one table."""
+        unexplained = [clique for clique, size in self.tables.items() if size > self._limit([clique])]
+        if not unexplained and not self.overall > self._limit(self.tables):
             return None
-        worst = found[0] if found else next(iter(self.tables))
+        worst = unexplained[0] if unexplained else next(iter(self.tables))
         return (
             f"the tables differ from the model by {self.overall:.3g} standard deviations (root mean square), most in "
-            f"({', '.join(worst)}): {self.tables[worst]:.3g}, more than noise explains; check that all are about the "
-            "same rows, with levels in the right order, and that stddev, total and constraints are right."
+            f"({', '.join(worst)}): {self.tables[worst]:.3g}, more than noise explains; check that all count the same "
+            "rows, with levels in the right order, and that stddev, total and constraints are right."
         )
 
     def _limit(self, cliques: Iterable[Clique]) -> float:

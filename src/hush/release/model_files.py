@@ -1,11 +1,12 @@
-"""Models in files: the distribution, the tables that it was fitted to, and how the fit went.
+"""Models in files: the distribution, the tables it was fitted to, and how the fit went.
 
-A tree is stored node by node, parents first, so that it is not searched for again and every sum runs in the same
-order: a model from a file gives the same numbers, bit for bit, and the same rows for the same seed.
+A tree is stored node by node, parents first. A loaded model needs no new search and sums in the same order, so it gives
+the same numbers, bit for bit, and the same rows for the same seed.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ Total = Annotated[float, Meta(gt=0, le=EXTREME)]
 
 
 class FitFile(Stored):
-    """How a fit stopped, in words and in numbers; infinite and undefined ones, which JSON has not, are in an array."""
+    """How a fit stopped; its statistics are an array, since JSON has no infinite or undefined numbers."""
 
     status: str
     names: list[str]
@@ -67,29 +68,25 @@ class FitFile(Stored):
 
     @classmethod
     def of(cls, status: str, stats: Mapping[str, float]) -> FitFile:
-        """The stored form of how a fit went."""
         return cls(status=status, names=list(stats), values=np.array(list(stats.values()), dtype=np.float64))
 
     @property
     def stats(self) -> dict[str, float]:
-        """The statistics of the fit by name."""
         return dict(zip(self.names, self.values.tolist(), strict=True))
 
 
 class ZerosFile(Stored):
-    """Which combinations the constraints of a model leave possible."""
+    """The combinations that the constraints of a model allow."""
 
     cliques: CliqueTable
     allowed: BoolVector
 
     @classmethod
     def of(cls, domain: Domain, constraints: Sequence[Constraint]) -> ZerosFile:
-        """The stored form of constraints."""
         cliques = CliqueTable.of(domain, [constraint.clique for constraint in constraints])
         return cls(cliques=cliques, allowed=joined([constraint.allowed for constraint in constraints], np.bool_))
 
     def build(self, domain: Domain) -> list[Constraint]:
-        """The constraints."""
         cliques = self.cliques.build(domain, "constraints")
         check_cells(domain, cliques)
         require_shape(self.allowed, (sum(domain.size(clique) for clique in cliques),), "constraints")
@@ -109,7 +106,6 @@ class TreeModelFile(Stored, tag_field="kind", tag="graphical"):
 
     @classmethod
     def of(cls, model: GraphicalModel) -> TreeModelFile:
-        """The stored form of a model."""
         nodes, domain = model.tree.nodes, model.domain
         return cls.from_attributes(
             model,
@@ -120,18 +116,18 @@ class TreeModelFile(Stored, tag_field="kind", tag="graphical"):
         )
 
     def build(self, domain: Domain, constraints: Sequence[Constraint]) -> GraphicalModel:
-        """The model; one that is no tree, has no distribution or does not fit into memory is refused."""
+        """The model; refused if it is no tree, has no distribution or does not fit into memory."""
         tree = _tree(domain, self.nodes.build(domain, "tree"), self.parents)
         factors = Factors(tree.domain, self.factors.build(domain, "model"))
         potentials = finite(self.potentials, factors.size, "potentials")
         model = GraphicalModel(domain, tree, factors, potentials, self.total, constraints)
         if not math.isfinite(model.belief.log_partition):
-            raise ArchiveError("the file's model has no distribution; make it anew")
+            raise ArchiveError("the file's model has no distribution; fit it again")
         return model
 
 
 class LocalModelFile(Stored, tag_field="kind", tag="local"):
-    """An approximate model: tables that agree on every attribute that they share."""
+    """An approximate model: tables that agree on the attributes they share."""
 
     total: Total
     zeros: ZerosFile
@@ -141,7 +137,7 @@ class LocalModelFile(Stored, tag_field="kind", tag="local"):
 
     @classmethod
     def of(cls, model: LocalModel) -> LocalModelFile:
-        """The stored form of a model; one whose tables contradict each other is refused."""
+        """The stored form of a model; refused if its tables contradict each other."""
         at_fault = _contradicting(model.factors, model.table, model.total, model.constraints)
         if at_fault is not None:
             raise ArchiveError(
@@ -157,14 +153,14 @@ class LocalModelFile(Stored, tag_field="kind", tag="local"):
         )
 
     def build(self, domain: Domain, constraints: Sequence[Constraint]) -> LocalModel:
-        """The model; its tables must not be negative, be zero where constraints say so, and agree."""
+        """The model; refused if tables are negative, contradict each other or break constraints."""
         factors = Factors(domain, self.cliques.build(domain, "tables"))
         tables = finite(self.tables, factors.size, "tables")
         if not len(factors) or (tables < 0).any():
-            raise ArchiveError("the file's tables have negative counts, or there are none; make it anew")
+            raise ArchiveError("the file's tables have negative counts, or there are none; fit the model again")
         at_fault = _contradicting(factors, lambda index: factors.table(tables, index), self.total, constraints)
         if at_fault is not None:
-            raise ArchiveError(f"the file's table over {at_fault!r} contradicts the others; make it anew")
+            raise ArchiveError(f"the file's table over {at_fault!r} contradicts the others; fit the model again")
         return LocalModel(factors, tables, self.total, constraints, seed=self.seed)
 
 
@@ -177,17 +173,17 @@ def store_distribution(distribution: Distribution) -> DistributionFile:
         return LocalModelFile.of(distribution)
     if isinstance(distribution, GraphicalModel):
         return TreeModelFile.of(distribution)
-    raise ArchiveError(f"a model of kind {type(distribution).__name__} cannot be saved; save what hush.fit gave")
+    raise ArchiveError(f"a model of kind {type(distribution).__name__} cannot be saved; save a model from hush.fit")
 
 
 def build_distribution(schema: Schema, stored: DistributionFile) -> Distribution:
-    """The model in its stored form, under the constraints of its schema too."""
+    """The model from its stored form, under the constraints of its schema too."""
     domain = schema.domain
     return stored.build(domain, merge(domain, (*schema.constraints, *stored.zeros.build(domain))))
 
 
 class MeasuredTablesFile(Stored):
-    """The tables that were measured cell by cell, which unbiased estimates are made from."""
+    """The tables measured cell by cell, the basis of unbiased estimates."""
 
     cliques: CliqueTable
     values: FloatVector
@@ -196,7 +192,7 @@ class MeasuredTablesFile(Stored):
 
     @classmethod
     def of(cls, domain: Domain, measurements: Iterable[Measurement]) -> MeasuredTablesFile:
-        """The stored form of those measurements that are whole tables."""
+        """The stored form of the measurements that are whole tables."""
         tables = [measurement for measurement in measurements if measurement.query is None]
         return cls(
             cliques=CliqueTable.of(domain, [table.clique for table in tables]),
@@ -206,7 +202,6 @@ class MeasuredTablesFile(Stored):
         )
 
     def build(self, domain: Domain) -> list[Measurement]:
-        """The measurements."""
         cliques = self.cliques.build(domain, "measured tables")
         values = finite(self.values, sum(domain.size(clique) for clique in cliques), "measured tables")
         require_shape(self.laplace, (len(cliques),), "kinds of noise")
@@ -219,7 +214,7 @@ class MeasuredTablesFile(Stored):
 
 
 class ModelFile(Stored):
-    """The file of a model; the measurements of a model of a release stay in the file of the release."""
+    """The file of a model; a model of a release leaves its measurements in the file of the release."""
 
     domain: Domain
     schema: str
@@ -248,7 +243,7 @@ def save_model(model: Model, path: str | Path) -> None:
 
 
 def unpack_model(archive: ArchiveReader, schema: Schema) -> tuple[Solution[Distribution], list[Measurement], list[str]]:
-    """The distribution with how its fit went, the measurements and the caveats that `save_model` wrote."""
+    """The distribution and how its fit went, the measurements and the caveats."""
     content: ModelFile = unpack(ModelFile, archive.content, archive, "model")
     value = build_distribution(schema, content.model)
     solution = Solution(value=value, status=content.fit.status, stats=content.fit.stats)
@@ -256,40 +251,41 @@ def unpack_model(archive: ArchiveReader, schema: Schema) -> tuple[Solution[Distr
 
 
 def _tree(domain: Domain, axes: Sequence[Clique], parents: np.ndarray[Any, Any]) -> JunctionTree:
-    """The tree of nodes with these axes, separator first, in tree order; its size is compared with memory."""
+    """The tree of nodes with these axes, separator first, in tree order; refused if too large for memory."""
     count = len(axes)
     if parents.dtype.kind != "i" or parents.shape != (count,) or not count or parents[0] != -1:
-        raise ArchiveError("the file's tree does not say how its nodes hang together; make it anew")
+        raise ArchiveError("the file's tree does not say how its nodes are connected; fit the model again")
     if count > 1 and not ((parents[1:] >= 0) & (parents[1:] < np.arange(1, count))).all():
-        raise ArchiveError("the file's tree has a node before its parent; make it anew")
-    _check_memory(8 * sum(math.prod(domain[name] for name in own) for own in axes) + count * len(domain) // 8)
-    separators = [(), *(_shared(own, axes[k]) for own, k in zip(axes[1:], parents[1:].tolist(), strict=True))]
-    rests = [own[len(separator) :] for own, separator in zip(axes, separators, strict=True)]
+        raise ArchiveError("the file's tree has a node before its parent; fit the model again")
+    _check_memory(8 * sum(math.prod(domain[name] for name in clique) for clique in axes) + count * len(domain) // 8)
+    separators = [(), *(_shared(clique, axes[k]) for clique, k in zip(axes[1:], parents[1:].tolist(), strict=True))]
+    rests = [clique[len(separator) :] for clique, separator in zip(axes, separators, strict=True)]
     order = [name for rest in rests for name in rest]
     if len(order) != len(domain) or set(order) != set(domain) or not all(rests[1:]):
-        raise ArchiveError("the file's nodes do not hold every attribute once, so they are no tree; make it anew")
+        raise ArchiveError(
+            "the file's nodes do not hold every attribute once, so they are no tree; fit the model again"
+        )
     ordered = domain.project(order)
-    parts = zip(axes, separators, rests, parents.tolist(), strict=True)
-    return JunctionTree(ordered, [Node(ordered.clique(own), *rest) for own, *rest in parts])
+    nodes = zip(axes, separators, rests, parents.tolist(), strict=True)
+    return JunctionTree(ordered, [Node(ordered.clique(clique), *rest) for clique, *rest in nodes])
 
 
-def _shared(own: Clique, parent: Clique) -> Clique:
-    """The leading attributes of a node that are its parent's too, in that order."""
-    held = set(parent)
-    return own[: next((place for place, name in enumerate(own) if name not in held), len(own))]
+def _shared(axes: Clique, parent: Clique) -> Clique:
+    """The leading attributes of a node that its parent has too."""
+    return tuple(itertools.takewhile(set(parent).__contains__, axes))
 
 
 def _contradicting(
     factors: Factors, table: Callable[[int], Floats], total: float, constraints: Sequence[Constraint]
 ) -> Clique | None:
-    """A clique whose table has another total, or other counts of an attribute, or some where a constraint has none."""
-    known: dict[str, Floats] = {}
+    """A clique whose table differs in its total or an attribute's counts, or breaks a constraint; None if none does."""
+    margins: dict[str, Floats] = {}
     for index, clique in enumerate(factors.cliques):
         counts = table(index)
         agree = abs(float(counts.sum()) - total) <= AGREEMENT * total
         for name in clique:
             margin = summed(counts, clique, (name,))
-            before = known.setdefault(name, margin)
+            before = margins.setdefault(name, margin)
             agree = agree and bool(np.abs(margin - before).max() <= AGREEMENT * total)
         for constraint in constraints:
             if set(constraint.clique) <= set(clique):
@@ -303,4 +299,6 @@ def _check_memory(needed: int) -> None:
     free = available_memory()
     if needed > 0.5 * free:
         size = readable(needed) if needed < 2**80 else "more than any memory"
-        raise SizeError(f"the file's model takes {size}, {readable(free)} are free; make room, or distrust the file")
+        raise SizeError(
+            f"the file's model takes {size}, {readable(free)} are free; free some memory, or distrust the file"
+        )

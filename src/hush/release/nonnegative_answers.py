@@ -1,7 +1,7 @@
-"""NonnegativeAnswers: estimates held to the sign that their queries have on any data, with intervals that still hold.
+"""NonnegativeAnswers: estimates clipped to the sign that their queries have on any data, with valid intervals.
 
-A query with coefficients >= 0 has an answer >= 0 on every data set, one with coefficients <= 0 an answer <= 0; others
-can have any sign and are left as they are.
+A query with coefficients >= 0 has an answer >= 0 on every data set, and one with coefficients <= 0 an answer <= 0. Any
+other query can have either sign and keeps its estimate.
 
 Reference: [Li 2013, sec. 3.5.3].
 """
@@ -22,7 +22,7 @@ from hush.workloads import ProductTerm
 
 Signs = np.ndarray[Any, np.dtype[np.int8]]
 BIASED = (
-    "the estimates are biased: they are those of data without negative counts. The intervals, and what follows ±, are "
+    "the estimates are biased: they come from data without negative counts. The intervals, and what follows ±, are "
     "those of the unbiased answers; the intervals are cut at zero where the truth cannot be beyond it."
 )
 SETTLED = "no standard error of the biased estimates is known; term() gives the unbiased ones."
@@ -31,17 +31,17 @@ CLIPPED = "the root mean squared error of each estimate is at most what follows 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NonnegativeAnswers(Answers):
-    """Biased estimates whose interval is that of an unbiased answer, cut at zero: not estimate ± z std_error.
+    """Biased estimates with the interval of the unbiased answer, cut at zero, instead of estimate ± z std_error.
 
     `unbiased` holds the unbiased answers with their standard errors; `signs` has 1 where an answer cannot be negative,
-    -1 where it cannot be positive and 0 elsewhere. Cutting off what no data can have loses no coverage.
+    -1 where it cannot be positive and 0 elsewhere. Cutting off impossible values loses no coverage.
     """
 
     unbiased: Quantity
     signs: Signs = field(compare=False)  # (rows,)
 
     def interval(self, quantity: Quantity) -> tuple[Floats, Floats]:
-        """Both ends of the interval of every row: unbiased ± z std_error, cut at zero."""
+        """Both ends of the interval of each row: unbiased ± z std_error, cut at zero."""
         margin = self.quantile * self.unbiased.std_error
         return (
             clipped(self.unbiased.estimate - margin, self.signs),
@@ -49,7 +49,6 @@ class NonnegativeAnswers(Answers):
         )
 
     def take(self, rows: Codes) -> NonnegativeAnswers:
-        """Some of the rows, in the order given."""
         return replace(
             self,
             groups=tuple(group.take(rows) for group in self.groups),
@@ -60,23 +59,23 @@ class NonnegativeAnswers(Answers):
 
 
 def nonnegative_answers(answers: Answers, term: ProductTerm, values: Floats | None) -> NonnegativeAnswers:
-    """Unbiased answers to a term with their estimates replaced by `values`, or clipped where these are None.
+    """Unbiased answers to a term with their estimates replaced by `values`, or clipped if these are None.
 
     The standard errors stay those of the unbiased answers. Clipping can only lower the squared error of an answer, so
-    for it they are bounds; for other values they say nothing about each single estimate, and are marked so.
+    they bound the error of clipped answers; they say nothing about single estimates of other values, and are marked so.
     """
-    (own,) = answers.quantities
+    (unbiased,) = answers.quantities
     signs = query_signs(term)
-    estimate = clipped(own.estimate if values is None else np.asarray(values, dtype=np.float64).ravel(), signs)
+    estimate = clipped(unbiased.estimate if values is None else np.asarray(values, dtype=np.float64).ravel(), signs)
     error_kind, further = (ErrorKind.BOUND, CLIPPED) if values is None else (ErrorKind.NONE, SETTLED)
     return NonnegativeAnswers(
         groups=answers.groups,
-        quantities=(Quantity(own.name, estimate, own.std_error, error_kind),),
+        quantities=(Quantity(unbiased.name, estimate, unbiased.std_error, error_kind),),
         level=answers.level,
         laplace=answers.laplace,
         grain=answers.grain,
         notes=(*answers.notes, BIASED, further),
-        unbiased=own,
+        unbiased=unbiased,
         signs=signs,
     )
 
@@ -97,15 +96,15 @@ def query_signs(term: ProductTerm) -> Signs:
 
 
 def clipped(values: Floats, signs: Signs) -> Floats:
-    """Values held to their signs."""
+    """Values clipped to their signs."""
     return np.where(signs > 0, np.maximum(values, 0.0), np.where(signs < 0, np.minimum(values, 0.0), values))
 
 
 def _row_signs(block: LinearOperator) -> Signs:
-    """The sign of every row: that of its sum where it equals the sum of absolute values, up to rounding."""
+    """The sign of each row: that of its sum, if the sum of absolute values is equal up to rounding; else 0."""
     if isinstance(block, Identity | Total | Prefix | AllRange | WidthRange):
         return np.ones(block.shape[0], dtype=np.int8)
     sums = block.matmat(np.ones((block.shape[1], 1)))[:, 0]
-    whole = block.transpose().column_norms(1)
-    one = np.abs(sums) >= whole * (1 - 1e-12)
-    return np.where(one, np.where(sums < 0, -1, 1), 0).astype(np.int8)
+    norms = block.transpose().column_norms(1)
+    same_sign = np.abs(sums) >= norms * (1 - 1e-12)
+    return np.where(same_sign, np.where(sums < 0, -1, 1), 0).astype(np.int8)

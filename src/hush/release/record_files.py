@@ -1,4 +1,4 @@
-"""Measured tables in files: noisy integers, rounds, last scores and the model, checked as a stranger's."""
+"""Measured tables in files: noisy integers, rounds, last scores and the model, all checked as untrusted."""
 
 from __future__ import annotations
 
@@ -36,11 +36,10 @@ class ProductQueryFile(Stored):
 
     @classmethod
     def of(cls, query: ProductQuery) -> ProductQueryFile:
-        """The stored form of a query."""
         return cls(groups=list(query.groups), factors=[store_factor(factor) for factor in query.factors])
 
     def build(self, domain: Domain) -> ProductQuery:
-        """The query; one that does not fit the domain is refused."""
+        """The query; refused if it does not fit the domain."""
         query = ProductQuery(tuple(self.groups), tuple(build_factor(factor) for factor in self.factors))
         domain.check(query.clique)
         if any(domain.size(group) != factor.size for group, factor in zip(query.groups, query.factors, strict=True)):
@@ -49,10 +48,7 @@ class ProductQueryFile(Stored):
 
 
 class NoisyTableFile(Stored):
-    """A noisy table; `merged` says that rare levels of its columns were counted together.
-
-    Of other linear queries, `product` has the integer factors on groups of columns.
-    """
+    """A noisy table; `merged` if rare levels were counted together; `product` for other linear queries."""
 
     clique: tuple[str, ...]
     variance: Fraction
@@ -61,7 +57,7 @@ class NoisyTableFile(Stored):
     product: ProductQueryFile | None = None
 
     def build(self, domain: Domain, merging: Merging) -> Measurement:
-        """The table as the gate gave it; one of another shape, or with noise that is none, is refused."""
+        """The table as the gate gave it; refused if its shape or its noise is wrong."""
         shape = whole = domain.sizes(self.clique)
         query: LinearQuery = MarginalQuery(self.clique)
         if self.merged:
@@ -83,7 +79,7 @@ class MergedColumnFile(Stored):
     codes: IntVector
 
     def build(self, domain: Domain) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The levels, which must be 0 .. k-1, all in use."""
+        """The levels; refused unless they are 0 .. k-1, all in use."""
         codes = self.codes
         plain = codes.shape == (domain[self.column],) and codes.max() < len(codes)
         if not plain or not np.array_equal(np.unique(codes), np.arange(codes.max() + 1)):
@@ -104,11 +100,10 @@ class ScoredFile(Stored):
 
     @classmethod
     def of(cls, domain: Domain, scored: Scored) -> ScoredFile:
-        """The stored form of the scores."""
         return cls.from_attributes(scored, cliques=CliqueTable.of(domain, scored.cliques))
 
     def build(self, domain: Domain, rounds: Sequence[Round]) -> Scored:
-        """The scores; those that no choice in these rounds can have given are refused."""
+        """The scores; refused if no choice in these rounds can have given them."""
         cliques = tuple(domain.check(clique) for clique in self.cliques.build(domain, "scores"))
         columns = {name: getattr(self, name) for name in self.__struct_fields__ if name != "cliques"}
         if any(values.shape != (len(cliques),) for values in columns.values()):
@@ -116,17 +111,17 @@ class ScoredFile(Stored):
         used = self.rounds >= 0
         sound = all(np.isfinite(values[used]).all() for values in columns.values()) and (self.weights > 0).all()
         if not sound or any((values[used] < 0).any() for values in (self.penalties, self.slopes, self.distances)):
-            raise ArchiveError("the file's scores are not the numbers that scores are; get the release again")
+            raise ArchiveError("the file's scores are not possible as scores; get the release again")
         if len(cliques) and not -1 <= self.rounds.min() <= self.rounds.max() < len(rounds):
             raise ArchiveError("the file's scores are of rounds that it does not have; get the release again")
         chosen = [rounds[number] for number in set(self.rounds[used].tolist())]
         if any(min(played.weight, played.stddev) <= 0 or min(played.misfit, played.penalty) < 0 for played in chosen):
-            raise ArchiveError("the file's rounds are not such as scores are made in; get the release again")
+            raise ArchiveError("the file's scores are of rounds that cannot have scored; get the release again")
         return Scored(cliques=cliques, **columns)
 
 
 class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
-    """What an adaptive mechanism measured and chose, and the model of it."""
+    """What an adaptive mechanism measured and chose, and its model."""
 
     tables: list[NoisyTableFile]
     merging: list[MergedColumnFile]
@@ -137,7 +132,6 @@ class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
 
     @classmethod
     def of(cls, content: TableContent) -> RecordFile[Played]:
-        """The stored form of measured tables."""
         merged = [table.asked.merging for table in content.noisy_tables if isinstance(table.asked, MergedQuery)]
         codes = merged[0].codes if merged else {}
         scored, fitted = content.scored, content.fitted
@@ -160,7 +154,6 @@ class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
         )
 
     def build(self, schema: Schema) -> dict[str, Any]:
-        """The arguments of the content."""
         domain, fitted = schema.domain, None
         merging = Merging({column.column: column.build(domain) for column in self.merging})
         for played in self.rounds:
@@ -178,10 +171,10 @@ class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
 
 
 class DrawRecordFile(RecordFile[Draw], tag="draws"):
-    """The same where the rounds are queries that were drawn in a game."""
+    """The same, where the rounds are queries drawn in a game."""
 
     def build(self, schema: Schema) -> dict[str, Any]:
-        """The arguments of the content; draws of cells that there are not, or out of turn, are refused."""
+        """The arguments of the content; refused if a draw is out of turn or of a cell that does not exist."""
         arguments, turn = super().build(schema), 2
         for draw in self.rounds:
             if draw.turn < turn or draw.cell >= schema.domain.size(draw.clique):

@@ -1,4 +1,4 @@
-"""Release: noisy tables, and everything that can be asked of them at no further cost."""
+"""Release: noisy answers, and everything they can be asked at no further cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
 from hush.release.bounded_answers import MeasuredEstimates, bounded_term_answers, table_answers
 from hush.release.content import Content, content_class
-from hush.release.copies import Copies, check_wishes, copy_seeds
+from hush.release.copies import Copies, check_drawing, copy_seeds
 from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
 from hush.release.fit import ROUTES, Restriction, Route, fit
 from hush.release.model import Model
@@ -50,7 +50,7 @@ LARGEST_TABLES = 2**28
 
 
 class ReleaseFile(Stored):
-    """The file of a release; what its content is made of depends on the kind that it names."""
+    """The file of a release; the kind that its content names says how that is read."""
 
     mechanism: str
     complete: bool
@@ -69,11 +69,11 @@ class ReleaseFile(Stored):
 
 
 class Release:
-    """What a mechanism gave out: estimates with errors, and the promise they were made under.
+    """What a mechanism published: estimates with errors, and the privacy statement.
 
-    `content` holds the noisy answers and says how they are estimated. `mechanism` and `settings` say how they came
-    about, and `dataset` is the ledger's name of what an interrupted release is charged to. Everything here is
-    post-processing: it reads no private data and can be done for ever.
+    `content` holds the noisy answers and says how they are estimated. `mechanism` and `settings` say how they were
+    made; `dataset` is the name that the ledger charges an interrupted release to. Everything here is post-processing:
+    it reads no private data and costs no privacy.
 
     >>> import hush
     >>> table = hush.read(hush.datasets.people(1000, seed=1), hush.datasets.people_schema())
@@ -110,12 +110,12 @@ class Release:
 
     @property
     def noisy_tables(self) -> tuple[Measurement, ...]:
-        """The tables that an adaptive mechanism measured, in order."""
+        """The tables an adaptive mechanism measured, in order."""
         return self.content.noisy_tables
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The choices that an adaptive mechanism made, in order."""
+        """The choices an adaptive mechanism made, in order."""
         return self.content.rounds
 
     def measurements(self) -> list[Measurement]:
@@ -123,11 +123,11 @@ class Release:
         return self.content.measurements()
 
     def inconsistency(self) -> str | None:
-        """Explain why a release from a file cannot be what it says; None where all is well."""
+        """Explain why a loaded release cannot be what it says; None if all is well."""
         return self.content.inconsistency(self)
 
     def _as_measured(self, cliques: Iterable[Clique]) -> list[Measurement]:
-        """Tables that can be estimated, each as if measured by itself."""
+        """Estimated tables, each as if measured by itself."""
         measurements = []
         for clique in cliques:
             deviation = math.sqrt(float(np.mean(self._variances(clique))))
@@ -136,7 +136,7 @@ class Release:
 
     @property
     def laplace(self) -> bool:
-        """Whether its noise has Laplace tails, which make intervals a little wider."""
+        """Whether its noise has Laplace tails, which widen intervals a little."""
         return self.content.laplace
 
     @property
@@ -151,7 +151,7 @@ class Release:
 
     @property
     def grain(self) -> float:
-        """Half the step of its coarsest noise over that noise's standard deviation; intervals are wider by it."""
+        """Half the step of its coarsest noise over its standard deviation; it widens intervals."""
         return self.content.grain
 
     @property
@@ -160,7 +160,7 @@ class Release:
         return self.workload.domain
 
     def to_dict(self) -> dict[str, Any]:
-        """What was released and what it promises as texts, numbers and lists, for JSON; the answers are asked for."""
+        """What was released and what it promises, without the answers, as texts, numbers and lists for JSON."""
         return {
             "mechanism": self.mechanism,
             "complete": self.complete,
@@ -175,8 +175,7 @@ class Release:
 
         Unbiased: some may be negative, none need be whole. `counts("a", "b")` and `counts(("a", "b"))` mean the same.
         """
-        names = self._covered(self.domain.named(attributes))
-        return self.estimates.counts(names)
+        return self.estimates.counts(self._covered(self.domain.named(attributes)))
 
     def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
         """The table of counts over some attributes, each number with its interval.
@@ -191,7 +190,7 @@ class Release:
         """The answers to one term of the workload, by its index or itself: prefix sums, ranges, any product of blocks.
 
         Every combination of queries, one on each attribute, has an estimate with its exact standard error, or with a
-        bound where a model answers it. Any other term can be asked for too, if the release can estimate it.
+        bound if a model answers it. Any other term that the release can estimate may be asked for too.
         """
         term = self._term(which)
         numbers = math.prod(block.shape[0] for block in term.blocks)
@@ -206,8 +205,7 @@ class Release:
         """A linear combination of cells of several tables, with its exact standard error.
 
         Each part is a clique and coefficients of the shape of its table; the value is the sum over all of them of
-        coefficient times count, whose noise is correlated across tables in a way that is known exactly. Releases of
-        "residual" plans can be asked.
+        coefficient times count. Only for releases of "residual" plans, where the correlations across tables are known.
         """
         named = [(self._covered(clique), coefficients) for clique, coefficients in parts]
         if not named:
@@ -225,8 +223,8 @@ class Release:
         """Non-negative counts over all `measured` attributes that fit the release best. **Biased.**
 
         "hybrid" fits the least squares answers to the workload, and the weighted squared error of its answers is never
-        above theirs; "nnls" fits the noisy answers themselves. Of counts that the answers do not determine one of many
-        choices is given. Releases of linear strategies ("hdmm", "matrix", "direct", "gaussian") can be asked.
+        above theirs; "nnls" fits the noisy answers themselves. Where the answers do not determine the counts, these are
+        one of many choices. Only for releases of linear strategies ("hdmm", "matrix", "direct", "gaussian").
 
         Reference: [Li 2013, sec. 3.5.3].
         """
@@ -237,8 +235,8 @@ class Release:
     ) -> NonnegativeAnswers:
         """The answers to a term without negative counts. **Biased**; `term` gives the unbiased ones.
 
-        "hybrid" and "nnls" answer from `nonnegative_cells`, so that answers agree; "clip" raises each negative answer
-        to zero by itself. Intervals are those of the unbiased answers, cut at zero; see `NonnegativeAnswers`.
+        "hybrid" and "nnls" answer from `nonnegative_cells`, so that answers agree; "clip" raises each negative
+        answer to zero by itself. Intervals are those of the unbiased answers, cut at zero; see `NonnegativeAnswers`.
         """
         if method not in (*CELL_METHODS, "clip"):
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(CELL_METHODS)}, clip")
@@ -248,28 +246,26 @@ class Release:
 
     @property
     def bounds(self) -> ErrorBounds:
-        """How far the model may be off, table by table."""
+        """Bounds on the error of the model, table by table."""
         if not isinstance(self.estimates, MeasuredEstimates):
-            raise QueryError(
-                "error bounds are for releases that answer from a model; the answers of this one have standard errors"
-            )
+            raise QueryError("error bounds are for releases that answer from a model; this one gives standard errors")
         return self.estimates.bounds
 
     def error_bound(self, *attributes: Any, level: float = 0.95) -> ErrorBound:
-        """A bound on ||M_r(D) - M_r(model)||_1 that holds with the chance `level`, at no further cost."""
+        """A bound on ||M_r(D) - M_r(model)||_1 that holds with probability `level`, at no further cost."""
         return self.bounds.of(self.domain.named(attributes), level=level)
 
     def error_bounds(self, *, level: float = 0.95, simultaneous: bool = False) -> BoundTable:
-        """The bounds of every table of the workload and its subsets; all at once hold with `simultaneous=True`."""
+        """The bounds of every table of the workload and its subsets; `simultaneous=True` makes them hold together."""
         return self.bounds.all(level=level, simultaneous=simultaneous)
 
     def tables(self, cliques: Iterable[Iterable[str]] | None = None, *, kind: str = "unbiased") -> dict[Clique, Floats]:
-        """Several tables at once; by default the largest ones that the release has.
+        """Several tables at once; by default the largest of the release.
 
         `kind="unbiased"` gives the estimates. `"nonnegative"` gives the nearest tables that are non-negative and agree
         on all they share; `"whole"` gives non-negative integers that agree on the total and on leading attributes.
-        The last two are **biased** upwards where counts are small, and the estimates' standard errors do not hold for
-        them: they are for display and for tools that cannot take negative counts.
+        The last two are **biased** upwards where counts are small, and the standard errors do not hold for them: they
+        are for display and for tools that cannot take negative counts.
         """
         if kind not in KINDS:
             raise WorkloadError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
@@ -279,20 +275,20 @@ class Release:
         cells = sum(self.domain.size(clique) for clique in names)
         if cells > LARGEST_TABLES:
             raise SizeError(f"{len(names)} tables have {cells:,} cells in all; ask for fewer at a time")
-        made = {clique: self.estimates.counts(clique) for clique in names}
+        tables = {clique: self.estimates.counts(clique) for clique in names}
         if kind == "unbiased":
-            return made
+            return tables
         weights = {clique: 1 / float(np.mean(self._variances(clique))) for clique in names}
         total = float(self.estimates.counts(()))
-        settled = nonnegative_tables(self.domain, made, total=max(total, 0.0), weights=weights).checked()
+        settled = nonnegative_tables(self.domain, tables, total=max(total, 0.0), weights=weights).checked()
         if kind == "whole":
             whole = whole_tables(self.domain, settled, total=round(max(total, 0.0)))
             settled = {clique: table.astype(np.float64) for clique, table in whole.items()}
         ordered = {clique: self.domain.clique(clique) for clique in names}
-        return {clique: reordered(settled[own], own, clique) for clique, own in ordered.items()}
+        return {clique: reordered(settled[axes], axes, clique) for clique, axes in ordered.items()}
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
-        """Answer a counting query in SQL; see docs/sql.md for what can be asked."""
+        """Answer a counting query in SQL; docs/sql.md lists what is supported."""
         from hush.release.sql_answers import answer_sql
 
         answers = answer_sql(text, self.schema, self.estimates, level=level)
@@ -307,14 +303,12 @@ class Release:
         tolerance: float = TOLERANCE,
         seed: int = 0,
     ) -> Model:
-        """One consistent distribution behind the release: non-negative tables, SQL over any columns, synthetic rows.
+        """One consistent distribution fitted to the release: non-negative tables, SQL over any columns, synthetic rows.
 
-        `cliques` restricts it to what was measured inside them, which keeps the model small. Where an exact model
-        would be too large, `method="auto"` gives an approximate one, whose tables only agree with each other;
-        "exact" refuses. The schema's constraints are kept. Counts are **biased** where they are small.
-
-        Where the release keeps the model that its mechanism fitted, that one is given, unless other options are asked
-        for.
+        `cliques` restricts it to what was measured inside them, which keeps the model small. If an exact model would be
+        too large, `method="auto"` gives an approximate one, whose tables only agree with each other; "exact" refuses.
+        The schema's constraints hold. Small counts are **biased**. A release that keeps the model of its mechanism
+        returns that one, unless other options are given.
 
         Reference: [HDMM, sec. 4.5].
         """
@@ -324,8 +318,8 @@ class Release:
         plain = cliques is None and max_size_mb is None and method != "approximate" and tolerance >= TOLERANCE
         if plain and self.content.fitted is not None:
             return self._cautioned(Model(self.schema, self.content.fitted, self.measurements()))
-        known = self.measurements()
-        inside = None if cliques is None else Restriction(self.domain, cliques, known)
+        noisy = self.measurements()
+        inside = None if cliques is None else Restriction(self.domain, cliques, noisy)
         options: dict[str, Any] = {
             "total": self._total(),
             "max_size_mb": max_size_mb,
@@ -334,7 +328,7 @@ class Release:
         }
         if method != "approximate":
             try:
-                evidence = known if inside is None else inside.measurements
+                evidence = noisy if inside is None else inside.measurements
                 return self._cautioned(fit(self.schema, evidence, method="exact", **options))
             except SizeError as error:
                 if method == "exact":
@@ -372,12 +366,12 @@ class Release:
         seed: int | None = None,
         copies: int | None = None,
     ) -> pa.Table | Copies:
-        """Made-up rows in the schema's real values, drawn from `model()`; as many as there are records by default.
+        """Synthetic rows in the schema's real values, drawn from `model()`; by default as many as there are records.
 
-        See `Model.synthesize`. Standard errors computed from them as if they were real rows are too small, and so are
-        those from several `copies`.
+        See `Model.synthesize`. Standard errors computed from them as if they were real are too small, and so are those
+        from several `copies`.
         """
-        check_wishes(0 if rows is None else rows, method, seed)
+        check_drawing(0 if rows is None else rows, method, seed)
         if copies is not None:
             copy_seeds(copies, seed)
             return self._model.synthesize(rows, method=method, given=given, seed=seed, copies=copies)
@@ -389,9 +383,9 @@ class Release:
         return max(float(self.estimates.counts(())), SMALLEST_TOTAL) if stated is None else stated
 
     def _cautioned(self, model: Model) -> Model:
-        """The model with what the answers of this release must be read with, and with its estimates.
+        """The model with the caveats of this release, and this release as its source.
 
-        Tables of an approximate model were fitted as if their noise were independent, so their misfit says little.
+        The misfit of an approximate model is left out: its tables were fitted as if their noise were independent.
         """
         small = (NO_ROWS,) if model.total == SMALLEST_TOTAL else ()
         model.caveats = (*self._notes(), *small, *(model.caveats if model.exact else ()))
@@ -438,7 +432,7 @@ class Release:
         )
 
     def _notes(self) -> tuple[str, ...]:
-        """What every answer of this release must be read with."""
+        """Caveats for every answer of this release."""
         unit, notes = self.statement.unit, [] if self.statement.private else [SEEDED]
         if unit.column is not None:
             rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
@@ -457,7 +451,7 @@ class Release:
         last = len(self.workload) - 1
         if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which <= last:
             raise WorkloadError(
-                f"term {shown(which)}: expected a ProductTerm, or a place from 0 to {last} in the workload"
+                f"term {shown(which)}: expected a ProductTerm, or an index from 0 to {last} into the workload"
             )
         return self.workload.products[which]
 
@@ -465,7 +459,7 @@ class Release:
         names = self.domain.check(clique)
         if not self.estimates.covers(names):
             raise WorkloadError(
-                f"the release has no table over {names!r}; a workload with that marginal would have covered it, and "
+                f"the release has no table over {names!r}; a workload with that marginal would have covered it; "
                 "release.model() estimates it, without an error bar"
             )
         return names

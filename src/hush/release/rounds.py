@@ -1,4 +1,4 @@
-"""Rounds: what an adaptive mechanism measured and chose, step by step; noisy and public facts only."""
+"""Rounds: what an adaptive mechanism chose and measured, step by step; noisy and public values only."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hush.errors import DataError
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
 
-# Noise of a table counts as no less than a tenth of a row when a model is fitted: noise in whole steps vanishes fast
-# where it is small, and weights that differ by its square cannot be fitted.
+# Fits assume noise of at least a tenth of a row: noise in whole steps vanishes fast as it gets small, and weights that
+# differ by its square cannot be fitted.
 LEAST_STDDEV = 0.1
 MOST_TURNS = 1 << 20
 
@@ -25,8 +25,8 @@ MOST_TURNS = 1 << 20
 class Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One choice of a table and its measurement.
 
-    `misfit` is ||M_r(p) - y||_1 between the model before the round and the noisy table; `penalty` what the score of
-    the table was lowered by, `weight` what it was multiplied with.
+    `misfit` is ||M_r(p) - y||_1 between the model before the round and the noisy table. The score of the table was
+    weight * (error - penalty).
     """
 
     clique: Clique
@@ -36,15 +36,15 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     misfit: Finite
     penalty: Finite
     weight: Finite
-    annealed: bool  # whether rounds taught so little that the next ones get more of the budget
+    annealed: bool  # whether the round changed so little that later rounds get more budget
     size_mb: Finite  # of the model with the table in it
 
 
 class Draw(Round, frozen=True, kw_only=True):
-    """One query that was drawn: a cell of a table, which has more rows than was thought, or fewer.
+    """One query drawn in a game: a cell of a table whose count is above or below the present estimate.
 
-    `weight` is 1 for more and -1 for fewer, and `penalty` the count that was thought: the score of a cell is
-    weight * (count - penalty). No table was measured, so `stddev` and `misfit` are 0.
+    `weight` is 1 for above and -1 for below, `penalty` is the estimate, and the score of a cell is
+    weight * (count - penalty). No table is measured, so `stddev` and `misfit` are 0.
     """
 
     turn: Annotated[int, Meta(ge=2, lt=MOST_TURNS)]  # of the game
@@ -53,12 +53,12 @@ class Draw(Round, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """What the last choice among which a table stood says about its error, for every table that could be chosen.
+    """What the last choice with a table among its candidates says about the error of the table, for all candidates.
 
     In round t = `rounds`[r] the score was q_r = w_r (||M_r(D) - M_r(p)||_1 - penalty_r), and with probability at least
     1 - exp(-l) all candidates of the round have
     ||M_r(D) - M_r(p)||_1 <= penalty_r + (w_t / w_r) (||M_t(D) - M_t(p)||_1 - penalty_t) + slack_r + slope_r l.
-    `distance` is ||M_r(p) - M_r(final model)||_1. `rounds` is -1 for a table that never stood among the candidates.
+    `distance` is ||M_r(p) - M_r(final model)||_1. `rounds` is -1 for a table that never was a candidate.
     """
 
     cliques: tuple[Clique, ...]
@@ -71,9 +71,9 @@ class Scored:
 
 
 def measured_in(rounds: Sequence[Round], tables: Sequence[Measurement]) -> tuple[Measurement | None, ...]:
-    """The noisy table of every round: of its clique and its noise, in the same order; None where it took none.
+    """The noisy table of each round, matched by clique and noise in order; None if the round measured none.
 
-    Both are gone through from their ends, for what comes before the rounds may be alike.
+    Matching starts from the end, since tables measured before the rounds may look the same.
     """
     measured: list[Measurement | None] = []
     end = len(tables)
@@ -88,7 +88,7 @@ def measured_in(rounds: Sequence[Round], tables: Sequence[Measurement]) -> tuple
 
 
 def gaussian_law(table: Measurement) -> DiscreteGaussian:
-    """The exact noise of a table as an adaptive mechanism measures it."""
+    """The noise of a table that an adaptive mechanism measured."""
     if not isinstance(table.law, DiscreteGaussian):
         raise DataError(f"{table!r} has no discrete Gaussian noise: expected a table as the gate gave it")
     return table.law

@@ -4,7 +4,7 @@ A formula f of counts has the variance of its linearisation, sum_x slope[x] coun
 For sums of counts the slope is the coefficient itself and the variance is exact. For a ratio r = a / b the slope is
 (slope_a - r slope_b) / b, which gives (Va - 2 r Cab + r^2 Vb) / b^2: the delta method.
 
-Where no variance is known, the error of a sum may still be bounded by that of the whole table.
+Where no variance is known, a bound on the error of the whole table may still bound that of a sum.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from hush.sql.scope import Scope, quote, refusal
 NEAREST = 3
 
 
-def check_cover(clique: Clique, said: str, estimates: Estimates) -> None:
-    """Refuse what the estimates do not cover, naming the nearest tables and the workload that would have covered it."""
+def check_cover(clique: Clique, expression: str, estimates: Estimates) -> None:
+    """Refuse a table that the estimates do not cover; name the nearest ones and the workload that would cover it."""
     if estimates.covers(clique):
         check_size(estimates.domain, clique)
         return
     needed = estimates.domain.clique(clique)
     table = f"a table over {', '.join(needed)}" if needed else "the total"
     raise QueryError(
-        f"{said} needs {table}, which this release does not hold; {_near(needed, estimates.cliques)}; "
+        f"{expression} needs {table}, which this release does not hold; {_near(needed, estimates.cliques)}; "
         f"add {_tuple(needed)} to the workload of the next release, or leave a column out of the query; "
         "`hush model` or release.model() estimates it, without an error bar"
     )
 
 
-def _near(needed: Clique, held: Iterable[Clique]) -> str:
-    """The tables with the fewest of the needed attributes absent, the smallest first."""
-    wanted = set(needed)
-    ranked = sorted(held, key=lambda clique: (len(wanted - set(clique)), len(clique), clique))[:NEAREST]
+def _near(needed: Clique, available: Iterable[Clique]) -> str:
+    """The tables that lack the fewest of the needed attributes, the smallest first."""
+    attributes = set(needed)
+    ranked = sorted(available, key=lambda clique: (len(attributes - set(clique)), len(clique), clique))[:NEAREST]
     if not ranked:
-        return "it holds answers to the queries of its workload alone (`hush query FILE --term 0`, release.term(0))"
-    fewest = len(wanted - set(ranked[0]))
+        return "it only holds answers to the queries of its workload (`hush query FILE --term 0`, release.term(0))"
+    fewest = len(attributes - set(ranked[0]))
     near = [
         f"{_tuple(clique)} without {', '.join(name for name in needed if name not in clique)}"
         for clique in ranked
-        if len(wanted - set(clique)) == fewest
+        if len(attributes - set(clique)) == fewest
     ]
     return f"the nearest it holds: {', '.join(near)}"
 
@@ -69,16 +69,16 @@ def _tuple(names: Clique) -> str:
     return f"({inside},)" if len(names) == 1 else f"({inside})"
 
 
-CLEAR = 2.0  # standard errors that a denominator must be away from zero
+CLEAR = 2.0  # standard errors between a denominator and zero
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One number per group; NaN in all where a denominator is too near zero."""
+    """One number per group; NaN where a denominator is too near zero."""
 
     estimate: Floats  # of the shape of the groups
     std_error: Floats
-    margin: Floats | None = None  # half the width of an interval where there is no standard error
+    margin: Floats | None = None  # half the width of an interval without a standard error
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ class _Jet:
 
 
 def evaluate(formula: Formula, groups: Clique, estimates: Estimates, level: float = 0.95) -> Result:
-    """The formula in every combination of levels of the groups; `level` is that of margins.
+    """The formula in each combination of levels of the groups; margins hold at `level`.
 
-    A sum has a margin where its table has a bound in place of covariances; a ratio of such sums has none.
+    A sum has a margin if its table has a bound in place of covariances; a ratio of such sums has none.
     """
     table = _Table(formula.clique(groups), len(groups), estimates)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -117,26 +117,28 @@ class _Table:
         value = formula.offset + self._sum(formula.coefficients)
         slope = np.broadcast_to(formula.coefficients.spread(self.clique), self.counts.shape)
         clear = np.ones(value.shape, dtype=bool)
-        for part in formula.quotients:
-            above, below = self.jet(part.numerator), self.jet(part.denominator)
+        for quotient in formula.quotients:
+            above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
             error = self.std_error(below.slope)
-            away = np.abs(below.value) if not part.denominator.never_negative else below.value
-            # a NaN error means that it is not known, which is no reason to withhold the estimate
+            away = np.abs(below.value) if not quotient.denominator.never_negative else below.value
+            # a NaN error is unknown, which is no reason to withhold the estimate
             fine = (away > 0) & ~(away < CLEAR * error)
             divisor = np.where(fine, below.value, 1.0)
             ratio = np.where(fine, above.value, 0.0) / divisor
-            value = value + part.weight * ratio
-            slope = slope + (part.weight * (above.slope - self._spread(ratio) * below.slope)) / self._spread(divisor)
+            value = value + quotient.weight * ratio
+            slope = slope + (quotient.weight * (above.slope - self._spread(ratio) * below.slope)) / self._spread(
+                divisor
+            )
             clear &= fine & above.clear & below.clear
         return _Jet(value, slope, clear)
 
     def std_error(self, slope: Floats) -> Floats:
-        """The root of the variance of sum_x slope[x] count[x] in every group."""
+        """The root of the variance of sum_x slope[x] count[x] in each group."""
         variance = self.estimates.covariance(self.clique, slope, slope, self.groups)
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))  # rounding may leave a small negative variance
 
     def extremes(self, coefficients: Cells) -> tuple[Floats, Floats]:
-        """The smallest and the largest coefficient that the cells of the table have in the sum of every group.
+        """The smallest and the largest coefficient of the cells of the table in the sum of each group.
 
         Cells of other groups have the coefficient 0.
         """
@@ -149,7 +151,7 @@ class _Table:
         return np.minimum(lowest, 0.0), np.maximum(highest, 0.0)
 
     def _sum(self, coefficients: Cells) -> Floats:
-        """sum_x coefficients[x] count[x] in every group, without an array of the products."""
+        """sum_x coefficients[x] count[x] in each group, without an array of the products."""
         axes = list(range(len(self.clique)))
         shared = [axis for axis in axes if self.clique[axis] in coefficients.names]
         values = coefficients.spread(tuple(self.clique[axis] for axis in shared))
@@ -160,11 +162,11 @@ class _Table:
 
 
 Key = np.ndarray[Any, Any]
-CHOSEN = "{}: rows were chosen by their estimates, which tend to be too extreme then; intervals do not allow for it."
+CHOSEN = "{}: rows were chosen by their estimates, which are then often too extreme; intervals do not allow for it."
 
 
 def ordered(answers: Answers, output: Output, query: ParsedQuery, scope: Scope) -> Answers:
-    """The rows in the order asked for, cut to the limit; a copy only where something was asked."""
+    """The rows in the order of ORDER BY, cut to LIMIT and OFFSET; the same object if the query has none of them."""
     if not query.order and query.limit is None and not query.offset:
         return answers
     keys: list[Key] = []
@@ -178,10 +180,10 @@ def ordered(answers: Answers, output: Output, query: ParsedQuery, scope: Scope) 
         keys += [absent != nulls_first, np.where(absent, 0, sign * values)]
     rows: Codes = np.lexsort(keys[::-1]) if keys else np.arange(len(answers))
     end = None if query.limit is None else query.offset + query.limit
-    kept = answers.take(rows[query.offset : end])
-    if chosen and len(kept) < len(answers):
-        return replace(kept, notes=(*kept.notes, CHOSEN.format(chosen[0])))
-    return kept
+    rows_shown = answers.take(rows[query.offset : end])
+    if chosen and len(rows_shown) < len(answers):
+        return replace(rows_shown, notes=(*rows_shown.notes, CHOSEN.format(chosen[0])))
+    return rows_shown
 
 
 def _item(node: exp.Expr, output: Output, scope: Scope) -> Item:
@@ -207,7 +209,7 @@ def _key(item: Item, answers: Answers) -> tuple[Key, Key]:
 
 
 def _ranks(group: GroupColumn) -> Key:
-    """The place of every code in the order of real values: that of codes, except where values are unordered."""
+    """The rank of each code in the order of real values: the code itself, unless the values are unordered."""
     column = group.column
     if not isinstance(column, Categorical):
         return np.arange(column.size)
@@ -221,7 +223,7 @@ def _ranks(group: GroupColumn) -> Key:
     return ranks
 
 
-SMALL = 2**22  # cells up to which it is worth looking whether a condition really depends on all it names
+SMALL = 2**22  # cells up to which it is checked whether a condition depends on all the columns it names
 
 
 def answer_sql(
@@ -233,16 +235,15 @@ def answer_sql(
     differences, multiples and ratios of them; WHERE with comparisons, BETWEEN, IN, IS NULL, IS TRUE, AND, OR, NOT over
     the real values of the schema; GROUP BY columns; ORDER BY and LIMIT on the answers. Missing is SQL's null.
 
-    Every combination of levels of the grouped columns that WHERE leaves possible is answered, also where the estimate
-    is zero. An aggregate over a table is sum_x mask[x] value[x] count[x], with the exact variance of that sum; a ratio
-    has the variance of the delta method and is marked approximate. A sum over no rows is 0, an average has no answer.
+    Every combination of levels of the grouped columns that WHERE leaves possible is answered, also if its estimate is
+    zero. An aggregate over a table is sum_x mask[x] value[x] count[x], with the exact variance of that sum; a ratio has
+    the variance of the delta method and is marked approximate. A sum over no rows is 0, an average has no answer.
 
-    `error_kind` says what the covariances of the estimates are: exact, approximate, a bound, or none. Where estimates
-    have no covariances but a bound on the error of a table, sums over it have an interval by that bound, and ratios
-    none.
+    `error_kind` says what the covariances of the estimates are: exact, approximate, a bound, or none. If a table has no
+    covariances but a bound on its error, sums over it have an interval from that bound, and ratios have none.
 
     Raises:
-        QueryError: what is not supported, not in the schema, or not covered, and what to write instead.
+        QueryError: the query is not supported, names unknown columns or is not covered; says what to write instead.
         SizeError: the query needs a table of more than 2^28 cells.
     """
     check_level(level)
@@ -255,8 +256,8 @@ def answer_sql(
         raise QueryError("the query is nested too deeply; write it with fewer parentheses") from None
 
 
-def _source(formula: Formula, groups: Clique, said: str, estimates: Estimates) -> Estimates:
-    """Where a formula is answered from: the estimates, or a part of them that knows these sums and not every cell."""
+def _source(formula: Formula, groups: Clique, expression: str, estimates: Estimates) -> Estimates:
+    """The estimates that answer a formula: all, or a restriction that knows these sums though not every cell."""
     clique = formula.clique(groups)
     if not estimates.covers(clique) and not formula.quotients:
         check_size(estimates.domain, clique)
@@ -265,7 +266,7 @@ def _source(formula: Formula, groups: Clique, said: str, estimates: Estimates) -
         restricted = estimates.for_sums(clique, coefficients, len(groups))
         if restricted is not None:
             return restricted
-    check_cover(clique, said, estimates)
+    check_cover(clique, expression, estimates)
     return estimates
 
 
@@ -298,7 +299,7 @@ def _answer(query: ParsedQuery, schema: Schema, estimates: Estimates, level: flo
 
 
 def _read(query: ParsedQuery, output: Output, scope: Scope, estimates: Estimates) -> tuple[Cells, list[Formula]]:
-    """Where the condition is true, and the formula of every value."""
+    """The cells where the condition is true, and the formula of each value."""
     groups = frozenset(output.groups)
     where = always(scope)
     if query.where is not None:
@@ -316,26 +317,26 @@ def _read(query: ParsedQuery, output: Output, scope: Scope, estimates: Estimates
     return where, formulas
 
 
-def _check_large(names: frozenset[str], said: str, scope: Scope, estimates: Estimates) -> None:
-    """Refuse what is not covered before a large array is made, without a look at what it really depends on."""
+def _check_large(names: frozenset[str], expression: str, scope: Scope, estimates: Estimates) -> None:
+    """Refuse a large table that is not covered before it is allocated, by the columns that the query names."""
     clique = scope.domain.clique(names)
     if scope.domain.size(clique) > SMALL:
-        check_cover(clique, said, estimates)
+        check_cover(clique, expression, estimates)
 
 
 def _named(node: exp.Expr, scope: Scope) -> frozenset[str]:
-    """The columns of the schema that a piece of the query names."""
+    """The columns of the schema that an expression names."""
     columns = (scope.find(column.name) for column in node.find_all(exp.Column))
     return frozenset(column.name for column in columns if column is not None)
 
 
 def _possible(where: Cells, groups: Clique) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Which combinations of levels of the groups WHERE does not rule out; without groups there is always one row."""
+    """The combinations of levels of the groups that WHERE allows; without groups there is always one row."""
     check_size(where.domain, groups)
     if not groups:
         return np.ones(1, dtype=bool)
-    held = replace(where, values=where.values == TRUE).any_over(groups)
-    return np.broadcast_to(held.spread(groups), where.domain.sizes(groups))
+    allowed = replace(where, values=where.values == TRUE).any_over(groups)
+    return np.broadcast_to(allowed.spread(groups), where.domain.sizes(groups))
 
 
 def _quantity(

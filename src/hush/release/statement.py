@@ -1,4 +1,4 @@
-"""Statement: what a release promises, in a form to publish."""
+"""Statement: the privacy that a release promises, in a form to publish."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ LAWS = {
     LaplaceEvent: "discrete Laplace",
     SelectionEvent: "choices by the exponential mechanism",
 }
-LONGEST_TEXT = 4096  # characters of a fraction in a file; those that hush writes have a few dozen
-LONGEST_SUM = 2**16  # bits below the sum of all costs; those that hush writes are powers of two, and share a few dozen
+LONGEST_TEXT = 4096  # characters of a fraction in a file; hush writes a few dozen
+LONGEST_SUM = 2**16  # bits of the denominators of all costs; hush writes powers of two, which share a few dozen
 
 
 class UnitFile(Stored):
@@ -44,7 +44,7 @@ class UnitFile(Stored):
 
 
 class StatementFile(Stored):
-    """A statement in a file; its event is read once its numbers are known to be short."""
+    """A statement in a file; its event is read only after its numbers proved short."""
 
     budget: dict[str, float]
     neighbours: Neighbours
@@ -59,7 +59,7 @@ class StatementFile(Stored):
 class Statement:
     """The privacy of a release: relation, unit, budget, and every event that spent it.
 
-    `private` is False where noise came from a seed; `ledger_head` is the fingerprint of the ledger after the charge.
+    `private` is False if the noise came from a seed; `ledger_head` is the fingerprint of the ledger after the charge.
     """
 
     budget: Budget
@@ -77,7 +77,7 @@ class Statement:
         return float("inf") if rho is None else float_up(rho)
 
     def lines(self) -> list[tuple[str, str]]:
-        """What a person reads: names and values."""
+        """Names and values of the statement as text."""
         column, rows = self.unit.column, self.unit.max_rows
         unit = "one row" if column is None else f"one {printable(column)} (at most {rows} row{'s' if rows > 1 else ''})"
         lines = [
@@ -91,13 +91,12 @@ class Statement:
 
     def _law(self) -> str:
         """Which noise was added, and whether something was chosen at random."""
-        parts = [part for part, _ in self.event.parts] if isinstance(self.event, ComposedEvent) else [self.event]
-        kinds = {type(part) for part in parts}
+        kinds = {type(event) for event, _ in event_parts(self.event)}
         laws = [law for kind, law in LAWS.items() if kind in kinds] or ["discrete Gaussian"]
         return " and ".join(laws)
 
     def _spent(self) -> str:
-        """What was spent, rounded up: a reader must never be promised more privacy than there is."""
+        """What was spent, rounded up, so that the text never promises too much privacy."""
         pure = price(self.event).epsilon
         if pure is not None:
             return f"epsilon={shown_up(pure)} of pure differential privacy"
@@ -145,8 +144,13 @@ class Statement:
             raise ArchiveError("the file's privacy statement cannot be read; get the release again") from None
 
 
+def event_parts(event: Event) -> tuple[tuple[Event, int], ...]:
+    """The events that an event is composed of, each with how often."""
+    return tuple(event.parts) if isinstance(event, ComposedEvent) else ((event, 1),)
+
+
 def _check_lengths(body: Any) -> None:
-    """Refuse long texts before they are read as fractions, which takes seconds for each that has a million digits."""
+    """Refuse long texts before they are read as fractions: a million digits take seconds each."""
     stack = [body]
     while stack:
         value = stack.pop()
@@ -157,8 +161,7 @@ def _check_lengths(body: Any) -> None:
 
 
 def _check_sum(event: Event) -> None:
-    """Refuse costs whose exact sum would have millions of digits: it would take days to add up."""
-    parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
-    denominators = {rho.denominator for part, _ in parts if (rho := part.cost.rho) is not None}
+    """Refuse costs whose exact sum would have millions of digits and take days."""
+    denominators = {rho.denominator for inner, _ in event_parts(event) if (rho := inner.cost.rho) is not None}
     if sum(denominator.bit_length() for denominator in denominators) > LONGEST_SUM:
         raise ArchiveError("the events of the file have no short sum")

@@ -1,8 +1,8 @@
-"""Noisy tables that were chosen as they were measured, the rounds of those choices, and the model of them all.
+"""The content of adaptive mechanisms: noisy tables, the rounds that chose them, and the model of them all.
 
-Tables inside a measured one are answered by the best linear unbiased estimate, with exact intervals; any other from the
-model, with a bound on the error of the table where one is known. A file must account for its tables and choices, keep
-to its budget, and promise no more in its scores than the choices can.
+The best linear unbiased estimate answers tables inside a measured one, with exact intervals. The model answers any
+other, with a bound on the error of the table if one is known. A file must account for its tables and choices, keep to
+its budget, and its scores must promise no more than the choices can.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from hush.errors import BudgetError, QueryError, SizeError
 from hush.graphical.total import estimate_total
 from hush.inference.best_unbiased import UnbiasedEstimates
-from hush.privacy.events import ComposedEvent, Event, SelectionEvent, price
+from hush.privacy.events import SelectionEvent, price
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import BETA
 from hush.privacy.sensitivity import ONE_CELL, RowNorms, Sensitivity, sensitivity
@@ -26,7 +26,7 @@ from hush.release.content import Content
 from hush.release.error_bounds import ErrorBounds
 from hush.release.record_files import DrawRecordFile, RecordFile
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law
-from hush.release.statement import Statement
+from hush.release.statement import Statement, event_parts
 from hush.solution import Solution
 
 if TYPE_CHECKING:
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from hush.graphical.graphical_model import GraphicalModel
     from hush.release.release import Release
 
-ROUNDING = Fraction(1, 10**9)  # another version may turn the same epsilon into a rho that differs in the last digits
+ROUNDING = Fraction(1, 10**9)  # other versions may convert the same epsilon to a rho that differs in the last digits
 LARGEST_EPSILON = 2**64
 
 
 def unaccounted(statement: Statement, tables: Iterable[Measurement], rounds: Iterable[Round]) -> str | None:
-    """What of the tables and choices the statement does not pay for; a stopped run may have paid for more."""
-    parts = Counter(dict(event_parts(statement.event)))
+    """Name a table or choice that the statement does not pay for; an interrupted run may have paid for more."""
+    events = Counter(dict(event_parts(statement.event)))
     for table in tables:
         event = gaussian_law(table).event(unit_bound(statement, table.asked.row_norms))  # type: ignore[union-attr]
-        if parts[event] < 1:
+        if events[event] < 1:
             return "it holds a table whose noise it does not account for"
-        parts[event] -= 1
+        events[event] -= 1
     choices: Counter[float] = Counter()
-    for part, count in parts.items():
-        if isinstance(part, SelectionEvent) and part.epsilon < LARGEST_EPSILON:
-            choices[float(part.epsilon)] += count
+    for event, count in events.items():
+        if isinstance(event, SelectionEvent) and event.epsilon < LARGEST_EPSILON:
+            choices[float(event.epsilon)] += count
     for played in rounds:
         if played.epsilon > 0 and choices[played.epsilon] < 1:
             return "it holds a choice that it does not account for"
@@ -58,7 +58,7 @@ def unaccounted(statement: Statement, tables: Iterable[Measurement], rounds: Ite
 
 
 def beyond_budget(statement: Statement) -> str | None:
-    """Whether what was spent exceeds the budget that is stated."""
+    """Explain by how much the cost exceeds the stated budget; None if it does not."""
     try:
         spent = statement.budget.spent(price(statement.event))
     except BudgetError as error:
@@ -67,19 +67,19 @@ def beyond_budget(statement: Statement) -> str | None:
 
 
 def too_sure(statement: Statement, rounds: Sequence[Round], scored: Scored, *, generalized: bool) -> str | None:
-    """Whether scores promise more than a choice by the epsilon of their round can.
+    """Whether scores promise more than a choice with the epsilon of their round can.
 
     With d = 2 unit / epsilon, v = w_t / w_r for the chosen t, and k candidates, the exponential mechanism has
-    slope = d max w / w_r >= d max(1, v) and slack = slope log k; the generalised one slope = d (1 + v) and
+    slope = d max w / w_r >= d max(1, v) and slack = slope log k; the generalised played slope = d (1 + v) and
     slack = d ((1 + v) log k + (1 - v) log(k / beta)).
     """
     used = np.flatnonzero(scored.rounds >= 0)
     chosen = [rounds[number] for number in scored.rounds[used].tolist()]
-    if any(one.epsilon <= 0 or one.candidates < 1 for one in chosen):
+    if any(played.epsilon <= 0 or played.candidates < 1 for played in chosen):
         return "it holds scores of a round without a choice"
-    d = 2 * float(unit_bound(statement).l1) / np.array([one.epsilon for one in chosen])
-    k = np.array([float(one.candidates) for one in chosen])
-    v = np.array([one.weight for one in chosen]) / scored.weights[used]
+    d = 2 * float(unit_bound(statement).l1) / np.array([played.epsilon for played in chosen])
+    k = np.array([float(played.candidates) for played in chosen])
+    v = np.array([played.weight for played in chosen]) / scored.weights[used]
     slope = d * (1 + v) if generalized else d * np.maximum(1, v)
     slack = d * ((1 + v) * np.log(k) + (1 - v) * np.log(np.maximum(k, 2) / BETA)) if generalized else slope * np.log(k)
     room = 1e-9 * d * (1 + v) * (1 + np.log(k / BETA))
@@ -87,20 +87,15 @@ def too_sure(statement: Statement, rounds: Sequence[Round], scored: Scored, *, g
     return None if sound else "its scores promise more than its choices can"
 
 
-def event_parts(event: Event) -> tuple[tuple[Event, int], ...]:
-    """What an event is made of, each with how often."""
-    return tuple(event.parts) if isinstance(event, ComposedEvent) else ((event, 1),)
-
-
 def unit_bound(statement: Statement, norms: RowNorms = ONE_CELL) -> Sensitivity:
-    """How far a unit of the statement moves a table, or the answers to a query of these norms."""
+    """The sensitivity of a table, or of a query with these norms, to one unit of the statement."""
     return sensitivity(norms, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
 
 
 class TableContent(Content):
     """Whole tables with Gaussian noise, how they were chosen, and one model of them all.
 
-    A release that was interrupted before its first table answers nothing; it can be resumed.
+    A release interrupted before its first table answers nothing; it can be resumed.
     """
 
     kind: ClassVar[str] = "tables"
@@ -124,40 +119,37 @@ class TableContent(Content):
 
     @property
     def tables(self) -> int:
-        """How many noisy tables were measured."""
         return len(self.noisy_tables)
 
     @property
     def grain(self) -> float:
-        """Half a step of the noise over the least of its standard deviations."""
+        """Half a step of the noise over the least standard deviation."""
         self.require_tables()
         return 0.5 / min(table.stddev for table in self.noisy_tables)
 
     def require_tables(self) -> None:
-        """Refuse to answer from nothing."""
         if not self.noisy_tables:
             raise QueryError(
-                "the release was interrupted before its first noisy table and answers nothing; go on with it by "
+                "the release was interrupted before its first noisy table and answers nothing; resume it with "
                 "--resume, or plan.release(table, resume=release)"
             )
 
     def measurements(self) -> list[Measurement]:
-        """Every noisy table, with its own noise."""
         return [table.floored(LEAST_STDDEV) for table in self.noisy_tables]
 
     def total(self) -> float:
-        """The number of records by all tables."""
+        """The number of records, estimated from all tables."""
         return estimate_total(self.domain, self.measurements())[0]
 
     def unbiased(self) -> UnbiasedEstimates | None:
-        """What the noisy tables say together without a model; None where they are too wide for it."""
+        """The best unbiased estimates from the noisy tables; None if these are too wide."""
         try:
             return UnbiasedEstimates(self.domain, [table for table in self.measurements() if table.query is None])
         except SizeError:
             return None
 
     def estimates(self, release: Release) -> MeasuredEstimates:
-        """Unbiased estimates with exact errors where there are some, the model elsewhere."""
+        """Unbiased estimates with exact errors inside measured tables, the model elsewhere."""
         self.require_tables()
         model, unbiased = release.model(), self.unbiased()
         bounds = ErrorBounds(
@@ -172,7 +164,6 @@ class TableContent(Content):
         return MeasuredEstimates(model.distribution, unbiased, bounds)
 
     def inconsistency(self, release: Release) -> str | None:
-        """Explain why a release from a file cannot be what it says."""
         if release.complete and not self.noisy_tables:
             return "it holds no table"
         statement = release.statement
@@ -184,10 +175,10 @@ class TableContent(Content):
 
 
 class DrawContent(TableContent):
-    """Noisy columns, queries that were drawn in a private game as `rounds`, and the model of both.
+    """Noisy columns, queries drawn in a private game as `rounds`, and the model of both.
 
-    A model with other options than those of `release.model()`, or of a release that was interrupted, is one of the
-    columns alone.
+    A model with other options than the defaults of `release.model()`, or of an interrupted release, uses the columns
+    alone.
     """
 
     kind: ClassVar[str] = "draws"

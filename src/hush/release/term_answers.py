@@ -1,4 +1,4 @@
-"""The answers to one term of a workload as rows, each labelled with what its query asks for."""
+"""The answers to one term of a workload, one row per query, labelled with what it asks."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def row_labels(block: LinearOperator, labels: Sequence[str]) -> list[str]:
         case Scaled():
             return _times(block.factor, row_labels(block.operator, labels))
         case Stack():
-            parts = zip(block.operators, block.weights or (), strict=True)
-            return [label for part, weight in parts for label in _times(weight, row_labels(part, labels))]
+            weighted = zip(block.operators, block.weights or (), strict=True)
+            return [label for inner, weight in weighted for label in _times(weight, row_labels(inner, labels))]
         case Equivalent():
             raise WorkloadError(
-                f"{block!r} is known by its Gram matrix alone, so its queries cannot be answered one by one; ask for "
+                f"{block!r} is known only by its Gram matrix, so its queries cannot be answered one by one; ask for "
                 "the counts of the levels, or give the queries themselves"
             )
         case Dense():
@@ -73,11 +73,11 @@ def _times(weight: float, labels: Sequence[str]) -> list[str]:
 
 
 def _of_row(row: np.ndarray[tuple[int], np.dtype[np.float64]], labels: Sequence[str], number: int) -> str:
-    """A run of levels by its ends, any other row by its number."""
-    held = np.flatnonzero(row)
-    if not len(held) or (row[held] != 1).any() or held[-1] - held[0] + 1 != len(held):
+    """A run of levels is named by its ends, any other row by its number."""
+    levels = np.flatnonzero(row)
+    if not len(levels) or (row[levels] != 1).any() or levels[-1] - levels[0] + 1 != len(levels):
         return f"query {number}"
-    return TOTAL if 1 < len(row) == len(held) else _run(labels, int(held[0]), int(held[-1]))
+    return TOTAL if 1 < len(row) == len(levels) else _run(labels, int(levels[0]), int(levels[-1]))
 
 
 def _run(labels: Sequence[str], first: int, last: int) -> str:
@@ -91,7 +91,10 @@ def term_answers(
     check_level(level)
     columns = [schema[name] for name in term.clique]
     pairs = list(zip(columns, term.blocks, strict=True))
-    labels = [None if isinstance(block, Identity) else row_labels(block, _levels(column)) for column, block in pairs]
+    labels = [
+        None if isinstance(block, Identity) else row_labels(block, [column.label(code) for code in range(column.size)])
+        for column, block in pairs
+    ]
     values, variances = estimates.product(term.clique, term.blocks)
     codes = np.unravel_index(np.arange(values.size), values.shape) if columns else ()
     errors = np.sqrt(np.maximum(variances, 0.0))  # rounding may leave a small negative variance
@@ -105,10 +108,6 @@ def term_answers(
         level=level,
         notes=(*group_notes(columns), *orders, *notes),
     )
-
-
-def _levels(column: Column) -> list[str]:
-    return [column.label(code) for code in range(column.size)]
 
 
 def _order_note(column: Column, block: Permuted) -> str:
