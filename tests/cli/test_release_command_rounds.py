@@ -108,10 +108,10 @@ def test_an_interrupted_release_is_kept_and_the_message_is_the_command_that_goes
     assert half.counts(("sex",)).shape == (2,)
     before = spent(folder)
     assert before < 0.1
-    words = stopped.stderr.split("go on with: hush ")[1].split()
-    gone_on = hush_command(*words)
-    assert gone_on.exit_code == 0, gone_on.stderr
-    assert f"{len(half.noisy_tables)} noisy tables are kept" in " ".join(gone_on.output.split())
+    words = stopped.stderr.split("resume with: hush ")[1].split()
+    resumed = hush_command(*words)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert f"{len(half.noisy_tables)} noisy tables are kept" in " ".join(resumed.output.split())
     whole = hush.load(folder / "x.hush")
     assert isinstance(whole, hush.Release)
     assert whole.complete
@@ -120,7 +120,7 @@ def test_an_interrupted_release_is_kept_and_the_message_is_the_command_that_goes
     assert before < spent(folder) <= 0.1 * (1 + 1e-9)
     nothing = hush_command(*words)
     assert nothing.exit_code == 2
-    assert "nothing to go on with" in nothing.stderr
+    assert "nothing to resume" in nothing.stderr
 
 
 def test_a_process_that_dies_leaves_its_noisy_tables_and_they_are_not_overwritten(
@@ -157,7 +157,7 @@ def test_a_process_that_dies_leaves_its_noisy_tables_and_they_are_not_overwritte
         (["--workload", "2-way", "--rho", 1, "--mechanism", "aim", "--max-size-mb", 0], "max-size-mb"),
         (
             ["--workload", "2-way", "--rho", 1, "--mechanism", "aim", "--max-size-mb", 4, "--preset", "fast"],
-            "--preset and --max-size-mb both say .*leave one of them out",
+            "--preset and --max-size-mb both limit .*leave one of them out",
         ),
         (["--workload", "2-way", "--rho", 1e-9, "--mechanism", "aim", "--rows", 2000], "too small for 2,000 rows"),
         (["--workload", "2-way", "--rho", 1e-9, "--rows", 2000], "too small for 2,000 rows"),
@@ -233,9 +233,9 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on_by_the_command_it
     asked = hush_command("query", folder / "x.hush", "SELECT COUNT(*) FROM t")
     assert asked.exit_code == 2
     assert "answers nothing" in asked.stderr
-    gone_on = hush_command(*stopped.stderr.split("go on with: hush ")[1].split())
-    assert gone_on.exit_code == 0, gone_on.stderr
-    assert "no noisy table was taken" in gone_on.output
+    resumed = hush_command(*stopped.stderr.split("resume with: hush ")[1].split())
+    assert resumed.exit_code == 0, resumed.stderr
+    assert "no table was measured" in resumed.output
     assert hush.load(folder / "x.hush").complete  # type: ignore[union-attr]
     assert spent(folder) <= 0.1 * (1 + 1e-9)
 
@@ -243,7 +243,7 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on_by_the_command_it
 def test_a_partial_file_replaces_its_own_output_without_force(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         stopped_by(patched, KeyboardInterrupt(), after=1)
-        words = hush_command(*aim(folder)).stderr.split("go on with: hush ")[1].split()
+        words = hush_command(*aim(folder)).stderr.split("resume with: hush ")[1].split()
     with monkeypatch.context() as patched:
         stopped_by(patched, RuntimeError("the machine died"), after=3)
         assert hush_command(*words).exit_code == 70
@@ -257,7 +257,7 @@ def test_a_partial_file_replaces_its_own_output_without_force(folder: Path, monk
 
 
 @pytest.mark.parametrize("charged", [True, False])
-def test_what_was_gone_on_with_elsewhere_is_not_to_be_resumed_again(
+def test_what_was_resumed_elsewhere_is_not_to_be_resumed_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch, charged: bool
 ) -> None:
     ledger = ["--ledger", folder / "b.db"] if charged else []
@@ -299,7 +299,7 @@ def test_nothing_is_announced_before_all_refusals_and_an_old_partial_is_not_take
 def test_another_dataset_is_no_other_ledger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         stopped_by(patched, KeyboardInterrupt(), after=1)
-        words = hush_command(*aim(folder)).stderr.split("go on with: hush ")[1].split()
+        words = hush_command(*aim(folder)).stderr.split("resume with: hush ")[1].split()
     refused = hush_command(*words, "--dataset", "other")
     assert refused.exit_code == 2
     assert "'default'" in refused.stderr

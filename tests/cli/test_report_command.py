@@ -70,7 +70,7 @@ def test_what_is_no_release_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_exist(release: Path, tmp_path: Path) -> None:
     result = run(release, "-o", tmp_path / "none" / "page.html")
     assert result.exit_code == 2
-    assert "is no folder; make it first" in result.stderr
+    assert "is no folder; create it first" in result.stderr
 
 
 def test_a_model_has_no_report(tmp_path: Path) -> None:

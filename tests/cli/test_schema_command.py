@@ -62,7 +62,7 @@ def test_an_output_that_exists_is_kept(data: Path, tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written(data: Path, tmp_path: Path) -> None:
     result = run("schema", "draft", data, "-o", tmp_path / "none" / "s.toml")
     assert result.exit_code == 2
-    assert "is no folder; make it first" in result.stderr
+    assert "is no folder; create it first" in result.stderr
 
 
 def test_check_shows_columns_sizes_cells_and_unit(tmp_path: Path) -> None:

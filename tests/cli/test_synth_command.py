@@ -120,7 +120,7 @@ def test_given_values_are_kept(model: Path, tmp_path: Path) -> None:
         (["--given", "age>=18"], ">= is not understood; write age={from = 18}"),
         (["--given", "age <= 18"], "write age={to = 18}"),
         (["--given", "age<18"], "such as age={to = 18}, which includes its end"),
-        (["--given", "sex!=male"], "name the values that are wanted"),
+        (["--given", "sex!=male"], "name the values to keep"),
         (["--given", "age={from = 1"], "none of its levels"),
         (["--given", "age=1\nx = 2"], "none of its levels"),
         (["--rows", "-3"], "--rows"),
@@ -238,7 +238,7 @@ def test_copies_are_numbered_files_that_differ_and_none_is_overwritten(model: Pa
     assert (done.exit_code, done.stderr) == (0, "")
     said = " ".join(done.stdout.split())
     assert f"Wrote 40 rows to each of {tmp_path / 'rows-01.csv'} to {tmp_path / 'rows-11.csv'}" in said
-    assert "drawing rows alone" in said
+    assert "differ only by chance in drawing rows" in said
     files = sorted(tmp_path.glob("rows*.csv"))
     assert [path.name for path in files] == [f"rows-{place:02}.csv" for place in range(1, 12)]
     assert len({path.read_bytes() for path in files}) == 11

@@ -51,13 +51,12 @@ def budget(
     from hush.privacy.ledger_view import ledger_tables
 
     if create:
-        cap = hush.Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+        cap, delta = hush.Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu), None
         ledgers = [_created(file, dataset or "default", cap)]
-        delta = None
     elif raise_cap:
         ledgers = [hush.Ledger.open(file, dataset=dataset or "default")]
-        ledgers[0].raise_cap(hush.Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu), reason=reason or "")
-        delta = None
+        cap, delta = hush.Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu), None
+        ledgers[0].raise_cap(cap, reason=reason or "")
     elif (epsilon, rho, mu) != (None, None, None):
         raise click.UsageError("--epsilon, --rho and --mu state a cap; add --create or --raise-cap")
     elif delta is not None and not 0 <= delta < 1:

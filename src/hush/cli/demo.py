@@ -1,4 +1,4 @@
-"""`hush demo`: the main job on a generated table: answers with error bars, synthetic rows and a report."""
+"""`hush demo`: the main job on an invented table: answers with error bars, synthetic rows and a report."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def _run(folder: Path) -> None:
 
     _head(console, "5. Synthetic rows: made up from the same release, at no further cost")
     with console.status("fitting a model to the noisy tables ..."):
-        drawn = release.synthesize(SYNTHETIC, seed=SEED)
-    csv.write_csv(drawn, synthetic)
-    console.print(_first(drawn))
+        synthetic_rows = release.synthesize(SYNTHETIC, seed=SEED)
+    csv.write_csv(synthetic_rows, synthetic)
+    console.print(_first(synthetic_rows))
     console.print(f"Wrote {SYNTHETIC:,} rows to {synthetic.name}; these are the first {SHOWN}.")
     console.print(Text(WARNING, style="dim"))
 
@@ -104,7 +104,7 @@ def _run(folder: Path) -> None:
 
 
 def _first(rows: pa.Table) -> TextTable:
-    """The first synthetic rows, as they are in the file."""
+    """The first synthetic rows, as in the file."""
     from hush.text_table import TextColumn, TextTable
 
     values = [row.values() for row in rows.slice(0, SHOWN).to_pylist()]
@@ -115,7 +115,7 @@ def _first(rows: pa.Table) -> TextTable:
 
 
 def _exact(data: Path, question: str) -> str:
-    """The answer on the rows themselves; for invented people only."""
+    """The exact answer, which is shown for invented people only."""
     import duckdb
 
     with duckdb.connect() as connection:

@@ -28,12 +28,7 @@ ARCHIVE = b"PK\x03\x04"  # how releases and models begin
 @click.option("--json", "output", type=PATH, help="Also write every figure to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the JSON file if it exists.")
 def evaluate(
-    real: str,
-    synthetic: str,
-    schema: Path,
-    asked: WorkloadOptions,
-    output: Path | None,
-    force: bool,
+    real: str, synthetic: str, schema: Path, question: WorkloadOptions, output: Path | None, force: bool
 ) -> None:
     """Compare synthetic rows with the real ones; not for release.
 
@@ -49,10 +44,10 @@ def evaluate(
     from hush.schema import ROW
 
     if output is not None:
-        read = [*glob.glob(real, recursive=True), *glob.glob(synthetic, recursive=True), schema, asked.workload_sql]
+        read = [*glob.glob(real, recursive=True), *glob.glob(synthetic, recursive=True), schema, question.workload_sql]
         check_output(output, force=force, inputs=read)
     declared = hush.Schema.load(schema)
-    workload = asked.read(declared) if asked.given else None
+    workload = question.read(declared) if question.given else None
     compared: hush.Model | Table
     if _is_archive(synthetic):
         compared = _model(synthetic, declared)

@@ -1,4 +1,4 @@
-"""`hush mechanisms`: which mechanisms there are, and what each takes into account."""
+"""`hush mechanisms`: list the mechanisms and what each takes into account."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def mechanisms(as_json: bool) -> None:
     from hush.mechanisms.registry import problems
     from hush.text_table import TextColumn, TextTable
 
-    known = list(all_mechanisms().values())
+    entries = list(all_mechanisms().values())
     for problem in problems():
         click.echo(f"hush: {problem}", err=True)
     if as_json:
-        click.echo(json.dumps([entry.facts() for entry in known], indent=2))
+        click.echo(json.dumps([entry.facts() for entry in entries], indent=2))
         return
     console = Console(width=min(Console().width, WIDEST))
     flags = TextTable(
@@ -52,11 +52,11 @@ def mechanisms(as_json: bool) -> None:
             TextColumn(heading="noise", fit="fold"),
             TextColumn(heading="errors", fit="fold"),
         ),
-        rows=[(entry.name, *_marks(entry), entry.noise_words, entry.errors_known) for entry in known],
+        rows=[(entry.name, *_marks(entry), entry.noise_words, entry.errors_known) for entry in entries],
     )
     words = TextTable.facts(
         (entry.name, f"{entry.description} [{entry.reference}]" if entry.reference else entry.description)
-        for entry in known
+        for entry in entries
     )
     legend = TextTable.facts((*FLAGS, ERRORS), style="dim")
     console.print(flags, "", words, "", legend)

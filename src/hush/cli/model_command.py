@@ -1,4 +1,4 @@
-"""`hush model`: fit the model of a release once and keep it, at no cost."""
+"""`hush model`: fit the model of a release once and save it, at no cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hush.release.fit import Route
 
 LONG_MB = 1.0  # smaller models are fitted within a moment
-MOST_NAMED = 8  # cliques that a summary names
+MOST_NAMED = 8  # cliques in a summary
 APPROXIMATE = "The model is approximate: rows follow only some of its tables closely."
 
 
@@ -30,24 +30,26 @@ def fitted(
     method: Route = "auto",
     max_size_mb: float | None = None,
 ) -> hush.Model:
-    """The model of a release; says how large it will be, where it is fitted and someone waits for it."""
+    """The model of a release; announces its size if it has to be fitted."""
     from rich.console import Console
 
-    if kept(release, cliques, method, max_size_mb):
+    if keeps_model(release, cliques, method, max_size_mb):
         return release.model(method=method)
     console = Console(stderr=True)
     megabytes, kind = predicted(release, cliques, method, max_size_mb)
-    said = f"fitting {kind} model of {readable(1e6 * megabytes)} ..."
+    message = f"fitting {kind} model of {readable(1e6 * megabytes)} ..."
     if console.is_terminal:
-        with console.status(said):
+        with console.status(message):
             return release.model(cliques, method=method, max_size_mb=max_size_mb)
     if megabytes >= LONG_MB:
-        click.echo(f"hush: {said}", err=True)
+        click.echo(f"hush: {message}", err=True)
     return release.model(cliques, method=method, max_size_mb=max_size_mb)
 
 
-def kept(release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None) -> bool:
-    """Whether the model that is wanted is in the release, so that nothing is fitted."""
+def keeps_model(
+    release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None
+) -> bool:
+    """Whether the release already holds the model, so that nothing is fitted."""
     plain = cliques is None and max_size_mb is None and method != "approximate"
     return plain and release.content.fitted is not None
 
@@ -55,7 +57,7 @@ def kept(release: hush.Release, cliques: Sequence[Clique] | None, method: Route,
 def predicted(
     release: hush.Release, cliques: Sequence[Clique] | None, method: Route, max_size_mb: float | None
 ) -> tuple[float, str]:
-    """Megabytes of the model that `release.model` would make, and which kind it would be."""
+    """The megabytes and the kind of the model that `release.model` would fit."""
     from hush.graphical.fitting import MEMORY_SHARE
     from hush.graphical.junction_tree import BYTES_PER_CELL
 
@@ -71,14 +73,14 @@ def predicted(
 
 
 def summary(model: hush.Model) -> str:
-    """A line on what kind of model it is and how well it fits."""
+    """One line on the kind of model and its fit."""
     kind = "exact" if model.exact else "approximate"
     size = readable(1e6 * model.size_mb)
     return f"Model: {kind}, {size}, total {model.total:,.0f}, fit {printable(model.status)}."
 
 
 def named(cliques: Iterable[Clique]) -> str:
-    """Those of the cliques that are inside no other: how many, and the first few by name.
+    """The number of maximal cliques, and the first few by name.
 
     >>> named([("sex",), ("age", "sex"), ("region",)])
     '2: (age, sex), (region)'
@@ -92,7 +94,7 @@ def named(cliques: Iterable[Clique]) -> str:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a text in lines that the terminal has room for."""
+    """Print a text, wrapped to the width of the terminal."""
     from hush.text_table import wrapped
 
     for line in wrapped(text, max(shutil.get_terminal_size().columns, 20), indent="  "):
@@ -100,8 +102,8 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def _inside(candidates: Iterable[Clique], cliques: Sequence[Clique] | None) -> Iterator[Clique]:
-    kept = None if cliques is None else [set(clique) for clique in cliques]
-    return (clique for clique in candidates if kept is None or any(set(clique) <= inside for inside in kept))
+    outer = None if cliques is None else [set(clique) for clique in cliques]
+    return (clique for clique in candidates if outer is None or any(set(clique) <= names for names in outer))
 
 
 @click.command()
@@ -153,7 +155,7 @@ def model(
 
 
 def stated_cliques(release: hush.Release, texts: tuple[str, ...]) -> list[Clique] | None:
-    """The cliques that options such as "age,sex; region" name; None where there are none."""
+    """The cliques named by options such as "age,sex; region"; None without options."""
     from hush.workloads.workload_text import parse_workload
 
     if not texts:

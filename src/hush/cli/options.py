@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -32,7 +32,6 @@ class Whole(click.ParamType[int]):
     name = "integer"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number, or what to write in its place."""
         text = str(value).strip()
         if not (text.isascii() and text.isdigit() and len(text) <= 18):
             self.fail(f"{value!r}: expected a whole number of at least 0, in digits, such as 10000", param, ctx)
@@ -40,10 +39,9 @@ class Whole(click.ParamType[int]):
 
 
 class MechanismOption(click.Option):
-    """--mechanism; its help names what the registry has when it is shown, for to know it earlier is to load it."""
+    """--mechanism; its help lists the registry only when shown, since that loads every mechanism."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The option and its help."""
         from hush.mechanisms.registry import mechanism_names
 
         self.help = MECHANISM_HELP.format(names=", ".join(mechanism_names()))
@@ -51,7 +49,7 @@ class MechanismOption(click.Option):
 
 
 def _gathered(name: str, kind: type, *options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Options of a command that reach it as one argument `name` of a class `kind`, whose fields they are."""
+    """Pass options to a command as one argument `name`: a `kind` with a field for each option."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)
@@ -69,7 +67,7 @@ def _gathered(name: str, kind: type, *options: Callable[[Any], Any]) -> Callable
 
 @dataclass(frozen=True, slots=True)
 class MechanismOptions:
-    """How a mechanism was given."""
+    """The options that choose a mechanism."""
 
     mechanism: str
     loss: str
@@ -78,12 +76,25 @@ class MechanismOptions:
 
     @property
     def given(self) -> bool:
-        """Whether anything was said about the mechanism itself."""
+        """Whether any option about the mechanism itself was used."""
         return self.mechanism != "auto" or self.preset is not None or self.max_size_mb is not None
 
     def read(self) -> Mechanism:
-        """The mechanism; settings that it does not have are refused."""
-        return stated_mechanism(self.mechanism, self.loss, self.preset, self.max_size_mb)
+        """The mechanism; refuses settings that it does not have."""
+        from hush.mechanisms.registry import BUILT_IN, mechanism_of
+
+        options = {"preset": self.preset, "max_size_mb": self.max_size_mb}
+        settings = {key: value for key, value in options.items() if value is not None}
+        if len(settings) > 1:
+            raise click.UsageError("--preset and --max-size-mb both limit the size of the model; leave one of them out")
+        mechanism = mechanism_of(self.mechanism, self.loss)
+        for key in settings.keys() - {field.name for field in fields(mechanism)}:
+            able = [name for name, kind in BUILT_IN.items() if key in kind.__dataclass_fields__]
+            raise click.UsageError(
+                f"--{key.replace('_', '-')} is a setting of {', '.join(able)}; {self.mechanism} does not have it, so "
+                "leave it out"
+            )
+        return replace(mechanism, **settings) if settings else mechanism
 
 
 mechanism_options = _gathered(
@@ -102,40 +113,20 @@ mechanism_options = _gathered(
 )
 
 
-def stated_mechanism(name: str, loss: str, preset: str | None, max_size_mb: float | None) -> Mechanism:
-    """The mechanism of the options; settings that it does not have are refused."""
-    from dataclasses import fields, replace
-
-    from hush.mechanisms.registry import BUILT_IN, mechanism_of
-
-    if preset is not None and max_size_mb is not None:
-        raise click.UsageError("--preset and --max-size-mb both say how large the model may be; leave one of them out")
-    made = mechanism_of(name, loss)
-    given = {key: value for key, value in (("preset", preset), ("max_size_mb", max_size_mb)) if value is not None}
-    settings = {field.name for field in fields(made)}
-    for key in given:
-        if key not in settings:
-            able = [other for other, kind in BUILT_IN.items() if key in kind.__dataclass_fields__]
-            raise click.UsageError(
-                f"--{key.replace('_', '-')} is a setting of {', '.join(able)}; {name} does not have it, so leave it out"
-            )
-    return replace(made, **given) if given else made
-
-
 @dataclass(frozen=True, slots=True)
 class WorkloadOptions:
-    """How a workload was given: as a text, as a file of SQL queries, or as both."""
+    """The options that state a workload: a text, a file of SQL queries, or both."""
 
     workload: str | None
     workload_sql: Path | None
 
     @property
     def given(self) -> bool:
-        """Whether any of them was."""
+        """Whether either option was used."""
         return self.workload is not None or self.workload_sql is not None
 
     def read(self, schema: hush.Schema) -> hush.Workload:
-        """What the text describes and what the file asks, together."""
+        """The workload of the text and of the file together."""
         from hush.workloads.workload_text import parse_workload
 
         if not self.given:
@@ -147,12 +138,12 @@ class WorkloadOptions:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise WorkloadError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-        asked = hush.Workload.sql(schema, text)
-        return asked if described is None else described + asked
+        queries = hush.Workload.sql(schema, text)
+        return queries if described is None else described + queries
 
 
 workload_options = _gathered(
-    "asked",
+    "question",
     WorkloadOptions,
     click.option("--workload", help=WORKLOAD_HELP),
     click.option(
@@ -163,7 +154,7 @@ workload_options = _gathered(
 
 @dataclass(frozen=True, slots=True)
 class BudgetOptions:
-    """How a budget was given."""
+    """The options that state a budget."""
 
     epsilon: float | None
     delta: float | None
@@ -172,11 +163,11 @@ class BudgetOptions:
 
     @property
     def given(self) -> bool:
-        """Whether an amount was; a delta alone is none."""
+        """Whether an amount was stated; a delta alone is none."""
         return (self.epsilon, self.rho, self.mu) != (None, None, None)
 
     def read(self) -> hush.Budget:
-        """The budget; says how to give one where there is none."""
+        """The budget; if there is none, an error that says how to state one."""
         if not self.given:
             raise BudgetError("no budget was given; add --epsilon 1 --delta 1e-9, or --rho 0.01")
         return hush.Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
@@ -194,7 +185,7 @@ budget_options = _gathered(
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
-    """A bar on the terminal's stderr, fed with fractions; nothing where stderr is no terminal."""
+    """A progress bar on stderr, updated with fractions; nothing if stderr is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -216,20 +207,20 @@ _SQLITE = b"SQLite format 3\x00"
 def check_output(output: Path, *, force: bool, inputs: Iterable[str | Path | None] = ()) -> None:
     """Refuse an output that cannot be written, exists already, or must not be replaced.
 
-    A file that the command reads, and any SQLite file (a ledger among them), is refused even with `force`, and so is
-    whatever is no regular file.
+    Even `force` does not replace a file that the command reads, a SQLite file (such as a ledger), or anything but a
+    regular file.
     """
     folder = output.absolute().parent
     if not folder.is_dir():
-        raise HushError(f"{folder} is no folder; make it first")
+        raise HushError(f"{folder} is no folder; create it first")
     if not os.access(folder, os.W_OK):
         raise HushError(f"{folder} cannot be written to; choose another folder")
     if not os.path.lexists(output):
         return
     if not output.is_file():
         raise HushError(f"{output} is no regular file and is not replaced; choose another name")
-    for other in inputs:
-        if other is not None and Path(other).exists() and output.samefile(other):
+    for read in inputs:
+        if read is not None and Path(read).exists() and output.samefile(read):
             raise HushError(f"{output} is read by this command and is not overwritten; choose another name")
     if _begins_with(output, _SQLITE):
         raise HushError(f"{output} is a ledger or another database and is not overwritten; choose another name")

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def plan(
     schema: Path,
-    asked: WorkloadOptions,
+    question: WorkloadOptions,
     limit: BudgetOptions,
     chosen: MechanismOptions,
     target_error: float | None,
@@ -67,9 +67,9 @@ def plan(
     from hush.rational import shown_up
 
     if output is not None:
-        check_output(output, force=force, inputs=[schema, asked.workload_sql])
+        check_output(output, force=force, inputs=[schema, question.workload_sql])
     declared = hush.Schema.load(schema)
-    workload, unit_rows = asked.read(declared), declared.unit.max_rows
+    workload, unit_rows = question.read(declared), declared.unit.max_rows
     if rows is not None:
         check_rows(rows)
     plan: Plan
@@ -104,7 +104,7 @@ def plan(
 
 
 def _refusal(plan: Plan, rows: int) -> str | None:
-    """Why a budget is too small for an expected number of rows, if it is."""
+    """Explain why a budget is too small for the expected number of rows; None if it is not."""
     try:
         plan.check_useful(rows)
     except BudgetError as error:

@@ -1,4 +1,4 @@
-"""The group of all commands, and what a user sees when one of them fails."""
+"""The group of all commands, and its messages when one of them fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HushGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command line; leaves by SystemExit unless `standalone_mode` is false."""
+        """Run a command line; raises SystemExit unless `standalone_mode` is false."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
         try:
@@ -59,7 +59,7 @@ class HushGroup(click.Group):
 
 
 def _fail(message: str, code: int) -> int:
-    """Print the message as one line, with nothing in it that a terminal would act on."""
+    """Print the message on one line, without control characters."""
     line = "".join(mark if mark.isprintable() else " " for mark in message)
     click.echo(f"hush: {' '.join(line.split())}", err=True)
     return code

@@ -1,4 +1,4 @@
-"""`hush query`: ask a release or a model; costs nothing."""
+"""`hush query`: ask a release or a model, at no cost."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
 
         sink, table = BufferOutputStream(), _with_gaps(answers.to_arrow())
         csv.write_csv(_shown(table) if _on_terminal() else table, sink)
-        click.echo(sink.getvalue().to_pybytes(), nl=False)  # of text, click would leave out what looks like colour
+        click.echo(sink.getvalue().to_pybytes(), nl=False)  # click would strip what looks like colour codes from text
     elif form == "json":
         click.echo(json.dumps(answers.to_dict(), indent=2))
     else:
@@ -59,14 +59,14 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
 
 
 def _with_gaps(table: pa.Table) -> pa.Table:
-    """The table with null, an empty cell of CSV, for numbers that are not known."""
+    """The table with null, an empty cell in CSV, for unknown numbers."""
     import pyarrow as pa
     from pyarrow import compute
 
-    for place, column in enumerate(table.columns):
+    for index, column in enumerate(table.columns):
         if pa.types.is_floating(column.type):
-            known = compute.if_else(compute.is_nan(column), None, column)
-            table = table.set_column(place, table.column_names[place], known)
+            nulled = compute.if_else(compute.is_nan(column), None, column)
+            table = table.set_column(index, table.column_names[index], nulled)
     return table
 
 
@@ -75,7 +75,7 @@ def _on_terminal() -> bool:
 
 
 def _shown(table: pa.Table) -> pa.Table:
-    """The table with its names and texts spelled out, so that none of them steers the terminal."""
+    """The table with control characters spelled out, so that no text steers the terminal."""
     import pyarrow as pa
 
     columns = []

@@ -1,4 +1,4 @@
-"""`hush release`: spend a budget on a table, show how far it is, and go on where an adaptive release was cut off."""
+"""`hush release`: spend a budget on a table, show progress, and resume an interrupted adaptive release."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def resume_command(
     unit: str | None = None,
     max_rows_per_unit: int | None = None,
 ) -> str:
-    """The command that goes on with an interrupted release."""
+    """The command that resumes an interrupted release."""
     words = ["hush", "release", data, "--schema", str(schema), "--resume", str(file), "-o", str(output)]
     words += [] if ledger is None else ["--ledger", str(ledger)]
     words += [] if dataset == "default" else ["--dataset", dataset]
@@ -62,7 +62,7 @@ AGAIN = "fitting; a first run compiles once"
 
 @contextmanager
 def rounds_bar(first: int = 0) -> Iterator[tuple[Callable[[float], None], Callable[[Round, float], None]]]:
-    """What to tell of progress and of rounds, `first` of which were played before; silent where stderr is no terminal.
+    """Callbacks that show progress and rounds, after `first` earlier ones; silent if stderr is no terminal.
 
     Privacy: the chosen columns of a round and the budget spent are public facts.
     """
@@ -91,7 +91,7 @@ def rounds_bar(first: int = 0) -> Iterator[tuple[Callable[[float], None], Callab
 
 
 def round_text(number: int, clique: Clique) -> str:
-    """The number of a round and the columns that it chose.
+    """The number of a round and the columns it chose.
 
     >>> round_text(3, ("age", "sex"))
     'round 3: age, sex'
@@ -111,11 +111,7 @@ def round_text(number: int, clique: Clique) -> str:
     type=PATH,
     help="A plan saved by `hush plan -o`, instead of a workload. A budget given as well is its limit.",
 )
-@click.option(
-    "--resume",
-    type=PATH,
-    help="An interrupted release to continue; it holds the workload and the budget.",
-)
+@click.option("--resume", type=PATH, help="An interrupted release to continue; it holds the workload and the budget.")
 @mechanism_options
 @click.option("--rows", type=int, help="Expected number of rows, a public guess: a budget too small for it is refused.")
 @click.option("--unit", help="Id column of the people or units to protect.  [default: from the schema]")
@@ -127,7 +123,7 @@ def round_text(number: int, clique: Clique) -> str:
 def release(
     data: str,
     schema: Path,
-    asked: WorkloadOptions,
+    question: WorkloadOptions,
     limit: BudgetOptions,
     plan_file: Path | None,
     resume: Path | None,
@@ -148,7 +144,7 @@ def release(
     from hush.schema import Unit
 
     again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
-    files = [schema, plan_file, asked.workload_sql, ledger, None if again else resume]
+    files = [schema, plan_file, question.workload_sql, ledger, None if again else resume]
     inputs = [*glob.glob(data, recursive=True), *files]
     check_output(output, force=force or again or is_own_partial(output, resume), inputs=inputs)
     declared = hush.Schema.load(schema)
@@ -156,7 +152,7 @@ def release(
         raise click.UsageError(f"say how many rows of one {unit} are used at most with --max-rows-per-unit")
     protected = Unit(column=unit, max_rows=max_rows_per_unit or 1) if unit else declared.unit
     for option, file in (("--resume", resume), ("--plan", plan_file)):
-        if file is not None and asked.given:
+        if file is not None and question.given:
             raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
         if file is not None and chosen.given:
             raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
@@ -168,7 +164,7 @@ def release(
     elif plan_file is not None:
         job = ReleaseJob(_loaded_plan(plan_file, limit), **spending)
     else:
-        workload, mechanism = asked.read(declared), chosen.read()
+        workload, mechanism = question.read(declared), chosen.read()
         job = ReleaseJob(hush.plan(workload, limit.read(), mechanism, max_rows_per_unit=protected.max_rows), **spending)
     plan = job.plan
     if rows is not None:
@@ -186,7 +182,7 @@ def release(
             words = resume_command(
                 data, schema, ledger, dataset, output, output, unit=unit, max_rows_per_unit=max_rows_per_unit
             )
-            text += f"; go on with: {words}"
+            text += f"; resume with: {words}"
         click.echo(f"hush: {printable(text)}", err=True)
         _warn_of(None if again else resume, ledger)
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -202,14 +198,14 @@ def _loaded_partial(file: Path) -> hush.Release:
     """An interrupted release of an adaptive mechanism."""
     release = hush.load(file)
     if not isinstance(release, hush.Release) or not release.bounded:
-        raise ArchiveError(f"{file} is no release of an adaptive mechanism, which alone can be resumed")
+        raise ArchiveError(f"{file} is no release of an adaptive mechanism; only those can be resumed")
     if release.complete:
-        raise BudgetError(f"{file} is complete: its budget is spent, and there is nothing to go on with")
+        raise BudgetError(f"{file} is complete: its budget is spent, and there is nothing to resume")
     return release
 
 
 def _loaded_plan(file: Path, limit: BudgetOptions) -> Plan:
-    """A saved plan; a budget given beside it is the most that it may spend."""
+    """A saved plan; a budget given as well is its limit."""
     from hush.mechanisms.plan import Plan
 
     plan = hush.load(file)
@@ -230,7 +226,7 @@ def _announce_plan(plan: Plan, plan_file: Path | None) -> None:
 
 
 def _run(job: ReleaseJob, table: Table) -> hush.Release:
-    """Run the job behind a bar that appears once nothing is left to refuse."""
+    """Run the job with a progress bar, shown only after all checks have passed."""
     with ExitStack() as stack:
         if not job.plan.adaptive:
             return job.run(table, progress=stack.enter_context(progress_bar("measuring")))
@@ -252,29 +248,24 @@ def _run(job: ReleaseJob, table: Table) -> hush.Release:
         except HushError:
             if job.status.kept:
                 stack.close()
-                click.echo(
-                    f"hush: the noisy tables so far are kept in {job.partial}; --resume goes on with them", err=True
-                )
+                click.echo(f"hush: {job.partial} keeps the noisy tables so far; continue with --resume", err=True)
             raise
 
 
 def _announce(plan: Plan, partial: hush.Release | None) -> None:
-    """Say what a run goes on from, and how long it takes, where that is not known from a plan."""
+    """Say what a resumed run has, and how long a run takes if its plan states no error."""
     if partial is not None:
         share = partial.statement.rho / plan.budget.rho
         tables = (
-            f"{len(partial.noisy_tables):,} noisy tables are kept"
-            if partial.noisy_tables
-            else "no noisy table was taken"
+            f"{len(partial.noisy_tables):,} noisy tables are kept" if partial.noisy_tables else "no table was measured"
         )
-        kept = f"{tables}, which cost {share:.0%} of {plan.budget}"
-        say(f"Going on with {plan.mechanism}: {kept}; the rest is spent now.")
+        say(f"Resuming {plan.mechanism}: {tables}, which cost {share:.0%} of {plan.budget}; the rest is spent now.")
     if plan.rmse is None:
         say(f"Work: {plan.work}.")
 
 
 def _warn_of(resumed: Path | None, ledger: Path | None) -> None:
-    """Say that an interrupted release which was gone on with in another file is of no further use."""
+    """Warn that an interrupted release that was resumed into another file must not be used again."""
     if resumed is not None and resumed.exists():
         alone = "" if ledger is not None else ", and without a ledger nothing would stop it"
         click.echo(f"hush: {resumed} must not be resumed again: its budget is spent elsewhere now{alone}", err=True)
@@ -290,7 +281,7 @@ def _say(done: hush.Release, output: Path) -> None:
 
 
 def _measured(done: hush.Release) -> list[tuple[str, str]]:
-    """What an adaptive mechanism made of the budget."""
+    """What an adaptive mechanism measured."""
     if not done.bounded:
         return []
     rounds = f" in {len(done.rounds):,} rounds" if done.rounds else ""

@@ -1,4 +1,4 @@
-"""`hush report`: a release as a page to read; costs nothing."""
+"""`hush report`: write a release as a page to read, at no cost."""
 
 from __future__ import annotations
 

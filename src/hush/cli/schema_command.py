@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 import hush
-from hush.cli.options import check_output
+from hush.cli.options import PATH, check_output
 from hush.errors import SchemaError, printable
 
 if TYPE_CHECKING:
     from hush.constraints import Constraint
     from hush.schema import Column
 
-PATH = click.Path(path_type=Path)
 NOT_PRIVATE = (
     "NOT PRIVATE: this draft holds values and bounds taken from the rows. Do not publish it or use it for a release "
     "before every entry is replaced by public knowledge."
@@ -102,7 +101,7 @@ def _deliver(text: str, output: Path | None) -> None:
 
 
 def _levels(column: Column) -> str:
-    """The ordinary levels in a few words, then `other` and missing where the column has them."""
+    """The ordinary levels in a few words, then `other` and missing if the column has them."""
     from hush.schema import Date, Integer, Numeric
 
     match column:
@@ -113,8 +112,8 @@ def _levels(column: Column) -> str:
         case Date():
             text = f"{column.start} .. {column.end} by {column.granularity}"
         case _:
-            shown = [column.label(code) for code in range(min(column.levels, 4))]
-            text = ", ".join(shown) + (", ..." if column.levels > 4 else "")
+            labels = [column.label(code) for code in range(min(column.levels, 4))]
+            text = ", ".join(labels) + (", ..." if column.levels > 4 else "")
     text += " + other" if column.other_code is not None else ""
     return text + (" + missing" if column.missing else "")
 

@@ -22,17 +22,14 @@ SUFFIXES = (".csv", ".parquet")
 
 
 def check_suffix(output: Path) -> None:
-    """Refuse a name that does not say which kind of file is wanted."""
+    """Refuse a name whose ending is no known kind of file."""
     if output.suffix.lower() not in SUFFIXES:
         problem = f"ends in {output.suffix!r}" if output.suffix else "has no ending"
         raise HushError(f"{output} {problem}: expected a name that ends in {' or '.join(SUFFIXES)}")
 
 
 def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int], None]) -> int:
-    """Write tables one after the other, all or nothing; gives the number of rows written.
-
-    `progress` is told the rows written so far.
-    """
+    """Write tables one after the other, all or nothing; returns the number of rows, `progress` gets those so far."""
     check_suffix(output)
     rows, writer = 0, None
     with atomic_write(output) as file:
@@ -117,16 +114,16 @@ def synth(
     for path in outputs:
         check_output(path, force=force, inputs=[file])
     loaded = load_release_or_model(file)
-    wanted = stated_conditions(loaded.schema, given)
+    conditions = stated_conditions(loaded.schema, given)
     if isinstance(loaded, hush.Model) and max_size_mb is not None:
         raise click.UsageError(f"{file} is a model, whose size is known; leave --max-size-mb out")
     model = loaded if isinstance(loaded, hush.Model) else fitted(loaded, max_size_mb=max_size_mb)
     count = round(model.total) if rows is None else rows
     written = 0
     with progress_bar("writing") as progress:
-        for place, (path, copy_seed) in enumerate(zip(outputs, seeds, strict=True)):
-            pieces = model.batches(count, method=method, given=wanted, seed=copy_seed)
-            written = write_rows(path, pieces, _part_of(progress, place, len(outputs), count))
+        for index, (path, copy_seed) in enumerate(zip(outputs, seeds, strict=True)):
+            pieces = model.batches(count, method=method, given=conditions, seed=copy_seed)
+            written = write_rows(path, pieces, _file_progress(progress, index, len(outputs), count))
     for caveat in model.caveats:
         say(f"hush: {printable(caveat)}", err=True)
     where = output if copies is None else f"each of {outputs[0]} to {outputs[-1]}" if copies > 1 else outputs[0]
@@ -140,22 +137,22 @@ def synth(
 
 
 def numbered(output: Path, copies: int) -> list[Path]:
-    """The files of several copies, numbered in front of the ending.
+    """The files of several copies, numbered before the ending.
 
     >>> [path.name for path in numbered(Path("rows.csv"), 2)]
     ['rows-1.csv', 'rows-2.csv']
     """
     width = len(str(copies))
-    return [output.with_name(f"{output.stem}-{place:0{width}}{output.suffix}") for place in range(1, copies + 1)]
+    return [output.with_name(f"{output.stem}-{number:0{width}}{output.suffix}") for number in range(1, copies + 1)]
 
 
-def _part_of(progress: Callable[[float], None], place: int, files: int, rows: int) -> Callable[[int], None]:
-    """Tells of the rows of one file as a share of all files."""
-    return lambda done: progress((place + done / max(rows, 1)) / files)
+def _file_progress(progress: Callable[[float], None], index: int, files: int, rows: int) -> Callable[[int], None]:
+    """Report the rows of one file as a share of all files."""
+    return lambda done: progress((index + done / max(rows, 1)) / files)
 
 
 def stated_conditions(schema: hush.Schema, given: Iterable[str]) -> dict[str, list[Any]]:
-    """Conditions by column from texts such as "sex=female": a level's label, or else what a schema's rules may hold.
+    """Conditions by column from texts such as "sex=female": a level's label, or a condition as in a schema's rules.
 
     >>> from hush.datasets import people_schema
     >>> stated_conditions(people_schema(), ["region=North", "region=East", "age={to = 17}"])
@@ -173,18 +170,18 @@ def stated_conditions(schema: hush.Schema, given: Iterable[str]) -> dict[str, li
 
 
 def _check_sign(schema: hush.Schema, text: str) -> None:
-    """Refuse a comparison, with the range that says the same."""
+    """Refuse a comparison, and suggest the range that says the same."""
     compared = re.fullmatch(r"\s*(.*?)\s*(>=|<=|!=|<>|>|<)\s*(.*)", text, flags=re.DOTALL)
     if compared is None or compared[1] not in schema.domain or text.partition("=")[0].strip() in schema.domain:
         return
-    name, sign, value = (printable(part) for part in compared.groups())
+    name, sign, value = (printable(group) for group in compared.groups())
     ways = {
         ">=": f"write {name}={{from = {value}}}",
         "<=": f"write {name}={{to = {value}}}",
         ">": f"write a range such as {name}={{from = {value}}}, which includes its end",
         "<": f"write a range such as {name}={{to = {value}}}, which includes its end",
     }
-    way = ways.get(sign, f"name the values that are wanted, such as {name}=VALUE")
+    way = ways.get(sign, f"name the values to keep, such as {name}=VALUE")
     raise click.UsageError(f"--given {printable(text)}: {sign} is not understood; {way}")
 
 

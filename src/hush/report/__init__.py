@@ -1,4 +1,4 @@
-"""A release as a page to read: what it promises, what it says, how exact it is and what can be asked."""
+"""A release as a page to read: its promise, its numbers, their errors, and what it can be asked."""
 
 from hush.report.page import report_html, write_report
 

@@ -1,4 +1,4 @@
-"""The sections on an adaptive release: bounds on the error of its model, and what it measured in which round."""
+"""The sections on an adaptive release: bounds on the error of its model, and what each round measured."""
 
 from __future__ import annotations
 
@@ -39,19 +39,15 @@ WHY = (
 
 
 def bounds_section(release: Release) -> Markup:
-    """Bounds by number of columns and by what they are known from; then table by table.
-
-    Of all tables that were measured, could have been chosen, or were asked for.
-    """
-    asked = (release.domain.clique(clique) for clique in release.workload.cliques if clique)
-    cliques = sorted(dict.fromkeys([*release.bounds.cliques, *asked]), key=len)
+    """Bounds of all tables measured, scored or asked for: by number of columns and kind, then table by table."""
+    requested = (release.domain.clique(clique) for clique in release.workload.cliques if clique)
+    cliques = sorted(dict.fromkeys([*release.bounds.cliques, *requested]), key=len)
     each, together = (release.bounds.all(cliques, level=LEVEL, simultaneous=both) for both in (False, True))
     pairs = list(zip(each, together, strict=True))
     heads = ("tables over", "known from", "tables", "middle error", "largest error", "largest, all together")
     rows = []
-    for order, kind in sorted(
-        {(len(bound.clique), bound.kind) for bound in each}, key=lambda group: (group[0], _place(group[1]))
-    ):
+    groups = {(len(bound.clique), bound.kind) for bound in each}
+    for order, kind in sorted(groups, key=lambda group: (group[0], list(KINDS).index(group[1]))):
         group = [pair for pair in pairs if (len(pair[0].clique), pair[0].kind) == (order, kind)]
         shares = sorted(bound.share for bound, _ in group)
         numbers = ("", "", "")
@@ -93,23 +89,19 @@ def _listed(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> Markup:
 
 
 def _most(pairs: Sequence[tuple[ErrorBound, ErrorBound]]) -> float:
-    """NaN where one of them has no bound that holds with all others."""
+    """The largest joint bound; NaN if one of the tables has none."""
     shares = [joint.share for _, joint in pairs]
     return math.nan if any(map(math.isnan, shares)) else max(shares)
 
 
-def _place(kind: str) -> int:
-    return list(KINDS).index(kind)
-
-
 MOST_ROUNDS = 400
-SHOWN = 24  # rounds that are shown without being asked for
+SHOWN = 24  # rounds that are not folded away
 ADAPTIVE = (
     "This release chose what to measure as it went along. It began with {first}. Every round then chose one more table "
     "at random, in favour of tables that the model got wrong so far, measured it with noise, and fitted the model to "
     "all noisy tables again. One budget paid for choices and noise."
 )
-ANNEALED = "When a round taught less than its noise, the following rounds have less noise and cost more."
+ANNEALED = "When a round changed the model by less than its noise, the following rounds have less noise and cost more."
 CHOSEN = (
     "This release measured {tables} with noise and fitted one model to all of them. It chose the tables below at "
     "random, in favour of what the data showed. One budget paid for choices and noise."
@@ -118,7 +110,7 @@ PLAIN = "This release measured {tables} with noise and fitted one model to all o
 
 
 def rounds_section(release: Release) -> Markup:
-    """What was measured first and in rounds; of mechanisms that choose beforehand, or nothing, all tables."""
+    """What was measured before and in the rounds; all tables of mechanisms without such rounds."""
     played = bool(release.rounds) and _refits(release.mechanism)
     tables = release.noisy_tables
     first = tables[: max(len(tables) - len(release.rounds), 0)] if played else tables
@@ -131,13 +123,13 @@ def rounds_section(release: Release) -> Markup:
         (table_name(noisy.clique), f"{noisy.values.size:,}", error_text(noisy.stddev)) for noisy in first[:MOST_ROUNDS]
     ]
     began = page_table(heads, rows, numbers=(1, 2))
-    said = f"The {counted(len(first), 'table')} measured{' first' if played else ''}"
+    title = f"The {counted(len(first), 'table')} measured{' first' if played else ''}"
     return lines(
         tag("h2", "How it was made", id="made"),
         tag("p", intro),
         tag("p", ANNEALED) if any(round.annealed for round in release.rounds) else None,
         _rounds(release) if release.rounds else None,
-        tag("details", tag("summary", said), began) if release.rounds or len(first) > SHOWN else began,
+        tag("details", tag("summary", title), began) if release.rounds or len(first) > SHOWN else began,
     )
 
 
@@ -173,8 +165,8 @@ def _rounds(release: Release) -> Markup:
 
 
 def _all(release: Release) -> str:
-    """How many tables there are of each number of columns."""
+    """The number of tables for each number of columns."""
     orders = Counter(len(noisy.clique) for noisy in release.noisy_tables)
     (first, tables), *more = sorted(orders.items())
-    said = [f"{counted(tables, 'table')} over {order_name(first)}"]
-    return " and ".join([*said, *(f"{tables:,} over {order_name(order)}" for order, tables in more)])
+    texts = [f"{counted(tables, 'table')} over {order_name(first)}"]
+    return " and ".join([*texts, *(f"{tables:,} over {order_name(order)}" for order, tables in more)])

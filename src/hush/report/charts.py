@@ -1,4 +1,4 @@
-"""Bar charts of one-way tables with error bars, lying for names and standing for numbers and dates; and their axes."""
+"""Bar charts of one-way tables with error bars: horizontal for names, vertical for numbers and dates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Axis:
 
     @classmethod
     def over(cls, low: float, high: float, *, start: float, stop: float, marks: int = 4) -> Axis:
-        """A scale that holds zero and both values with a little room, and about `marks` round marks on it.
+        """A scale that contains zero and both values with a little room, and about `marks` round ticks.
 
         >>> axis = Axis.over(-3, 87, start=0, stop=100)
         >>> axis.ticks, round(axis.high, 2)
@@ -39,11 +39,11 @@ class Axis:
         room = ROOM * (top - bottom)
         bottom, top = (bottom - room if bottom < 0 else bottom), (top + room if top > 0 else top)
         step = _round_step((top - bottom) / marks)
-        ticks = tuple(step * place for place in range(math.ceil(bottom / step), math.floor(top / step) + 1))
+        ticks = tuple(step * k for k in range(math.ceil(bottom / step), math.floor(top / step) + 1))
         return cls(low=bottom, high=top, start=start, stop=stop, ticks=ticks)
 
     def __call__(self, value: float) -> float:
-        """Where a value is drawn."""
+        """The coordinate of a value."""
         return self.start + (value - self.low) / (self.high - self.low) * (self.stop - self.start)
 
 
@@ -68,12 +68,12 @@ def bar_chart(sums: GroupedCounts, number: int) -> Markup:
 
 
 def chart_height(sums: GroupedCounts) -> float:
-    """How tall the chart of a one-way table is, for setting like beside like."""
+    """The height of the chart of a one-way table, for placing similar charts side by side."""
     return TALL if _stands(sums) else ROW * len(sums.groupings[0]) + 28
 
 
 def picture(title: str, description: str, number: int, height: float, *content: str, wide: float = WIDE) -> Markup:
-    """An SVG image with a title and a description that a screen reader reads out."""
+    """An SVG image with a title and a description for screen readers."""
     return tag(
         "svg",
         tag("title", title, id=f"title-{number}"),
@@ -95,13 +95,13 @@ def described(sums: GroupedCounts) -> str:
     return f"{len(labels)} bars; the largest is {most}, the smallest {least}.{tail} The table below has every number."
 
 
-def tip(sums: GroupedCounts, *places: int) -> str:
-    """What is said about one bar or cell when it is pointed at."""
+def tip(sums: GroupedCounts, *indices: int) -> str:
+    """The tooltip of one bar or cell."""
     names = ", ".join(
-        readable(grouping.labels[place], 60) for grouping, place in zip(sums.groupings, places, strict=True)
+        readable(grouping.labels[index], 60) for grouping, index in zip(sums.groupings, indices, strict=True)
     )
-    error = float(sums.std_error[places])
-    ends = [rounded(float(end[places]), error) for end in (sums.estimate, sums.lower, sums.upper)]
+    error = float(sums.std_error[indices])
+    ends = [rounded(float(end[indices]), error) for end in (sums.estimate, sums.lower, sums.upper)]
     return f"{names}: {ends[0]}" + (f" ({ends[1]} to {ends[2]})" if math.isfinite(error) else "")
 
 
@@ -124,35 +124,28 @@ def _lying(sums: GroupedCounts, number: int) -> Markup:
     right = WIDE - max(width(value, FONT) for value in values) - 10
     axis = Axis.over(*_ends(sums), start=left, stop=right, marks=5)
     bottom = ROW * len(labels) + 6
-    parts = [
+    shapes = [
         join(
             shape("line", x1=axis(tick), x2=axis(tick), y1=2.0, y2=bottom, class_="zero" if tick == 0 else "grid"),
             tag("text", compact(tick), x=axis(tick), y=bottom + 14, class_="mark mid"),
         )
         for tick in _thinned_ticks(axis)
     ]
-    for place, (label, value) in enumerate(zip(labels, values, strict=True)):
-        middle = 4 + ROW * (place + 0.5)
-        ends = sorted((axis(0.0), axis(float(sums.estimate[place]))))
-        bar = shape(
-            "rect",
-            x=ends[0],
-            y=middle - 7,
-            width=ends[1] - ends[0],
-            height=14.0,
-            class_=_kind(sums, place),
-        )
-        parts.append(
+    for row, (label, value) in enumerate(zip(labels, values, strict=True)):
+        middle = 4 + ROW * (row + 0.5)
+        ends = sorted((axis(0.0), axis(float(sums.estimate[row]))))
+        bar = shape("rect", x=ends[0], y=middle - 7, width=ends[1] - ends[0], height=14.0, class_=_kind(sums, row))
+        shapes.append(
             tag(
                 "g",
-                tag("title", tip(sums, place)),
+                tag("title", tip(sums, row)),
                 bar,
-                _whisker(sums, place, axis, middle, lying=True),
+                _whisker(sums, row, axis, middle, lying=True),
                 tag("text", label, x=left - 8, y=middle + 4, class_="end"),
                 tag("text", value, x=WIDE - 2, y=middle + 4, class_="end"),
             )
         )
-    return picture(_title(sums), described(sums), number, bottom + 22, *parts)
+    return picture(_title(sums), described(sums), number, bottom + 22, *shapes)
 
 
 def _standing(sums: GroupedCounts, number: int) -> Markup:
@@ -163,55 +156,55 @@ def _standing(sums: GroupedCounts, number: int) -> Markup:
     special = groups - grouping.ordinary
     step = (WIDE - left - 14) / (groups + (GAP if special else 0) + 1.5 * special)
     starts, widths = [], []
-    for place in range(groups):
-        extra = place - grouping.ordinary
-        starts.append(left + 2 + step * (place if extra < 0 else grouping.ordinary + GAP + 2.5 * extra))
+    for index in range(groups):
+        extra = index - grouping.ordinary
+        starts.append(left + 2 + step * (index if extra < 0 else grouping.ordinary + GAP + 2.5 * extra))
         widths.append(step if extra < 0 else 2.5 * step)
-    parts = [
+    shapes = [
         join(
             shape("line", x1=left, x2=WIDE, y1=axis(tick), y2=axis(tick), class_="zero" if tick == 0 else "grid"),
             tag("text", compact(tick), x=left - 6, y=axis(tick) + 4, class_="mark end"),
         )
         for tick in axis.ticks
     ]
-    for place, (start, wide) in enumerate(zip(starts, widths, strict=True)):
-        ends = sorted((axis(0.0), axis(float(sums.estimate[place]))))
-        inner = max(wide - max(1.0, 0.14 * wide), 0.8) if place < grouping.ordinary else 0.8 * wide
+    for index, (start, wide) in enumerate(zip(starts, widths, strict=True)):
+        ends = sorted((axis(0.0), axis(float(sums.estimate[index]))))
+        inner = max(wide - max(1.0, 0.14 * wide), 0.8) if index < grouping.ordinary else 0.8 * wide
         bar = shape(
             "rect",
             x=start + (wide - inner) / 2,
             y=ends[0],
             width=inner,
             height=ends[1] - ends[0],
-            class_=_kind(sums, place),
+            class_=_kind(sums, index),
         )
-        whisker = _whisker(sums, place, axis, start + wide / 2, lying=False, half=min(3.0, inner / 3))
-        parts.append(tag("g", tag("title", tip(sums, place)), bar, whisker))
-    return picture(_title(sums), described(sums), number, TALL, *parts, *_marks(sums, starts, widths, bottom))
+        whisker = _whisker(sums, index, axis, start + wide / 2, lying=False, half=min(3.0, inner / 3))
+        shapes.append(tag("g", tag("title", tip(sums, index)), bar, whisker))
+    return picture(_title(sums), described(sums), number, TALL, *shapes, *_marks(sums, starts, widths, bottom))
 
 
 def _marks(sums: GroupedCounts, starts: list[float], widths: list[float], bottom: float) -> list[Markup]:
-    """Marks below standing bars: as many as have room, those of `other` and missing always."""
+    """Marks below vertical bars: as many as fit, and always those of `other` and missing."""
     grouping = sums.groupings[0]
     texts = [readable(text, 12) for text in grouping.ticks]
-    marks, taken = [], math.inf
-    for place in range(len(texts) - 1, grouping.ordinary - 1, -1):
-        x = min(starts[place] + widths[place] / 2, WIDE - width(texts[place], SMALL) / 2)
-        taken = x - width(texts[place], SMALL) / 2 - 6
-        marks.append(tag("text", texts[place], x=x, y=bottom + 16, class_="mark mid"))
+    marks, limit = [], math.inf
+    for index in range(len(texts) - 1, grouping.ordinary - 1, -1):
+        x = min(starts[index] + widths[index] / 2, WIDE - width(texts[index], SMALL) / 2)
+        limit = x - width(texts[index], SMALL) / 2 - 6
+        marks.append(tag("text", texts[index], x=x, y=bottom + 16, class_="mark mid"))
     widest = max(width(text, SMALL) for text in texts[: grouping.ordinary]) + 8
     every = next((n for n in (1, 2, 5, 10, 20, 50) if n * widths[0] >= widest), 100)
-    for place in range(0, grouping.ordinary, every):
-        x = starts[place] + (0 if grouping.edges else widths[place] / 2)
-        if x + width(texts[place], SMALL) / 2 < min(taken, WIDE):
+    for index in range(0, grouping.ordinary, every):
+        x = starts[index] + (0 if grouping.edges else widths[index] / 2)
+        if x + width(texts[index], SMALL) / 2 < min(limit, WIDE):
             marks.append(shape("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="tick"))
-            marks.append(tag("text", texts[place], x=x, y=bottom + 16, class_="mark mid"))
+            marks.append(tag("text", texts[index], x=x, y=bottom + 16, class_="mark mid"))
     return marks
 
 
-def _whisker(sums: GroupedCounts, place: int, axis: Axis, middle: float, *, lying: bool, half: float = 3.5) -> Markup:
-    """An error bar over the 95 % interval, as one path; nothing where no error is known."""
-    low, high = float(sums.lower[place]), float(sums.upper[place])
+def _whisker(sums: GroupedCounts, index: int, axis: Axis, middle: float, *, lying: bool, half: float = 3.5) -> Markup:
+    """An error bar over the 95 % interval, as one path; empty if no error is known."""
+    low, high = float(sums.lower[index]), float(sums.upper[index])
     if not (math.isfinite(low) and math.isfinite(high)):
         return Markup("")
     a, b, edge, cap = (coordinate(x) for x in (axis(low), axis(high), middle - half, 2 * half))
@@ -224,8 +217,8 @@ def _whisker(sums: GroupedCounts, place: int, axis: Axis, middle: float, *, lyin
     return shape("path", d=path, class_="whisker")
 
 
-def _kind(sums: GroupedCounts, place: int) -> str:
-    return "bar below" if sums.estimate[place] < 0 else "bar"
+def _kind(sums: GroupedCounts, index: int) -> str:
+    return "bar below" if sums.estimate[index] < 0 else "bar"
 
 
 def _title(sums: GroupedCounts) -> str:
@@ -233,9 +226,9 @@ def _title(sums: GroupedCounts) -> str:
 
 
 def _thinned_ticks(axis: Axis) -> list[float]:
-    """Every mark, or every second where their texts would touch; zero always."""
+    """Every n-th tick, counted from zero, with n so large that their texts do not touch."""
     widest = max(width(compact(tick), SMALL) for tick in axis.ticks) + 10
     gap = abs(axis.stop - axis.start) / max(len(axis.ticks) - 1, 1)
     every = max(1, math.ceil(widest / gap))
     zero = axis.ticks.index(min(axis.ticks, key=abs))
-    return [tick for place, tick in enumerate(axis.ticks) if (place - zero) % every == 0]
+    return [tick for index, tick in enumerate(axis.ticks) if (index - zero) % every == 0]

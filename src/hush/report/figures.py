@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ROW_LABEL = 16
 COLUMN_LABEL = 12
-WRITTEN = 64  # cells, at most, whose numbers are written into them
-TURNS = 0.68  # the shade at which white and black text are equally easy to read, in both colour schemes
+WRITTEN = 64  # cells up to which numbers are written into them
+TURNS = 0.68  # the shade at which white and black text are equally legible, in both colour schemes
 SHADES = 6
 WIDEST = 72.0
 HATCH = 6.0
@@ -31,10 +31,10 @@ HATCH = 6.0
 def heat_map(sums: GroupedCounts, number: int) -> Markup:
     """A two-way table, rows down and columns across; `number` tells the charts of a page apart.
 
-    The shade goes with the square root of the count, so that small cells can be told apart beside large ones.
+    The shade follows the square root of the count, so that small cells stay distinct beside large ones.
     """
     rows, columns = sums.groupings
-    row_labels = [_row_label(rows, place) for place in range(len(rows))]
+    row_labels = [_row_label(rows, i) for i in range(len(rows))]
     column_labels = [readable(tick, COLUMN_LABEL) for tick in columns.ticks]
     left = max(width(label, SMALL) for label in row_labels) + 8
     longest = max(width(label, SMALL) for label in column_labels)
@@ -46,15 +46,15 @@ def heat_map(sums: GroupedCounts, number: int) -> Markup:
     top = 18.0 if upright else 12 + 0.75 * longest
     largest = max(float(np.nanmax(sums.estimate)), 0.0)
     written = sums.estimate.size <= WRITTEN and wide >= max(_number_width(sums), 20)
-    parts, texts, hatched = [], [], []
+    shapes, texts, hatched = [], [], []
     for i in range(len(rows)):
         y = top + tall * i
-        parts.append(tag("text", row_labels[i], x=left - 6, y=y + tall / 2 + 4, class_="mark end"))
+        shapes.append(tag("text", row_labels[i], x=left - 6, y=y + tall / 2 + 4, class_="mark end"))
         for j in range(len(columns)):
             x = left + wide * j
             shade = _shade(float(sums.estimate[i, j]), largest)
             cell = _swatch(x, y, wide - 1, tall - 1, shade)
-            parts.append(tag("g", tag("title", tip(sums, i, j)), cell))
+            shapes.append(tag("g", tag("title", tip(sums, i, j)), cell))
             if sums.doubtful[i, j]:
                 hatched.append(_hatch(x, y, wide - 1, tall - 1))
             if written:
@@ -63,20 +63,20 @@ def heat_map(sums: GroupedCounts, number: int) -> Markup:
     for j, label in enumerate(column_labels):
         begins = columns.edges and j < columns.ordinary
         x = left + wide * (j + (0.0 if begins else 0.5))
-        parts.append(_column_label(label, x, top - 5, upright=upright))
+        shapes.append(_column_label(label, x, top - 5, upright=upright))
     if hatched:
-        parts.append(shape("path", d="".join(hatched), class_="hatch"))
-    parts += texts
+        shapes.append(shape("path", d="".join(hatched), class_="hatch"))
+    shapes += texts
     bottom = top + tall * len(rows)
-    parts.append(_legend(largest, bottom + 10, bool(hatched)))
-    return picture(_title(sums), _described(sums), number, bottom + 48, *parts)
+    shapes.append(_legend(largest, bottom + 10, bool(hatched)))
+    return picture(_title(sums), _described(sums), number, bottom + 48, *shapes)
 
 
-def _row_label(rows: LevelGroups, place: int) -> str:
-    """The label of a row; of a long span only where it begins."""
-    label = readable(rows.labels[place], ROW_LABEL)
-    if label.endswith("…") and rows.edges and place < rows.ordinary:
-        return readable(f"{rows.ticks[place]} …", ROW_LABEL)
+def _row_label(rows: LevelGroups, i: int) -> str:
+    """The label of a row; if a span is too long, only its start."""
+    label = readable(rows.labels[i], ROW_LABEL)
+    if label.endswith("…") and rows.edges and i < rows.ordinary:
+        return readable(f"{rows.ticks[i]} …", ROW_LABEL)
     return label
 
 
@@ -117,22 +117,19 @@ def _hatch(x: float, y: float, wide: float, tall: float) -> str:
 
 
 def _legend(largest: float, y: float, hatched: bool) -> Markup:
-    """Swatches from none to the largest count, and one that says what hatching means."""
-    wide, parts = 26.0, []
-    for place in range(SHADES):
-        shade = place / (SHADES - 1)
-        x = 2 + wide * place
-        parts.append(_swatch(x, y, wide - 1, 11.0, shade))
+    """Swatches from zero to the largest count, and one that explains hatching."""
+    wide = 26.0
+    shapes = [_swatch(2 + wide * k, y, wide - 1, 11.0, k / (SHADES - 1)) for k in range(SHADES)]
     ends = 2 + wide * SHADES
-    parts.append(tag("text", "0", x=2.0, y=y + 25, class_="mark"))
-    parts.append(tag("text", compact(float(f"{largest / 4:.2g}")), x=2 + (ends - 2) / 2, y=y + 25, class_="mark mid"))
-    parts.append(tag("text", compact(float(f"{largest:.3g}")), x=ends, y=y + 25, class_="mark end"))
+    shapes.append(tag("text", "0", x=2.0, y=y + 25, class_="mark"))
+    shapes.append(tag("text", compact(float(f"{largest / 4:.2g}")), x=2 + (ends - 2) / 2, y=y + 25, class_="mark mid"))
+    shapes.append(tag("text", compact(float(f"{largest:.3g}")), x=ends, y=y + 25, class_="mark end"))
     if hatched:
         x = ends + 22
-        parts.append(_swatch(x, y, wide - 1, 11.0, 0.0))
-        parts.append(shape("path", d=_hatch(x, y, wide - 1, 11.0), class_="hatch"))
-        parts.append(tag("text", "interval reaches zero", x=x + wide + 5, y=y + 10, class_="mark"))
-    return join(*parts)
+        shapes.append(_swatch(x, y, wide - 1, 11.0, 0.0))
+        shapes.append(shape("path", d=_hatch(x, y, wide - 1, 11.0), class_="hatch"))
+        shapes.append(tag("text", "interval reaches zero", x=x + wide + 5, y=y + 10, class_="mark"))
+    return join(*shapes)
 
 
 def _title(sums: GroupedCounts) -> str:
@@ -142,7 +139,7 @@ def _title(sums: GroupedCounts) -> str:
 
 def _described(sums: GroupedCounts) -> str:
     rows, columns = sums.groupings
-    i, j = (int(place) for place in np.unravel_index(int(np.nanargmax(sums.estimate)), sums.estimate.shape))
+    i, j = (int(index) for index in np.unravel_index(int(np.nanargmax(sums.estimate)), sums.estimate.shape))
     hidden = int(sums.doubtful.sum())
     return (
         f"{len(rows)} rows and {len(columns)} columns; the largest cell is {tip(sums, i, j)}. "
@@ -174,7 +171,7 @@ MAPS_INTRO = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A picture with the numbers behind it."""
+    """The counts of a picture and the rank of their table."""
 
     sums: GroupedCounts
     ranked: Departure
@@ -194,11 +191,11 @@ def bar_figures(release: Release, columns: Sequence[Departure]) -> list[Figure]:
         figures.append(
             Figure(sums=grouped(release.estimates, (grouping,), laplace=release.laplace), ranked=chosen[name])
         )
-    return sorted(figures, key=lambda figure: chart_height(figure.sums), reverse=True)  # pairs of like height
+    return sorted(figures, key=lambda figure: chart_height(figure.sums), reverse=True)  # similar heights side by side
 
 
 def map_figures(release: Release, pairs: Sequence[Departure]) -> list[Figure]:
-    """The two-way tables that depart most from independence; one at least, if there is any."""
+    """The two-way tables that depart most from independence; at least one, if there is any."""
     chosen = [ranked for ranked in pairs[:MOST_MAPS] if ranked.visible] or list(pairs[:1])
     figures = []
     for ranked in chosen:
@@ -214,22 +211,22 @@ def bars_section(release: Release, figures: Sequence[Figure], first: int, *, kno
     more = (
         f"Of {counted(len(release.domain), 'column')}, the {len(figures)} that depart most from a flat table are drawn."
     )
-    drawn = [_bar_figure(figure, first + place) for place, figure in enumerate(figures)]
+    charts = [_bar_figure(figure, number) for number, figure in enumerate(figures, start=first)]
     return lines(
         tag("h2", "One column at a time", id="columns"),
         tag("p", BARS_INTRO if known else MODEL_INTRO),
         tag("p", more, class_="soft") if left_out and figures else None,
-        tag("div", *drawn, class_="figures") if drawn else tag("p", "The release has no one-way table to draw."),
+        tag("div", *charts, class_="figures") if charts else tag("p", "The release has no one-way table to draw."),
     )
 
 
 def maps_section(figures: Sequence[Figure], first: int) -> Markup:
     """Two-way tables as heat maps."""
-    drawn = [_map_figure(figure, first + place) for place, figure in enumerate(figures)]
+    charts = [_map_figure(figure, number) for number, figure in enumerate(figures, start=first)]
     return lines(
         tag("h2", "Two columns at a time", id="pairs"),
-        tag("p", MAPS_INTRO) if drawn else tag("p", "The release has no two-way table to draw."),
-        tag("div", *drawn, class_="figures") if drawn else None,
+        tag("p", MAPS_INTRO) if charts else tag("p", "The release has no two-way table to draw."),
+        tag("div", *charts, class_="figures") if charts else None,
     )
 
 
@@ -242,16 +239,16 @@ def _grouping(release: Release, name: str, most: int, most_names: int) -> LevelG
 def _bar_figure(figure: Figure, number: int) -> Markup:
     sums = figure.sums
     below = int(np.sum(sums.estimate < 0))
-    said = [errors_of(sums)]
+    remarks = [errors_of(sums)]
     if sums.groupings[0].note:
-        said.append(sums.groupings[0].note)
+        remarks.append(sums.groupings[0].note)
     if below:
-        said.append(f"{counted(below, 'estimate')} below zero")
+        remarks.append(f"{counted(below, 'estimate')} below zero")
     return tag(
         "figure",
         tag("h3", named(sums.names[0], 60)),
         bar_chart(sums, number),
-        tag("figcaption", _sentence(said)),
+        tag("figcaption", _sentence(remarks)),
         numbers_of(sums),
     )
 
@@ -259,38 +256,40 @@ def _bar_figure(figure: Figure, number: int) -> Markup:
 def _map_figure(figure: Figure, number: int) -> Markup:
     sums, ranked = figure.sums, figure.ranked
     beside = "; noise alone would give about 1" if ranked.visible else ", no more than noise alone might give"
-    said = [f"a typical cell departs from independence by {ranked.departure:.1f} standard errors{beside}"]
-    said = [*(said if figure.known else []), errors_of(sums)]
-    said += [f"of {readable(side.column.name, 60)}, {side.note}" for side in sums.groupings if side.note]
+    remarks = [f"a typical cell departs from independence by {ranked.departure:.1f} standard errors{beside}"]
+    remarks = [*(remarks if figure.known else []), errors_of(sums)]
+    remarks += [f"of {readable(side.column.name, 60)}, {side.note}" for side in sums.groupings if side.note]
     title = join(named(sums.names[0], 45), " by ", named(sums.names[1], 45))
-    return tag("figure", tag("h3", title), heat_map(sums, number), tag("figcaption", _sentence(said)), numbers_of(sums))
+    return tag(
+        "figure", tag("h3", title), heat_map(sums, number), tag("figcaption", _sentence(remarks)), numbers_of(sums)
+    )
 
 
-def _sentence(said: Sequence[str]) -> str:
+def _sentence(remarks: Sequence[str]) -> str:
     """Remarks as sentences."""
-    return " ".join(f"{remark[:1].upper()}{remark[1:]}." for remark in said)
+    return " ".join(f"{remark[:1].upper()}{remark[1:]}." for remark in remarks)
 
 
 def numbers_of(sums: GroupedCounts) -> Markup:
-    """The numbers of a one- or two-way picture, folded away until asked for."""
-    body = _one_way(sums) if sums.estimate.ndim == 1 else _two_way(sums)
+    """The numbers of a picture, folded away."""
+    body = _numbers_of_column(sums) if sums.estimate.ndim == 1 else _numbers_of_pair(sums)
     return tag("details", tag("summary", "The numbers"), body)
 
 
-def _one_way(sums: GroupedCounts) -> Markup:
+def _numbers_of_column(sums: GroupedCounts) -> Markup:
     rows = [
         (
             named(label),
-            rounded(sums.estimate[place], sums.std_error[place]),
-            error_text(sums.std_error[place]),
-            interval_text(sums.lower[place], sums.upper[place], sums.std_error[place]),
+            rounded(sums.estimate[i], sums.std_error[i]),
+            error_text(sums.std_error[i]),
+            interval_text(sums.lower[i], sums.upper[i], sums.std_error[i]),
         )
-        for place, label in enumerate(sums.groupings[0].labels)
+        for i, label in enumerate(sums.groupings[0].labels)
     ]
     return page_table((named(sums.names[0]), "estimate", "standard error", "95 % interval"), rows, numbers=(1, 2, 3))
 
 
-def _two_way(sums: GroupedCounts) -> Markup:
+def _numbers_of_pair(sums: GroupedCounts) -> Markup:
     first, second = sums.groupings
     heads = (join(named(sums.names[0]), " \\ ", named(sums.names[1])), *(named(label) for label in second.labels))
     rows = [
@@ -302,10 +301,10 @@ def _two_way(sums: GroupedCounts) -> Markup:
 
 def errors_of(sums: GroupedCounts) -> str:
     """The standard errors of a picture in a few words."""
-    known = sums.std_error[np.isfinite(sums.std_error)]
-    if not known.size:
+    errors = sums.std_error[np.isfinite(sums.std_error)]
+    if not errors.size:
         return "no standard error is known"
-    low, high = float(known.min()), float(known.max())
+    low, high = float(errors.min()), float(errors.max())
     if high <= 1.005 * low:
         return f"standard error {error_text(high)}"
     return f"standard errors {error_text(low)} to {error_text(high)}"

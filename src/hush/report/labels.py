@@ -1,4 +1,4 @@
-"""Labels: names, numbers and tables as a reader of the page sees them, whatever characters they hold."""
+"""Labels: names, numbers and tables as text on the page, safe for any characters."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ ORDERS = ("the total", "one column", "two columns", "three columns", "four colum
 def readable(text: str, longest: int = LONGEST) -> str:
     r"""The text on one line, cut to a length, with its invisible characters spelled out.
 
-    A mark that turns the direction of writing would let a label rearrange the words around it.
+    A mark that changes the direction of writing could rearrange the words around a label.
 
     >>> readable("a\u202eb\n"), readable("abcdefgh", 5)
     ('a\\u202eb\\n', 'abcd…')
     """
-    seen = "".join(_spelled(mark) for mark in text[: longest + 1])
-    return seen if cell_len(seen) <= longest else set_cell_size(seen, longest - 1).rstrip() + "…"
+    spelled = "".join(_spelled(mark) for mark in text[: longest + 1])
+    return spelled if cell_len(spelled) <= longest else set_cell_size(spelled, longest - 1).rstrip() + "…"
 
 
 def named(text: str, longest: int = LONGEST) -> Markup:
-    """A name or label as an element that keeps its own direction of writing to itself."""
+    """A name or label as an element with its own direction of writing."""
     return tag("bdi", readable(text, longest))
 
 
 def table_name(clique: tuple[str, ...]) -> Markup:
-    """The columns of a table, joined; "total" where there are none."""
+    """The columns of a table, joined; "total" if there are none."""
     return Markup(" × ".join(named(name, 60) for name in clique)) if clique else Markup("total")
 
 
 def width(text: str, size: float) -> float:
-    """About how wide a text is at a font size, in the same unit; a little more in most fonts."""
+    """An estimate of the width of a text at a font size, in the same unit; a little too wide for most fonts."""
     return 0.6 * size * cell_len(text)
 
 
@@ -62,7 +62,7 @@ def compact(number: float) -> str:
 
 
 def rounded(number: float, error: float) -> str:
-    """An estimate with no more digits than its standard error supports; whole where the error is above two.
+    """An estimate with no more digits than its standard error supports; whole if the error is above two.
 
     >>> rounded(1234.56, 12.3), rounded(1.2345, 0.2), rounded(-0.2, 5.0), rounded(float("nan"), 1.0)
     ('1,235', '1.23', '0', 'n/a')
@@ -76,7 +76,7 @@ def rounded(number: float, error: float) -> str:
 
 
 def error_text(error: float) -> str:
-    """A standard error in three digits, or that there is none.
+    """A standard error in three digits, or "not known".
 
     >>> [error_text(x) for x in (28.0, 1234.5, 0.0, 3.2e16, float("nan"))]
     ['28.0', '1,234', '0', '3.2e+16', 'not known']
@@ -102,12 +102,12 @@ def order_name(order: int | None) -> str:
 
 
 def interval_text(low: float, high: float, error: float) -> str:
-    """An interval in words; nothing where no error is known."""
+    """An interval in words; empty if no error is known."""
     return f"{rounded(low, error)} to {rounded(high, error)}" if math.isfinite(error) else ""
 
 
 def bound_text(low: float, high: float) -> str:
-    """An interval that follows from a bound, to whole numbers; nothing where none is known."""
+    """An interval from a bound, rounded outwards to whole numbers; empty if no bound is known."""
     whole = math.isfinite(low) and math.isfinite(high)
     return f"{rounded(math.floor(low), math.nan)} to {rounded(math.ceil(high), math.nan)}" if whole else ""
 
@@ -115,7 +115,7 @@ def bound_text(low: float, high: float) -> str:
 def page_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), caption: str = ""
 ) -> Markup:
-    """A table whose first column names the rows; the columns in `numbers` are set to the right."""
+    """A table whose first column names the rows; the columns in `numbers` are right-aligned."""
     columns = [
         TextColumn(heading=heading, align="right" if i in numbers else "left") for i, heading in enumerate(headings)
     ]

@@ -1,4 +1,4 @@
-"""Groups of the levels of a column as they are drawn, and a released table added up over them with exact errors."""
+"""Groups of the levels of a column for drawing, and released tables summed over them with exact errors."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ COARSER = {Granularity.DAY: 0, Granularity.MONTH: 1, Granularity.QUARTER: 2}  # 
 class LevelGroups:
     """Groups of codes that cover a column, in the order they are drawn.
 
-    `ordinary` groups come first, `other` and missing after them. `ticks` are short marks for an axis; with `edges`
-    they stand where a group begins. `note` says in words what was put together, where anything was.
+    `ordinary` groups come first, then `other` and missing. `ticks` are short marks for an axis; with `edges` they mark
+    where a group begins. `note` says which levels were merged, if any.
     """
 
     column: Column
@@ -46,7 +46,7 @@ class LevelGroups:
 
     @property
     def whole(self) -> bool:
-        """Whether every level stands by itself, in the order of its code."""
+        """Whether every level is a group of its own, in the order of codes."""
         return len(self.members) == self.column.size and all(
             group.size == 1 and group[0] == code for code, group in enumerate(self.members)
         )
@@ -69,8 +69,8 @@ class LevelGroups:
 def group_levels(column: Column, counts: Floats, most: int) -> LevelGroups:
     """The levels in at most about `most` groups; `counts` are the released estimates, (size,).
 
-    Neighbouring levels of ordered columns are put together in round steps. Of unordered columns the levels with the
-    largest estimates are kept and the rest is one group.
+    Neighbouring levels of ordered columns are merged in round steps. Unordered columns keep the levels with the largest
+    estimates; the rest is one group.
     """
     match column:
         case Integer():
@@ -83,7 +83,7 @@ def group_levels(column: Column, counts: Floats, most: int) -> LevelGroups:
             return _largest(column, counts, most)
 
 
-def _made(
+def _with_special(
     column: Column,
     groups: Sequence[Integers],
     labels: Sequence[str],
@@ -92,7 +92,7 @@ def _made(
     edges: bool = False,
     note: str | None = None,
 ) -> LevelGroups:
-    """The groups with `other` and missing behind them, each by itself."""
+    """The groups, followed by `other` and missing, each by itself."""
     special = [code for code in (column.other_code, column.missing_code) if code is not None]
     names = [column.label(code) for code in special]
     return LevelGroups(
@@ -110,13 +110,13 @@ def _integers(column: Integer, most: int) -> LevelGroups:
     step = _round_step(column.low, column.high, most)
     if step == 1:
         labels = [str(column.low + code) for code in range(column.levels)]
-        return _made(column, _single(column), labels, [compact_integer(int(label)) for label in labels])
+        return _with_special(column, _single(column), labels, [compact_integer(int(label)) for label in labels])
     starts = [max(start, column.low) for start in range(column.low // step * step, column.high + 1, step)]
     ends = [*(start - 1 for start in starts[1:]), column.high]
     groups = [np.arange(low - column.low, high - column.low + 1) for low, high in zip(starts, ends, strict=True)]
     labels = [integer_span(low, high) for low, high in zip(starts, ends, strict=True)]
     note = f"{counted(column.levels, 'level')} drawn in steps of {step:,}"
-    return _made(column, groups, labels, [compact_integer(start) for start in starts], edges=True, note=note)
+    return _with_special(column, groups, labels, [compact_integer(start) for start in starts], edges=True, note=note)
 
 
 def _bins(column: Numeric, most: int) -> LevelGroups:
@@ -130,13 +130,13 @@ def _bins(column: Numeric, most: int) -> LevelGroups:
     notes = [f"{counted(column.levels, 'bin')} drawn {step} at a time"] if step > 1 else []
     if not equal_steps([*(column.edges[start] for start in starts), column.edges[-1]]):
         notes.append("bins differ in width, so a tall bar may be a wide bin")
-    return _made(column, groups, labels, ticks, edges=True, note="; ".join(notes) or None)
+    return _with_special(column, groups, labels, ticks, edges=True, note="; ".join(notes) or None)
 
 
 def _dates(column: Date, most: int) -> LevelGroups:
     if column.levels <= most:
         labels = [column.label(code) for code in range(column.levels)]
-        return _made(column, _single(column), labels, labels)
+        return _with_special(column, _single(column), labels, labels)
     days = [column.value(code) for code in range(column.levels)]
     for unit, spelled in UNITS[COARSER.get(column.granularity, len(UNITS)) :]:
         keys = [spelled(day) for day in days if isinstance(day, dt.date)]
@@ -144,25 +144,25 @@ def _dates(column: Date, most: int) -> LevelGroups:
         if len(runs) <= most:
             labels = [key for key, _ in runs]
             note = f"{counted(column.levels, column.granularity)} drawn by {unit}"
-            return _made(column, [codes for _, codes in runs], labels, labels, note=note)
+            return _with_special(column, [codes for _, codes in runs], labels, labels, note=note)
     step = -(-column.levels // most)
     groups = [np.arange(start, min(start + step, column.levels)) for start in range(0, column.levels, step)]
     ticks = [column.label(int(group[0])) for group in groups]
     labels = [span(column.label(int(group[0])), column.label(int(group[-1]))) for group in groups]
     note = f"{counted(column.levels, column.granularity)} drawn {step} at a time"
-    return _made(column, groups, labels, ticks, edges=True, note=note)
+    return _with_special(column, groups, labels, ticks, edges=True, note=note)
 
 
 def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
     if column.levels <= most:
         labels = [column.label(code) for code in range(column.levels)]
-        return _made(column, _single(column), labels, labels)
+        return _with_special(column, _single(column), labels, labels)
     order = np.argsort(-counts[: column.levels], kind="stable")
-    kept, rest = order[: most - 1], np.sort(order[most - 1 :])
-    names = [column.label(int(code)) for code in kept]
+    largest, rest = order[: most - 1], np.sort(order[most - 1 :])
+    names = [column.label(int(code)) for code in largest]
     names.append(f"{rest.size:,} more levels")
-    note = f"the {kept.size} levels with the largest estimates are shown and the other {rest.size:,} added up"
-    return _made(column, [*(np.array([code]) for code in kept), rest], names, names, note=note)
+    note = f"the {largest.size} levels with the largest estimates are shown and the other {rest.size:,} added up"
+    return _with_special(column, [*(np.array([code]) for code in largest), rest], names, names, note=note)
 
 
 def _single(column: Column) -> list[Integers]:
@@ -180,7 +180,7 @@ def _round_step(low: int, high: int, most: int) -> int:
 
 
 def _even_step(levels: int, most: int) -> int:
-    """How many bins to put together: the fewest that suffice, or up to twice that where it leaves none over."""
+    """How many bins to merge: the fewest that suffice, or up to twice as many if that divides the levels evenly."""
     fewest = -(-levels // most)
     return next((step for step in range(fewest, 2 * fewest) if levels % step == 0), fewest)
 
@@ -195,14 +195,14 @@ def integer_span(low: int, high: int) -> str:
 
 
 def compact_integer(number: int) -> str:
-    """An integer for an axis: as it stands where it may be a year or a code."""
+    """An integer for an axis: without separators if it may be a year or a code."""
     return str(number) if abs(number) < 10_000 else compact(number)
 
 
 def bin_span(column: Numeric, first: int, last: int) -> str:
     """The bins from one to another as one interval."""
     closing = "]" if last == column.levels - 1 else ")"
-    low, high = (f"{column.edges[place]:.{column.digits}g}" for place in (first, last + 1))
+    low, high = (f"{column.edges[i]:.{column.digits}g}" for i in (first, last + 1))
     return f"[{low}, {high}{closing}"
 
 
@@ -212,7 +212,7 @@ def span(first: str, last: str) -> str:
 
 
 def equal_steps(edges: Sequence[float]) -> bool:
-    """Whether edges are equally far apart, but for rounding."""
+    """Whether edges are equally far apart, up to rounding."""
     widths = [high - low for low, high in pairwise(edges)]
     return max(widths) <= 1.001 * min(widths)
 
@@ -250,28 +250,28 @@ class GroupedCounts:
 
     @property
     def doubtful(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Where the interval reaches zero, or the estimate does and no error is known."""
+        """Where the interval reaches zero, or the estimate does if no error is known."""
         return np.asarray(np.where(np.isfinite(self.lower), self.lower, self.estimate) <= 0)
 
 
 def cell_errors(estimates: Estimates, clique: Clique) -> Floats:
-    """The standard error of every cell of a table."""
+    """The standard error of each cell of a table."""
     ones = np.ones(estimates.domain.sizes(clique))
     return _root(estimates.covariance(clique, ones, ones, len(clique)))
 
 
 def grouped(estimates: Estimates, groupings: tuple[LevelGroups, ...], *, laplace: bool = False) -> GroupedCounts:
-    """The table over the groupings' columns, added up over their groups.
+    """The table over the groupings' columns, summed over their groups.
 
-    The error of a sum over several cells is that of the sum, not of the cells, which share noise: for each combination
-    of groups that are not single levels it takes one covariance, O(cells) each; axes of single levels are free.
+    Cells share noise, so the error of a sum needs its own covariance: one, O(cells), for each combination of merged
+    groups; axes of single levels are free.
     """
     names = tuple(grouping.column.name for grouping in groupings)
     counts = estimates.counts(names)
     for axis, grouping in enumerate(groupings):
         if not grouping.whole:
-            parts = [counts.take(codes, axis=axis).sum(axis=axis) for codes in grouping.members]
-            counts = np.stack(parts, axis=axis)
+            sums = [counts.take(codes, axis=axis).sum(axis=axis) for codes in grouping.members]
+            counts = np.stack(sums, axis=axis)
     return GroupedCounts(
         groupings=groupings, estimate=counts, std_error=_root(_variances(estimates, groupings)), laplace=laplace
     )

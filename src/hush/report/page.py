@@ -136,7 +136,7 @@ LAST = (("questions", "What can be asked"), ("caveats", "How to read it"))
 
 
 def report_html(release: Release, *, progress: Progress | None = None) -> str:
-    """The report as the text of an HTML page; `progress` is called with the part that is done.
+    """The report as the text of an HTML page; `progress` is called with the fraction done.
 
     Privacy: post-processing of the release; no private data is read.
     """
@@ -149,7 +149,7 @@ def report_html(release: Release, *, progress: Progress | None = None) -> str:
     done(0.25)
     orders = by_order(release)
     done(0.3)
-    sample = quality(release, progress=lambda part: done(0.3 + 0.4 * part))
+    sample = quality(release, progress=lambda fraction: done(0.3 + 0.4 * fraction))
     done(0.8)
     known = all(figure.known for figure in (*bars, *maps))
     adaptive = release.bounded
@@ -167,14 +167,14 @@ def report_html(release: Release, *, progress: Progress | None = None) -> str:
 
 
 def _errors(release: Release, orders: list[Precision], number: int) -> Markup:
-    """Errors as predicted, or bounds and how the release came about where they were not known beforehand."""
+    """Predicted errors; for an adaptive release, bounds and how it was made."""
     if release.bounded:
         return lines(bounds_section(release), rounds_section(release))
     return comparison_section(release, by_table(release) or orders, number)
 
 
 def write_report(release: Release, path: str | Path, *, progress: Progress | None = None) -> None:
-    """Write the report to a file, over whatever was there; `progress` is called with the part that is done."""
+    """Write the report to a file, replacing any other; `progress` is called with the fraction done."""
     text = report_html(release, progress=progress)
     try:
         Path(path).write_bytes(text.encode())

@@ -1,4 +1,4 @@
-"""The section on precision: the standard errors of the plan beside those of a naive one, both known before any data."""
+"""The section on precision: the standard errors of the plan and of a naive one, both known before any data."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ LARGEST_BLOCK = 4_000_000
 class Precision:
     """The typical standard error of some tables of the workload, planned and naive.
 
-    Typical is the root mean square over all their numbers. `clique` is set where it is one table; else all have `order`
-    columns, or any number of them where that is None. `looked_at` tables stand for all `tables`.
+    Typical is the root mean square over all their numbers. `clique` is set for a single table; else all have `order`
+    columns, or any number if that is None. `looked_at` tables stand for all `tables`.
     """
 
     order: int | None
@@ -49,12 +49,12 @@ class Precision:
 
     @property
     def ratio(self) -> float:
-        """The naive plan's error in units of the release's."""
+        """The error of the naive plan over that of the release."""
         return self.naive / self.planned if self.planned > 0 else math.nan
 
 
 def naive_stddev(release: Release) -> float:
-    """The noise of a plan that measures every table of the workload by itself with an equal share of what was spent.
+    """The noise of a plan that measures each table of the workload by itself with an equal share of the budget spent.
 
     A table of counts with Gaussian noise of variance s^2 costs rho = D^2 / (2 s^2), where D^2 is the squared L2
     sensitivity of one table; k tables at rho / k each have s = D sqrt(k / (2 rho)). With Laplace noise k tables at
@@ -80,7 +80,7 @@ def by_order(release: Release) -> list[Precision]:
 
 
 def by_table(release: Release) -> list[Precision]:
-    """One entry for each table of the workload, where they are few; otherwise none."""
+    """One entry for each table of the workload; none if there are many."""
     terms = release.workload.products
     if len(terms) > MOST_TABLES or len({term.clique for term in terms}) < len(terms):
         return []
@@ -90,23 +90,23 @@ def by_table(release: Release) -> list[Precision]:
 
 def overall(entries: Sequence[Precision]) -> Precision:
     """All the tables of some entries together."""
-    known = [entry for entry in entries if math.isfinite(entry.planned) and math.isfinite(entry.naive)]
-    weights = [entry.queries for entry in known]
+    finite = [entry for entry in entries if math.isfinite(entry.planned) and math.isfinite(entry.naive)]
+    weights = [entry.queries for entry in finite]
     return Precision(
         order=None,
         clique=None,
-        tables=sum(entry.tables for entry in known),
-        looked_at=sum(entry.looked_at for entry in known),
+        tables=sum(entry.tables for entry in finite),
+        looked_at=sum(entry.looked_at for entry in finite),
         queries=sum(weights),
-        planned=_root_mean([entry.planned**2 for entry in known], weights),
-        naive=_root_mean([entry.naive**2 for entry in known], weights),
+        planned=_root_mean([entry.planned**2 for entry in finite], weights),
+        naive=_root_mean([entry.naive**2 for entry in finite], weights),
     )
 
 
 def _typical(estimates: Estimates, terms: Sequence[ProductTerm], naive: float, clique: Clique | None) -> Precision:
-    candidates = [terms[place] for place in spread(len(terms), 4 * LOOKED_AT)]  # coverage is not free to find out
+    candidates = [terms[i] for i in spread(len(terms), 4 * LOOKED_AT)]  # finding out the coverage takes time
     usable = [term for term in candidates if _usable(estimates, term)]
-    looked_at = [usable[place] for place in spread(len(usable), LOOKED_AT)]
+    looked_at = [usable[i] for i in spread(len(usable), LOOKED_AT)]
     pairs = [_variances(estimates, term, naive) for term in looked_at]
     weights = [term.queries for term in looked_at]
     return Precision(
@@ -131,29 +131,29 @@ def _usable(estimates: Estimates, term: ProductTerm) -> bool:
 def _variances(estimates: Estimates, term: ProductTerm, naive: float) -> tuple[float, float]:
     """The mean variance of the answers of a term: as released, and with independent noise on every cell.
 
-    Of a term with ranges and the like some queries, evenly spread, stand for all.
+    For ranges and other sums, some evenly spread queries stand for all.
     """
     if term.plain:
         return float(np.mean(cell_errors(estimates, term.clique) ** 2)), naive**2
     rows = [block.dense() for block in term.blocks]
     planned, unplanned = [], []
     for query in spread(term.queries, QUERIES):
-        places = np.unravel_index(query, tuple(len(row) for row in rows))
-        coefficients = reduce(np.multiply.outer, [row[i] for row, i in zip(rows, places, strict=True)], np.ones(()))
+        indices = np.unravel_index(query, tuple(len(row) for row in rows))
+        coefficients = reduce(np.multiply.outer, [row[i] for row, i in zip(rows, indices, strict=True)], np.ones(()))
         planned.append(float(estimates.covariance(term.clique, coefficients, coefficients, 0)))
         unplanned.append(naive**2 * float(np.sum(coefficients**2)))
     return float(np.mean(planned)), float(np.mean(unplanned))
 
 
 def spread(length: int, most: int) -> list[int]:
-    """At most `most` places out of `length`, evenly spread, the first and the last among them.
+    """At most `most` indices below `length`, evenly spread, including the first and the last.
 
     >>> spread(3, 5), spread(9, 3)
     ([0, 1, 2], [0, 4, 8])
     """
     if length <= most:
         return list(range(length))
-    return [place * (length - 1) // (most - 1) for place in range(most)]
+    return [i * (length - 1) // (most - 1) for i in range(most)]
 
 
 def _root_mean(variances: Sequence[float], weights: Sequence[int]) -> float:
@@ -180,12 +180,12 @@ QUERIES_NOTE = (
 
 def comparison_section(release: Release, entries: Sequence[Precision], number: int) -> Markup:
     """Predicted standard errors, what a naive plan would have had, and the ratio."""
-    shown = [entry for entry in entries if math.isfinite(entry.planned) and math.isfinite(entry.naive)][:MOST_ROWS]
+    finite = [entry for entry in entries if math.isfinite(entry.planned) and math.isfinite(entry.naive)][:MOST_ROWS]
     title = tag("h2", "Predicted error, and that of a naive plan", id="precision")
-    if not shown:
+    if not finite:
         return lines(title, tag("p", "No standard error is known for the tables of this release beforehand."))
     noise = error_text(naive_stddev(release))
-    whole = [overall(entries)] if len(shown) > 1 else []
+    whole = [overall(entries)] if len(finite) > 1 else []
     heads = ("tables over", "tables", "predicted standard error", "naive standard error", "naive / predicted")
     rows = [
         (
@@ -195,15 +195,15 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
             error_text(entry.naive),
             f"{entry.ratio:.2f}" if math.isfinite(entry.ratio) else "",
         )
-        for entry in (*shown, *whole)
+        for entry in (*finite, *whole)
     ]
-    sampled = [entry for entry in shown if entry.looked_at < entry.tables]
+    sampled = [entry for entry in finite if entry.looked_at < entry.tables]
     return lines(
         title,
         tag("p", f"{INTRO}noise of standard deviation {noise} on every cell of {_tables(release)}."),
-        tag("figure", _chart([*shown, *whole], number), class_="single"),
+        tag("figure", _chart([*finite, *whole], number), class_="single"),
         page_table(heads, rows, numbers=(1, 2, 3, 4)),
-        tag("p", WHOLE) if any(entry.ratio < 1 for entry in shown) else None,
+        tag("p", WHOLE) if any(entry.ratio < 1 for entry in finite) else None,
         tag("p", _sampled(sampled), class_="note") if sampled else None,
         None if release.workload.plain else tag("p", QUERIES_NOTE, class_="note"),
     )
@@ -216,18 +216,18 @@ def _chart(entries: Sequence[Precision], number: int) -> Markup:
     axis = Axis.over(0.0, largest, start=left, stop=WIDE - 76, marks=5)
     top = 24.0
     bottom = top + PAIR * len(entries) + 2
-    parts = [_key(left)]
+    shapes = [_key(left)]
     for tick in axis.ticks:
         kind = "zero" if tick == 0 else "grid"
-        parts.append(shape("line", x1=axis(tick), x2=axis(tick), y1=top, y2=bottom, class_=kind))
-        parts.append(tag("text", compact(tick), x=axis(tick), y=bottom + 14, class_="mark mid"))
-    for place, (entry, name) in enumerate(zip(entries, names, strict=True)):
-        y = top + PAIR * place + 6
-        parts.append(tag("text", name, x=left - 8, y=y + 18, class_="end"))
+        shapes.append(shape("line", x1=axis(tick), x2=axis(tick), y1=top, y2=bottom, class_=kind))
+        shapes.append(tag("text", compact(tick), x=axis(tick), y=bottom + 14, class_="mark mid"))
+    for index, (entry, name) in enumerate(zip(entries, names, strict=True)):
+        y = top + PAIR * index + 6
+        shapes.append(tag("text", name, x=left - 8, y=y + 18, class_="end"))
         for line, (value, kind) in enumerate(((entry.planned, "bar"), (entry.naive, "naive"))):
-            parts.append(shape("rect", x=left, y=y + 14 * line, width=axis(value) - left, height=13.0, class_=kind))
-            parts.append(tag("text", error_text(value), x=axis(value) + 5, y=y + 14 * line + 10, class_="mark"))
-    return picture("Predicted and naive standard errors", _described(entries), number, bottom + 20, *parts, wide=WIDE)
+            shapes.append(shape("rect", x=left, y=y + 14 * line, width=axis(value) - left, height=13.0, class_=kind))
+            shapes.append(tag("text", error_text(value), x=axis(value) + 5, y=y + 14 * line + 10, class_="mark"))
+    return picture("Predicted and naive standard errors", _described(entries), number, bottom + 20, *shapes, wide=WIDE)
 
 
 def _key(left: float) -> Markup:
@@ -241,11 +241,11 @@ def _key(left: float) -> Markup:
 
 
 def _described(entries: Sequence[Precision]) -> str:
-    said = [
+    texts = [
         f"{readable(_plain_name(entry), 60)}: {error_text(entry.planned)} predicted, {error_text(entry.naive)} naive"
         for entry in entries
     ]
-    return "; ".join(said) + ". The table below has the same numbers."
+    return "; ".join(texts) + ". The table below has the same numbers."
 
 
 def _name(entry: Precision) -> str:
@@ -264,7 +264,7 @@ def _tables(release: Release) -> str:
 
 
 def _sampled(entries: Sequence[Precision]) -> str:
-    said = [
+    counts = [
         f"{entry.looked_at} of the {counted(entry.tables, 'table')} over {order_name(entry.order)}" for entry in entries
     ]
-    return f"Looked at: {', '.join(said)}, evenly spread among those of at most {LARGEST_TABLE:,} cells."
+    return f"Looked at: {', '.join(counts)}, evenly spread among those of at most {LARGEST_TABLE:,} cells."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.arrays import Floats
-from hush.domain import Clique
+from hush.domain import Clique, clique_batches
 from hush.evaluation.resampling import Resampling
 from hush.inference.nonnegative_tables import nonnegative_tables
 from hush.release.error_bounds import NO_INFORMATION
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 MOST_BOUNDED = 2000
-BATCH_CELLS = 2**20  # of tables that are asked of the model at once
-DIGITS = 2.0**11  # of counts, whose distinct values are what takes time
-LEAST_SHARE = 1e-4  # that is shown
-TELLING = 0.02  # a bound on the share that is less says more of the bounds than of the release
-CLEAR = 2.0  # standard errors that the total must be above zero, for shares of it to mean anything
+BATCH_CELLS = 2**20  # of tables computed at once
+DIGITS = 2.0**11  # of counts; the time depends on the number of distinct ones
+LEAST_SHARE = 1e-4  # smaller ones are not shown
+TELLING = 0.02  # a smaller bound on the share says more about the bounds than about the release
+CLEAR = 2.0  # standard errors between the total and zero, for shares of it to mean anything
 BOUNDED = (
     "How good is it? Averaged over its tables, the model of this release is at least as accurate as a random sample of "
     "{size} would be. That is a bound and holds with {level:.0f} %; the model is likely to be better. "
@@ -57,7 +57,7 @@ SOME = " (To keep the page quick, {looked_at} of {tables} were looked at, spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """The share of the rows whose sample has the error of the release; a bound from below where `bounded`."""
+    """The share of the rows whose sample has the error of the release; a lower bound if `bounded`."""
 
     fraction: float
     bounded: bool
@@ -67,7 +67,7 @@ class Quality:
 
     @property
     def text(self) -> str:
-        """The share for a headline, rounded down where it is a bound.
+        """The share for a headline, rounded down if it is a bound.
 
         >>> Quality(fraction=0.1279, bounded=True, looked_at=3, tables=3).text
         '≥ 12 %'
@@ -80,21 +80,21 @@ class Quality:
 
     @property
     def known(self) -> bool:
-        """Whether there is a share to speak of."""
+        """Whether the share is large enough to state."""
         return self.fraction >= (TELLING if self.bounded else LEAST_SHARE)
 
     @property
     def sentence(self) -> str:
-        """What it means, for a reader who knows no statistics."""
+        """What it means, in words without statistics."""
         cells, tables = f"{LARGEST_TABLE:,}", counted(self.tables, "table")
         some = SOME.format(looked_at=f"{self.looked_at:,}", tables=tables, cells=cells)
         tail = some if self.looked_at < self.tables else ""
         if self.unbounded:
             tail += UNBOUNDED.format(tables=counted(self.unbounded, "table"))
-        shown = self.fraction >= LEAST_SHARE
-        size = f"{_percent(self.fraction, down=self.bounded)} % of the rows" if shown else ""
+        sizeable = self.fraction >= LEAST_SHARE
+        size = f"{_percent(self.fraction, down=self.bounded)} % of the rows" if sizeable else ""
         if not self.known:
-            least = LEAST.format(size=size) if shown else LEAST_OF_ALL
+            least = LEAST.format(size=size) if sizeable else LEAST_OF_ALL
             return (NOTHING.format(least=least) if self.bounded else NOTHING_EXPECTED) + tail
         return self._claim(size) + (STANDS_IN_MODEL + ROWS if self.bounded else STANDS_IN_TABLES) + tail
 
@@ -107,18 +107,17 @@ class Quality:
 
 
 def quality(release: Release, progress: Callable[[float], None] | None = None) -> Quality | None:
-    """The equivalent sample of a release; None where nothing is known of its errors. `progress` gets the part done.
+    """The equivalent sample of a release; None if its errors are unknown. `progress` is called with the fraction done.
 
-    Of an adaptive release: K/N at which the expected error of samples is the mean of the bounds, which hold together;
-    a table without a bound counts as if it had no cell in common with the truth.
-    Of any other: at which it is the expected error of the release, sqrt(2/pi) sum of standard errors. In the place of
-    the true tables stand those of the model, or the nearest non-negative ones.
+    For an adaptive release: the K/N at which the expected error of samples is the mean of the bounds, which hold
+    together; a table without a bound counts as having no cell in common with the truth. For any other: the K/N at which
+    it is the expected error of the release, sqrt(2/pi) sum of standard errors. The tables of the model, or the nearest
+    non-negative ones, stand in for the true tables.
 
     Reference: [AIM, App. C].
     Privacy: post-processing of released values.
     """
-    asked = [term.clique for term in release.workload if term.plain and term.clique]
-    different = list(dict.fromkeys(asked))
+    different = list(dict.fromkeys(term.clique for term in release.workload if term.plain and term.clique))
     fit = [clique for clique in different if release.domain.size(clique) <= LARGEST_TABLE]
     if release.bounded:
         return _bounded(release, fit, len(different), progress or (lambda _: None))
@@ -126,20 +125,16 @@ def quality(release: Release, progress: Callable[[float], None] | None = None) -
 
 
 def _bounded(release: Release, cliques: list[Clique], tables: int, progress: Callable[[float], None]) -> Quality | None:
-    chosen = [cliques[place] for place in spread(len(cliques), MOST_BOUNDED)]
+    chosen = [cliques[i] for i in spread(len(cliques), MOST_BOUNDED)]
     if not chosen:
         return None
     bounds = release.bounds.all(chosen, level=LEVEL, simultaneous=True)
     model = release.model()
     sampled = Resampling(model.total)
-    batch: list[Clique] = []
-    for number, clique in enumerate(chosen, start=1):
-        batch.append(clique)
-        if number == len(chosen) or sum(map(release.domain.size, batch)) >= BATCH_CELLS:
-            for counts in model.tables(batch).values():
-                sampled.add(np.clip(_short(counts), 0.0, model.total))
-            batch = []
-            progress(number / len(chosen))
+    for batch in clique_batches(release.domain, chosen, BATCH_CELLS):
+        for counts in model.tables(batch).values():
+            sampled.add(np.clip(_short(counts), 0.0, model.total))
+        progress(sampled.tables / len(chosen))
     shares = [bound.share if math.isfinite(bound.share) else NO_INFORMATION for bound in bounds]
     return Quality(
         fraction=sampled.fraction(float(np.mean(shares))),
@@ -159,7 +154,7 @@ def _expected(release: Release, cliques: list[Clique], tables: int) -> Quality |
         return None
     sampled, errors = Resampling(total), []
     covered = [clique for clique in cliques if estimates.covers(clique)]
-    for clique in (covered[place] for place in spread(len(covered), LOOKED_AT)):
+    for clique in (covered[i] for i in spread(len(covered), LOOKED_AT)):
         error_sum = float(cell_errors(estimates, clique).sum())
         if math.isfinite(error_sum):
             counts = estimates.counts(clique)
@@ -173,13 +168,13 @@ def _expected(release: Release, cliques: list[Clique], tables: int) -> Quality |
 
 
 def _short(counts: Floats) -> Floats:
-    """Counts of eleven binary digits, so that few are distinct; the error of a sample changes by 2^-12 of itself."""
-    parts, powers = np.frexp(counts)
-    return np.ldexp(np.rint(parts * DIGITS) / DIGITS, powers)
+    """Counts rounded to eleven binary digits, so that few are distinct; changes the error of a sample by 2^-12."""
+    mantissas, powers = np.frexp(counts)
+    return np.ldexp(np.rint(mantissas * DIGITS) / DIGITS, powers)
 
 
 def _percent(share: float, *, down: bool) -> str:
-    """A share in two digits of percent."""
+    """A share as a percentage of two digits."""
     percent = 100 * share
     digits = max(1 - math.floor(math.log10(percent)), 0)
     step = 10.0**-digits

@@ -1,4 +1,4 @@
-"""The section on what can be asked: the tables and columns of a release, how to ask, and examples with answers."""
+"""The section on queries: the tables and columns of a release, how to ask, and examples with answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_COLUMNS = 200
 
 
 def column_table(schema: Schema) -> Markup:
-    """One row per column: name, kind, levels, and what became of values that have no level of their own."""
+    """One row per column: name, kind, levels, and how other and missing values were counted."""
     rows = [
         (named(column.name), column.kind, levels_of(column), f"{column.size:,}", beyond(column), missing(column))
         for column in schema.columns[:MOST_COLUMNS]
@@ -67,20 +67,20 @@ def levels_of(column: Column) -> Markup:
         case Boolean():
             return join("false, true")
         case _:
-            shown = [named(column.label(code), 30) for code in range(min(column.levels, MOST_VALUES))]
-            more = column.levels - len(shown)
-            return join(Markup(", ".join(shown)), f" and {more:,} more" if more else None)
+            labels = [named(column.label(code), 30) for code in range(min(column.levels, MOST_VALUES))]
+            more = column.levels - len(labels)
+            return join(Markup(", ".join(labels)), f" and {more:,} more" if more else None)
 
 
 def beyond(column: Column) -> str:
-    """What became of values that are none of the levels."""
+    """How values that are none of the levels were counted."""
     if isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP:
         return "counted at the nearer end"
     return "refused" if column.other_code is None else f"counted as {OTHER_LABEL}"
 
 
 def missing(column: Column) -> str:
-    """What became of missing values."""
+    """How missing values were counted."""
     return f"counted as {MISSING_LABEL}" if column.missing else "refused"
 
 
@@ -106,10 +106,10 @@ class _Condition:
 
 
 def examples(release: Release, columns: Sequence[Departure], pairs: Sequence[Departure]) -> list[Example]:
-    """Up to three: counts by a category, a range, and two conditions at once; each asked of the release itself."""
+    """Up to three examples, answered by the release: counts by a category, a range, and two conditions at once."""
     names = [ranked.clique[0] for ranked in columns]
-    asked = (_by_category(release, names), _in_range(release, names), _two_filters(release, pairs))
-    answered = (_first_answered(release, candidates) for candidates in asked)
+    kinds = (_by_category(release, names), _in_range(release, names), _two_filters(release, pairs))
+    answered = (_first_answered(release, candidates) for candidates in kinds)
     return [example for example in answered if example is not None]
 
 
@@ -117,7 +117,7 @@ def _first_answered(release: Release, candidates: Iterable[tuple[str, str]]) -> 
     for question, sql in candidates:
         try:
             return Example(question=question, sql=sql, answers=release.sql(sql))
-        except HushError:  # a name or value that SQL cannot spell: the next candidate may do
+        except HushError:  # SQL cannot spell a name or value; try the next candidate
             continue
     return None
 
@@ -134,9 +134,7 @@ def _in_range(release: Release, names: Sequence[str]) -> Iterator[tuple[str, str
     columns = [release.schema[name] for name in names if _writable(name)]
     for kinds in ((Integer, Numeric), (Date,)):
         for column in columns:
-            wanted = isinstance(column, kinds) and column.levels >= 4
-            condition = _condition(release, column) if wanted else None
-            if condition:
+            if isinstance(column, kinds) and column.levels >= 4 and (condition := _condition(release, column)):
                 yield f"How many rows have {condition.words}?", f"SELECT COUNT(*) FROM t WHERE {condition.sql}"
 
 
@@ -150,7 +148,7 @@ def _two_filters(release: Release, pairs: Sequence[Departure]) -> Iterator[tuple
 
 
 def _condition(release: Release, column: Column) -> _Condition | None:
-    """A condition that a person might set: the most common category, or the middle half of a range."""
+    """A plausible condition: the most common category, or the middle half of a range."""
     name, low, high = identifier(column.name), column.levels // 4, 3 * column.levels // 4
     if isinstance(column, Boolean):
         return _Condition(f"{column.name} true", f"{name} = TRUE")
@@ -165,7 +163,7 @@ def _condition(release: Release, column: Column) -> _Condition | None:
             ends = [literal(column.value(code)) for code in (low, high)]
             return _Condition(f"{column.name} from {ends[0]} to {ends[1]}", f"{name} BETWEEN {ends[0]} AND {ends[1]}")
         case Numeric():
-            ends = [literal(column.edges[place]) for place in (low, high)]
+            ends = [literal(column.edges[i]) for i in (low, high)]
             return _Condition(
                 f"{column.name} of at least {ends[0]} and below {ends[1]}",
                 f"{name} >= {ends[0]} AND {name} < {ends[1]}",
@@ -176,7 +174,7 @@ def _condition(release: Release, column: Column) -> _Condition | None:
 
 
 def identifier(name: str) -> str:
-    """A column's name in SQL, in double quotes where it needs them.
+    """A column's name in SQL, in double quotes if it needs them.
 
     >>> identifier("age"), identifier("order"), identifier('a "b" c')
     ('age', '"order"', '"a ""b"" c"')
@@ -208,7 +206,7 @@ def literal(value: Value) -> str:
 
 
 def _writable(name: str) -> bool:
-    """Whether a name can be shown in a query as it is: short, and with nothing invisible in it."""
+    """Whether a name can be shown in a query as it is: short, without invisible characters."""
     return readable(name, LONGEST_NAME) == name
 
 
@@ -245,7 +243,7 @@ def questions_section(release: Release, examples: Sequence[Example]) -> Markup:
 
 
 def covered(release: Release) -> Markup:
-    """The largest tables that can be asked; whole orders in a sentence, others one by one up to a number."""
+    """The largest tables that can be asked; complete orders in a sentence, others one by one up to a limit."""
     cliques, columns = release.estimates.cliques, len(release.domain)
     if not cliques:
         return tag("p", "None.")
@@ -263,8 +261,8 @@ def covered(release: Release) -> Markup:
 
 def _remaining(cliques: Sequence[Clique]) -> str:
     orders = Counter(len(clique) for clique in cliques)
-    said = [f"{tables:,} over {order_name(order)}" for order, tables in sorted(orders.items())]
-    return f"and {counted(len(cliques), 'more table', 'more tables')}: {', '.join(said)}"
+    counts = [f"{tables:,} over {order_name(order)}" for order, tables in sorted(orders.items())]
+    return f"and {counted(len(cliques), 'more table', 'more tables')}: {', '.join(counts)}"
 
 
 def _example(example: Example) -> Markup:
@@ -292,7 +290,6 @@ def _answer_line(answers: Answers) -> Markup:
 def _answer_table(answers: Answers) -> Markup:
     lower, upper = answers.interval(answers.quantities[0])
     value, error = answers.quantities[0].estimate, answers.quantities[0].std_error
-    shown = min(len(answers), MOST_ROWS)
     rows = [
         (
             *(named(group.label(row)) for group in answers.groups),
@@ -300,7 +297,7 @@ def _answer_table(answers: Answers) -> Markup:
             error_text(error[row]),
             interval_text(lower[row], upper[row], error[row]) or bound_text(lower[row], upper[row]),
         )
-        for row in range(shown)
+        for row in range(min(len(answers), MOST_ROWS))
     ]
     groups = len(answers.groups)
     heads = (*(named(group.name) for group in answers.groups), "count", "standard error", "95 % interval")

@@ -1,8 +1,8 @@
-"""Which tables are worth a picture, judged from the release alone.
+"""Ranking: which tables are worth a picture, judged from the release alone.
 
-A table is compared with what it would be if it said nothing: a flat one-way table, or a two-way table of independent
-columns. The departure is the root mean square of the differences in units of the cells' standard errors, per degree of
-freedom; noise alone gives about 1.
+A table is compared with one that says nothing: a flat one-way table, or a two-way table of independent columns. The
+departure is the root mean square of the differences in units of the cells' standard errors, per degree of freedom;
+noise alone gives about 1.
 
 Privacy: post-processing of released values.
 """
@@ -24,7 +24,7 @@ from hush.report.level_groups import cell_errors
 LARGEST_TABLE = 50_000
 MOST_COLUMNS = 500
 MOST_PAIRED = 24
-BY_CHANCE = 1e-5  # some hundred pairs are compared
+BY_CHANCE = 1e-5  # since some hundred pairs are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ class Departure:
 
     @property
     def visible(self) -> bool:
-        """Whether the departure is beyond what noise alone would give.
+        """Whether noise alone does not explain the departure.
 
-        Of pure noise, departure^2 times the freedom is about a chi-square variate of that freedom.
+        For pure noise, departure^2 times the freedom is about a chi-square variate of that freedom.
         """
         return self.departure**2 * self.freedom > float(scipy.special.chdtri(self.freedom, BY_CHANCE))
 
@@ -55,7 +55,7 @@ def rank_pairs(estimates: Estimates, columns: Sequence[Departure]) -> list[Depar
     chosen = {ranked.clique[0] for ranked in columns[:MOST_PAIRED]}
     names = [name for name in estimates.domain.attributes if name in chosen]
     pairs = [pair for pair in itertools.combinations(names, 2) if _fit(estimates, pair)]
-    if isinstance(estimates, BoundedEstimates):  # departures of tables with errors and without do not compare
+    if isinstance(estimates, BoundedEstimates):  # departures with and without known errors do not compare
         pairs = [pair for pair in pairs if estimates.has_covariance(pair)] or pairs
     return _sorted([_pair(estimates, pair) for pair in pairs])
 
@@ -63,10 +63,10 @@ def rank_pairs(estimates: Estimates, columns: Sequence[Departure]) -> list[Depar
 def departure(counts: Floats, expected: Floats, errors: Floats, freedom: int) -> float:
     """sqrt(sum ((count - expected) / error)^2 / freedom).
 
-    Where no error is known, that of a count: the root of what is expected.
+    An unknown error is replaced by that of a count, the root of the expected one.
     """
-    known = np.isfinite(errors) & (errors > 0)
-    units = np.where(known, errors, np.sqrt(np.maximum(np.abs(expected), 1.0)))
+    usable = np.isfinite(errors) & (errors > 0)
+    units = np.where(usable, errors, np.sqrt(np.maximum(np.abs(expected), 1.0)))
     return float(np.sqrt(np.sum(((counts - expected) / units) ** 2) / freedom))
 
 
@@ -81,7 +81,7 @@ def _pair(estimates: Estimates, clique: Clique) -> Departure:
     """The difference of a cell from r c / n, the product of its row's and column's totals over the total.
 
     Its variance is that of the cell plus, by the delta method, (c/n)^2 var(r) + (r/n)^2 var(c) + (r c / n^2)^2 var(n);
-    what these share with the cell makes it smaller and is left out.
+    their covariances with the cell would lower it and are left out.
     """
     counts, errors = estimates.counts(clique), cell_errors(estimates, clique)
     row_errors, column_errors = (cell_errors(estimates, (name,)) for name in clique)

@@ -45,7 +45,7 @@ TYPICAL = (
 
 
 def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: bool) -> Markup:
-    """The title, what this is, warnings, links to the sections, and the privacy statement."""
+    """The title, the introduction, warnings, links to the sections, and the privacy statement."""
     statement = release.statement
     lead = LEAD if statement.private else LEAD_OF_TEST
     alarm = tag("p", tag("strong", "NOT PRIVATE"), ALARM, class_="alarm")
@@ -57,7 +57,7 @@ def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: boo
         tag("h1", "What this release says"),
         None if statement.private else alarm,
         tag("p", lead.format(unit=_unit(release), errors=_with_errors(release, known=known)), class_="lead"),
-        None if release.complete else tag("p", _interrupted(release), class_="notice"),
+        None if release.complete else tag("p", STOPPED if release.bounded else INTERRUPTED, class_="notice"),
         tag("nav", *(tag("a", name, href=f"#{anchor}") for anchor, name in sections), aria_label="Contents"),
         tag("h2", "The privacy promise" if statement.private else "No privacy promise", id="privacy"),
         tag("dl", facts, maker, class_="facts"),
@@ -65,7 +65,7 @@ def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: boo
 
 
 def headline(release: Release, orders: Sequence[Precision], sample: Quality | None) -> Markup:
-    """How much there is, the estimated total, how good it is, and the typical error for each number of columns."""
+    """The size, the estimated total, the quality, and the typical error for each number of columns."""
     workload = release.workload
     columns = counted(len(release.domain), "column")
     cards = [
@@ -76,10 +76,10 @@ def headline(release: Release, orders: Sequence[Precision], sample: Quality | No
     if sample is not None and sample.known:
         text = "of the rows: a random sample of that size is as accurate" + (" as the model" if sample.bounded else "")
         cards.append(_card(sample.text, text, kind="quality"))
-    known = [entry for entry in orders if entry.planned == entry.planned]
+    finite = [entry for entry in orders if entry.planned == entry.planned]
     rows = [
         (order_name(entry.order), f"{entry.tables:,}", f"{entry.queries:,}", error_text(entry.planned))
-        for entry in known
+        for entry in finite
     ]
     heads = ("tables over", "tables", "numbers", "typical standard error")
     return lines(
@@ -89,10 +89,6 @@ def headline(release: Release, orders: Sequence[Precision], sample: Quality | No
         tag("p", TYPICAL) if rows else None,
         page_table(heads, rows, numbers=(1, 2, 3)) if rows else None,
     )
-
-
-def _interrupted(release: Release) -> str:
-    return STOPPED if release.bounded else INTERRUPTED
 
 
 def _with_errors(release: Release, *, known: bool) -> str:
@@ -112,7 +108,7 @@ def _total(release: Release) -> Markup:
 
 
 def _whole(number: int) -> str:
-    """All digits, as far as they fit a card."""
+    """All digits if they fit a card."""
     return f"{number:,}" if number < 10**10 else compact(float(f"{number:.4g}"))
 
 
@@ -166,7 +162,7 @@ NOT_PRIVATE = "This release is not private, and so neither is this page."
 
 
 def caveats_section(release: Release, *, known: bool) -> Markup:
-    """What intervals mean, how bins count, and that nothing private is on the page."""
+    """How to read intervals and bins, and that the page holds nothing private."""
     kinds = list(release.schema)
     ordered = [column for column in kinds if isinstance(column, Integer | Numeric | Date)]
     adaptive = release.bounded
