@@ -169,3 +169,9 @@ def test_plug_ins_that_cannot_be_used_stand_in_nobodys_way(packages: Path) -> No
     listed = run("mechanisms")
     assert listed.exit_code == 0
     assert listed.stderr.count("hush: ") == len(registry.problems()) == 5
+
+
+def test_a_package_that_exits_when_it_is_imported_is_no_obstacle(packages: Path) -> None:
+    install(packages, "leaving", "leaving = leaving:Theirs", "raise SystemExit(3)")
+    assert "leaving" not in registry.mechanisms()
+    assert any("SystemExit" in line for line in registry.problems())

@@ -114,3 +114,27 @@ def test_what_cannot_go_on_is_refused(mechanism: str, words: str) -> None:
     release = hush.plan(hush.Workload.kway(DOMAIN, 1), BUDGET, mechanism).release(table())
     with pytest.raises(BudgetError, match=words):
         ReleaseJob.resumed(release)
+
+
+@pytest.mark.parametrize("mechanism", ["residual", "aim"])
+def test_a_job_that_is_stopped_before_it_runs_spends_nothing(tmp_path: Path, mechanism: str) -> None:
+    book = tmp_path / "budget.db"
+    job = ReleaseJob(hush.plan(hush.Workload.kway(DOMAIN, 2), BUDGET, mechanism), ledger=book)
+    job.stop()
+    with pytest.raises(InterruptedRelease, match="nothing was spent"):
+        job.run(table())
+    assert hush.Ledger.open(book).remaining == BUDGET.limit
+
+
+def test_a_stopped_strategy_keeps_the_answer_that_was_just_taken() -> None:
+    job = ReleaseJob(hush.plan(hush.Workload.kway(DOMAIN, 2), BUDGET, "residual"))
+    with pytest.raises(InterruptedRelease) as stopped:
+        job.run(table(), progress=lambda share: job.stop())
+    assert stopped.value.release.content.tables == 1
+
+
+def test_a_job_does_not_start_twice_at_once() -> None:
+    job = ReleaseJob(aim())
+    with pytest.raises(BudgetError, match="this job is running"):
+        job.run(table(), on_start=lambda: job.run(table()))
+    assert job.status.state == "ready"

@@ -9,19 +9,21 @@ import pytest
 import hush
 from hush import Budget, Domain, Neighbours, Release, Schema, Workload
 from hush.constraints import Constraint
-from hush.errors import BudgetError
+from hush.errors import BudgetError, WorkloadError
+from hush.linops import Identity
 from hush.mechanisms.candidates import MisfitScorer, on_grid
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance
 from hush.privacy.events import GaussianEvent, SelectionEvent, compose
 from hush.privacy.gate import Gate, MarginalQuery, watch
+from hush.privacy.sensitivity import RowNorms
 from hush.release.rounds import Round
 from hush.release.statement import Statement
 from hush.release.table_content import TableContent
 from hush.schema import ROW
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.product_strategy import ProductQuery
-from hush.strategies.rare_levels import MergedQuery
+from hush.strategies.rare_levels import MergedQuery, Merging
 from hush.testing import TinyTable
 
 DOMAIN = Domain({"a": 2, "b": 4, "c": 2})
@@ -223,3 +225,30 @@ def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
     np.testing.assert_array_equal(loaded.noisy_tables[-1].values, sums.values)
     np.testing.assert_array_equal(loaded.noisy_tables[-1].query.dense(), np.tri(4))
     np.testing.assert_allclose(loaded.counts(("b",)), release.counts(("b",)))
+
+
+def test_what_files_cannot_hold_is_refused_before_a_charge():
+    class Tripled:
+        cliques = (("a",),)
+        row_norms = RowNorms(Fraction(3), Fraction(9), Fraction(6), Fraction(18))
+        operator, scale = None, 3
+
+        def answer(self, counts: Any) -> Any:
+            return 3 * counts[("a",)]
+
+    own = session()
+    with pytest.raises(WorkloadError, match="files cannot hold answers to Tripled"):
+        own.measure([Tripled()], Fraction(1, 8), note="")
+    for codes in ([0, 0, 1, 1], [0, 1, 1, 1]):
+        asked = MergedQuery(("b",), (4,), Merging({"b": np.array(codes)}))
+        if codes[1]:
+            with pytest.raises(WorkloadError, match="one way to merge"):
+                own.measure([asked], Fraction(1, 8), note="")
+        else:
+            own.measure([asked], Fraction(1, 8), note="")
+    assert own.remaining == Fraction(7, 8)
+
+
+def test_an_identity_with_a_scale_stands_for_its_share_of_the_counts():
+    query = ProductQuery((("a",),), (AxisStrategy(Identity(2), scale=2),))
+    np.testing.assert_array_equal(query.operator.dense(), np.eye(2) / 2)

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush import Domain
+from hush.errors import WorkloadError
 from hush.graphical.fitting import fit_model
 from hush.mechanisms.session import MergedQuery
 from hush.privacy.measurement import Measurement
@@ -95,3 +96,9 @@ def test_sums_over_merged_levels_keep_the_total(clique: tuple[str, ...]) -> None
     sizes = [{"a": 3, "b": 4}[name] for name in clique]
     table = np.arange(np.prod(sizes)).reshape(sizes)
     assert MERGING.table(clique, table).sum() == table.sum()
+
+
+def test_levels_without_codes_are_refused() -> None:
+    """A row would be counted twice, beyond the sensitivity that is charged."""
+    with pytest.raises(WorkloadError, match="all of them in use"):
+        Merging({"b": np.array([0, 0, 2])})

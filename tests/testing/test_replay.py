@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,18 @@ def test_fingerprints_of_arrays_and_tables() -> None:
     assert fingerprint(pa.table({"x": [1]})) != fingerprint(pa.table({"x": [2]}))
     with pytest.raises(ReplayError, match="cannot be compared"):
         fingerprint(object())
+
+
+def test_cached_properties_are_compared_where_both_have_them() -> None:
+    class Holder:
+        @cached_property
+        def seen(self) -> int:
+            return 0
+
+    def holder(**cached: int) -> Holder:
+        made = Holder()
+        vars(made).update(cached)
+        return made
+
+    assert fingerprint(holder(seen=1)) == fingerprint(holder()) == fingerprint(holder(seen=2))
+    assert fingerprint(holder(seen=1)) != fingerprint(holder(seen=2))

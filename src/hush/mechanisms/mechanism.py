@@ -182,7 +182,7 @@ class Mechanism(ABC):
 
 def _plain(name: str, value: Any) -> Any:
     """A setting as a JSON value."""
-    if value is None or isinstance(value, str | bool | int | float):
+    if value is None or isinstance(value, str | bool | int) or is_number(value):
         return value
     if isinstance(value, tuple | list):
         return [_plain(name, item) for item in value]

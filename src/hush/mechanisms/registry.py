@@ -118,7 +118,9 @@ def _loaded(name: str, offered: Iterable[EntryPoint]) -> tuple[type[Mechanism] |
         return None, f"{packages} offer it together; uninstall all but one of them"
     try:
         kind = entry.load()
-    except Exception as error:  # noqa: BLE001 - whatever a stranger's import raises
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a stranger's import raises, SystemExit too
         return None, f"{_package(entry)} fails to load it: {type(error).__name__}: {error}"
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return None, f"{_package(entry)} offers {entry.value}, which is no subclass of hush.mechanisms.Mechanism"

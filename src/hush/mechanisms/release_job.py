@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hush.tables.table import Table
 
 State = Literal["ready", "running", "interrupted", "failed", "done"]
+UNSPENT = "the job was stopped before its first charge; nothing was spent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class ReleaseJob:
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self.entropy = entropy
         self._stopping = threading.Event()
+        self._starting = threading.Lock()
 
     @classmethod
     def resumed(cls, release: Release, **options: Any) -> Self:
@@ -130,12 +132,17 @@ class ReleaseJob:
         `on_start` is called once nothing is left to refuse, before the first charge. `progress` gets the share of the
         budget that is spent, `on_round` every round; public facts only.
         """
-        if self.status.state != "ready":
-            raise BudgetError(f"this job is {self.status.state}; a job runs once, make another")
-        account, book = self._open(table)
-        if on_start is not None:
-            on_start()
-        self._update(state="running")
+        with self._starting:
+            if self.status.state != "ready":
+                raise BudgetError(f"this job is {self.status.state}; a job runs once, make another")
+            self._update(state="running")
+        try:
+            account, book = self._open(table)
+            if on_start is not None:
+                on_start()
+        except BaseException:
+            self._update(state="ready")
+            raise
         plan = self.plan
 
         def release(*, complete: bool) -> Release:
@@ -168,7 +175,7 @@ class ReleaseJob:
                 self._update(rounds=self.status.rounds + 1, clique=played.clique)
                 if on_round is not None:
                     on_round(played, share)
-            if self._stopping.is_set():
+            if self._stopping.is_set() and (plan.adaptive or share < 1):  # else all is measured, and nothing to resume
                 raise KeyboardInterrupt
 
         from hush.tables.table import CachedTable  # loads the database engine
@@ -190,9 +197,15 @@ class ReleaseJob:
             watch=watch,
         )
         try:
+            if self._stopping.is_set():
+                raise KeyboardInterrupt
             plan.settings.run(session, plan)
+            done = release(complete=True)
+            self._save(done)
         except KeyboardInterrupt:
-            self._update(state="interrupted", message=session.interruption())
+            self._update(state="interrupted", message=session.interruption() if account.events else UNSPENT)
+            if not account.events and self._stopping.is_set():
+                raise InterruptedRelease(UNSPENT) from None
             if not account.events:
                 raise
             stopped = release(complete=False)
@@ -201,8 +214,6 @@ class ReleaseJob:
         except BaseException:
             self._update(state="failed")
             raise
-        done = release(complete=True)
-        self._save(done)
         self._update(state="done", spent=1.0)
         return done
 
@@ -211,6 +222,7 @@ class ReleaseJob:
         plan, resume = self.plan, self.resume
         check_table(plan, table)
         plan.settings.check_table(plan, table.schema)
+        plan.settings.pack_settings()  # refuses settings that the file of the release could not hold
         if resume is not None:
             check_resumable(plan, resume, table, self.ledger, self.dataset)
         book = None if self.ledger is None else open_ledger(self.ledger, plan.budget, dataset=self.dataset)
@@ -325,6 +337,7 @@ def check_resumable(
         "neighbours": promise.neighbours is not plan.neighbours,
         "unit": promise.unit != table.unit,
         "schema": release.schema != table.schema,
+        "content": release.content.kind != plan.settings.content_kind,
     }
     wrong = [what for what, differs in differing.items() if differs]
     if wrong:

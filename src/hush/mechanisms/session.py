@@ -11,6 +11,7 @@ from typing import Any
 from hush.arrays import Floats
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain
+from hush.errors import WorkloadError
 from hush.graphical.fitting import fit_model
 from hush.graphical.graphical_model import GraphicalModel
 from hush.privacy.account import Allowance
@@ -20,6 +21,7 @@ from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.content import Content, LinearContent, ResidualContent, empty_content
+from hush.release.record_files import check_storable
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
 from hush.release.table_content import DrawContent, TableContent
 from hush.solution import Solution
@@ -27,6 +29,7 @@ from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
 from hush.strategies.strategy import Strategy
 
 Watch = Callable[[Round | None, float], None]
+ONE_RECORD = "a run measures one strategy or noisy tables, not both: a release holds one of them"
 
 
 class Session:
@@ -112,6 +115,9 @@ class Session:
         """
         shares = [rho] * len(asked) if isinstance(rho, Fraction) else rho
         queries = [self._query(wanted) if isinstance(wanted, tuple) else wanted for wanted in asked]
+        if self._answers is not None:
+            raise WorkloadError(ONE_RECORD)
+        check_storable([*(table.asked for table in self.noisy_tables), *queries])
         requests = [Request(query, self.law(share, query)) for query, share in zip(queries, shares, strict=True)]
         before = len(self.noisy_tables)
         for table in self._gate.measure(requests, note=note):
@@ -121,12 +127,14 @@ class Session:
 
     def measure_strategy(self, strategy: Strategy, *, note: str) -> None:
         """Noisy answers to every request of a strategy; charged together, before the first."""
+        if self._answers is not None or self.noisy_tables:
+            raise WorkloadError(ONE_RECORD)
         requests, self._answers = strategy.requests(), empty_content(strategy)
         step = max(1, len(requests) // 100)
         for index, answer in enumerate(self._gate.measure(requests, note=note)):
+            self._answers.answers[index] = answer.raw
             if index % step == 0:
                 self._tell_share(index / len(requests))
-            self._answers.answers[index] = answer.raw
         self._tell_share(1.0)
 
     def content(self, kind: str, *, complete: bool) -> Content:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
+from hush.arrays import Integers
 from hush.codec import CliqueTable, FloatVector, IntTable, IntVector, Stored
 from hush.domain import Domain
-from hush.errors import ArchiveError
+from hush.errors import ArchiveError, WorkloadError
+from hush.linops import Dense, Identity, LevelsAndTotal
 from hush.privacy.gate import LinearQuery, MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian
@@ -47,6 +49,24 @@ class ProductQueryFile(Stored):
         return query
 
 
+def check_storable(queries: Sequence[object]) -> None:
+    """Refuse queries whose answers files cannot hold; asked before anything is charged for them."""
+    merged = [query.merging.codes for query in queries if isinstance(query, MergedQuery)]
+    if any(_codes(codes) != _codes(merged[0]) for codes in merged if codes is not merged[0]):
+        raise WorkloadError("a file holds one way to merge levels, and these tables merge them in several")
+    for query in queries:
+        if type(query) is ProductQuery:
+            for factor in query.factors:
+                if not isinstance(factor.operator, Identity | LevelsAndTotal | Dense) or factor.scale > 2**31:
+                    raise WorkloadError(f"files cannot hold the factor {factor!r}; use AxisStrategy.of(matrix)")
+        elif type(query) not in (MarginalQuery, MergedQuery):
+            raise WorkloadError(f"files cannot hold answers to {type(query).__name__}; ask a ProductQuery instead")
+
+
+def _codes(codes: Mapping[str, Integers]) -> dict[str, list[int]]:
+    return {column: levels.tolist() for column, levels in codes.items()}
+
+
 class NoisyTableFile(Stored):
     """A noisy table; `merged` if rare levels were counted together; `product` for other linear queries."""
 
@@ -60,6 +80,8 @@ class NoisyTableFile(Stored):
         """The table as the gate gave it; refused if its shape or its noise is wrong."""
         shape = whole = domain.sizes(self.clique)
         query: LinearQuery = MarginalQuery(self.clique)
+        if self.merged and self.product is not None:
+            raise ArchiveError("a noisy table of the file is of two queries; get the release again")
         if self.merged:
             shape, query = merging.sizes(self.clique, whole), MergedQuery(self.clique, whole, merging)
         elif self.product is not None:
@@ -156,6 +178,8 @@ class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
     def build(self, schema: Schema) -> dict[str, Any]:
         domain, fitted = schema.domain, None
         merging = Merging({column.column: column.build(domain) for column in self.merging})
+        if len(merging.codes) != len(self.merging) or (self.model is None) != (self.fit is None):
+            raise ArchiveError("the parts of the file's record do not fit together; get the release again")
         for played in self.rounds:
             domain.check(played.clique)
         if self.model is not None and self.fit is not None:

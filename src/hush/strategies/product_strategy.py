@@ -118,7 +118,7 @@ class ProductQuery:
     @property
     def operator(self) -> LinearOperator | None:
         """kron_g M_g / L_g, what the answers over the scale are of the counts; None for the counts themselves."""
-        if all(isinstance(factor.operator, Identity) for factor in self.factors):
+        if self.scale == 1 and all(isinstance(factor.operator, Identity) for factor in self.factors):
             return None
         return Kronecker([factor.scaled for factor in self.factors])
 

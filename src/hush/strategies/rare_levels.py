@@ -10,6 +10,7 @@ import numpy as np
 
 from hush.arrays import Integers
 from hush.domain import Clique
+from hush.errors import WorkloadError
 from hush.linops import Dense, Identity, Kronecker, LinearOperator
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
@@ -25,6 +26,11 @@ class Merging:
     """
 
     codes: Mapping[str, Integers]
+
+    def __post_init__(self) -> None:
+        for name, codes in self.codes.items():  # a level without codes would count those of the next one twice
+            if not np.array_equal(np.unique(codes), np.arange(codes.max() + 1)):
+                raise WorkloadError(f"merged levels of {name!r}: expected 0 .. k-1, all of them in use")
 
     def touches(self, clique: Iterable[str]) -> bool:
         """Whether a table over the clique has merged levels."""
