@@ -262,12 +262,7 @@ class Plan:
         kind, spent = choose_noise(self.strategy.noise.value, budget)
         strategy = self.strategy.costing(per_row(kind, spent, self.max_rows_per_unit))
         return Plan(
-            settings=self.settings,
-            strategy=strategy,
-            workload=self.workload,
-            budget=spent,
-            loss=self.loss,
-            **options,
+            settings=self.settings, strategy=strategy, workload=self.workload, budget=spent, loss=self.loss, **options
         )
 
     @property

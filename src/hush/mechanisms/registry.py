@@ -31,20 +31,7 @@ from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 GROUP = "hush.mechanisms"
 BUILT_IN: dict[str, type[Mechanism]] = {
     kind.name: kind
-    for kind in (
-        Auto,
-        Residual,
-        HDMM,
-        Matrix,
-        Direct,
-        AIM,
-        MST,
-        MWEM,
-        PrivBayes,
-        DualQuery,
-        Independent,
-        Gaussian,
-    )
+    for kind in (Auto, Residual, HDMM, Matrix, Direct, AIM, MST, MWEM, PrivBayes, DualQuery, Independent, Gaussian)
 }
 
 

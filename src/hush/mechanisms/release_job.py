@@ -182,12 +182,7 @@ class ReleaseJob:
 
         source = CachedTable(table) if plan.adaptive else table
         session = Session(
-            Gate(
-                source,
-                account,
-                neighbours=plan.neighbours,
-                entropy=self.entropy,
-            ),
+            Gate(source, account, neighbours=plan.neighbours, entropy=self.entropy),
             account,
             domain=plan.domain,
             max_rows=table.unit.max_rows,
