@@ -23,7 +23,7 @@ from hush.schema.schema_toml import read_toml
 
 
 def load(path: str | Path) -> Release | Plan | Model:
-    """The release, plan or model that `save` wrote; reads no private data and runs nothing that the file holds.
+    """The release, plan or model that `save` wrote; reads no private data and runs no code from the file.
 
     >>> import hush, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "plan.hush")
@@ -42,7 +42,7 @@ def load_release(path: str | Path) -> Release:
 
 
 def load_release_or_model(path: str | Path) -> Release | Model:
-    """What answers queries and gives rows; a plan is refused."""
+    """The release or model in a file; a plan is refused."""
     with _opened(path, {KIND: VERSION, MODEL_KIND: MODEL_VERSION}) as archive:
         return _release(path, archive) if archive.kind == KIND else _model(path, archive)
 

@@ -24,13 +24,13 @@ def plan(
 ) -> Plan:
     """What to measure for a workload within a budget; reads no data and spends nothing.
 
-    `mechanism` is a name or a mechanism object; `loss` is "rmse", "maxvar" or a loss object. A plan knows the error of
-    every answer; `print` it, `save` it, and `release` a table with it.
+    `mechanism` is a name or a mechanism object; `loss` is "rmse", "maxvar" or a loss object. Unless its mechanism is
+    adaptive, a plan knows the error of every answer; `print` it, `save` it, and `release` a table with it.
 
     >>> import hush
     >>> domain = hush.Domain({"age": 85, "sex": 2, "race": 5})
-    >>> least = plan(hush.Workload.kway(domain, 2), hush.Budget(rho=0.5))
-    >>> round(least.rmse, 3), round(least.variance(("sex", "race")), 3)
+    >>> pairs = plan(hush.Workload.kway(domain, 2), hush.Budget(rho=0.5))
+    >>> round(pairs.rmse, 3), round(pairs.variance(("sex", "race")), 3)
     (1.365, 10.493)
     """
     if not isinstance(workload, Workload):

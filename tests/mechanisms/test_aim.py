@@ -47,10 +47,14 @@ def parts_of(release: hush.Release) -> Fraction:
     """zCDP recomputed from the tables that were taken and the choices on record."""
     event = release.statement.event
     choices = sum(
-        (count * part.epsilon**2 / 8 for part, count in event.parts if isinstance(part, SelectionEvent)),
+        (
+            count * event_part.epsilon**2 / 8
+            for event_part, count in event.parts
+            if isinstance(event_part, SelectionEvent)
+        ),
         start=Fraction(0),
     )
-    return choices + sum((1 / (2 * one.law.variance_parameter) for one in release.noisy_tables), start=Fraction(0))
+    return choices + sum((1 / (2 * table.law.variance_parameter) for table in release.noisy_tables), start=Fraction(0))
 
 
 def check_schedule(release: hush.Release, rho: Fraction, columns: int, rounds: int, alpha: Fraction) -> None:
@@ -58,17 +62,17 @@ def check_schedule(release: hush.Release, rho: Fraction, columns: int, rounds: i
     close = {"rel": 1e-8}
     growth = 4 if release.settings["paper"] else 2
     share = before = rho / rounds
-    for one in release.noisy_tables[:columns]:
-        assert float(1 / (2 * one.law.variance_parameter)) == pytest.approx(float(alpha * rho / rounds), **close)
+    for table in release.noisy_tables[:columns]:
+        assert float(1 / (2 * table.law.variance_parameter)) == pytest.approx(float(alpha * rho / rounds), **close)
     columns = len(release.noisy_tables) - len(release.rounds)  # once, or twice where they are noisy
     left = rho - sum(
-        (1 / (2 * one.law.variance_parameter) for one in release.noisy_tables[:columns]), start=Fraction(0)
+        (1 / (2 * table.law.variance_parameter) for table in release.noisy_tables[:columns]), start=Fraction(0)
     )
     assert left >= min(rho / 2, rho * (1 - alpha * columns / rounds)) * (1 - Fraction(1, 10**9))
     count = len(release.rounds)
     assert count <= rounds
-    for number, (played, one) in enumerate(zip(release.rounds, release.noisy_tables[columns:], strict=True), start=1):
-        assert played.clique == one.clique
+    for number, (played, table) in enumerate(zip(release.rounds, release.noisy_tables[columns:], strict=True), start=1):
+        assert played.clique == table.clique
         edge = abs(left - 2 * share) < rho / 10**9  # rounding against the spender decides
         final = number == count if edge else left <= 2 * share
         assert final == (number == count)
@@ -76,12 +80,12 @@ def check_schedule(release: hush.Release, rho: Fraction, columns: int, rounds: i
         assert cost >= before * (1 - Fraction(1, 10**9))  # the last round is no worse than the one before
         before = cost
         assert played.epsilon**2 / 8 == pytest.approx(float((1 - alpha) * cost), rel=1e-6)
-        assert float(1 / (2 * one.law.variance_parameter)) == pytest.approx(float(alpha * cost), rel=1e-6)
+        assert float(1 / (2 * table.law.variance_parameter)) == pytest.approx(float(alpha * cost), rel=1e-6)
         left -= cost
         share *= growth if played.annealed else 1
         assert not (final and played.annealed)
     assert abs(left) < rho / 10**9
-    noise = [one.law.variance_parameter for one in release.noisy_tables[columns:]]
+    noise = [table.law.variance_parameter for table in release.noisy_tables[columns:]]
     assert all(later <= before * (1 + Fraction(1, 10**9)) for before, later in pairwise(noise))
     assert all(later.epsilon >= before.epsilon * (1 - 1e-9) for before, later in pairwise(release.rounds))
 
@@ -220,10 +224,10 @@ def trace(
     def kept(self: Session, **how: Any) -> Solution[GraphicalModel]:
         if losses is not None:
             losses.append(how["loss"])
-        found = fit(self, **how)
-        models.append(found.value)
+        solution = fit(self, **how)
+        models.append(solution.value)
         tolerances.append(how["tolerance"])
-        return found
+        return solution
 
     with pytest.MonkeyPatch.context() as patch, watch(watcher):
         patch.setattr(Session, "fit", kept)
@@ -244,8 +248,8 @@ TRACES = {
 
 @pytest.fixture(scope="module", params=TRACES)
 def traced(request: pytest.FixtureRequest) -> tuple[AIM, TinyTable, Trace]:
-    own, table = TRACES[request.param]
-    return own, table, trace(own, table)
+    mechanism, table = TRACES[request.param]
+    return mechanism, table, trace(mechanism, table)
 
 
 def grid(table: np.ndarray) -> np.ndarray:
@@ -253,22 +257,26 @@ def grid(table: np.ndarray) -> np.ndarray:
 
 
 def test_every_round_against_a_plain_twin(traced):
-    own, table, run = traced
+    mechanism, table, run = traced
     release, rho = run.release, 0.3
     columns = len(release.noisy_tables) - len(release.rounds)
-    rules = [one.clique for one in table.schema.constraints]
+    rules = [rule.clique for rule in table.schema.constraints]
     pool = Candidates.of(WORKLOAD)
     weights = dict(zip(pool.cliques, pool.weights, strict=True))
     exact = {clique: table.counts([clique])[clique] for clique in pool.cliques}
     assert len(run.models) == len(release.rounds) + 1 == len(run.choices) + 1
-    spent = sum(float(1 / (2 * one.law.variance_parameter)) for one in release.noisy_tables[:columns])
+    spent = sum(float(1 / (2 * noisy.law.variance_parameter)) for noisy in release.noisy_tables[:columns])
     dull = 0
     for number, (scorer, scores) in enumerate(run.choices):
-        model, played, taken = run.models[number], release.rounds[number], release.noisy_tables[: columns + number]
+        model, played, noisy_tables = (
+            run.models[number],
+            release.rounds[number],
+            release.noisy_tables[: columns + number],
+        )
         measured = release.noisy_tables[columns + number]
         spent += played.epsilon**2 / 8 + float(1 / (2 * measured.law.variance_parameter))
-        limit = max(spent / rho * own.limit_mb, model.size_mb)
-        known = [*(one.clique for one in taken), *rules]
+        limit = max(spent / rho * mechanism.limit_mb, model.size_mb)
+        known = [*(noisy.clique for noisy in noisy_tables), *rules]
         fitting = [c for c in pool.cliques if JunctionTree.build(DOMAIN, [*known, c]).size_mb <= limit * (1 + 1e-9)]
         assert set(scorer.cliques) <= set(fitting)
         assert len(scorer.cliques) == played.candidates
@@ -279,10 +287,10 @@ def test_every_round_against_a_plain_twin(traced):
         for clique in scorer.cliques:
             cells = exact[clique].size
             precision = 1 / measured.stddev**2
-            if not own.paper:
-                for one in taken:
-                    if set(clique) <= set(one.clique):
-                        precision += cells / (one.values.size * one.stddev**2)
+            if not mechanism.paper:
+                for noisy in noisy_tables:
+                    if set(clique) <= set(noisy.clique):
+                        precision += cells / (noisy.values.size * noisy.stddev**2)
             penalty = MEAN_ABSOLUTE * cells / math.sqrt(precision)
             expected.append(weights[clique] * (np.abs(exact[clique] - grid(model.counts(clique))).sum() - penalty))
         np.testing.assert_allclose(scores.values, expected, rtol=1e-6, atol=1e-2)
@@ -294,7 +302,7 @@ def test_every_round_against_a_plain_twin(traced):
         last = number + 1 == len(run.choices)
         dull = dull + 1 if moved <= noise else 0
         if abs(moved - noise) > 0.1:
-            assert played.annealed == (not last and dull == (1 if own.paper else 2))
+            assert played.annealed == (not last and dull == (1 if mechanism.paper else 2))
         dull = 0 if played.annealed else dull
         misfit = np.abs(grid(model.counts(played.clique)) - measured.values).sum()
         assert played.misfit == pytest.approx(misfit, abs=0.05)
@@ -307,10 +315,10 @@ def test_fits_between_rounds_are_rough(traced):
 
 
 def test_models_stay_within_the_limit(traced):
-    own, _, run = traced
+    mechanism, _, run = traced
     sizes = [model.size_mb for model in run.models]
     assert sizes == sorted(sizes)
-    assert max(sizes) <= own.limit_mb
+    assert max(sizes) <= mechanism.limit_mb
 
 
 def test_the_limit_is_felt():
@@ -339,14 +347,14 @@ def test_rounds_anneal_and_rounds_do_not():
 
 def test_the_papers_form_and_ours():
     asked = Workload.marginals(DOMAIN, [("a", "b"), ("d",)])
-    for own, first in ((AIM(paper=True), "abd"), (AIM(), "abcd")):
-        release = own.plan(asked, Budget(rho=0.5)).release(TABLE)
-        assert [one.clique for one in release.noisy_tables[: len(first)]] == [(name,) for name in first]
-        assert own.planned_rounds(asked) == 16 * len(first)
+    for mechanism, first in ((AIM(paper=True), "abd"), (AIM(), "abcd")):
+        release = mechanism.plan(asked, Budget(rho=0.5)).release(TABLE)
+        assert [table.clique for table in release.noisy_tables[: len(first)]] == [(name,) for name in first]
+        assert mechanism.planned_rounds(asked) == 16 * len(first)
         check_schedule(release, Fraction(0.5), len(first), 16 * len(first), Fraction(0.9))
-    for own, loss in ((AIM(paper=True), "paper"), (AIM(), "auto")):
+    for mechanism, loss in ((AIM(paper=True), "paper"), (AIM(), "auto")):
         losses: list[str] = []
-        trace(own, losses=losses)
+        trace(mechanism, losses=losses)
         assert set(losses) == {loss}
 
 
@@ -377,8 +385,8 @@ class RuledTiny(TinyTable):
 @pytest.mark.parametrize("kind", [TinyTable, RuledTiny], ids=["plain", "rules"])
 @pytest.mark.parametrize("what", REPLAYED)
 def test_replay_finds_nothing_beside_the_gate(what, kind, tmp_path):
-    own, planned, how = REPLAYED[what]
-    plan = own.plan(Workload.upto(TINY, 2), Budget(rho=0.4), **planned)
+    mechanism, planned, how = REPLAYED[what]
+    plan = mechanism.plan(Workload.upto(TINY, 2), Budget(rho=0.4), **planned)
 
     def run(table: TinyTable) -> object:
         release = plan.release(table)
@@ -406,10 +414,10 @@ def test_a_large_budget_brings_the_tables_back(selection):
     for clique, model in release.model().tables(list(exact)).items():
         np.testing.assert_allclose(model, exact[clique], atol=0.5)
     rows = release.synthesize(rows=400, seed=4)
-    found = np.zeros((4, 5))
-    np.add.at(found, (rows["a"].to_numpy(), rows["b"].to_numpy()), 1)
+    synthetic = np.zeros((4, 5))
+    np.add.at(synthetic, (rows["a"].to_numpy(), rows["b"].to_numpy()), 1)
     assert rows.num_rows == 400
-    assert np.abs(found - exact[("a", "b")]).sum() <= 30
+    assert np.abs(synthetic - exact[("a", "b")]).sum() <= 30
 
 
 def test_budgets_beyond_the_least_noise_are_kept_to_or_refused_at_once():
@@ -418,8 +426,8 @@ def test_budgets_beyond_the_least_noise_are_kept_to_or_refused_at_once():
     release = AIM(rounds=5).plan(workload, Budget(rho=1e4)).release(table)  # the last round alone has more
     assert parts_of(release) <= 10**4
     assert len(release.rounds) <= 5
-    for one in release.noisy_tables:
-        np.testing.assert_array_equal(one.values, table.counts([one.clique])[one.clique])
+    for noisy_table in release.noisy_tables:
+        np.testing.assert_array_equal(noisy_table.values, table.counts([noisy_table.clique])[noisy_table.clique])
     with pytest.raises(BudgetError, match="too large to mean anything"):
         AIM(rounds=5).plan(workload, Budget(rho=1e6))
     with pytest.raises(BudgetError, match="too small to be of use"):
@@ -439,9 +447,9 @@ def test_bounds_hold_with_the_generalised_choice():
         release = plan.release(table, entropy=NotPrivateEntropy(run))
         bounds = list(release.error_bounds(level=0.9))
         for kind in failed:
-            own = [bound for bound in bounds if bound.kind == kind]
-            if own:
-                bound = own[int(random.integers(len(own)))]
+            of_kind = [bound for bound in bounds if bound.kind == kind]
+            if of_kind:
+                bound = of_kind[int(random.integers(len(of_kind)))]
                 exact = table.counts([bound.clique])[bound.clique]
                 error = np.abs(exact - release.model().tables([bound.clique])[bound.clique]).sum()
                 failed[kind] += bool(error > bound.bound)
@@ -548,9 +556,9 @@ REFUSED: dict[str, tuple[AIM, Workload, TinyTable, type[HushError], str]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_released_is_refused_before_a_charge(what, tmp_path):
-    own, workload, table, error, words = REFUSED[what]
+    mechanism, workload, table, error, words = REFUSED[what]
     with pytest.raises(error, match=words):
-        own.plan(workload, Budget(rho=1.0)).release(table, ledger=tmp_path / "budget.db")
+        mechanism.plan(workload, Budget(rho=1.0)).release(table, ledger=tmp_path / "budget.db")
     assert not (tmp_path / "budget.db").exists()
     assert table.reads == 0
 
@@ -559,14 +567,14 @@ def test_what_cannot_be_released_is_refused_before_a_charge(what, tmp_path):
 def test_noisy_columns_are_measured_once_more(rows, rho, times):
     """Noise of a tenth of the counts is the aim, half of the budget the most; the document's form measures once."""
     table = TinyTable(DOMAIN, [(i % 4, i % 5, i % 6, i % 3) for i in range(rows)])
-    for own, expected in ((AIM(), times), (AIM(paper=True), 1)):
-        release = own.plan(WORKLOAD, Budget(rho=rho)).release(table, entropy=NotPrivateEntropy(1))
+    for mechanism, expected in ((AIM(), times), (AIM(paper=True), 1)):
+        release = mechanism.plan(WORKLOAD, Budget(rho=rho)).release(table, entropy=NotPrivateEntropy(1))
         before = release.noisy_tables[: len(release.noisy_tables) - len(release.rounds)]
-        columns = [one for one in before if len(one.clique) == 1]
+        columns = [noisy for noisy in before if len(noisy.clique) == 1]
         assert len(columns) == expected * len(DOMAIN)
-        spent = sum(float(1 / (2 * one.law.variance_parameter)) for one in columns)
+        spent = sum(float(1 / (2 * noisy.law.variance_parameter)) for noisy in columns)
         assert spent <= 0.5 * rho * (1 + 1e-9)
         if expected == 2:
-            known = sum(1 / one.law.variance_parameter for one in columns) / len(DOMAIN)
+            known = sum(1 / noisy.law.variance_parameter for noisy in columns) / len(DOMAIN)
             error = MEAN_ABSOLUTE * 4.5 / math.sqrt(known) / rows
             assert error == pytest.approx(0.1, rel=0.3) or spent == pytest.approx(0.5 * rho)

@@ -48,45 +48,45 @@ class Seen:
 def codes(sizes: tuple[int, ...], follow: bool, random: np.random.Generator) -> list[tuple[int, ...]]:
     columns = [random.choice(size, ROWS, p=random.dirichlet(np.ones(size))) for size in sizes]
     if follow:
-        for before, own in itertools.pairwise(range(len(sizes))):
-            columns[own] = np.where(random.random(ROWS) < 0.8, columns[before] % sizes[own], columns[own])
+        for before, after in itertools.pairwise(range(len(sizes))):
+            columns[after] = np.where(random.random(ROWS) < 0.8, columns[before] % sizes[after], columns[after])
     return [tuple(map(int, row)) for row in zip(*columns, strict=True)]
 
 
 def errors(table: TinyTable, release: hush.Release, bounds: BoundTable) -> list[float]:
     cliques = [bound.clique for bound in bounds]
-    true, made = table.counts(cliques), release.model().tables(cliques)
-    return [float(np.abs(true[clique] - made[clique]).sum()) for clique in cliques]
+    true, fitted = table.counts(cliques), release.model().tables(cliques)
+    return [float(np.abs(true[clique] - fitted[clique]).sum()) for clique in cliques]
 
 
 def seen() -> Seen:
-    made = Seen()
+    seen_so_far = Seen()
     for case, (sizes, follow, rho) in enumerate(CASES):
-        domain = Domain({f"c{place}": size for place, size in enumerate(sizes)})
+        domain = Domain({f"c{index}": size for index, size in enumerate(sizes)})
         plan = AIM().plan(Workload.kway(domain, 3), Budget(rho=rho))
         for run in range(RUNS):
             random = np.random.Generator(np.random.PCG64([case, run]))
             table = TinyTable(domain, codes(sizes, follow, random))
-            watch(made, table, plan.release(table, entropy=NotPrivateEntropy(1000 * case + run)), random)
-    return made
+            watch(seen_so_far, table, plan.release(table, entropy=NotPrivateEntropy(1000 * case + run)), random)
+    return seen_so_far
 
 
-def watch(made: Seen, table: TinyTable, release: hush.Release, random: np.random.Generator) -> None:
+def watch(seen_so_far: Seen, table: TinyTable, release: hush.Release, random: np.random.Generator) -> None:
     bounds = release.error_bounds(level=LEVEL)
-    own = errors(table, release, bounds)
-    for kind, pairs in (("supported", made.supported), ("unsupported", made.unsupported)):
-        places = [place for place, bound in enumerate(bounds) if bound.kind == kind]
-        if places:
-            place = int(random.choice(places))
-            pairs.append((bounds[place].bound, own[place]))
+    true_errors = errors(table, release, bounds)
+    for kind, pairs in (("supported", seen_so_far.supported), ("unsupported", seen_so_far.unsupported)):
+        indices = [index for index, bound in enumerate(bounds) if bound.kind == kind]
+        if indices:
+            index = int(random.choice(indices))
+            pairs.append((bounds[index].bound, true_errors[index]))
     together = release.error_bounds(level=LEVEL, simultaneous=True)
-    known = [error / bound.bound for error, bound in zip(own, together, strict=True) if bound.kind != "none"]
-    made.together.append(max(known))
+    known = [error / bound.bound for error, bound in zip(true_errors, together, strict=True) if bound.kind != "none"]
+    seen_so_far.together.append(max(known))
     clique = bounds[int(random.choice([p for p, bound in enumerate(bounds) if bound.kind == "supported"]))].clique
     true = table.counts([clique])[clique].ravel()
     cell = int(random.integers(true.size))
     answers = [release.marginal(*clique, level=level) for level in (LEVEL, 0.5)]
-    made.cells.append(tuple(bool(one.lower[cell] <= true[cell] <= one.upper[cell]) for one in answers))  # type: ignore[arg-type]
+    seen_so_far.cells.append(tuple(bool(answer.lower[cell] <= true[cell] <= answer.upper[cell]) for answer in answers))  # type: ignore[arg-type]
 
 
 def most(runs: int, chance: float) -> int:
@@ -108,14 +108,14 @@ def check_intervals(inside: Floats) -> None:
 
 
 def test_bounds_and_intervals_hold_as_often_as_they_say() -> None:
-    found = seen()  # for all checks at once: tests may be spread over processes
-    assert len(found.together) == len(found.supported) == len(found.cells) == RUNS * len(CASES) >= 200
-    assert len(found.unsupported) >= 200
+    checks = seen()  # for all checks at once: tests may be spread over processes
+    assert len(checks.together) == len(checks.supported) == len(checks.cells) == RUNS * len(CASES) >= 200
+    assert len(checks.unsupported) >= 200
     for kind in ("supported", "unsupported"):
-        bound, error = np.array(getattr(found, kind)).T
+        bound, error = np.array(getattr(checks, kind)).T
         check_bounds(error / bound, CUTS[kind])
-    check_bounds(np.array(found.together), CUTS["together"])
-    check_intervals(np.array(found.cells))
+    check_bounds(np.array(checks.together), CUTS["together"])
+    check_intervals(np.array(checks.cells))
 
 
 def test_bounds_that_failed_three_times_as_often_would_be_found() -> None:
@@ -136,9 +136,9 @@ def test_bounds_hold_where_the_chosen_table_has_merged_levels(mechanism: AIM | M
         release = plan.release(table, entropy=NotPrivateEntropy(seed))
         bounds = release.error_bounds(level=LEVEL)
         of_rounds = {
-            one.clique
-            for one, own in zip(release.rounds, release.noisy_tables[-len(release.rounds) :], strict=True)
-            if isinstance(own.asked, MergedQuery)
+            played.clique
+            for played, noisy in zip(release.rounds, release.noisy_tables[-len(release.rounds) :], strict=True)
+            if isinstance(noisy.asked, MergedQuery)
         }
         smaller += bool(of_rounds)
         for bound, error in zip(bounds, errors(table, release, bounds), strict=True):

@@ -14,7 +14,7 @@ from hush.testing import TinyTable, neighbours_of
 from hush.testing.laws import check_selection_privacy
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
-CLIQUES = tuple(own for k in (1, 2) for own in combinations(DOMAIN, k))
+CLIQUES = tuple(clique for k in (1, 2) for clique in combinations(DOMAIN, k))
 TABLES = [
     TinyTable(DOMAIN, []),
     TinyTable(DOMAIN, [(0, 0, 0), (1, 2, 1), (1, 2, 0)]),
@@ -25,7 +25,7 @@ LAW = ExponentialMechanism.for_rho(0.3)
 
 def scorer(weights: list[float], seed: int = 0) -> GeneralizedScorer:
     random = np.random.Generator(np.random.PCG64(seed))
-    model = on_grid({own: random.gamma(1.0, 2.0, size=DOMAIN.sizes(own)) for own in CLIQUES})
+    model = on_grid({clique: random.gamma(1.0, 2.0, size=DOMAIN.sizes(clique)) for clique in CLIQUES})
     return GeneralizedScorer(MisfitScorer(CLIQUES, model, np.array(weights), np.linspace(0, 2, 6)), LAW.epsilon)
 
 
@@ -33,42 +33,44 @@ def scorer(weights: list[float], seed: int = 0) -> GeneralizedScorer:
 @pytest.mark.parametrize("weights", [[1.0] * 6, [1.0, 2.0, 3.0, 3.0, 4.0, 5.0], [1.0, 1.0, 1.0, 50.0, 90.0, 0.01]])
 @pytest.mark.parametrize("table", TABLES, ids=["empty", "mixed", "all alike"])
 def test_no_neighbour_moves_a_normalised_score_by_more_than_one(table, weights, relation):
-    own = scorer(weights)
-    here = own.scores(table.counts(CLIQUES), max_rows=1, neighbours=relation)
-    assert here.sensitivity == 1.0
-    assert here.values.max() == 0.0
+    generalized = scorer(weights)
+    before = generalized.scores(table.counts(CLIQUES), max_rows=1, neighbours=relation)
+    assert before.sensitivity == 1.0
+    assert before.values.max() == 0.0
     for other in neighbours_of(table, relation):
-        there = own.scores(other.counts(CLIQUES), max_rows=1, neighbours=relation)
-        assert np.abs(here.values - there.values).max() <= 1 + 2 * here.error
-        assert there.error == here.error
+        after = generalized.scores(other.counts(CLIQUES), max_rows=1, neighbours=relation)
+        assert np.abs(before.values - after.values).max() <= 1 + 2 * before.error
+        assert after.error == before.error
 
 
 def test_choices_are_as_private_as_they_are_charged_for():
-    own, table = scorer([1.0, 2.0, 3.0, 3.0, 4.0, 5.0]), TABLES[1]
+    generalized, table = scorer([1.0, 2.0, 3.0, 3.0, 4.0, 5.0]), TABLES[1]
 
     def scores(other: TinyTable) -> Scores:
-        return own.scores(other.counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+        return generalized.scores(other.counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
 
     assert 0 < check_selection_privacy(LAW, scores, table, list(neighbours_of(table))[::2]) <= 1
 
 
 def test_scores_too_large_for_the_least_weight_are_cut_off_and_not_told_of():
-    own, table = scorer([1e-12, 1.0, 1.0, 1.0, 1.0, 1e4]), TinyTable(DOMAIN, [(0, 0, 0)] * 200)
-    made = own.scores(table.counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
-    assert np.isfinite(made.values).all()
-    assert made.values.max() == 0.0
+    generalized, table = scorer([1e-12, 1.0, 1.0, 1.0, 1.0, 1e4]), TinyTable(DOMAIN, [(0, 0, 0)] * 200)
+    scores = generalized.scores(table.counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    assert np.isfinite(scores.values).all()
+    assert scores.values.max() == 0.0
 
 
 def test_reads_what_the_plain_scores_read():
-    own = GeneralizedScorer(scorer([1.0] * 6).scorer, Fraction(1))
-    assert (own.cliques, own.candidates) == (CLIQUES, 6)
+    generalized = GeneralizedScorer(scorer([1.0] * 6).scorer, Fraction(1))
+    assert (generalized.cliques, generalized.candidates) == (CLIQUES, 6)
 
 
 def test_an_epsilon_too_small_to_draw_by_is_refused_before_a_choice():
     plain, least = scorer([1.0] * 6).scorer, Fraction(2 * np.log(6 / 0.05)) / 2**40
     table = TinyTable(DOMAIN, [(0, 0, 0)] * 200)
-    made = GeneralizedScorer(plain, least * 2).scores(table.counts(CLIQUES), max_rows=1, neighbours=Neighbours.REPLACE)
-    made.steps()
+    scores = GeneralizedScorer(plain, least * 2).scores(
+        table.counts(CLIQUES), max_rows=1, neighbours=Neighbours.REPLACE
+    )
+    scores.steps()
     with pytest.raises(BudgetError, match="among 6 tables is too small.*raise the budget"):
         GeneralizedScorer(plain, least / 2)
     with pytest.raises(BudgetError, match="too small"):

@@ -74,10 +74,10 @@ def test_small_weights_have_smaller_slack_by_the_generalised_choice():
 
 def noted() -> LastScores:
     last = LastScores(POOL)
-    for number, places in enumerate(([0, 1, 2, 3], [0, 1, 3])):
-        tables = {POOL.cliques[i]: np.full(DOMAIN.sizes(POOL.cliques[i]), 1.0 + number) for i in places}
-        own = np.array([10.0 * number + i for i in places])
-        last.note(number, np.array(places), tables, own, (own + 0.5, own + 0.25))
+    for number, indices in enumerate(([0, 1, 2, 3], [0, 1, 3])):
+        tables = {POOL.cliques[i]: np.full(DOMAIN.sizes(POOL.cliques[i]), 1.0 + number) for i in indices}
+        penalties = np.array([10.0 * number + i for i in indices])
+        last.note(number, np.array(indices), tables, penalties, (penalties + 0.5, penalties + 0.25))
     return last
 
 
@@ -90,15 +90,15 @@ def test_the_record_holds_the_last_round_of_every_candidate():
     assert scored.penalties.tolist() == [10.0, 11.0, 2.0, 13.0, 0.0, 0.0]
     assert scored.slacks[:4].tolist() == [10.5, 11.5, 2.5, 13.5]
     assert scored.slopes[:4].tolist() == [10.25, 11.25, 2.25, 13.25]
-    for place, table in [(0, 2.0), (1, 2.0), (2, 1.0), (3, 2.0)]:
-        gap = np.abs(model.counts(POOL.cliques[place]) - table).sum()
-        assert scored.distances[place] == pytest.approx(gap)
+    for index, table in [(0, 2.0), (1, 2.0), (2, 1.0), (3, 2.0)]:
+        gap = np.abs(model.counts(POOL.cliques[index]) - table).sum()
+        assert scored.distances[index] == pytest.approx(gap)
     assert np.isnan(scored.distances[4:]).all()
 
 
 def test_merged_tables_count_as_never_scored():
     model = fit_model(DOMAIN, [Measurement(("a",), np.array([5.0, 7.0]), 1.0)]).value
     scored = noted().scored(model, Merging({"b": np.array([0, 1, 1])}))
-    for own, number in zip(POOL.cliques, scored.rounds, strict=True):
-        assert "b" not in own or number == -1
+    for clique, number in zip(POOL.cliques, scored.rounds, strict=True):
+        assert "b" not in clique or number == -1
     assert scored.rounds[0] == 1

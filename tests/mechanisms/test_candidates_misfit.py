@@ -17,7 +17,7 @@ from hush.testing import TinyTable, neighbours_of
 from hush.testing.laws import DivergenceError, check_selection_privacy
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
-CLIQUES = tuple(own for k in (1, 2) for own in combinations(DOMAIN, k))
+CLIQUES = tuple(clique for k in (1, 2) for clique in combinations(DOMAIN, k))
 ROWS = [(0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1)]
 WEIGHTS = np.array([1.0, 2.0, 0.7, 3.0, 2.5, 1.9])
 PENALTIES = np.linspace(0.3, 2.1, 6)
@@ -25,17 +25,17 @@ PENALTIES = np.linspace(0.3, 2.1, 6)
 
 def tables(seed: int, scale: float = 3.0) -> dict:
     random = np.random.Generator(np.random.PCG64(seed))
-    return on_grid({own: random.gamma(1.0, scale, size=DOMAIN.sizes(own)) for own in CLIQUES})
+    return on_grid({clique: random.gamma(1.0, scale, size=DOMAIN.sizes(clique)) for clique in CLIQUES})
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 1e9))
 def test_sums_are_exact(seed, scale):
     model = tables(seed, scale)
     random = np.random.Generator(np.random.PCG64(seed + 1))
-    counts = {own: random.integers(0, int(scale) + 2, size=DOMAIN.sizes(own)) for own in CLIQUES}
-    found = MisfitScorer(CLIQUES, model, WEIGHTS, PENALTIES).misfits(counts)
-    for own, value in zip(CLIQUES, found, strict=True):
-        cells = zip(counts[own].ravel().tolist(), model[own].ravel().tolist(), strict=True)
+    counts = {clique: random.integers(0, int(scale) + 2, size=DOMAIN.sizes(clique)) for clique in CLIQUES}
+    misfits = MisfitScorer(CLIQUES, model, WEIGHTS, PENALTIES).misfits(counts)
+    for clique, value in zip(CLIQUES, misfits, strict=True):
+        cells = zip(counts[clique].ravel().tolist(), model[clique].ravel().tolist(), strict=True)
         assert Fraction(float(value)) == sum(abs(Fraction(count) - Fraction(cell)) for count, cell in cells)
 
 
@@ -65,19 +65,19 @@ def test_models_are_rounded_by_half_a_step_at_most(value):
 def test_no_neighbour_moves_a_score_further_than_its_sensitivity(relation, merging, max_rows):
     model = tables(5)
     if merging is not None:
-        model = on_grid({own: merging.table(own, table) for own, table in model.items()})
+        model = on_grid({clique: merging.table(clique, table) for clique, table in model.items()})
     scorer = MisfitScorer(CLIQUES, model, WEIGHTS, PENALTIES, merging)
 
     def scores(table: TinyTable) -> Scores:
         return scorer.scores(table.counts(CLIQUES), max_rows=max_rows, neighbours=relation)
 
     table = TinyTable(DOMAIN, ROWS)
-    here, moved = scores(table), np.zeros(len(CLIQUES))
+    before, moved = scores(table), np.zeros(len(CLIQUES))
     others = list(neighbours_of(table, relation))
     for other in others:
-        moved = np.maximum(moved, np.abs(scores(other).values - here.values))
+        moved = np.maximum(moved, np.abs(scores(other).values - before.values))
     per_row = 2 if relation is Neighbours.REPLACE else 1
-    assert here.sensitivity == max_rows * per_row * WEIGHTS.max()
+    assert before.sensitivity == max_rows * per_row * WEIGHTS.max()
     assert (moved <= per_row * WEIGHTS * (1 + 1e-9)).all()
     assert moved.max() >= 0.9 * per_row * WEIGHTS.max()  # the claim is no larger than it must be
 
@@ -87,8 +87,8 @@ def chosen_by(weights: np.ndarray, claimed: np.ndarray) -> float:
     table = TinyTable(DOMAIN, ROWS)
 
     def scores(other: TinyTable) -> Scores:
-        made = scorer.scores(other.counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
-        return Scores(made.values, float(claimed.max()), made.error)
+        honest = scorer.scores(other.counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+        return Scores(honest.values, float(claimed.max()), honest.error)
 
     nearby = list(neighbours_of(table))[::2]
     return check_selection_privacy(ExponentialMechanism.for_rho(0.2), scores, table, nearby)
@@ -104,7 +104,7 @@ def test_a_sensitivity_that_is_too_small_is_found():
 
 
 def test_misfits_beyond_what_is_exact_are_cut_off_and_not_told_of():
-    far = {own: np.full(DOMAIN.sizes(own), 2.0**38) for own in CLIQUES}
+    far = {clique: np.full(DOMAIN.sizes(clique), 2.0**38) for clique in CLIQUES}
     scorer = MisfitScorer(CLIQUES, far, WEIGHTS, PENALTIES)
     scores = scorer.scores(TinyTable(DOMAIN, ROWS).counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
     np.testing.assert_allclose(scores.values, WEIGHTS * LARGEST_MISFIT)

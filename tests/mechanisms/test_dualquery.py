@@ -38,12 +38,12 @@ def released(mechanism: DualQuery = SHORT, table: Any = TABLE, budget: Budget = 
 
 def spent(event: object) -> Fraction:
     total = Fraction(0)
-    for part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
-        if isinstance(part, SelectionEvent):
-            total += count * part.epsilon**2 / 8
+    for event_part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
+        if isinstance(event_part, SelectionEvent):
+            total += count * event_part.epsilon**2 / 8
         else:
-            assert isinstance(part, GaussianEvent)
-            total += count * part.sensitivity_l2_squared / (2 * part.variance)
+            assert isinstance(event_part, GaussianEvent)
+            total += count * event_part.sensitivity_l2_squared / (2 * event_part.variance)
     return total
 
 
@@ -91,8 +91,8 @@ def test_draws_cost_what_constant_steps_of_the_weights_do(rows: int, relation: N
     table = TinyTable(DOMAIN, ROWS, unit=unit)
     mechanism = DualQuery(turns=5, draws=3)
     release = mechanism.plan(WORKLOAD, BUDGET, neighbours=relation, max_rows_per_unit=rows).release(table)
-    assert [one.turn for one in release.rounds] == [2] * 3 + [3] * 3 + [4] * 3 + [5] * 3  # type: ignore[attr-defined]
-    steps = [one.epsilon / (2 * rows) / (one.turn - 1) for one in release.rounds]  # type: ignore[attr-defined]
+    assert [draw.turn for draw in release.rounds] == [2] * 3 + [3] * 3 + [4] * 3 + [5] * 3  # type: ignore[attr-defined]
+    steps = [draw.epsilon / (2 * rows) / (draw.turn - 1) for draw in release.rounds]  # type: ignore[attr-defined]
     expected = np.sqrt(12 * 0.9 * 0.4 / (3 * 4 * 5 * 9)) / rows
     np.testing.assert_allclose(steps, expected, rtol=1e-6)
 
@@ -119,17 +119,17 @@ def scores(table: TinyTable, relation: Neighbours = Neighbours.ADD_REMOVE) -> Sc
 
 def test_scores_are_gaps_and_their_negatives() -> None:
     counts = TABLE.counts(CLIQUES)
-    gaps = np.concatenate([counts[own].ravel() for own in CLIQUES]) - SCORER.expected
+    gaps = np.concatenate([counts[clique].ravel() for clique in CLIQUES]) - SCORER.expected
     np.testing.assert_array_equal(scores(TABLE).values, [*gaps, *-gaps])
     assert SCORER.candidates == 16
 
 
 def test_counts_far_from_what_is_thought_are_cut_off_and_not_told_of() -> None:
     far = CellScorer((("c",),), np.array([2**60, 0]))
-    made = far.scores(TABLE.counts([("c",)]), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
-    assert made.values[0] == -(2.0**36)
-    assert made.values[2] == 2.0**36
-    assert np.isfinite(made.steps()[0]).all()
+    cut_off = far.scores(TABLE.counts([("c",)]), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    assert cut_off.values[0] == -(2.0**36)
+    assert cut_off.values[2] == 2.0**36
+    assert np.isfinite(cut_off.steps()[0]).all()
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))
@@ -138,11 +138,11 @@ def test_draws_are_as_private_as_they_are_charged(relation: Neighbours) -> None:
     law = ExponentialMechanism(Fraction(1))
     for table in (TinyTable(DOMAIN, ROWS[:3]), TinyTable(DOMAIN, [(0, 0, 0, 0)] * 2)):
         others = list(neighbours_of(table, relation))
-        check_selection_privacy(law, lambda own: scores(own, relation), table, others, alphas=(1.5, 16.0))
-    one = CellScorer((("c",),), np.array([3, 3]))
+        check_selection_privacy(law, lambda tiny: scores(tiny, relation), table, others, alphas=(1.5, 16.0))
+    column_scorer = CellScorer((("c",),), np.array([3, 3]))
     worst = check_selection_privacy(
         law,
-        lambda own: one.scores(own.counts([("c",)]), max_rows=1, neighbours=relation),
+        lambda tiny: column_scorer.scores(tiny.counts([("c",)]), max_rows=1, neighbours=relation),
         TinyTable(DOMAIN, [(0, 0, 0, 0)] * 3 + [(0, 0, 1, 0)] * 3),
         neighbours_of(TinyTable(DOMAIN, [(0, 0, 0, 0)] * 3 + [(0, 0, 1, 0)] * 3), relation),
     )
@@ -180,7 +180,7 @@ def test_what_is_thought_is_what_the_rows_have() -> None:
     game = played(4)
     rows = TinyTable(DOMAIN, [tuple(row) for row in game.rows[:3]])
     counts = rows.counts(CLIQUES)
-    held = np.concatenate([counts[own].ravel() for own in CLIQUES])
+    held = np.concatenate([counts[clique].ravel() for clique in CLIQUES])
     np.testing.assert_array_equal(game.expected(600, 3), 200 * held)
 
 
@@ -202,15 +202,15 @@ def test_the_loss_is_the_negative_log_likelihood_of_the_draws() -> None:
     drawn = [draw(("a", "b"), 5, 1.0, 2, 1.5), draw(("c",), 0, -1.0, 3, 3.0), draw(("a", "b"), 0, -1.0, 3, 3.0)]
     counts = TABLE.counts(CLIQUES)
     expected = mpmath.mpf(0)
-    for one in drawn:
-        scorer = CellScorer(CLIQUES, game.expected(total, one.turn - 1))
+    for query in drawn:
+        scorer = CellScorer(CLIQUES, game.expected(total, query.turn - 1))
         law = selection_law(
-            ExponentialMechanism(Fraction(one.epsilon)),
+            ExponentialMechanism(Fraction(query.epsilon)),
             scorer.scores(counts, max_rows=1, neighbours=Neighbours.ADD_REMOVE),
         )
-        expected -= mpmath.log(law[game.number(one.clique, one.cell, one.weight)])
+        expected -= mpmath.log(law[game.number(query.clique, query.cell, query.weight)])
     loss = DrawLikelihood(game, total, drawn, 1)
-    assert loss([counts[own].astype(float) for own in CLIQUES])[0] == pytest.approx(float(expected), rel=1e-4)
+    assert loss([counts[clique].astype(float) for clique in CLIQUES])[0] == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_the_loss_is_convex_with_the_gradient_and_the_bend_it_states() -> None:
@@ -219,7 +219,7 @@ def test_the_loss_is_convex_with_the_gradient_and_the_bend_it_states() -> None:
 
     def at(flat: Any) -> tuple[float, Any]:
         value, slopes = loss(game.factors.tables(flat))
-        return value, np.concatenate([own.ravel() for own in slopes])
+        return value, np.concatenate([slope.ravel() for slope in slopes])
 
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -252,7 +252,7 @@ def test_a_chain_is_better_fitted_than_by_columns_alone() -> None:
 
     def error(model: Any) -> float:
         fitted = model.tables(workload.cliques)
-        return float(np.mean([np.abs(exact[own] - fitted[own]).sum() for own in workload.cliques])) / 2000
+        return float(np.mean([np.abs(exact[clique] - fitted[clique]).sum() for clique in workload.cliques])) / 2000
 
     assert error(columns) > 0.5
     assert error(release.model()) < 0.4 * error(columns)
@@ -264,13 +264,13 @@ def test_tables_are_taken_while_the_model_has_room() -> None:
     )
     assert DualQuery().tables(weighted, []) == [("a", "d"), ("c", "d"), ("a", "b"), ("b", "c")]
     few = DualQuery(max_size_mb=1.2e-4)
-    found = few.tables(weighted, [])
-    assert found[0] == ("a", "d")
-    assert 0 < len(found) < 4
+    tables = few.tables(weighted, [])
+    assert tables[0] == ("a", "d")
+    assert 0 < len(tables) < 4
     release = few.plan(weighted, BUDGET).release(TABLE)
     assert release.content.fitted is not None
     assert release.content.fitted.value.size_mb <= 1.2e-4
-    assert {one.clique for one in release.rounds} <= set(found)
+    assert {draw.clique for draw in release.rounds} <= set(tables)
     check_spent(release, BUDGET)
 
 
@@ -332,7 +332,7 @@ def test_a_run_that_was_stopped_at_a_read_goes_on_within_the_budget(
     with pytest.raises(InterruptedRelease) as stopped:
         plan.release(table, ledger=tmp_path / "budget.db")
     whole = plan.release(TABLE, ledger=tmp_path / "budget.db", resume=stopped.value.release)
-    assert {one.clique for one in whole.noisy_tables} == {(name,) for name in DOMAIN}
+    assert {noisy.clique for noisy in whole.noisy_tables} == {(name,) for name in DOMAIN}
     assert len(whole.rounds) == 4
     check_spent(whole, BUDGET)
     assert Ledger.open(tmp_path / "budget.db").total.rho == spent(whole.statement.event)

@@ -67,9 +67,9 @@ def test_the_charge_is_what_was_measured(relation: Neighbours) -> None:
     event = gaussian_plan(neighbours=relation).release(TABLE).statement.event
     assert isinstance(event, ComposedEvent)
     total = Fraction(0)
-    for part, count in event.parts:
-        assert isinstance(part, GaussianEvent)
-        total += count * part.sensitivity_l2_squared / (2 * part.variance)
+    for event_part, count in event.parts:
+        assert isinstance(event_part, GaussianEvent)
+        total += count * event_part.sensitivity_l2_squared / (2 * event_part.variance)
     assert Fraction(BUDGET.rho) * (1 - Fraction(1, 2**30)) <= total <= Fraction(BUDGET.rho)
 
 

@@ -17,8 +17,10 @@ def test_every_column_once_with_equal_noise_whatever_is_asked() -> None:
     budget = Budget(rho=0.03)
     for workload in (WORKLOAD, Workload.marginals(DOMAIN, [("a",)])):
         release = hush.plan(workload, budget, mechanism="independent").release(TABLE)
-        assert [one.clique for one in release.noisy_tables] == [("a",), ("b",), ("c",)]
-        assert [one.stddev for one in release.noisy_tables] == pytest.approx([math.sqrt(3 / (2 * 0.03))] * 3, rel=1e-6)
+        assert [table.clique for table in release.noisy_tables] == [("a",), ("b",), ("c",)]
+        assert [table.stddev for table in release.noisy_tables] == pytest.approx(
+            [math.sqrt(3 / (2 * 0.03))] * 3, rel=1e-6
+        )
         assert release.rounds == ()
 
 

@@ -43,12 +43,12 @@ def released(mechanism: Mechanism, table: Any = TABLE, budget: Budget = BUDGET, 
 def spent(event: object) -> Fraction:
     """zCDP recomputed from what was done, by nothing but Delta^2 / (2 sigma^2) and epsilon^2 / 8."""
     total = Fraction(0)
-    for part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
-        if isinstance(part, SelectionEvent):
-            total += count * part.epsilon**2 / 8
+    for event_part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
+        if isinstance(event_part, SelectionEvent):
+            total += count * event_part.epsilon**2 / 8
         else:
-            assert isinstance(part, GaussianEvent)
-            total += count * part.sensitivity_l2_squared / (2 * part.variance)
+            assert isinstance(event_part, GaussianEvent)
+            total += count * event_part.sensitivity_l2_squared / (2 * event_part.variance)
     return total
 
 
@@ -118,7 +118,9 @@ def test_a_stopped_run_is_gone_on_with_from_what_was_taken(mechanism: Mechanism,
         partial = hush.load(tmp_path / "part.hush")
         before = len(partial.noisy_tables)
         whole = plan.release(TABLE, ledger=ledger, resume=partial)
-        assert [one.clique for one in whole.noisy_tables[:before]] == [one.clique for one in partial.noisy_tables]
+        assert [noisy.clique for noisy in whole.noisy_tables[:before]] == [
+            noisy.clique for noisy in partial.noisy_tables
+        ]
         for ours, theirs in zip(whole.noisy_tables, partial.noisy_tables, strict=False):
             np.testing.assert_array_equal(ours.values, theirs.values)
         check_spent(whole, BUDGET)
@@ -147,10 +149,10 @@ def test_a_run_that_was_stopped_after_its_last_table_measures_nothing_more(mecha
 def test_with_next_to_no_noise_measured_tables_come_back(mechanism: Mechanism) -> None:
     release = released(mechanism, budget=EXACT)
     model = release.model()
-    for one in release.noisy_tables:
-        exact = TABLE.counts([one.clique])[one.clique]
-        np.testing.assert_allclose(release.counts(one.clique), exact, atol=0.5)
-        np.testing.assert_allclose(model.tables([one.clique])[one.clique], exact, atol=0.2)
+    for table in release.noisy_tables:
+        exact = TABLE.counts([table.clique])[table.clique]
+        np.testing.assert_allclose(release.counts(table.clique), exact, atol=0.5)
+        np.testing.assert_allclose(model.tables([table.clique])[table.clique], exact, atol=0.2)
 
 
 @EVERY

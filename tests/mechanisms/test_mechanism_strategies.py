@@ -52,20 +52,20 @@ def budget_of(mechanism) -> Budget:
     return PURE if mechanism.noise == "laplace" else ZCDP
 
 
-def made(mechanism, workload: Workload = MIXED, budget: Budget | None = None, **options) -> Plan:
+def plan_of(mechanism, workload: Workload = MIXED, budget: Budget | None = None, **options) -> Plan:
     return hush.plan(workload, budget or budget_of(mechanism), mechanism=mechanism, **options)
 
 
 def spent(event: object) -> Fraction:
     """rho or epsilon recomputed from what was measured."""
-    parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
+    event_parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
     total = Fraction(0)
-    for part, count in parts:
-        if isinstance(part, GaussianEvent):
-            total += count * part.sensitivity_l2_squared / (2 * part.variance)
+    for event_part, count in event_parts:
+        if isinstance(event_part, GaussianEvent):
+            total += count * event_part.sensitivity_l2_squared / (2 * event_part.variance)
         else:
-            assert isinstance(part, LaplaceEvent)
-            total += count * part.sensitivity_l1 / part.scale
+            assert isinstance(event_part, LaplaceEvent)
+            total += count * event_part.sensitivity_l1 / event_part.scale
     return total
 
 
@@ -83,7 +83,7 @@ def close(answers: Answers, truth: np.ndarray) -> None:
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_the_charge_is_what_was_measured_and_fits_the_budget_closely(mechanism, relation) -> None:
-    plan = made(mechanism, neighbours=relation)
+    plan = plan_of(mechanism, neighbours=relation)
     total = spent(plan.release(TABLE).statement.event)
     assert total <= limit(plan.budget)
     assert total >= limit(plan.budget) * (1 - Fraction(1, 10**8))
@@ -94,7 +94,7 @@ def test_the_charge_is_what_was_measured_and_fits_the_budget_closely(mechanism, 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_no_neighbour_is_further_than_the_charge(mechanism, relation) -> None:
     """The exact loss on every neighbour: sum d2^2 / (2 sigma^2), or sum d1 / scale."""
-    plan = made(mechanism, neighbours=relation)
+    plan = plan_of(mechanism, neighbours=relation)
     requests = plan.requests()
     cliques = [clique for request in requests for clique in request.query.cliques]
 
@@ -104,10 +104,10 @@ def test_no_neighbour_is_further_than_the_charge(mechanism, relation) -> None:
 
     worst = Fraction(0)
     for table in [TABLE, TinyTable(DOMAIN, []), TinyTable(DOMAIN, [(1, 2, 1)] * 3)]:
-        here = answers(table)
+        before = answers(table)
         for other in neighbours_of(table, relation):
             loss = Fraction(0)
-            for request, x, y in zip(requests, here, answers(other), strict=True):
+            for request, x, y in zip(requests, before, answers(other), strict=True):
                 gaps = [abs(int(gap)) for gap in (x - y).ravel()]
                 if isinstance(request.noise, DiscreteGaussian):
                     loss += Fraction(sum(gap**2 for gap in gaps)) / (2 * request.noise.variance_parameter)
@@ -120,7 +120,7 @@ def test_no_neighbour_is_further_than_the_charge(mechanism, relation) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_replay_finds_nothing_beside_the_gate(mechanism, tmp_path: Path) -> None:
-    plan = made(mechanism)
+    plan = plan_of(mechanism)
 
     def run(table: TinyTable) -> object:
         release = plan.release(table)
@@ -139,7 +139,7 @@ def test_replay_finds_nothing_beside_the_gate(mechanism, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_next_to_no_noise_gives_the_counts_back(mechanism) -> None:
-    release = made(mechanism, budget=SHARP[mechanism.noise]).release(TABLE)
+    release = plan_of(mechanism, budget=SHARP[mechanism.noise]).release(TABLE)
     for clique in PLAIN.cliques:
         for order in itertools.permutations(clique):
             answers = release.marginal(*order)
@@ -158,7 +158,7 @@ def test_releases_are_unbiased_with_the_promised_variance_and_coverage(mechanism
 
     Negative control: the variances of a plan with 10 % less noise are outside the accepted band.
     """
-    plan = made(mechanism)
+    plan = plan_of(mechanism)
     truths, deviations, covered = [], [[] for _ in MIXED], []
     for term in MIXED:
         truth = TABLE.counts([term.clique])[term.clique].astype(float)
@@ -188,7 +188,7 @@ def test_releases_are_unbiased_with_the_promised_variance_and_coverage(mechanism
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_files_keep_everything(mechanism, tmp_path: Path) -> None:
-    plan = made(mechanism)
+    plan = plan_of(mechanism)
     plan.save(tmp_path / "p.hush")
     again = hush.load(tmp_path / "p.hush")
     assert isinstance(again, Plan)
@@ -211,9 +211,9 @@ def test_files_keep_everything(mechanism, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mechanism", [HDMM(noise="gaussian"), HDMM(noise="laplace")], ids=str)
 def test_units_of_several_rows_are_paid_for(mechanism) -> None:
     table = TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=3), units=[1, 1, 1, 1, 2, 3, 3])
-    plan, one = made(mechanism, max_rows_per_unit=3), made(mechanism)
+    plan, single_rows = plan_of(mechanism, max_rows_per_unit=3), plan_of(mechanism)
     assert spent(plan.release(table).statement.event) <= limit(plan.budget)
-    assert plan.rmse == pytest.approx(3 * one.rmse, rel=0.05)
+    assert plan.rmse == pytest.approx(3 * single_rows.rmse, rel=0.05)
 
 
 class Stopping(TinyTable):
@@ -227,7 +227,7 @@ class Stopping(TinyTable):
 
 def test_an_interrupt_keeps_what_was_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hush.privacy.gate.BATCH_CELLS", 5)
-    plan = made(Direct(noise="laplace"))
+    plan = plan_of(Direct(noise="laplace"))
     with pytest.raises(InterruptedRelease, match="paid for and kept") as stopped:
         plan.release(Stopping(DOMAIN, ROWS), ledger=tmp_path / "budget.db")
     partial = stopped.value.release
@@ -255,30 +255,30 @@ def test_a_strategy_is_used_again_with_another_budget(mechanism) -> None:
 
 
 def test_laplace_noise_gives_pure_privacy_and_says_so() -> None:
-    plan = made(HDMM(noise="laplace"), budget=Budget(epsilon=1.0, delta=1e-9))
+    plan = plan_of(HDMM(noise="laplace"), budget=Budget(epsilon=1.0, delta=1e-9))
     assert plan.budget == Budget(epsilon=1.0)
     assert "pure DP" in str(plan)
     with pytest.raises(BudgetError, match="pure epsilon"):
-        made(HDMM(noise="laplace"), budget=ZCDP)
+        plan_of(HDMM(noise="laplace"), budget=ZCDP)
     with pytest.raises(BudgetError, match="Gaussian noise cannot give"):
-        made(Matrix(noise="gaussian"), budget=PURE)
+        plan_of(Matrix(noise="gaussian"), budget=PURE)
 
 
 @pytest.mark.parametrize(
     ("run", "error", "text"),
     [
-        (lambda: made(HDMM(noise="gauss")), BudgetError, "noise='gauss'"),
-        (lambda: made(HDMM(least_squares="best")), WorkloadError, "least_squares='best'"),
-        (lambda: made(Matrix(strategy="magic")), WorkloadError, "strategy='magic'"),
-        (lambda: made(Matrix(strategy="wavelet"), RANGES), WorkloadError, "power of two"),
+        (lambda: plan_of(HDMM(noise="gauss")), BudgetError, "noise='gauss'"),
+        (lambda: plan_of(HDMM(least_squares="best")), WorkloadError, "least_squares='best'"),
+        (lambda: plan_of(Matrix(strategy="magic")), WorkloadError, "strategy='magic'"),
+        (lambda: plan_of(Matrix(strategy="wavelet"), RANGES), WorkloadError, "power of two"),
         (lambda: hush.plan(MIXED, ZCDP, mechanism="hdmm", loss="maxvar"), WorkloadError, "makes 'rmse' small"),
         (
-            lambda: made(Matrix(noise="gaussian"), Workload.kway(Domain({"x": 100, "y": 100, "z": 100}), 2)),
+            lambda: plan_of(Matrix(noise="gaussian"), Workload.kway(Domain({"x": 100, "y": 100, "z": 100}), 2)),
             SizeError,
             "use mechanism='hdmm'",
         ),
         (
-            lambda: made(
+            lambda: plan_of(
                 HDMM(noise="gaussian"), Workload.product(Domain({"x": 10_000, "y": 2}), {"x": queries.prefix})
             ),
             SizeError,
@@ -297,11 +297,11 @@ def test_every_named_strategy_can_be_planned_and_released(strategy, noise) -> No
     domain = Domain({"x": 8})
     workload = Workload.product(domain, {"x": queries.ranges})
     table = TinyTable(domain, [(0,), (3,), (3,), (7,)])
-    plan = made(Matrix(strategy=strategy, noise=noise), workload)
-    best = made(Matrix(noise=noise), workload)
+    plan = plan_of(Matrix(strategy=strategy, noise=noise), workload)
+    best = plan_of(Matrix(noise=noise), workload)
     assert best.rmse <= plan.rmse * 1.001
     assert plan.lower_bound[0] <= best.rmse
-    sharp = made(Matrix(strategy=strategy, noise=noise), workload, budget=SHARP[noise]).release(table)
+    sharp = plan_of(Matrix(strategy=strategy, noise=noise), workload, budget=SHARP[noise]).release(table)
     close(sharp.marginal("x"), table.counts([("x",)])[("x",)])
 
 
@@ -326,7 +326,7 @@ def test_never_worse_than_identity_or_direct_noise_nor_better_than_the_bound(ter
     workload = weights[0] * Workload.product(DOMAIN, terms[0])
     for blocks_of, weight in zip(terms[1:], weights[1:], strict=False):
         workload = workload + weight * Workload.product(DOMAIN, blocks_of)
-    plan = made(HDMM(noise=noise), workload)
+    plan = plan_of(HDMM(noise=noise), workload)
     asked = {name for term in workload for name in term.clique}
     unit = 1 / (2 * ZCDP.rho) if noise == "gaussian" else 2 / PURE.epsilon**2
     total = plan.rmse**2 * sum(term.weight * term.queries for term in workload)
@@ -366,7 +366,7 @@ def test_global_least_squares_is_never_worse_than_local(noise: str) -> None:
     product = Workload.product(domain, {"x": queries.matrix(rows[0]), "y": queries.matrix(rows[1])})
     for weight in (1.0, 1e6, 1e12):
         asked = product + weight * Workload.marginals(domain, [("x",)])
-        local, together = (made(Direct(noise=noise, least_squares=way), asked) for way in ("local", "global"))
+        local, together = (plan_of(Direct(noise=noise, least_squares=way), asked) for way in ("local", "global"))
         assert (together.term_variances <= local.term_variances * (1 + 1e-6)).all()
 
 
@@ -374,7 +374,7 @@ def test_queries_that_rounding_would_change_are_refused_before_anything_is_spent
     domain = Domain({"x": 3})
     workload = Workload.product(domain, {"x": queries.matrix([[1, 0.70710678, 0.3]])})
     with pytest.raises(WorkloadError, match="rounded to integers"):
-        made(Direct(noise="gaussian"), workload)
+        plan_of(Direct(noise="gaussian"), workload)
     for budget in (ZCDP, PURE):
         plan = hush.plan(workload, budget)
         assert np.isfinite(plan.release(TinyTable(domain, [(1,)])).term(0).std_error).all()
@@ -388,9 +388,9 @@ def test_queries_that_rounding_would_change_are_refused_before_anything_is_spent
         (lambda: Workload.product(DOMAIN, {"a": queries.matrix([[0.0, 0.0]])}), WorkloadError),
         (lambda: Workload.product(DOMAIN, {"a": queries.matrix([[1e300, 1.0]])}), WorkloadError),
         (lambda: 1e300 * PLAIN, WorkloadError),
-        (lambda: made(HDMM(noise="gaussian"), budget=Budget(rho=1e-300)), BudgetError),
-        (lambda: made(HDMM(restarts=-1)), WorkloadError),
-        (lambda: made(Matrix(loss="maxvar"), Workload.kway(DOMAIN, 0)), WorkloadError),
+        (lambda: plan_of(HDMM(noise="gaussian"), budget=Budget(rho=1e-300)), BudgetError),
+        (lambda: plan_of(HDMM(restarts=-1)), WorkloadError),
+        (lambda: plan_of(Matrix(loss="maxvar"), Workload.kway(DOMAIN, 0)), WorkloadError),
     ],
 )
 def test_hopeless_numbers_are_refused(run, error) -> None:
@@ -401,5 +401,5 @@ def test_hopeless_numbers_are_refused(run, error) -> None:
 def test_small_budgets_round_to_shorter_integers() -> None:
     domain = Domain({"x": 16, "y": 16})
     workload = Workload.product(domain, {"x": queries.prefix, "y": queries.prefix})
-    tiny, small = (made(HDMM(noise="laplace"), workload, Budget(epsilon=e)) for e in (1e-4, 0.1))
+    tiny, small = (plan_of(HDMM(noise="laplace"), workload, Budget(epsilon=e)) for e in (1e-4, 0.1))
     assert tiny.rmse == pytest.approx(1000 * small.rmse, rel=0.02)

@@ -28,12 +28,12 @@ TABLE = TinyTable(DOMAIN, ROWS)  # a goes with b, c goes with d
 
 
 def is_forest(edges: list[tuple[str, ...]]) -> bool:
-    part = {name: name for name in DOMAIN}
-    for one, other in edges:
-        if part[one] == part[other]:
+    component = {name: name for name in DOMAIN}
+    for first, second in edges:
+        if component[first] == component[second]:
             return False
-        old = part[other]
-        part = {name: part[one] if own == old else own for name, own in part.items()}
+        old = component[second]
+        component = {name: component[first] if label == old else label for name, label in component.items()}
     return True
 
 
@@ -41,16 +41,16 @@ def test_thirds_of_the_budget() -> None:
     rho = 0.3
     event = MST().plan(WORKLOAD, Budget(rho=rho)).release(TABLE).statement.event
     assert isinstance(event, ComposedEvent)
-    found: Counter[str] = Counter()
-    for part, count in event.parts:
-        if isinstance(part, SelectionEvent):
-            found["choosing"] += count
-            assert float(part.cost.rho) == pytest.approx(rho / 9, rel=1e-6)  # type: ignore[arg-type]
-        elif isinstance(part, GaussianEvent):
-            column = float(part.variance) == pytest.approx(4 / (2 * rho / 3), rel=1e-6)
-            found["column" if column else "pair"] += count
-            assert column or float(part.variance) == pytest.approx(3 / (2 * rho / 3), rel=1e-6)
-    assert found == {"choosing": 3, "column": 4, "pair": 3}
+    events: Counter[str] = Counter()
+    for event_part, count in event.parts:
+        if isinstance(event_part, SelectionEvent):
+            events["choosing"] += count
+            assert float(event_part.cost.rho) == pytest.approx(rho / 9, rel=1e-6)  # type: ignore[arg-type]
+        elif isinstance(event_part, GaussianEvent):
+            column = float(event_part.variance) == pytest.approx(4 / (2 * rho / 3), rel=1e-6)
+            events["column" if column else "pair"] += count
+            assert column or float(event_part.variance) == pytest.approx(3 / (2 * rho / 3), rel=1e-6)
+    assert events == {"choosing": 3, "column": 4, "pair": 3}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -59,29 +59,29 @@ def test_chosen_pairs_are_a_spanning_tree(seed: int) -> None:
     edges = [played.clique for played in release.rounds]
     assert len(edges) == 3
     assert is_forest(edges)
-    assert [one.clique for one in release.noisy_tables] == [("a",), ("b",), ("c",), ("d",), *edges]
+    assert [table.clique for table in release.noisy_tables] == [("a",), ("b",), ("c",), ("d",), *edges]
 
 
 def test_with_budget_the_tree_is_the_largest() -> None:
     release = MST().plan(WORKLOAD, Budget(rho=1e4)).release(TABLE)
     assert {played.clique for played in release.rounds[:2]} == {("a", "b"), ("c", "d")}
     exact, model = TABLE.counts(PAIRS), release.model().tables(PAIRS)
-    for own in [("a", "b"), ("c", "d")]:
-        np.testing.assert_allclose(model[own], exact[own], atol=0.5)
+    for clique in [("a", "b"), ("c", "d")]:
+        np.testing.assert_allclose(model[clique], exact[clique], atol=0.5)
 
 
 def test_what_is_asked_changes_nothing() -> None:
-    one, other = (
+    first, second = (
         MST().plan(workload, Budget(rho=1.0)).release(TABLE, entropy=NotPrivateEntropy(3))
         for workload in (WORKLOAD, Workload.marginals(DOMAIN, [("a",)]))
     )
-    assert one.rounds == other.rounds
-    np.testing.assert_array_equal(one.noisy_tables[-1].values, other.noisy_tables[-1].values)
+    assert first.rounds == second.rounds
+    np.testing.assert_array_equal(first.noisy_tables[-1].values, second.noisy_tables[-1].values)
 
 
 def test_choices_are_as_private_as_they_are_charged_for() -> None:
     small = TinyTable(DOMAIN, ROWS[:4])
-    model = {own: np.full(DOMAIN.sizes(own), 3.7 / DOMAIN.size(own)) for own in PAIRS}
+    model = {pair: np.full(DOMAIN.sizes(pair), 3.7 / DOMAIN.size(pair)) for pair in PAIRS}
     scorer = MisfitScorer(PAIRS, on_grid(model), np.ones(6), np.zeros(6))
     ratio = check_selection_privacy(
         ExponentialMechanism.for_rho(0.1),
@@ -95,10 +95,10 @@ def test_choices_are_as_private_as_they_are_charged_for() -> None:
 def test_bounds_of_pairs_hold() -> None:
     release = MST().plan(WORKLOAD, Budget(rho=20.0)).release(TABLE, entropy=NotPrivateEntropy(4))
     exact, model = TABLE.counts(PAIRS), release.model().tables(PAIRS)
-    for own in PAIRS:
-        bound = release.error_bound(*own)
+    for pair in PAIRS:
+        bound = release.error_bound(*pair)
         assert bound.kind in ("supported", "unsupported")
-        assert np.abs(exact[own] - model[own]).sum() <= bound.bound
+        assert np.abs(exact[pair] - model[pair]).sum() <= bound.bound
 
 
 def test_pairs_that_are_too_large_are_left_out_and_their_budget_goes_to_the_others() -> None:
@@ -109,7 +109,7 @@ def test_pairs_that_are_too_large_are_left_out_and_their_budget_goes_to_the_othe
     assert 0 < len(edges) < 3
     assert release.content.fitted is not None
     assert release.content.fitted.value.size_mb <= limit
-    again = [one for one in release.noisy_tables if one.clique in edges]
+    again = [table for table in release.noisy_tables if table.clique in edges]
     assert len(again) == 2 * len(edges)
 
 
@@ -117,7 +117,7 @@ def test_tables_of_one_column_get_all_of_the_budget() -> None:
     domain = Domain({"a": 5})
     table = TinyTable(domain, [(1,), (2,)])
     release = MST().plan(Workload.kway(domain, 1), Budget(rho=0.5)).release(table)
-    assert [one.stddev for one in release.noisy_tables] == pytest.approx([1.0], rel=1e-6)
+    assert [noisy.stddev for noisy in release.noisy_tables] == pytest.approx([1.0], rel=1e-6)
     assert release.content.scored is None
 
 
@@ -141,16 +141,16 @@ def merging_release(seed: int = 1, rho: float = 2.0) -> hush.Release:
 def test_rare_levels_are_counted_together_in_pairs_alone() -> None:
     release = merging_release()
     columns, pairs = release.noisy_tables[:3], release.noisy_tables[3:]
-    assert [one.values.shape for one in columns] == [(3,), (12,), (2,)]
+    assert [column.values.shape for column in columns] == [(3,), (12,), (2,)]
     rare = columns[1].values < 3 * columns[1].stddev
     assert rare[3:].all()
-    for one in pairs:
-        if "b" in one.clique:
-            assert isinstance(one.asked, MergedQuery)
-            assert one.asked.merging.codes["b"].tolist() == np.where(rare, 3, np.cumsum(~rare) - 1).tolist()
-            assert one.values.shape[one.clique.index("b")] == 4
+    for pair in pairs:
+        if "b" in pair.clique:
+            assert isinstance(pair.asked, MergedQuery)
+            assert pair.asked.merging.codes["b"].tolist() == np.where(rare, 3, np.cumsum(~rare) - 1).tolist()
+            assert pair.values.shape[pair.clique.index("b")] == 4
         else:
-            assert isinstance(one.asked, MarginalQuery)
+            assert isinstance(pair.asked, MarginalQuery)
 
 
 def test_answers_and_rows_have_all_levels_and_errors_where_nothing_was_merged(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_merging_lowers_the_error_where_most_levels_are_empty() -> None:
 
 def test_a_damaged_merging_is_refused(tmp_path: Path) -> None:
     release = merging_release()
-    merging = next(one.asked.merging for one in release.noisy_tables if isinstance(one.asked, MergedQuery))
+    merging = next(table.asked.merging for table in release.noisy_tables if isinstance(table.asked, MergedQuery))
     merging.codes["b"][0] = 9  # type: ignore[index]
     release.save(tmp_path / "x.hush")
     with pytest.raises(ArchiveError, match="merged levels"):

@@ -50,9 +50,12 @@ def test_by_default_as_many_rounds_as_columns_or_tables(workload: Workload, roun
 
 def test_choices_are_as_private_as_they_are_charged_for() -> None:
     small = TinyTable(DOMAIN, ROWS[:4])
-    model = {own: np.full(DOMAIN.sizes(own), 5.3 / DOMAIN.size(own)) for own in WORKLOAD.cliques}
+    model = {clique: np.full(DOMAIN.sizes(clique), 5.3 / DOMAIN.size(clique)) for clique in WORKLOAD.cliques}
     scorer = MisfitScorer(
-        WORKLOAD.cliques, on_grid(model), np.ones(6), np.array([float(DOMAIN.size(own)) for own in WORKLOAD.cliques])
+        WORKLOAD.cliques,
+        on_grid(model),
+        np.ones(6),
+        np.array([float(DOMAIN.size(clique)) for clique in WORKLOAD.cliques]),
     )
     ratio = check_selection_privacy(
         ExponentialMechanism.for_rho(0.1),
@@ -66,15 +69,18 @@ def test_choices_are_as_private_as_they_are_charged_for() -> None:
 def test_the_table_that_is_most_wrong_is_chosen_first_where_budget_is_no_matter() -> None:
     release = MWEM(rounds=1).plan(WORKLOAD, Budget(rho=800.0)).release(TABLE)
     exact = TABLE.counts(WORKLOAD.cliques)
-    misfit = {own: np.abs(exact[own] - 200 / DOMAIN.size(own)).sum() - DOMAIN.size(own) for own in WORKLOAD.cliques}
+    misfit = {
+        clique: np.abs(exact[clique] - 200 / DOMAIN.size(clique)).sum() - DOMAIN.size(clique)
+        for clique in WORKLOAD.cliques
+    }
     assert release.rounds[0].clique == max(misfit, key=misfit.__getitem__)
 
 
 def test_with_budget_it_is_better_than_uniform_and_comes_close() -> None:
     release = MWEM(rounds=6).plan(WORKLOAD, Budget(rho=50.0)).release(TABLE, entropy=NotPrivateEntropy(5))
     exact, model = TABLE.counts(WORKLOAD.cliques), release.model().tables(WORKLOAD.cliques)
-    error = sum(np.abs(exact[own] - model[own]).sum() for own in WORKLOAD.cliques)
-    uniform = sum(np.abs(exact[own] - 200 / DOMAIN.size(own)).sum() for own in WORKLOAD.cliques)
+    error = sum(np.abs(exact[clique] - model[clique]).sum() for clique in WORKLOAD.cliques)
+    uniform = sum(np.abs(exact[clique] - 200 / DOMAIN.size(clique)).sum() for clique in WORKLOAD.cliques)
     assert error < 0.1 * uniform
 
 
@@ -82,10 +88,10 @@ def test_bounds_hold_for_tables_that_were_not_chosen() -> None:
     release = MWEM(rounds=3).plan(WORKLOAD, Budget(rho=20.0)).release(TABLE, entropy=NotPrivateEntropy(2))
     exact, model = TABLE.counts(WORKLOAD.cliques), release.model().tables(WORKLOAD.cliques)
     kinds = set()
-    for own in WORKLOAD.cliques:
-        bound = release.error_bound(*own)
+    for clique in WORKLOAD.cliques:
+        bound = release.error_bound(*clique)
         kinds.add(bound.kind)
-        assert np.abs(exact[own] - model[own]).sum() <= bound.bound
+        assert np.abs(exact[clique] - model[clique]).sum() <= bound.bound
     assert kinds == {"supported", "unsupported"}
 
 

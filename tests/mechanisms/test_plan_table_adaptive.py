@@ -15,8 +15,8 @@ PLAN = hush.plan(hush.Workload.upto(DOMAIN, 2), hush.Budget(rho=0.06), mechanism
 
 def lines(text: str) -> dict[str, str]:
     """The facts by their names."""
-    found = (re.match(r"(\S+(?: \S+)?)\s{2,}(\S.*)", line) for line in text.splitlines())
-    return {one[1]: one[2].rstrip() for one in found if one}
+    matches = (re.match(r"(\S+(?: \S+)?)\s{2,}(\S.*)", line) for line in text.splitlines())
+    return {match[1]: match[2].rstrip() for match in matches if match}
 
 
 def test_an_adaptive_plan_says_what_it_starts_from_in_place_of_errors() -> None:
@@ -48,14 +48,14 @@ def test_text_keeps_within_the_width(width: int) -> None:
 
 def seconds(work: str) -> tuple[float, float]:
     """The range of times that a plan states."""
-    found = re.search(r"about ([\d.]+) (s|min|h) to ([\d.]+) (s|min|h) on one core", work)
-    assert found is not None
+    match = re.search(r"about ([\d.]+) (s|min|h) to ([\d.]+) (s|min|h) on one core", work)
+    assert match is not None
     units = {"s": 1, "min": 60, "h": 3600}
-    return float(found[1]) * units[found[2]], float(found[3]) * units[found[4]]
+    return float(match[1]) * units[match[2]], float(match[3]) * units[match[4]]
 
 
 @pytest.mark.parametrize(
-    ("columns", "order", "preset", "taken"),
+    ("columns", "order", "preset", "measured"),
     [  # CPU seconds of runs on generated tables of 20,000 rows, epsilon 1
         (8, 2, "fast", 1.6),
         (8, 3, "balanced", 2.7),
@@ -67,17 +67,17 @@ def seconds(work: str) -> tuple[float, float]:
         (15, 3, "balanced", 38.5),
     ],
 )
-def test_times_that_were_measured_are_within_the_range(columns: int, order: int, preset: str, taken: float) -> None:
-    domain = hush.Domain({f"c{place}": 5 for place in range(columns)})
+def test_times_that_were_measured_are_within_the_range(columns: int, order: int, preset: str, measured: float) -> None:
+    domain = hush.Domain({f"c{index}": 5 for index in range(columns)})
     work = AIM(preset=preset).work(hush.Workload.kway(domain, order))
     low, high = seconds(work)
-    assert low < taken < high
-    assert high <= 8 * taken  # no wilder a guess than need be
+    assert low < measured < high
+    assert high <= 8 * measured  # no wilder a guess than need be
     assert "up to ten times that with 10" in work
 
 
 def test_larger_models_and_more_candidates_are_more_work() -> None:
-    wide = hush.Domain({f"c{place}": 20 for place in range(12)})
+    wide = hush.Domain({f"c{index}": 20 for index in range(12)})
     pairs, triples = (hush.Workload.kway(wide, order) for order in (2, 3))
 
     def most(mechanism: AIM, workload: hush.Workload) -> float:

@@ -32,12 +32,12 @@ def released(mechanism: PrivBayes = USEFUL, table: Any = TABLE, budget: Budget =
 
 def spent(event: object) -> Fraction:
     total = Fraction(0)
-    for part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
-        if isinstance(part, SelectionEvent):
-            total += count * part.epsilon**2 / 8
+    for event_part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
+        if isinstance(event_part, SelectionEvent):
+            total += count * event_part.epsilon**2 / 8
         else:
-            assert isinstance(part, GaussianEvent)
-            total += count * part.sensitivity_l2_squared / (2 * part.variance)
+            assert isinstance(event_part, GaussianEvent)
+            total += count * event_part.sensitivity_l2_squared / (2 * event_part.variance)
     return total
 
 
@@ -59,7 +59,9 @@ def chain(rows: int, columns: int = 6, levels: int = 3, seed: int = 5) -> TinyTa
 
 def error(model: Any, table: TinyTable, workload: Workload) -> float:
     exact, fitted = table.counts(workload.cliques), model.tables(workload.cliques)
-    return float(np.mean([np.abs(exact[own] - fitted[own]).sum() for own in workload.cliques])) / len(table.rows)
+    return float(np.mean([np.abs(exact[clique] - fitted[clique]).sum() for clique in workload.cliques])) / len(
+        table.rows
+    )
 
 
 @pytest.mark.parametrize("mechanism", [USEFUL, PrivBayes(), PrivBayes(degree=1, usefulness=0.01)], ids=repr)
@@ -95,10 +97,10 @@ def scores(table: TinyTable, relation: Neighbours = Neighbours.ADD_REMOVE) -> Sc
 
 
 def test_the_score_is_half_the_distance_from_independence() -> None:
-    for child, clique, found in zip(SCORER.children, SCORER.tables, scores(TABLE).values, strict=True):
+    for child, clique, score in zip(SCORER.children, SCORER.tables, scores(TABLE).values, strict=True):
         c = np.moveaxis(TABLE.counts([clique])[clique], clique.index(child), 0).reshape(DOMAIN[child], -1) / len(ROWS)
         expected = len(ROWS) / 2 * np.abs(c - np.outer(c.sum(axis=1), c.sum(axis=0))).sum()
-        assert found == pytest.approx(expected, abs=1e-12)
+        assert score == pytest.approx(expected, abs=1e-12)
     assert not scores(TinyTable(DOMAIN, [])).values.any()
 
 
@@ -113,8 +115,8 @@ def test_no_row_moves_a_score_by_more_than_two_and_one_nearly_does() -> None:
     worst = 0.0
     for cells in itertools.product(range(7), repeat=4):
         if sum(cells) <= 6:
-            for place in range(4):
-                more = tuple(count + (place == other) for other, count in enumerate(cells))
+            for cell in range(4):
+                more = tuple(count + (cell == other) for other, count in enumerate(cells))
                 worst = max(worst, abs(score(more) - score(cells)))
     assert worst == pytest.approx(2 * 6 / 7)
     far = score((10**6, 0, 0, 1)) - score((10**6, 0, 0, 0))
@@ -129,7 +131,7 @@ def test_choices_are_as_private_as_they_are_charged(relation: Neighbours) -> Non
     for table in tables:
         others = list(neighbours_of(table, relation))
         if others:
-            check_selection_privacy(law, lambda own: scores(own, relation), table, others, alphas=(1.5, 16.0))
+            check_selection_privacy(law, lambda tiny: scores(tiny, relation), table, others, alphas=(1.5, 16.0))
 
 
 def test_an_understated_sensitivity_is_found() -> None:
@@ -169,15 +171,15 @@ def test_parents_are_the_largest_sets_that_are_small_enough() -> None:
     sizes = {"a": 2, "b": 3, "c": 5, "d": 7, "e": 2}
     for cells, degree in itertools.product((1, 2, 6, 14, 30, 500), (1, 2, 5)):
         feasible = [
-            set(own)
+            set(names)
             for k in range(degree + 1)
-            for own in itertools.combinations(sizes, k)
-            if np.prod([sizes[name] for name in own]) <= cells
+            for names in itertools.combinations(sizes, k)
+            if np.prod([sizes[name] for name in names]) <= cells
         ]
-        largest = [own for own in feasible if not any(own < other for other in feasible)]
-        found = maximal_sets(sizes, cells, degree, 1000)
-        assert found is not None
-        assert sorted(map(sorted, found)) == sorted(map(sorted, largest))
+        largest = [names for names in feasible if not any(names < other for other in feasible)]
+        maximal = maximal_sets(sizes, cells, degree, 1000)
+        assert maximal is not None
+        assert sorted(map(sorted, maximal)) == sorted(map(sorted, largest))
     assert maximal_sets({f"x{i}": 2 for i in range(40)}, 2.0**20, 20, 100) is None
     assert useful_cells(1000, 10, 4) == pytest.approx(1000 / 40 / np.sqrt(2 / np.pi))
 
@@ -188,10 +190,10 @@ def test_tables_grow_with_the_budget_and_stay_useful() -> None:
     widths = []
     for rho in (1e-4, 0.01, 0.3, 30.0):
         release = PrivBayes().plan(workload, Budget(rho=rho)).release(table)
-        widths.append(max(len(one.clique) for one in release.noisy_tables))
-        for one in release.noisy_tables[len(table.domain) :]:
-            limit = useful_cells(1.1 * len(table.rows), one.stddev, 4.0)
-            assert len(one.clique) == 1 or one.values.size <= limit * 1.2
+        widths.append(max(len(noisy.clique) for noisy in release.noisy_tables))
+        for noisy in release.noisy_tables[len(table.domain) :]:
+            limit = useful_cells(1.1 * len(table.rows), noisy.stddev, 4.0)
+            assert len(noisy.clique) == 1 or noisy.values.size <= limit * 1.2
     assert widths == sorted(widths)
     assert widths[0] == 1
     assert widths[-1] >= 4
@@ -241,9 +243,9 @@ def test_the_record_says_what_was_measured() -> None:
         assert played.clique[0] not in placed
         assert played.misfit > 0
         placed.add(played.clique[0])
-    held = [set(one.clique) for one in release.noisy_tables[len(DOMAIN) :]]
-    assert all(any(set(played.clique) <= own for own in held) for played in release.rounds)
-    assert not any(one < other for one in held for other in held)
+    held = [set(table.clique) for table in release.noisy_tables[len(DOMAIN) :]]
+    assert all(any(set(played.clique) <= clique for clique in held) for played in release.rounds)
+    assert not any(clique < other for clique in held for other in held)
 
 
 class Stopping(TinyTable):
@@ -268,7 +270,9 @@ def test_a_stopped_run_goes_on_within_the_budget(reads: int, tmp_path: Path) -> 
     partial = stopped.value.release
     partial.save(tmp_path / "part.hush")
     whole = plan.release(TABLE, ledger=tmp_path / "budget.db", resume=hush.load(tmp_path / "part.hush"))  # type: ignore[arg-type]
-    assert [played.clique for played in whole.rounds[: len(partial.rounds)]] == [one.clique for one in partial.rounds]
+    assert [played.clique for played in whole.rounds[: len(partial.rounds)]] == [
+        earlier.clique for earlier in partial.rounds
+    ]
     np.testing.assert_array_equal(whole.noisy_tables[0].values, partial.noisy_tables[0].values)
     check_spent(whole, BUDGET)
     assert Ledger.open(tmp_path / "budget.db").total.rho == spent(whole.statement.event)
@@ -284,7 +288,7 @@ def test_a_run_that_was_stopped_among_its_first_columns_measures_those_that_are_
     with pytest.raises(InterruptedRelease) as stopped:
         plan.release(table)
     whole = plan.release(TABLE, resume=stopped.value.release)
-    assert {one.clique for one in whole.noisy_tables} >= {(name,) for name in DOMAIN}
+    assert {noisy.clique for noisy in whole.noisy_tables} >= {(name,) for name in DOMAIN}
     check_spent(whole, BUDGET)
 
 

@@ -75,12 +75,12 @@ OTHERS: dict[str, tuple[Plan, TinyTable]] = {
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_what_belongs_to_another_plan_is_refused(what: str, tmp_path: Path) -> None:
-    part = stopped(ledger=tmp_path / "budget.db")
+    partial = stopped(ledger=tmp_path / "budget.db")
     before = Ledger.open(tmp_path / "budget.db").total
     plan, table = OTHERS[what]
     table.reads = 0
     with pytest.raises(DataError, match=f"another plan: .*{'mechanism' if what == 'settings' else what}.*started with"):
-        plan.release(table, ledger=tmp_path / "budget.db", resume=part)
+        plan.release(table, ledger=tmp_path / "budget.db", resume=partial)
     assert Ledger.open(tmp_path / "budget.db").total == before
     assert table.reads == 0
 
@@ -98,30 +98,30 @@ def test_what_is_no_release_is_refused(thing: Any) -> None:
 
 
 def test_a_release_of_a_ledger_goes_on_with_that_one_alone(tmp_path: Path) -> None:
-    part = stopped(ledger=tmp_path / "own.db")
+    partial = stopped(ledger=tmp_path / "own.db")
     PLAN.release(TABLE, ledger=tmp_path / "other.db", name="another")
     other = Ledger.open(tmp_path / "other.db").total
     with pytest.raises(LedgerError, match="was charged to a ledger; resume it with that ledger"):
-        PLAN.release(TABLE, resume=part)
+        PLAN.release(TABLE, resume=partial)
     with pytest.raises(
         LedgerError, match="other.db lacks the head .*charged to another ledger; resume it with that one"
     ):
-        PLAN.release(TABLE, resume=part, ledger=tmp_path / "other.db")
+        PLAN.release(TABLE, resume=partial, ledger=tmp_path / "other.db")
     with pytest.raises(LedgerError, match="charged to another ledger"):
-        PLAN.release(TABLE, resume=part, ledger=Ledger.open(tmp_path / "other.db"))
+        PLAN.release(TABLE, resume=partial, ledger=Ledger.open(tmp_path / "other.db"))
     assert Ledger.open(tmp_path / "other.db").total == other
     with pytest.raises(LedgerError, match=r"dataset 'default' of .*own.db, not to 'another'.*--dataset"):
-        PLAN.release(TABLE, resume=part, ledger=tmp_path / "own.db", dataset="another")
-    whole = PLAN.release(TABLE, resume=part, ledger=Ledger.open(tmp_path / "own.db"))
+        PLAN.release(TABLE, resume=partial, ledger=tmp_path / "own.db", dataset="another")
+    whole = PLAN.release(TABLE, resume=partial, ledger=Ledger.open(tmp_path / "own.db"))
     assert Ledger.open(tmp_path / "own.db").total == price(whole.statement.event)
 
 
 def test_no_ledger_is_made_by_resuming(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="charged to no ledger; resume it without one"):
         PLAN.release(TABLE, resume=stopped(), ledger=tmp_path / "none.db")
-    part = stopped(ledger=tmp_path / "own.db")
+    partial = stopped(ledger=tmp_path / "own.db")
     with pytest.raises(LedgerError, match="none.db does not exist: .*charged to another ledger"):
-        PLAN.release(TABLE, resume=part, ledger=tmp_path / "none.db")
+        PLAN.release(TABLE, resume=partial, ledger=tmp_path / "none.db")
     assert not (tmp_path / "none.db").exists()
 
 
@@ -133,17 +133,17 @@ def test_nothing_is_paid_for_twice(plan: Plan, reads: int, tmp_path: Path) -> No
     try:
         whole = plan.release(stopping(reads), ledger=ledger)
     except InterruptedRelease as caught:
-        part = caught.release
-        assert isinstance(part, hush.Release)
-        whole = plan.release(TABLE, ledger=ledger, resume=part)
-        assert whole.noisy_tables[: len(part.noisy_tables)] == part.noisy_tables
-        for event in (part.statement.event, whole.statement.event):
+        partial = caught.release
+        assert isinstance(partial, hush.Release)
+        whole = plan.release(TABLE, ledger=ledger, resume=partial)
+        assert whole.noisy_tables[: len(partial.noisy_tables)] == partial.noisy_tables
+        for event in (partial.statement.event, whole.statement.event):
             assert price(event).rho <= BUDGET.limit
     total = Ledger.open(ledger).total.rho
     assert total == price(whole.statement.event).rho
     assert total <= BUDGET.limit
     assert used_up(BUDGET.limit - total, BUDGET.limit)
-    assert {one.clique for one in whole.noisy_tables} >= {("a",), ("b",), ("c",)}
+    assert {table.clique for table in whole.noisy_tables} >= {("a",), ("b",), ("c",)}
     assert whole.complete
 
 
@@ -154,20 +154,20 @@ class Killed(Exception):
 def test_a_killed_run_goes_on_from_its_file(tmp_path: Path) -> None:
     file, ledger, played = tmp_path / "part.hush", tmp_path / "budget.db", []
 
-    def kill(one: Any, spent: float) -> None:
-        played.append(one)
+    def kill(played_round: Any, spent: float) -> None:
+        played.append(played_round)
         raise Killed
 
     with pytest.raises(Killed):
         PLAN.release(TABLE, ledger=ledger, checkpoint=file, on_round=kill)
-    part = hush.load(file)
-    assert isinstance(part, hush.Release)
-    assert not part.complete
-    assert part.rounds == tuple(played)
-    assert len(part.noisy_tables) > len(DOMAIN)
-    whole = PLAN.release(TABLE, ledger=ledger, resume=part, checkpoint=file)
-    assert whole.rounds[:1] == part.rounds
-    for ours, theirs in zip(whole.noisy_tables, part.noisy_tables, strict=False):
+    partial = hush.load(file)
+    assert isinstance(partial, hush.Release)
+    assert not partial.complete
+    assert partial.rounds == tuple(played)
+    assert len(partial.noisy_tables) > len(DOMAIN)
+    whole = PLAN.release(TABLE, ledger=ledger, resume=partial, checkpoint=file)
+    assert whole.rounds[:1] == partial.rounds
+    for ours, theirs in zip(whole.noisy_tables, partial.noisy_tables, strict=False):
         np.testing.assert_array_equal(ours.values, theirs.values)
     total = Ledger.open(ledger).total.rho
     assert total == price(whole.statement.event).rho
@@ -182,12 +182,12 @@ def test_a_run_that_was_killed_between_a_charge_and_its_file_spends_what_the_led
     file, ledger = tmp_path / "part.hush", tmp_path / "budget.db"
     with pytest.raises(Killed):
         killed_in_a_choice(choice, ledger, file)
-    part = hush.load(file)
-    assert isinstance(part, hush.Release)
-    known = price(part.statement.event).rho
+    partial = hush.load(file)
+    assert isinstance(partial, hush.Release)
+    known = price(partial.statement.event).rho
     lost = Ledger.open(ledger).total.rho - known
     assert lost > 0
-    whole = PLAN.release(TABLE, ledger=ledger, resume=part)
+    whole = PLAN.release(TABLE, ledger=ledger, resume=partial)
     assert used_up(Ledger.open(ledger).remaining, BUDGET.limit)
     assert Ledger.open(ledger).total.rho == price(whole.statement.event).rho + lost <= BUDGET.limit
 
@@ -209,10 +209,10 @@ def killed_in_a_choice(number: int, ledger: Path, file: Path) -> None:
 
 def test_a_ledger_that_others_have_used_up_is_told_of(tmp_path: Path) -> None:
     book = Ledger(tmp_path / "budget.db", cap=Budget(rho=0.5))
-    part = stopped(ledger=book)
+    partial = stopped(ledger=book)
     book.charge(GaussianEvent(1 / (2 * book.remaining), Fraction(1)))
     with pytest.raises(BudgetError, match="budget.db.*nothing is left"):
-        PLAN.release(TABLE, resume=part, ledger=book)
+        PLAN.release(TABLE, resume=partial, ledger=book)
 
 
 def test_a_ledger_with_too_little_left_is_told_of_before_a_charge(tmp_path: Path) -> None:
@@ -227,26 +227,26 @@ def test_annealing_is_gone_on_with() -> None:
     """Shares of a resumed run are those that the run had come to."""
     plan = AIM(paper=True).plan(WORKLOAD, BUDGET)
     for _ in range(20):
-        part = None
+        partial = None
         try:
             plan.release(TABLE, on_round=lambda played, spent: (_ for _ in ()).throw(KeyboardInterrupt()))
         except InterruptedRelease as caught:
-            part = caught.release
-        assert isinstance(part, hush.Release)
-        whole = plan.release(TABLE, resume=part)
-        first, second = (Fraction(one.epsilon) ** 2 for one in whole.rounds[:2])
+            partial = caught.release
+        assert isinstance(partial, hush.Release)
+        whole = plan.release(TABLE, resume=partial)
+        first, second = (Fraction(played_round.epsilon) ** 2 for played_round in whole.rounds[:2])
         final = len(whole.rounds) == 2
-        factor = 4 if part.rounds[0].annealed else 1
+        factor = 4 if partial.rounds[0].annealed else 1
         assert float(second / first) == pytest.approx(factor, rel=1e-9) or final
-        if part.rounds[0].annealed:
+        if partial.rounds[0].annealed:
             return
     pytest.fail("no round of twenty runs taught less than its noise")
 
 
 def test_what_is_not_private_stays_so(tmp_path: Path) -> None:
-    part = stopped(entropy=NotPrivateEntropy(1))
-    assert not part.statement.private
-    part.save(tmp_path / "part.hush")
+    partial = stopped(entropy=NotPrivateEntropy(1))
+    assert not partial.statement.private
+    partial.save(tmp_path / "part.hush")
     whole = PLAN.release(TABLE, resume=hush.load(tmp_path / "part.hush"))  # type: ignore[arg-type]
     assert whole.complete
     assert not whole.statement.private
@@ -257,44 +257,44 @@ def test_what_is_not_private_stays_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("named", [True, False], ids=["named", "from before names were kept"])
 def test_a_release_goes_on_with_its_own_dataset_alone(named: bool, tmp_path: Path) -> None:
     file = tmp_path / "budget.db"
-    one, two = (Ledger(file, dataset=name, cap=Budget(rho=0.5)) for name in ("one", "two"))
-    part = stopped(ledger=one)
-    two.charge(GaussianEvent(Fraction(100), Fraction(1)))
-    assert part.dataset == "one"
+    first, second = (Ledger(file, dataset=name, cap=Budget(rho=0.5)) for name in ("one", "two"))
+    partial = stopped(ledger=first)
+    second.charge(GaussianEvent(Fraction(100), Fraction(1)))
+    assert partial.dataset == "one"
     if not named:
-        part.dataset = None
-    for wrong in (two, file):
+        partial.dataset = None
+    for wrong in (second, file):
         with pytest.raises(LedgerError, match=r"charged to the dataset '(one|two)' of .*budget.db") as refused:
-            PLAN.release(TABLE, ledger=wrong, dataset="two", resume=part)
+            PLAN.release(TABLE, ledger=wrong, dataset="two", resume=partial)
         assert "another ledger" not in str(refused.value)
     with pytest.raises(LedgerError, match="dataset"):
-        PLAN.release(TABLE, ledger=file, dataset="three", resume=part)
-    assert two.total.rho == Fraction(1, 200)
-    whole = PLAN.release(TABLE, ledger=file, dataset="one", resume=part)
-    assert one.total == price(whole.statement.event)
+        PLAN.release(TABLE, ledger=file, dataset="three", resume=partial)
+    assert second.total.rho == Fraction(1, 200)
+    whole = PLAN.release(TABLE, ledger=file, dataset="one", resume=partial)
+    assert first.total == price(whole.statement.event)
     assert whole.dataset is None
 
 
 def test_the_name_of_the_dataset_is_kept_in_files(tmp_path: Path) -> None:
-    part = stopped(ledger=Ledger(tmp_path / "budget.db", dataset="people", cap=BUDGET))
-    part.save(tmp_path / "part.hush")
+    partial = stopped(ledger=Ledger(tmp_path / "budget.db", dataset="people", cap=BUDGET))
+    partial.save(tmp_path / "part.hush")
     assert hush.load(tmp_path / "part.hush").dataset == "people"  # type: ignore[union-attr]
 
 
 def test_charges_to_others_meanwhile_are_no_obstacle(tmp_path: Path) -> None:
     """The head of a partial may be a charge to another dataset."""
     file = tmp_path / "budget.db"
-    one, two = (Ledger(file, dataset=name, cap=Budget(rho=0.5)) for name in ("one", "two"))
+    first, second = (Ledger(file, dataset=name, cap=Budget(rho=0.5)) for name in ("one", "two"))
 
     def meanwhile(played: Any, spent: float) -> None:
-        two.charge(GaussianEvent(Fraction(100), Fraction(1)))
+        second.charge(GaussianEvent(Fraction(100), Fraction(1)))
         raise KeyboardInterrupt
 
     with pytest.raises(InterruptedRelease) as caught:
-        PLAN.release(TABLE, ledger=one, on_round=meanwhile)
-    part = caught.value.release
-    assert isinstance(part, hush.Release)
-    assert PLAN.release(TABLE, ledger=one, resume=part).complete
+        PLAN.release(TABLE, ledger=first, on_round=meanwhile)
+    partial = caught.value.release
+    assert isinstance(partial, hush.Release)
+    assert PLAN.release(TABLE, ledger=first, resume=partial).complete
 
 
 @pytest.mark.parametrize("mechanism", [AIM(), MST(), MWEM(), PrivBayes(), DualQuery(turns=4, draws=2)], ids=str)
@@ -303,34 +303,34 @@ def test_a_run_that_was_stopped_before_its_first_table_goes_on(mechanism: Any, t
     with pytest.raises(InterruptedRelease, match="before the first noisy table") as caught:
         plan.release(stopping(0), ledger=ledger)
     caught.value.release.save(tmp_path / "part.hush")  # type: ignore[attr-defined]
-    part = hush.load(tmp_path / "part.hush")
-    assert isinstance(part, hush.Release)
-    assert part.noisy_tables == ()
+    partial = hush.load(tmp_path / "part.hush")
+    assert isinstance(partial, hush.Release)
+    assert partial.noisy_tables == ()
     lost = Ledger.open(ledger).total.rho
-    assert lost == price(part.statement.event).rho > 0
-    whole = plan.release(TABLE, ledger=ledger, resume=part)
+    assert lost == price(partial.statement.event).rho > 0
+    whole = plan.release(TABLE, ledger=ledger, resume=partial)
     assert Ledger.open(ledger).total.rho == price(whole.statement.event).rho <= BUDGET.limit
     assert whole.counts(("a",)).shape == (2,)
 
 
 def test_a_release_without_a_table_answers_nothing() -> None:
-    part = stopped(reads=0)
+    partial = stopped(reads=0)
     asked: list[Any] = [
-        lambda: part.marginal("a"),
-        lambda: part.counts(("a",)),
-        lambda: part.model(),
-        lambda: part.sql("SELECT COUNT(*) FROM t"),
-        lambda: part.term(0),
-        lambda: part.synthesize(rows=3),
-        lambda: part.error_bounds(),
-        lambda: part.error_bound("a"),
-        lambda: part.grain,
-        lambda: part.tables(),
+        lambda: partial.marginal("a"),
+        lambda: partial.counts(("a",)),
+        lambda: partial.model(),
+        lambda: partial.sql("SELECT COUNT(*) FROM t"),
+        lambda: partial.term(0),
+        lambda: partial.synthesize(rows=3),
+        lambda: partial.error_bounds(),
+        lambda: partial.error_bound("a"),
+        lambda: partial.grain,
+        lambda: partial.tables(),
     ]
     for ask in asked:
         with pytest.raises(QueryError, match="before its first noisy table and answers nothing.*--resume"):
             ask()
-    assert "interrupted" in repr(part)
+    assert "interrupted" in repr(partial)
 
 
 def test_where_all_is_spent_and_no_table_was_taken_there_is_nothing_to_go_on_with() -> None:
@@ -343,8 +343,8 @@ def played(mechanism: Any, rounds: int = 2) -> tuple[Plan, hush.Release]:
     """A run that was stopped after some rounds."""
     plan, seen = mechanism.plan(WORKLOAD, BUDGET), []
 
-    def stop(one: Any, spent: float) -> None:
-        seen.append(one)
+    def stop(played_round: Any, spent: float) -> None:
+        seen.append(played_round)
         if len(seen) == rounds:
             raise KeyboardInterrupt
 
@@ -357,40 +357,43 @@ def played(mechanism: Any, rounds: int = 2) -> tuple[Plan, hush.Release]:
 GAME = DualQuery(turns=4, draws=3)
 NETWORK = PrivBayes(usefulness=1e-6, degree=1)
 STRANGE: dict[str, tuple[Any, Any]] = {
-    "rounds without their tables": (AIM(), lambda own: [replace(own[0], epsilon=0.0, annealed=True)] * 20_000),
-    "a round of another table": (AIM(), lambda own: [replace(own[0], clique=("a", "b", "c")), own[1]]),
-    "a choice that is not paid for": (MST(), lambda own: [replace(own[0], epsilon=1.0)]),
-    "a column of nothing": (NETWORK, lambda own: [replace(own[0], clique=())]),
-    "a column without parents": (NETWORK, lambda own: [replace(own[0], clique=own[0].clique[:1])]),
-    "a column twice": (NETWORK, lambda own: [own[0], replace(own[0], epsilon=0.0)]),
-    "parents that are not in": (NETWORK, lambda own: [replace(own[0], clique=("b", "c"))]),
-    "a draw of a turn that is none": (GAME, lambda own: [replace(own[0], turn=1000)]),
-    "too many draws of a turn": (DualQuery(turns=4, draws=2), lambda own: [replace(one, turn=2) for one in own]),
-    "a draw of a table that is not in the game": (GAME, lambda own: [replace(own[0], clique=("a",), cell=0)]),
-    "a draw of endless epsilon": (GAME, lambda own: [replace(own[0], epsilon=1e300)]),
+    "rounds without their tables": (AIM(), lambda rounds: [replace(rounds[0], epsilon=0.0, annealed=True)] * 20_000),
+    "a round of another table": (AIM(), lambda rounds: [replace(rounds[0], clique=("a", "b", "c")), rounds[1]]),
+    "a choice that is not paid for": (MST(), lambda rounds: [replace(rounds[0], epsilon=1.0)]),
+    "a column of nothing": (NETWORK, lambda rounds: [replace(rounds[0], clique=())]),
+    "a column without parents": (NETWORK, lambda rounds: [replace(rounds[0], clique=rounds[0].clique[:1])]),
+    "a column twice": (NETWORK, lambda rounds: [rounds[0], replace(rounds[0], epsilon=0.0)]),
+    "parents that are not in": (NETWORK, lambda rounds: [replace(rounds[0], clique=("b", "c"))]),
+    "a draw of a turn that is none": (GAME, lambda rounds: [replace(rounds[0], turn=1000)]),
+    "too many draws of a turn": (
+        DualQuery(turns=4, draws=2),
+        lambda rounds: [replace(draw, turn=2) for draw in rounds],
+    ),
+    "a draw of a table that is not in the game": (GAME, lambda rounds: [replace(rounds[0], clique=("a",), cell=0)]),
+    "a draw of endless epsilon": (GAME, lambda rounds: [replace(rounds[0], epsilon=1e300)]),
 }
 
 
 @pytest.mark.parametrize("what", STRANGE)
 def test_rounds_that_no_run_plays_are_refused_before_a_charge(what: str) -> None:
     mechanism, change = STRANGE[what]
-    plan, part = played(mechanism, 3 if "too many" in what else 2)
-    plan.settings.check_rounds(part)
-    part.content.rounds = tuple(change(part.rounds))
+    plan, partial = played(mechanism, 3 if "too many" in what else 2)
+    plan.settings.check_rounds(partial)
+    partial.content.rounds = tuple(change(partial.rounds))
     table = TinyTable(DOMAIN, ROWS)
     with pytest.raises(DataError, match=r"the release to resume (holds rounds that|is damaged)"):
-        plan.release(table, resume=part)
+        plan.release(table, resume=partial)
     assert table.reads == 0
 
 
 def test_the_start_is_told_after_all_refusals(tmp_path: Path) -> None:
-    told: list[str] = []
+    calls: list[str] = []
     book = Ledger(tmp_path / "budget.db", cap=Budget(rho=0.3))
     with pytest.raises(BudgetError):
-        PLAN.release(TABLE, ledger=book, on_start=lambda: told.append("start"))
+        PLAN.release(TABLE, ledger=book, on_start=lambda: calls.append("start"))
     with pytest.raises(LedgerError):
-        PLAN.release(TABLE, ledger=book, resume=stopped(), on_start=lambda: told.append("start"))
-    assert told == []
-    PLAN.release(TABLE, on_start=lambda: told.append("start"), progress=lambda share: told.append("share"))
-    assert told[0] == "start"
-    assert told.count("start") == 1
+        PLAN.release(TABLE, ledger=book, resume=stopped(), on_start=lambda: calls.append("start"))
+    assert calls == []
+    PLAN.release(TABLE, on_start=lambda: calls.append("start"), progress=lambda share: calls.append("share"))
+    assert calls[0] == "start"
+    assert calls.count("start") == 1

@@ -33,11 +33,11 @@ def residual_plan(*arguments: Any, **options: Any) -> Plan:
 
 def spent(event: object) -> Fraction:
     """zCDP recomputed from what was measured, by nothing but Delta^2 / (2 sigma^2)."""
-    parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
+    event_parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
     total = Fraction(0)
-    for part, count in parts:
-        assert isinstance(part, GaussianEvent)
-        total += count * part.sensitivity_l2_squared / (2 * part.variance)
+    for event_part, count in event_parts:
+        assert isinstance(event_part, GaussianEvent)
+        total += count * event_part.sensitivity_l2_squared / (2 * event_part.variance)
     return total
 
 
@@ -70,10 +70,10 @@ def test_no_neighbour_is_further_than_the_charge(workload: Workload, relation: N
     tables = [TABLE, TinyTable(DOMAIN, []), TinyTable(DOMAIN, [(1, 2, 1)] * 3)]
     worst = Fraction(0)
     for table in tables:
-        here = answers(table)
+        before = answers(table)
         for other in neighbours_of(table, relation):
             loss = Fraction(0)
-            for request, x, y in zip(requests, here, answers(other), strict=True):
+            for request, x, y in zip(requests, before, answers(other), strict=True):
                 distance = sum(int(gap) ** 2 for gap in (x - y).ravel())
                 loss += Fraction(distance) / (2 * request.noise.variance_parameter)  # type: ignore[attr-defined]
             worst = max(worst, loss)
@@ -209,10 +209,10 @@ def test_units_of_several_rows_are_paid_for() -> None:
     plan = residual_plan(PLAIN, BUDGET, max_rows_per_unit=3)
     release = plan.release(table)
     assert spent(release.statement.event) <= Fraction(BUDGET.rho)
-    one = residual_plan(PLAIN, BUDGET)
-    assert plan.rmse == pytest.approx(3 * one.rmse, rel=1e-6)
+    single_rows = residual_plan(PLAIN, BUDGET)
+    assert plan.rmse == pytest.approx(3 * single_rows.rmse, rel=1e-6)
     with pytest.raises(DataError, match="max_rows_per_unit=3"):
-        one.release(table)
+        single_rows.release(table)
 
 
 def test_the_ledger_is_charged_first_and_once(tmp_path: Path) -> None:
@@ -332,15 +332,15 @@ def test_tables_for_display_are_not_negative_and_agree(kind: str) -> None:
     release = residual_plan(Workload.upto(DOMAIN, 2), BUDGET).release(TABLE, entropy=NotPrivateEntropy(3))
     raw = release.tables()
     assert min(table.min() for table in raw.values()) < 0
-    made = release.tables(kind=kind)
-    assert made.keys() == raw.keys() == {("a", "b"), ("a", "c"), ("b", "c")}
-    assert min(table.min() for table in made.values()) >= 0
-    np.testing.assert_allclose(made[("a", "b")].sum(axis=1), made[("a", "c")].sum(axis=1), atol=1e-6)
-    sums = [table.sum() for table in made.values()]
+    tables = release.tables(kind=kind)
+    assert tables.keys() == raw.keys() == {("a", "b"), ("a", "c"), ("b", "c")}
+    assert min(table.min() for table in tables.values()) >= 0
+    np.testing.assert_allclose(tables[("a", "b")].sum(axis=1), tables[("a", "c")].sum(axis=1), atol=1e-6)
+    sums = [table.sum() for table in tables.values()]
     np.testing.assert_allclose(sums, sums[0], atol=1e-6)
     turned = release.tables([("c", "b")], kind=kind)[("c", "b")]
     assert turned.shape == (2, 3)
-    assert (kind == "whole") == all((table == np.round(table)).all() for table in made.values())
+    assert (kind == "whole") == all((table == np.round(table)).all() for table in tables.values())
 
 
 def test_unknown_kinds_of_tables_are_refused() -> None:
@@ -374,16 +374,16 @@ def test_what_does_not_fit_in_memory_is_refused_before_the_charge(
 def test_combinations_across_tables_have_exact_errors() -> None:
     """The share of a = 1 among c = 1 minus that of b = 2: three tables at once, against 600 releases."""
     plan = residual_plan(PLAIN, BUDGET)
-    parts = [(("a",), np.array([0.0, 1.0])), (("b", "c"), np.eye(3, 2)), (("b", "a"), -np.ones((3, 2)))]
+    weighted = [(("a",), np.array([0.0, 1.0])), (("b", "c"), np.eye(3, 2)), (("b", "a"), -np.ones((3, 2)))]
     values, errors = [], set()
     for seed in range(600):
         release = plan.release(TABLE, entropy=NotPrivateEntropy(seed))
         assert isinstance(release, hush.Release)
-        answer = release.combination(parts)
+        answer = release.combination(weighted)
         values.append(float(answer.estimate[0]))
         errors.add(round(float(answer.std_error[0]), 9))
-    counts = TABLE.counts([clique for clique, _ in parts])
-    truth = sum(float((counts[clique] * own).sum()) for clique, own in parts)
+    counts = TABLE.counts([clique for clique, _ in weighted])
+    truth = sum(float((counts[clique] * weights).sum()) for clique, weights in weighted)
     (error,) = errors
     assert abs(np.mean(values) - truth) < 5 * error / np.sqrt(600)
     assert np.std(values) == pytest.approx(error, rel=0.15)  # five standard errors of a standard deviation

@@ -43,38 +43,38 @@ PLAYED = Round(
 
 def session(rho: float = 1.0, table: Any = None, relation: Neighbours = Neighbours.ADD_REMOVE, **how: Any) -> Session:
     account = Allowance(Budget(rho=rho))
-    own = TinyTable(DOMAIN, ROWS) if table is None else table
-    return Session(Gate(own, account, neighbours=relation), account, domain=DOMAIN, **({"max_rows": 1} | how))
+    counted = TinyTable(DOMAIN, ROWS) if table is None else table
+    return Session(Gate(counted, account, neighbours=relation), account, domain=DOMAIN, **({"max_rows": 1} | how))
 
 
 def test_what_is_left_is_the_accounts():
-    own = session()
-    assert (own.limit, own.remaining, own.spent) == (1, 1, 0.0)
-    own.measure([("a",), ("b",)], Fraction(1, 8), note="two")
-    assert own.remaining == Fraction(3, 4)
-    assert own.spent == 0.25
-    assert [event.cost.rho for event in own._account.events[0].parts[0][:1]] == [Fraction(1, 8)]
+    run = session()
+    assert (run.limit, run.remaining, run.spent) == (1, 1, 0.0)
+    run.measure([("a",), ("b",)], Fraction(1, 8), note="two")
+    assert run.remaining == Fraction(3, 4)
+    assert run.spent == 0.25
+    assert [event.cost.rho for event in run._account.events[0].parts[0][:1]] == [Fraction(1, 8)]
 
 
 def test_every_table_may_have_its_own_cost():
-    own = session()
-    found = own.measure([("a",), ("b", "a")], [Fraction(1, 2), Fraction(1, 8)], note="two")
-    assert [one.law.variance_parameter for one in found] == [1, 4]
-    assert found == own.noisy_tables
-    assert found[1].values.shape == (4, 2)
+    run = session()
+    noisy_tables = run.measure([("a",), ("b", "a")], [Fraction(1, 2), Fraction(1, 8)], note="two")
+    assert [table.law.variance_parameter for table in noisy_tables] == [1, 4]
+    assert noisy_tables == run.noisy_tables
+    assert noisy_tables[1].values.shape == (4, 2)
     with pytest.raises(ValueError, match="zip"):
-        own.measure([("a",)], [Fraction(1, 8)] * 2, note="")
-    assert own.remaining == Fraction(3, 8)
+        run.measure([("a",)], [Fraction(1, 8)] * 2, note="")
+    assert run.remaining == Fraction(3, 8)
 
 
 def test_what_is_not_left_is_refused_and_nothing_is_read():
     table = TinyTable(DOMAIN, ROWS)
-    own = session(0.1, table)
+    run = session(0.1, table)
     with pytest.raises(BudgetError, match="exceeds the 0.1 left"):
-        own.measure([("a",), ("b",)], Fraction(1, 10), note="two")
+        run.measure([("a",), ("b",)], Fraction(1, 10), note="two")
     with pytest.raises(BudgetError):
-        own.select(scorer(), Fraction(1, 5), note="")
-    assert (table.reads, own.noisy_tables, own.remaining) == (0, [], Fraction(0.1))
+        run.select(scorer(), Fraction(1, 5), note="")
+    assert (table.reads, run.noisy_tables, run.remaining) == (0, [], Fraction(0.1))
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_what_is_not_left_is_refused_and_nothing_is_read():
     [(Neighbours.ADD_REMOVE, 1, 1), (Neighbours.REPLACE, 1, 2), (Neighbours.ADD_REMOVE, 3, 9)],
 )
 def test_noise_grows_with_the_sensitivity(relation, rows, squared):
-    own = session(1.0, relation=relation, max_rows=rows)
-    assert own.law(Fraction(1, 8)).variance_parameter == 4 * squared
+    run = session(1.0, relation=relation, max_rows=rows)
+    assert run.law(Fraction(1, 8)).variance_parameter == 4 * squared
 
 
 def test_noise_is_never_less_than_the_least():
-    own = session(1e9)
-    assert own.law(Fraction(10**8)).variance_parameter == Fraction(1, 64) ** 2
-    (one,) = own.measure([("a",)], own.remaining, note="")
-    assert one.values.tolist() == [20, 20]
-    assert own.remaining > 0
+    run = session(1e9)
+    assert run.law(Fraction(10**8)).variance_parameter == Fraction(1, 64) ** 2
+    (table,) = run.measure([("a",)], run.remaining, note="")
+    assert table.values.tolist() == [20, 20]
+    assert run.remaining > 0
 
 
 def scorer() -> MisfitScorer:
@@ -101,69 +101,69 @@ def scorer() -> MisfitScorer:
 
 
 def test_a_choice_costs_what_it_was_given():
-    own = session(1e6)
-    pick, law = own.select(scorer(), Fraction(10**4), note="one")
+    run = session(1e6)
+    pick, law = run.select(scorer(), Fraction(10**4), note="one")
     assert pick == 1  # b is off by 80, a by nothing
-    assert own._account.events == (SelectionEvent(law.epsilon),)
+    assert run._account.events == (SelectionEvent(law.epsilon),)
     assert law.epsilon**2 / 8 <= 10**4
     assert float(law.epsilon) == pytest.approx(np.sqrt(8e4))
 
 
 def test_whoever_watches_is_told_shares_and_rounds():
-    told: list[tuple[Round | None, float]] = []
-    own = session(watch=lambda played, spent: told.append((played, spent)))
-    own.measure([("a",)], Fraction(1, 4), note="")
-    own.ended(PLAYED)
-    assert told == [(None, 0.25), (PLAYED, 0.25)]
-    assert own.rounds == [PLAYED]
+    calls: list[tuple[Round | None, float]] = []
+    run = session(watch=lambda played, spent: calls.append((played, spent)))
+    run.measure([("a",)], Fraction(1, 4), note="")
+    run.ended(PLAYED)
+    assert calls == [(None, 0.25), (PLAYED, 0.25)]
+    assert run.rounds == [PLAYED]
 
 
 def test_a_resumed_session_has_its_record():
     first = session()
     tables = first.measure([("a",)], Fraction(1, 4), note="")
-    own = session(earlier=TableContent(DOMAIN, tables, rounds=[PLAYED]))
-    assert own.noisy_tables == tables
-    assert own.rounds == [PLAYED]
-    own.measure([("b",)], Fraction(1, 4), note="")
+    run = session(earlier=TableContent(DOMAIN, tables, rounds=[PLAYED]))
+    assert run.noisy_tables == tables
+    assert run.rounds == [PLAYED]
+    run.measure([("b",)], Fraction(1, 4), note="")
     assert len(tables) == 1
 
 
 def test_models_keep_to_the_rules():
     rule = Constraint.forbid(DOMAIN, ("a", "b"), [(0, 3), (1, 2)])
-    own = session(constraints=[rule])
-    own.measure([("a",), ("b",), ("c",)], Fraction(1, 8), note="")
-    assert own.cliques == [("a",), ("b",), ("c",), ("a", "b")]
-    model = own.fit().value
-    assert own.model is not None
-    assert own.model.value is model
+    run = session(constraints=[rule])
+    run.measure([("a",), ("b",), ("c",)], Fraction(1, 8), note="")
+    assert run.cliques == [("a",), ("b",), ("c",), ("a", "b")]
+    model = run.fit().value
+    assert run.model is not None
+    assert run.model.value is model
     assert model.counts(("a", "b"))[0, 3] == model.counts(("a", "b"))[1, 2] == 0
-    assert len(own.measurements) == 3
+    assert len(run.measurements) == 3
 
 
 def test_rare_levels_are_counted_together_from_then_on():
-    own = session(1e3)
-    own.measure([("a",), ("b",), ("c",)], Fraction(1), note="")
-    assert own.cells(("a", "b")) == 8
-    own.merge_rare()
-    assert own.merging is not None
-    assert {name: codes.tolist() for name, codes in own.merging.codes.items()} == {"b": [0, 1, 2, 2]}
-    assert own.cells(("a", "b")) == 6
-    assert own.merged({("b",): np.array([1.0, 2.0, 3.0, 4.0])})[("b",)].tolist() == [1.0, 2.0, 7.0]
-    whole, merged = own.measure([("a", "c"), ("a", "b")], Fraction(400), note="")
+    run = session(1e3)
+    run.measure([("a",), ("b",), ("c",)], Fraction(1), note="")
+    assert run.cells(("a", "b")) == 8
+    run.merge_rare()
+    assert run.merging is not None
+    assert {name: codes.tolist() for name, codes in run.merging.codes.items()} == {"b": [0, 1, 2, 2]}
+    assert run.cells(("a", "b")) == 6
+    assert run.merged({("b",): np.array([1.0, 2.0, 3.0, 4.0])})[("b",)].tolist() == [1.0, 2.0, 7.0]
+    whole, merged = run.measure([("a", "c"), ("a", "b")], Fraction(400), note="")
     assert isinstance(whole.asked, MarginalQuery)
     assert isinstance(merged.asked, MergedQuery)
     assert merged.values.tolist() == [[20, 0, 0], [0, 20, 0]]
-    before = own.merging.codes["b"].tolist()
-    own.measure([("b",)], Fraction(1), note="")
-    own.merge_rare()  # a merged table says nothing of single levels
-    assert own.merging.codes["b"].tolist() == before
+    before = run.merging.codes["b"].tolist()
+    run.measure([("b",)], Fraction(1), note="")
+    run.merge_rare()  # a merged table says nothing of single levels
+    assert run.merging.codes["b"].tolist() == before
 
 
 def test_all_of_a_measurement_is_charged_together():
-    own = session()
-    own.measure([("a",), ("b",), ("c",)], Fraction(1, 8), note="")
-    assert len(own._account.events) == 1
-    assert own._account.events[0].parts == ((GaussianEvent(Fraction(4), Fraction(1), True), 3),)
+    run = session()
+    run.measure([("a",), ("b",), ("c",)], Fraction(1, 8), note="")
+    assert len(run._account.events) == 1
+    assert run._account.events[0].parts == ((GaussianEvent(Fraction(4), Fraction(1), True), 3),)
 
 
 class Onlooker:
@@ -175,41 +175,41 @@ class Onlooker:
     def measured(self, request: Any, bound: Any, exact: Any, draw: Any) -> Any:
         return draw()
 
-    def selected(self, own: Any, law: Any, scores: Any, draw: Any) -> Any:
+    def selected(self, entropy: Any, law: Any, scores: Any, draw: Any) -> Any:
         return draw()
 
 
 @pytest.mark.parametrize("what", ["table", "choice"])
 def test_what_was_watched_once_is_not_private_afterwards(what):
-    own = session()
-    own.measure([("a",)], Fraction(1, 8), note="")
-    assert own.private
+    run = session()
+    run.measure([("a",)], Fraction(1, 8), note="")
+    assert run.private
     with watch(Onlooker()):
         if what == "table":
-            own.measure([("b",)], Fraction(1, 8), note="")
+            run.measure([("b",)], Fraction(1, 8), note="")
         else:
-            own.select(scorer(), Fraction(1, 8), note="")
-    own.measure([("c",)], Fraction(1, 8), note="")
-    assert not own.private
+            run.select(scorer(), Fraction(1, 8), note="")
+    run.measure([("c",)], Fraction(1, 8), note="")
+    assert not run.private
     assert not session(private=False).private
 
 
 def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
     """The seam for other queries: prefix sums of one column, with the noise that their own sensitivity needs."""
     prefix = ProductQuery((("b",),), (AxisStrategy.of(np.tri(4, dtype=np.int64)),))
-    own = session(rho=20.0)
-    columns, (sums,) = own.measure([("a",), ("c",)], Fraction(1), note=""), own.measure([prefix], Fraction(10), note="")
+    run = session(rho=20.0)
+    columns, (sums,) = run.measure([("a",), ("c",)], Fraction(1), note=""), run.measure([prefix], Fraction(10), note="")
     assert float(sums.law.variance_parameter) == pytest.approx(4 / 20)  # Delta^2 / (2 rho): level 0 is in four sums
-    assert float(own.remaining) == pytest.approx(8)
-    assert own.noisy_tables == [*columns, sums]
+    assert float(run.remaining) == pytest.approx(8)
+    assert run.noisy_tables == [*columns, sums]
     exact = TinyTable(DOMAIN, ROWS).counts([("b",)])[("b",)]
-    np.testing.assert_allclose(own.fit().value.counts(("b",)), exact, atol=3.0)
-    content = own.content("tables", complete=True)
+    np.testing.assert_allclose(run.fit().value.counts(("b",)), exact, atol=3.0)
+    content = run.content("tables", complete=True)
     statement = Statement(
         budget=Budget(rho=20.0),
         neighbours=Neighbours.ADD_REMOVE,
         unit=ROW,
-        event=compose(own._account.events),
+        event=compose(run._account.events),
         private=True,
     )
     release = Release(

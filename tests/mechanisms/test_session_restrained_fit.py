@@ -39,21 +39,21 @@ def error(session: Session, table: TinyTable) -> float:
 def test_the_loss_ends_between_the_least_and_that_of_the_truth(restraint):
     session, _ = measured(1)
     best = session.fit(tolerance=0.001).stats["value"]
-    found = session.restrained_fit(restraint, tolerance=0.001)
-    expected = 0.5 * sum(one.numbers for one in session.measurements)
-    assert found.status == SOLVED
-    assert found is session.model
-    assert found.stats["least"] == pytest.approx(best, rel=1e-3)
-    assert best < found.stats["value"] <= best + restraint * (expected - best) * 1.01
-    assert found.stats["iterations"] < session.fit(tolerance=0.001).stats["iterations"]
+    solution = session.restrained_fit(restraint, tolerance=0.001)
+    expected = 0.5 * sum(table.numbers for table in session.measurements)
+    assert solution.status == SOLVED
+    assert solution is session.model
+    assert solution.stats["least"] == pytest.approx(best, rel=1e-3)
+    assert best < solution.stats["value"] <= best + restraint * (expected - best) * 1.01
+    assert solution.stats["iterations"] < session.fit(tolerance=0.001).stats["iterations"]
 
 
 def test_without_restraint_it_is_the_best_fit():
     session, _ = measured(1)
     plain = session.fit(tolerance=0.01)
-    found = session.restrained_fit(0.0, tolerance=0.01)
-    assert found.stats["value"] == plain.stats["value"]
-    np.testing.assert_array_equal(found.value.counts(("a", "b")), plain.value.counts(("a", "b")))
+    solution = session.restrained_fit(0.0, tolerance=0.01)
+    assert solution.stats["value"] == plain.stats["value"]
+    np.testing.assert_array_equal(solution.value.counts(("a", "b")), plain.value.counts(("a", "b")))
 
 
 def test_less_noise_is_followed():

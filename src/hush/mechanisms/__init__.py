@@ -1,4 +1,4 @@
-"""Compositions of select, measure and reconstruct; an object goes wherever its name goes.
+"""Mechanisms: each selects, measures and reconstructs; a mechanism object goes wherever its name goes.
 
 >>> import hush
 >>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2}), 2)

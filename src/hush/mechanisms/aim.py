@@ -1,4 +1,4 @@
-"""aim: chooses, round by round, the table that the model so far answers worst, measures it and fits again."""
+"""aim: in each round, choose the table that the model answers worst, measure it and fit again."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from msgspec.structs import replace
 
-from hush.arrays import Floats
+from hush.arrays import Floats, Integers
 from hush.domain import Clique
 from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.fit_problem import TOLERANCE
@@ -32,23 +32,22 @@ from hush.workloads import Workload
 CELL_BYTES = 8
 SECONDS_PER_CELL = 20e-9  # of one iteration of a fit
 FIT_ITERATIONS = (10, 60)  # of a fit between rounds
-SECONDS_PER_CANDIDATE = (0.5e-3, 1.4e-3)  # of a round: sizes, counting, scoring, and a fit of a small model
-ROUNDS_PLAYED = (2.5, 6.0)  # that are played, of all that could be
+SECONDS_PER_CANDIDATE = (0.5e-3, 1.4e-3)  # in each round: sizes, counting, scoring, and a fit of a small model
+ROUNDS_PLAYED = (2.5, 6.0)  # per column
 MEAN_SIZE = (0.0, 0.2)  # of the models of a run, over the largest allowed
 MEMORY_PER_MODEL = 10
-TABLES = 2  # of all candidates, held at once
+TABLES = 2  # copies of all candidates' tables, held at once
 MEMORY_BASE = 3e8
-
 
 NAME = "aim"
 ROUNDS_PER_COLUMN = 16  # T = 16 d
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 SHARE = 0.9
 COLUMN_NOISE, COLUMN_SHARE = 0.1, 0.5  # of the counts, and of the budget that may go to reach it
-WORTH_WHILE = 0.2  # of what columns cost so far: less than that is not spent again
+WORTH_WHILE = 0.2  # of what the columns have cost; less than that is not worth measuring them again
 RESTRAINT = 0.15
-BETWEEN, ITERATIONS = 0.2, 60  # tolerance and most iterations of fits between rounds, which point to the next table
-AT_LAST = 0.05  # tolerance of the last fit where it is restrained
+BETWEEN, ITERATIONS = 0.2, 60  # tolerance and most iterations of the fits between rounds
+AT_LAST = 0.05  # tolerance of the last fit if it is restrained
 SELECTIONS = ("exponential", "generalized")
 
 
@@ -56,23 +55,23 @@ SELECTIONS = ("exponential", "generalized")
 class AIM(CapacityMechanism):
     """An adaptive and iterative mechanism: every round chooses, measures and fits, within a limit on the model's size.
 
-    Starts from noisy one-way tables. In each round the candidates are all subsets of the workload's tables that keep
-    the model within the share of `max_size_mb` that the budget spent allows; one is chosen by the exponential
-    mechanism with the score w_r (||M_r(D) - M_r(p)||_1 - sqrt(2/pi) s_r n_r), w_r = sum_s c_s |r and s|, where s_r is
-    the noise that the table would have. Where two rounds in a row taught less than their noise, the next ones get
+    It starts from noisy one-way tables. The candidates of a round are all subsets of the workload's cliques that keep
+    the model within a share of `max_size_mb`, the share of the budget that is spent. The exponential mechanism chooses
+    one with the score w_r (||M_r(D) - M_r(p)||_1 - sqrt(2/pi) s_r n_r), w_r = sum_s c_s |r and s|, where s_r is the
+    noise that the table would have. After two rounds in a row that taught less than their noise, the next ones get
     twice the budget. The last round spends what is left.
 
     `share` of every round goes to measuring, the rest to choosing; `rounds` is T, the number of rounds that the first
-    shares are made for. `restraint` is how far the last model stays from following the noise, from 0 to 1; see
+    shares are made for. `restraint`, from 0 to 1, is how far the last model stays from following the noise; see
     `Session.restrained_fit`. `merge_rare` counts levels that seem rarer than their noise together. `paper=True` is the
-    document's own form.
+    algorithm as published.
 
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
-    Reference: [AIM, Alg. 1-3]. Differs from [AIM]: the check for a last round is made before the first round too, for
+    Reference: [AIM, Alg. 1-3]. Differs from [AIM]: the check for a last round comes before the first round too, because
     with T = d and few columns the printed loop overspends. Unless `paper`: the fit is by likelihood, with weights
-    1/sigma^2; s_r counts what is known of a table already, s_r^-2 = sigma^-2 + sum over tables that contain it; all
-    columns are measured first, those too that the workload does not ask for; budgets grow by two after two dull
-    rounds, not by four after one, which a single unlucky choice sets off; columns whose noise is above a tenth of
+    1/sigma^2; s_r counts what is already known of a table, s_r^-2 = sigma^-2 + sum over tables that contain it; all
+    columns are measured first, even those that the workload does not ask for; budgets double after two dull rounds
+    rather than quadruple after one, which a single unlucky choice sets off; columns whose noise is above a tenth of
     their counts are measured once more; the last fit is restrained.
     """
 
@@ -102,33 +101,30 @@ class AIM(CapacityMechanism):
 
     @property
     def fit_loss(self) -> str:
-        """What the model is fitted by: the likelihood, or the document's weights 1/sigma."""
+        """The loss of the fit: the likelihood, or the paper's weights 1/sigma."""
         return "paper" if self.paper else "auto"
 
     @property
     def growth(self) -> int:
-        """By how much the budget of a round grows where rounds taught little."""
+        """The factor by which the budget of a round grows after dull rounds."""
         return 4 if self.paper else 2
 
     @property
     def patience(self) -> int:
-        """After how many dull rounds in a row it grows."""
+        """The number of dull rounds in a row after which it grows."""
         return 1 if self.paper else 2
 
     def columns(self, workload: Workload) -> list[str]:
-        """The columns that are measured by themselves first: all of them, so that rows have no made-up column.
-
-        The document's form measures only those that the workload asks for.
-        """
+        """The columns to measure first: all of them, so that rows have no made-up column; in `paper`, those asked."""
         asked = {name for clique in workload.cliques for name in clique}
         return [name for name in workload.domain if not self.paper or name in asked]
 
     def planned_rounds(self, workload: Workload) -> int:
-        """T: the rounds that the first shares of the budget are made for."""
+        """T: the number of rounds that the first shares of the budget are made for."""
         return self.rounds or ROUNDS_PER_COLUMN * len(self.columns(workload))
 
     def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse a T that would not leave the first tables and one round their shares, and a model too small."""
+        """Refuse a T that cannot pay for the columns and one round, and a limit that is too small for the columns."""
         columns, rounds = self.columns(workload), self.rounds
         if not any(workload.cliques):
             raise WorkloadError("the workload asks for the total alone, and there is nothing to choose; use 'residual'")
@@ -148,7 +144,7 @@ class AIM(CapacityMechanism):
         super().check(workload, budget)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-        """How a run begins, among how many tables it chooses, and where it ends at the latest."""
+        """How a run starts, how many candidates and rounds it has at most, and how large its model may be."""
         workload = plan.workload
         columns, rounds = self.columns(workload), self.planned_rounds(workload)
         alpha = Fraction(self.share)
@@ -165,11 +161,10 @@ class AIM(CapacityMechanism):
         ]
 
     def work(self, workload: Workload) -> str:
-        """Memory and time, from the figures of runs on tables of 8 to 15 columns with epsilons of 0.1 to 1.
+        """Memory and time, from runs on tables of 8 to 15 columns with epsilons of 0.1 to 1.
 
-        How many rounds there are, and how large their models become, depends on the data and the budget: with an
-        epsilon of 10 all models may be nearly as large as allowed, five times the mean that is taken here, and there
-        are more rounds.
+        The number of rounds and the size of their models depend on the data and the budget. With an epsilon of 10 there
+        are more rounds, and their models may be nearly as large as allowed, five times the mean assumed here.
         """
         domain, columns = workload.domain, self.columns(workload)
         cliques = Candidates.of(workload).cliques
@@ -186,12 +181,12 @@ class AIM(CapacityMechanism):
         return f"{time}, and up to ten times that with 10; up to {memory} of memory"
 
     def run(self, session: Session, plan: Plan) -> None:
-        """All rounds, or those that are left of a run that was stopped."""
+        """All rounds, or those that an interrupted run has left."""
         AIMRun(self, session, plan.workload).run()
 
 
 def _time(seconds: float) -> str:
-    """A duration in one unit, rounded as roughly as it is known.
+    """A duration in one unit, in two digits.
 
     >>> [_time(seconds) for seconds in (0.2, 14.2, 115.0, 200.0, 9000.0, 4e5)]
     ['1 s', '14 s', '120 s', '3.3 min', '2.5 h', '110 h']
@@ -206,7 +201,7 @@ def _two_digits(number: float) -> str:
 
 
 class AIMRun:
-    """The state of one run: the shares of the next round, the model, and what the last choices said."""
+    """The state of one run: the shares of the next round, the dull rounds so far, and the last scores."""
 
     def __init__(self, settings: AIM, session: Session, workload: Workload) -> None:
         self.settings = settings
@@ -221,7 +216,6 @@ class AIMRun:
         self.rounds = MisfitRounds(session, self.pool, NAME, generalized=settings.selection == "generalized")
 
     def run(self) -> None:
-        """The columns, the rounds, and what error bounds need."""
         session = self.session
         self._columns()
         if self.settings.merge_rare:
@@ -236,8 +230,8 @@ class AIMRun:
         session.scored = self.rounds.last.scored(model, session.merging)
 
     def _columns(self) -> None:
-        """Measure the columns, or those of them that a stopped run did not get; those it paid for once already."""
-        session, known = self.session, {one.clique for one in self.session.noisy_tables}
+        """Measure the columns, or those that an interrupted run has not paid for yet."""
+        session, known = self.session, {table.clique for table in self.session.noisy_tables}
         missing = [(name,) for name in self.first if (name,) not in known]
         if missing:
             share = min(self.measuring, session.remaining / (len(missing) + 1))
@@ -246,10 +240,9 @@ class AIMRun:
             self._columns_again()
 
     def _columns_again(self) -> None:
-        """Measure columns once more where their noise is above a tenth of their counts, for half the budget at most.
+        """Measure the columns once more if their noise is above a tenth of their counts, for half the budget at most.
 
-        No table can be told from what its columns imply while those are not known; the mean over columns of
-        sqrt(2/pi) sigma n_i / N is to be a tenth.
+        The choice of tables needs accurate columns. The aim is a mean of sqrt(2/pi) sigma n_i / N over columns of 0.1.
         """
         session, count = self.session, len(self.first)
         total = estimate_total(session.domain, session.measurements)[0]
@@ -270,14 +263,14 @@ class AIMRun:
         return session.restrained_fit(settings.restraint, loss=settings.fit_loss, tolerance=AT_LAST).value
 
     def _round(self, model: GraphicalModel, final: bool) -> GraphicalModel:
-        """Choose, measure and fit; anneal after as many tables as `patience` that moved less than their noise."""
+        """Choose, measure and fit; anneal after `patience` rounds that moved the model less than their noise."""
         session = self.session
-        places, sizes = self._candidates(model)
-        cliques = [self.pool.cliques[place] for place in places]
+        indices, sizes = self._candidates(model)
+        cliques = [self.pool.cliques[index] for index in indices]
         tables = on_grid(session.merged(model.many(cliques)))
         penalties = self._penalties(cliques, session.law(self.measuring).stddev)
         played = self.rounds.play(
-            places, tables, penalties, sizes, choosing=self.choosing, measuring=None if final else self.measuring
+            indices, tables, penalties, sizes, choosing=self.choosing, measuring=None if final else self.measuring
         )
         fitted = self._fit(final)
         after = session.merged({played.clique: fitted.counts(played.clique)})[played.clique]
@@ -290,10 +283,10 @@ class AIMRun:
         session.ended(replace(played, annealed=annealed, size_mb=fitted.size_mb))
         return fitted
 
-    def _candidates(self, model: GraphicalModel) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Floats]:
-        """The places of the tables that keep the model within the limit of this round, and the sizes with them.
+    def _candidates(self, model: GraphicalModel) -> tuple[Integers, Floats]:
+        """The indices of the tables that keep the model within the limit of this round, and its size with each.
 
-        Tables inside a node of the model add nothing to it, so that there are always some. No model is larger than the
+        Tables inside a node of the model add nothing to it, so there are always some. No model is larger than the
         table over all columns.
         """
         session = self.session
@@ -303,18 +296,18 @@ class AIMRun:
         if whole <= limit:
             return np.arange(len(self.pool.cliques)), np.full(len(self.pool.cliques), whole)
         sizes = self.settings.sizes_mb(session.domain, session.cliques, self.pool.cliques, model.tree, limit_mb=limit)
-        places = np.flatnonzero(sizes <= limit)
-        return places, sizes[places]
+        indices = np.flatnonzero(sizes <= limit)
+        return indices, sizes[indices]
 
     def _penalties(self, cliques: Sequence[Clique], stddev: float) -> Floats:
-        """sqrt(2/pi) s_r n_r: the L1 error that a table will have once it is measured.
+        """sqrt(2/pi) s_r n_r: the L1 error that a table has once it is measured.
 
         A table of n_i cells and noise sigma_i that contains r gives r with the variance sigma_i^2 n_i / n_r.
         """
-        cells = np.array([float(self.session.cells(own)) for own in cliques])
+        cells = np.array([float(self.session.cells(clique)) for clique in cliques])
         precision = np.full(len(cliques), stddev**-2)
         if not self.settings.paper:
-            for one in self.session.noisy_tables:
-                inside = np.array([set(own) <= set(one.clique) for own in cliques])
-                precision += inside * cells / (one.values.size * one.stddev**2)
+            for table in self.session.noisy_tables:
+                inside = np.array([set(clique) <= set(table.clique) for clique in cliques])
+                precision += inside * cells / (table.values.size * table.stddev**2)
         return np.asarray(MEAN_ABSOLUTE * cells / np.sqrt(precision))

@@ -1,4 +1,4 @@
-"""auto: plans with every mechanism that fits the workload and the budget; the least predicted error is taken."""
+"""auto: plan with every mechanism that fits the workload and the budget; take the least predicted error."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ MOST_TERMS = 1000  # terms up to which HDMM is tried unasked
 MOST_QUICK_TERMS, MOST_QUICK_LEVELS = 60, 300
 TIE = 1e-3  # the first of the list wins unless another is better by this much
 
-Maker = Callable[[], Plan]
-
 
 @dataclass(frozen=True)
 class Auto(Mechanism):
@@ -46,7 +44,7 @@ class Auto(Mechanism):
     loss: str | Loss = "rmse"
 
     def run(self, session: Session, plan: Plan) -> None:
-        """Run the mechanism that a plan is of, which is never this one."""
+        """Run the plan's own mechanism, which is never this one."""
         plan.settings.run(session, plan)
 
     def plan(
@@ -57,39 +55,38 @@ class Auto(Mechanism):
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         max_rows_per_unit: int = 1,
     ) -> Plan:
-        """The plan of least predicted error; reads no data, so looking at several costs no privacy."""
+        """The plan of least predicted error; reads no data, so comparing several costs no privacy."""
         options: dict[str, Any] = {"neighbours": neighbours, "max_rows_per_unit": max_rows_per_unit}
         loss = loss_of(self.loss)
-        made: list[tuple[str, Plan]] = []
+        plans: list[tuple[str, Plan]] = []
         left_out: list[Ranked] = []
         problem: HushError | None = None
-        for name, reason, maker in _candidates(workload, budget, self.loss, options):
+        for name, reason, make_plan in _candidates(workload, budget, self.loss, options):
             if reason:
                 left_out.append(Ranked(name, None, reason))
                 continue
             try:
-                plan = maker()
-                _error(plan, loss)  # noise that the budget does not allow shows here
-                made.append((name, plan))
+                plan = make_plan()
+                _error(plan, loss)  # raises if the budget does not allow the noise
+                plans.append((name, plan))
             except HushError as error:
                 problem = problem or error
                 left_out.append(Ranked(name, None, str(error)))
-        if not made:
+        if not plans:
             raise problem or HushError("no mechanism fits the workload")
-        chosen = made[0]
-        for other in made[1:]:
-            if _error(other[1], loss) < _error(chosen[1], loss) * (1 - TIE):
-                chosen = other
-        found = sorted((Ranked(name, plan.rmse) for name, plan in made), key=lambda own: own.rmse or math.inf)
-        pure = _with_laplace(workload, budget, loss, options)
-        chosen[1].ranking = (*found, *left_out, *pure)
-        return chosen[1]
+        best = plans[0][1]
+        for _, plan in plans[1:]:
+            if _error(plan, loss) < _error(best, loss) * (1 - TIE):
+                best = plan
+        ranked = sorted((Ranked(name, plan.rmse) for name, plan in plans), key=lambda entry: entry.rmse or math.inf)
+        best.ranking = (*ranked, *left_out, *_with_laplace(workload, budget, loss, options))
+        return best
 
 
 def _candidates(
     workload: Workload, budget: Budget, loss: str | Loss, options: dict[str, Any]
-) -> list[tuple[str, str, Maker]]:
-    """Mechanisms in order of preference: name, why it is left out (or nothing), and how to make its plan."""
+) -> list[tuple[str, str, Callable[[], Plan]]]:
+    """Mechanisms in order of preference: the name, why it is left out (or nothing), and how to plan with it."""
     kind = loss_of(loss)
     total = isinstance(kind, SumOfVariances)
     asked = {name for term in workload for name in term.clique}
@@ -116,21 +113,21 @@ def _candidates(
 
 
 def _with_laplace(workload: Workload, budget: Budget, loss: Loss, options: dict[str, Any]) -> list[Ranked]:
-    """What pure epsilon would give, where (epsilon, delta) was stated and looking is quick: often less error.
+    """What pure epsilon would give if (epsilon, delta) was stated and the search is quick: often less error.
 
-    It is not taken unasked: ledgers count (epsilon, delta) in zCDP, where pure epsilon is dear.
+    It is never chosen unasked: ledgers count (epsilon, delta) in zCDP, where pure epsilon is expensive.
     """
     asked = {name for term in workload for name in term.clique}
     quick = len(workload) <= MOST_QUICK_TERMS and sum(workload.domain[name] for name in asked) <= MOST_QUICK_LEVELS
     if budget.pure or budget.epsilon is None or not quick or not isinstance(loss, SumOfVariances):
         return []
     try:
-        made = HDMM(noise="laplace").plan(workload, budget, **options)
-        return [Ranked(f"{made.budget} without delta", made.rmse, "pure")]
+        plan = HDMM(noise="laplace").plan(workload, budget, **options)
+        return [Ranked(f"{plan.budget} without delta", plan.rmse, "pure")]
     except HushError:
         return []
 
 
 def _error(plan: Plan, loss: Loss) -> float:
-    found = plan.max_variance if isinstance(loss, MaxVariance) else plan.rmse
-    return math.inf if found is None else found
+    error = plan.max_variance if isinstance(loss, MaxVariance) else plan.rmse
+    return math.inf if error is None else error

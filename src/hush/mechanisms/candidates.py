@@ -1,4 +1,4 @@
-"""Candidates of adaptive rounds: how badly a model answers each, the private choice of one, and what it says of error.
+"""Candidates of adaptive rounds: score how badly a model answers each, choose one privately, and record the scores.
 
 The candidates are all subsets of the cliques of a workload. `MisfitScorer` scores them, `MisfitRounds` selects and
 measures one, and `LastScores` keeps what error bounds are made from.
@@ -46,19 +46,19 @@ class Candidates:
         """The candidates of a workload, each clique in domain order, small ones first."""
         domain = workload.domain
         closure = Closure.of(domain, workload.cliques)
-        cliques = sorted((own for own in closure if own), key=len)
-        asked = _members(domain.attributes, workload.cliques)
-        importance = np.asarray(workload.weights) @ asked  # of each attribute: sum of c_s over the s that have it
+        cliques = sorted((clique for clique in closure if clique), key=len)
+        members = _members(domain.attributes, workload.cliques)
+        importance = np.asarray(workload.weights) @ members  # of each attribute: sum of c_s over the s that have it
         return cls(tuple(cliques), _members(domain.attributes, cliques) @ importance)
 
 
 def _members(attributes: Clique, cliques: Sequence[Clique]) -> Floats:
-    """One row per clique, one where it has the attribute."""
-    place = {name: index for index, name in enumerate(attributes)}
-    found = np.zeros((len(cliques), len(attributes)))
+    """One row per clique, with a one for each of its attributes."""
+    axis = {name: index for index, name in enumerate(attributes)}
+    members = np.zeros((len(cliques), len(attributes)))
     for row, clique in enumerate(cliques):
-        found[row, [place[name] for name in clique]] = 1.0
-    return found
+        members[row, [axis[name] for name in clique]] = 1.0
+    return members
 
 
 Slack = tuple[Floats, Floats]  # slack_r and slope_r of `Scored`
@@ -87,7 +87,7 @@ def generalized_slack(weights: Floats, unit: float, epsilon: float, beta: float,
 
 
 class LastScores:
-    """What a run keeps of its choices: for every candidate its last round, penalty and table of the model before it.
+    """The record that error bounds are made from: for every candidate its last round, penalty and model table.
 
     Reference: [AIM, Thm 4].
     """
@@ -100,30 +100,29 @@ class LastScores:
         self._tables: dict[Clique, Floats] = {}
 
     def note(
-        self, number: int, places: Integers, tables: Mapping[Clique, Floats], penalties: Floats, slack: Slack
+        self, number: int, indices: Integers, tables: Mapping[Clique, Floats], penalties: Floats, slack: Slack
     ) -> None:
         """Put a choice on record."""
-        self._rounds[places] = number
-        self._penalties[places] = penalties
-        self._slacks[places], self._slopes[places] = slack
+        self._rounds[indices] = number
+        self._penalties[indices] = penalties
+        self._slacks[indices], self._slopes[indices] = slack
         self._tables.update(tables)
 
     def scored(self, model: GraphicalModel, merging: Merging | None = None) -> Scored:
-        """The record, with how far the final model is from the one that each table was scored against.
+        """The record, with the distance of the final model from the one that each table was scored against.
 
-        A table that was scored with merged levels says nothing of those levels, and counts as never scored.
+        A table scored with merged levels says nothing about those levels, and counts as never scored.
         """
         cliques = self._pool.cliques
         if merging is not None:
-            merged = np.array([merging.touches(own) for own in cliques])
+            merged = np.array([merging.touches(clique) for clique in cliques])
             self._rounds[merged] = -1
-            self._tables = {own: table for own, table in self._tables.items() if not merging.touches(own)}
-        known = [own for own in cliques if own in self._tables]
-        final = model.many(known)
+            self._tables = {clique: table for clique, table in self._tables.items() if not merging.touches(clique)}
+        final = model.many([clique for clique in cliques if clique in self._tables])
         distances = np.full(len(cliques), np.nan)
-        for place, own in enumerate(cliques):
-            if own in self._tables:
-                distances[place] = float(np.abs(final[own] - self._tables[own]).sum())
+        for index, clique in enumerate(cliques):
+            if clique in self._tables:
+                distances[index] = float(np.abs(final[clique] - self._tables[clique]).sum())
         return Scored(
             cliques=cliques,
             weights=self._pool.weights,
@@ -141,12 +140,10 @@ LARGEST_MISFIT = 2.0**36  # counts; the last product of a score is off by 2^-53 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MisfitScorer:
-    """q_r = w_r (||M_r(D) - M_r(p)||_1 - penalty_r) for every candidate r.
-
-    Norms above 2^36 are taken for 2^36.
+    """q_r = w_r (||M_r(D) - M_r(p)||_1 - penalty_r) for every candidate r, with norms cut off at 2^36.
 
     Privacy: a row moves one cell of M_r by one, so q_r moves by at most w_r times the L1 sensitivity of a table, and
-    cutting norms off moves it no further; what is not M_r(D) is public.
+    cutting norms off moves it no further; everything but M_r(D) is public.
     Reference: [AIM, Eq. 1].
     """
 
@@ -158,12 +155,11 @@ class MisfitScorer:
 
     @property
     def candidates(self) -> int:
-        """How many there are."""
         return len(self.cliques)
 
     def misfits(self, counts: Counts) -> Floats:
         """||M_r(D) - M_r(p)||_1 of every candidate; private."""
-        return np.array([float(np.abs(self._gap(own, counts)).ravel(order="K").sum()) for own in self.cliques])
+        return np.array([float(np.abs(self._gap(clique, counts)).ravel(order="K").sum()) for clique in self.cliques])
 
     def _gap(self, clique: Clique, counts: Counts) -> Floats:
         exact = counts[clique] if self.merging is None else self.merging.table(clique, counts[clique])
@@ -172,19 +168,20 @@ class MisfitScorer:
     def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
         """The scores with the largest of their sensitivities.
 
-        Differences of counts and multiples of 2^-10 add up exactly below 2^43, in any order; the two operations that
-        are left round once each.
+        Differences of counts and multiples of 2^-10 add up exactly below 2^43, in any order; the two remaining
+        operations round once each.
         """
         if np.abs(self.penalties).max() > LARGEST_MISFIT:
             raise ConvergenceError("a penalty is too large for a table to be scored without rounding")
-        found = np.minimum(self.misfits(counts), LARGEST_MISFIT)
+        misfits = np.minimum(self.misfits(counts), LARGEST_MISFIT)
         unit = float(sensitivity(ONE_CELL, max_rows=max_rows, neighbours=neighbours).l1)
         largest = float(self.weights.max())
-        return Scores(self.weights * (found - self.penalties), largest * unit, 8 * largest * 2.0**-53 * LARGEST_MISFIT)
+        error = 8 * largest * 2.0**-53 * LARGEST_MISFIT
+        return Scores(self.weights * (misfits - self.penalties), largest * unit, error)
 
 
 def on_grid(tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
-    """Tables of a model rounded to multiples of 2^-10, the form that they are scored in."""
+    """Tables of a model rounded to multiples of 2^-10, as they are scored."""
     return {clique: np.rint(table / GRID) * GRID for clique, table in tables.items()}
 
 
@@ -195,8 +192,8 @@ LARGEST = 2.0**40  # least sensitivities
 class GeneralizedScorer:
     """The normalised scores of the generalised exponential mechanism, each q_r with its sensitivity w_r.
 
-    Scores beyond 2^40 times the least sensitivity are cut off there, where they can still be computed; an epsilon whose
-    shift t = (2/epsilon) log(k/beta) is beyond 2^40 is refused, before there is a charge.
+    Scores beyond 2^40 times the least sensitivity are cut off there, where they can still be computed. An epsilon whose
+    shift t = (2/epsilon) log(k/beta) is beyond 2^40 is refused before any charge.
 
     Privacy: normalised scores have sensitivity 1, see `GeneralizedExponentialMechanism`; cutting scores off moves none
     of them further between neighbours.
@@ -211,12 +208,10 @@ class GeneralizedScorer:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The tables that are read."""
         return self.scorer.cliques
 
     @property
     def candidates(self) -> int:
-        """How many there are."""
         return self.scorer.candidates
 
     def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
@@ -258,19 +253,19 @@ class MisfitRounds:
 
     def play(
         self,
-        places: Integers,  # of the candidates in the pool
+        indices: Integers,  # of the candidates in the pool
         tables: Mapping[Clique, Floats],  # of the model as they would be measured, rounded by `on_grid`
         penalties: Floats,  # (candidates,)
         sizes_mb: Floats,  # (candidates,) of the model with each of them
         *,
         choosing: Fraction,
-        measuring: Fraction | None,  # all that is left where None
+        measuring: Fraction | None,  # None spends all that is left
     ) -> Round:
-        """One round, whose table is taken; the caller puts it on record by `session.ended`."""
+        """Choose a candidate and measure it; the caller puts the round on record with `session.ended`."""
         session, number = self.session, len(self.session.rounds) + 1
-        cliques = tuple(self.pool.cliques[place] for place in places)
+        cliques = tuple(self.pool.cliques[index] for index in indices)
         penalties = np.minimum(penalties, LARGEST_MISFIT)
-        weights, unit = self.pool.weights[places], float(session.bound.l1)
+        weights, unit = self.pool.weights[indices], float(session.bound.l1)
         scorer = MisfitScorer(cliques, tables, weights, penalties, session.merging)
         law = ExponentialMechanism.for_rho(choosing)
         epsilon, note = float(law.epsilon), f"{self._name}: choice {number}"
@@ -280,16 +275,15 @@ class MisfitRounds:
         else:
             pick = session.select(scorer, choosing, note=note)[0]
             slack = exponential_slack(weights, unit, epsilon)
-        own = {clique: tables[clique] for clique in cliques}
-        self.last.note(number - 1, places, own, penalties, slack)
+        self.last.note(number - 1, indices, {clique: tables[clique] for clique in cliques}, penalties, slack)
         cost = session.remaining if measuring is None else measuring
-        (taken,) = session.measure([cliques[pick]], cost, note=f"{self._name}: round {number}")
+        (noisy_table,) = session.measure([cliques[pick]], cost, note=f"{self._name}: round {number}")
         return Round(
             clique=cliques[pick],
             epsilon=epsilon,
-            stddev=taken.stddev,
+            stddev=noisy_table.stddev,
             candidates=len(cliques),
-            misfit=float(np.abs(tables[cliques[pick]] - taken.values).sum()),
+            misfit=float(np.abs(tables[cliques[pick]] - noisy_table.values).sum()),
             penalty=float(penalties[pick]),
             weight=float(weights[pick]),
             annealed=False,

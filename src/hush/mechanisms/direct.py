@@ -1,4 +1,4 @@
-"""direct: noise on the queries of the workload themselves; the yardstick that every strategy should beat."""
+"""direct: noise on the queries of the workload themselves; a baseline that every strategy should beat."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NAME = "direct"
 
 @dataclass(frozen=True)
 class Direct(StrategyMechanism):
-    """Measures every term of the workload as it is, each with the share of the budget that suits its error.
+    """Measures every term of the workload as it is, with the split of the budget that makes their error smallest.
 
-    Answers within a term are made consistent by least squares, which costs nothing and lowers their error;
+    Least squares makes the answers within a term consistent, which costs nothing and lowers their error.
     `least_squares="global"` does so across terms, with the data vector over all attributes in memory.
 
     Reference: [Li 2013, Prop. 2.5], with the optimal split of the budget among terms.

@@ -1,4 +1,4 @@
-"""dualquery: a game between queries and made-up rows; queries that the rows answer badly are drawn, and fitted."""
+"""dualquery: a game between queries and synthetic rows; queries that the rows answer badly are drawn, and fitted."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from hush.schema import Schema
 from hush.workloads import Workload
 
 NAME = "dualquery"
-MOST_CELLS = 1 << 20  # that queries are drawn from
-PATIENCE = 500  # tables in a row that the model has no room for, after which no more are tried
+MOST_CELLS = 1 << 20  # to draw queries from
+PATIENCE = 500  # stop after so many tables in a row that the model has no room for
 FEWEST_TURNS, MOST_TURNS = 4, 32
 ITERATIONS = 1000
-TOLERANCE = 0.1  # of the fit; what is nearer fits the chance of the draws
+TOLERANCE = 0.1  # of the fit; a closer one would fit the randomness of the draws
 
 
 @dataclass(frozen=True, kw_only=True)
 class DualQuery(CapacityMechanism):
     """Multiplicative weights over queries: those that a growing set of rows answers badly are drawn, and rows added.
 
-    `column_share` of the budget measures all columns, which give a model its total N. Queries are the cells of tables
-    of the workload, each for more rows than thought and for fewer; tables are taken by weight, then the smallest
-    first, as long as a model of them stays within `max_size_mb`. In turn t, s queries are drawn with probability
-    proportional to exp(eta sum_{u<t} (q(D) - q(x_u))), q(D) being a share of N, and the row x_t with the largest sum
-    of those queries is added. A model is fitted to the columns and, by its likelihood, to every query drawn.
+    `column_share` of the budget measures all columns, which give the total N. The queries are the cells of the
+    workload's tables, each once for more rows than expected and once for fewer. Tables join the game by weight, then by
+    size, as long as a model of them stays within `max_size_mb`. Turn t draws s queries with probability proportional to
+    exp(eta sum_{u<t} (q(D) - q(x_u))), q(D) being a share of N, and adds the row x_t with the largest sum of those
+    queries. The model is fitted to the columns and, by its likelihood, to every query drawn.
 
-    The exponent is r_t (c_q - h_q) with c_q the count, h_q = N mean_{u<t} q(x_u) and r_t = eta (t-1) / N, so that a
-    draw in turn t costs (m r_t)^2 / 2 for units of m rows: the budget of draws is shared out by (t-1)^2, which makes
+    The exponent is r_t (c_q - h_q) with c_q the count, h_q = N mean_{u<t} q(x_u) and r_t = eta (t-1) / N, so a draw in
+    turn t costs (m r_t)^2 / 2 for units of m rows. The budget of draws is split by (t-1)^2, which makes
     eta = (N/m) sqrt(12 rho / (s (T-1) T (2T-1))). The first turn draws uniformly and costs nothing. The regret of
-    multiplicative weights is log|Q| / (eta T); for it to be `accuracy`, T s = 6 rho (N accuracy / (m log|Q|))^2. By
-    default T = s is the root of that, within 4 .. 32; `turns` and `draws` set T and s.
+    multiplicative weights is log|Q| / (eta T); it is `accuracy` if T s = 6 rho (N accuracy / (m log|Q|))^2. By default
+    T = s is the root of that, within 4 .. 32; `turns` and `draws` set T and s.
 
     Privacy: rho-zCDP of the budget, by the account's filter; every draw is an exponential mechanism whose scores move
     by at most m, see `CellScorer`. Rows are made from draws alone.
     Reference: [Gaboardi et al. 2014, Alg. 1]; fitted as in [HDMM, sec. 4.5].
-    Differs from [Gaboardi et al. 2014]: zCDP for each draw in place of advanced composition; N is noisy and the number
-    of rows private, so a complement is -q rather than 1 - q; T and s of its theorem are for worst cases and would take
-    10^5 draws of no promise at usual budgets; rows are found by a search of their own.
+    Differs from [Gaboardi et al. 2014]: zCDP for each draw replaces advanced composition; N is noisy and the number of
+    rows private, so a complement is -q rather than 1 - q; T and s of its theorem are for the worst case and would take
+    10^5 draws that promise nothing at usual budgets; a local search finds the rows.
 
     >>> import hush
     >>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2, "race": 5}), 2)
@@ -62,7 +62,7 @@ class DualQuery(CapacityMechanism):
     """
 
     name: ClassVar[str] = NAME
-    description: ClassVar[str] = "every column, then queries that made-up rows answer badly, drawn in a private game"
+    description: ClassVar[str] = "every column, then queries that synthetic rows answer badly, drawn in a private game"
     workload_aware: ClassVar[bool] = True
     budget_aware: ClassVar[bool] = True
     noise_words: ClassVar[str] = "Gaussian, and choices"
@@ -89,12 +89,12 @@ class DualQuery(CapacityMechanism):
                 raise WorkloadError(f"{name}={shown(value)}: expected a whole number of at least {least}")
 
     def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse a limit that the model of single columns, or of these and one table, does not keep."""
+        """Refuse a limit too small for the model of the columns, or of the columns and one table."""
         super().check(workload, budget)
         self._check(workload, ())
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
-        """Refuse a limit that the model of single columns, one table and the schema's rules does not keep."""
+        """Refuse a limit too small for the model of the columns, one table and the schema's rules."""
         super().check_table(plan, schema)
         self._check(plan.workload, [rule.clique for rule in schema.constraints])
 
@@ -107,16 +107,16 @@ class DualQuery(CapacityMechanism):
             )
 
     def check_rounds(self, release: Release) -> None:
-        """Refuse draws of tables that are not in the game, of turns that it does not have, or too many of them."""
+        """Refuse draws from tables that are not in the game or of turns that it does not have, and too many draws."""
         tables = set(self.tables(release.workload, [rule.clique for rule in release.schema.constraints]))
         turns, draws = self.turns or MOST_TURNS, self.draws or MOST_TURNS
-        counts = Counter(one.turn if isinstance(one, Draw) else 0 for one in release.rounds)
-        strange = any(one.clique not in tables for one in release.rounds)
+        counts = Counter(draw.turn if isinstance(draw, Draw) else 0 for draw in release.rounds)
+        strange = any(draw.clique not in tables for draw in release.rounds)
         if strange or any(not 2 <= turn <= turns or count > draws for turn, count in counts.items()):
             raise DataError(NOT_ITS_ROUNDS.format(name=NAME))
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-        """How the budget is shared out, and what decides the number of draws."""
+
         size = "as many turns as the budget allows" if self.turns is None else f"{self.turns:,} turns"
         each = "" if self.draws is None else f" of {self.draws:,} draws"
         return [
@@ -126,7 +126,7 @@ class DualQuery(CapacityMechanism):
         ]
 
     def work(self, workload: Workload) -> str:
-        """Memory and time that releasing will take."""
+
         turns = self.turns or MOST_TURNS
         draws = (turns - 1) * (self.draws or turns)
         return (
@@ -134,29 +134,31 @@ class DualQuery(CapacityMechanism):
         )
 
     def tables(self, workload: Workload, rules: Iterable[Clique]) -> list[Clique]:
-        """The tables of the workload that queries are cells of."""
+        """The tables of the workload whose cells are the queries."""
         return list(self._fitting(workload, rules))
 
     def _fitting(self, workload: Workload, rules: Iterable[Clique]) -> Iterator[Clique]:
         domain = workload.domain
         known: list[Clique] = [*((name,) for name in domain), *rules]
         listed = zip(workload.cliques, workload.weights, strict=True)
-        order = sorted(listed, key=lambda one: (-float(one[1]), domain.size(one[0])))
+        order = sorted(listed, key=lambda entry: (-float(entry[1]), domain.size(entry[0])))
         tree = JunctionTree.build(domain, known)
         room, failures = MOST_CELLS, 0
-        for own in dict.fromkeys(domain.clique(clique) for clique, _ in order):
+        for clique in dict.fromkeys(domain.clique(clique) for clique, _ in order):
             if failures == PATIENCE:
                 return
             failures += 1
-            if not own or domain.size(own) > room or self.sizes_mb(domain, known, [own], tree)[0] > self.limit_mb:
+            if not clique or (size := domain.size(clique)) > room:
                 continue
-            yield own
-            known.append(own)
-            room, failures = room - domain.size(own), 0
+            if self.sizes_mb(domain, known, [clique], tree)[0] > self.limit_mb:
+                continue
+            yield clique
+            known.append(clique)
+            room, failures = room - size, 0
             tree = JunctionTree.build(domain, known, start=tree)
 
     def planned(self, rho: float, total: float, cells: int, max_rows: int) -> tuple[int, int]:
-        """T and s for a budget of draws; public.
+        """T and s for a budget of draws.
 
         >>> DualQuery().planned(0.0135, 48_842, 100_000, 1)
         (22, 22)
@@ -166,12 +168,12 @@ class DualQuery(CapacityMechanism):
         return self.turns or turns, self.draws or turns
 
     def run(self, session: Session, plan: Plan) -> None:
-        """Columns, the game, the model; or what is left of a run that was stopped."""
+
         DualQueryRun(self, session, plan.workload).run()
 
 
 class DualQueryRun:
-    """The state of one run: the queries of every turn so far are in the session's rounds."""
+    """The state of one run; the session's rounds hold the queries of every turn so far."""
 
     def __init__(self, settings: DualQuery, session: Session, workload: Workload) -> None:
         self.settings = settings
@@ -182,7 +184,7 @@ class DualQueryRun:
 
     def run(self) -> None:
         session, settings, game = self.session, self.settings, self.game
-        known = {one.clique for one in session.noisy_tables}
+        known = {table.clique for table in session.noisy_tables}
         missing = [(name,) for name in session.domain if (name,) not in known]
         if missing:
             share = min(Fraction(settings.column_share) * session.limit, session.remaining / 2)
@@ -198,14 +200,14 @@ class DualQueryRun:
         session.fit(loss=loss, tolerance=TOLERANCE, iterations=ITERATIONS)
 
     def _draws(self) -> list[Draw]:
-        return [one for one in self.session.rounds if isinstance(one, Draw)]
+        return [draw for draw in self.session.rounds if isinstance(draw, Draw)]
 
     def _turn(self, turn: int, turns: int, draws: int, total: int) -> list[int]:
-        """The queries of one turn: those on record, and draws until there are enough or nothing is left to spend."""
+        """The queries of one turn: those on record, and new draws until there are enough or the budget is spent."""
         session, game = self.session, self.game
         expected = game.expected(total, turn - 1)
         scorer = CellScorer(game.factors.cliques, expected)
-        known = [game.number(one.clique, one.cell, one.weight) for one in self._draws() if one.turn == turn]
+        known = [game.number(draw.clique, draw.cell, draw.weight) for draw in self._draws() if draw.turn == turn]
         later = sum(draws * (other - 1) ** 2 for other in range(turn + 1, turns + 1))
         while len(known) < draws and not used_up(session.remaining, session.limit):
             weight = (turn - 1) ** 2

@@ -1,4 +1,4 @@
-"""gaussian: noise on every table of the workload, with the split of the budget that suits their L1 error."""
+"""gaussian: noise on every table of the workload, with the split of the budget that makes their L1 error smallest."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ NAME = "gaussian"
 class Gaussian(StrategyMechanism):
     """Measures every table of the workload by itself, the table i of n_i cells with rho_i ~ (c_i n_i)^(2/3).
 
-    Of all splits of the budget this makes sum_i c_i n_i sigma_i smallest, the expected L1 error; `Direct` makes the
-    squared error smallest. Tables are not made to agree; one inside another is answered from that with less noise.
+    This split makes sum_i c_i n_i sigma_i smallest, the expected L1 error; `Direct` makes the squared error smallest.
+    Tables are not made consistent; a table inside another is answered from the one with less noise.
 
     Privacy: rho-zCDP of the budget, the sum of all rho_i.
-    Reference: [PrivSyn, sec. 3.3] for the split; [AIM, sec. 4.1] for the yardstick.
+    Reference: [PrivSyn, sec. 3.3] for the split; [AIM, sec. 4.1] for the baseline.
 
     >>> import hush
     >>> workload = hush.Workload.marginals(hush.Domain({"a": 16, "b": 2}), [("a",), ("b",)])
     >>> plan = hush.plan(workload, hush.Budget(rho=0.5), mechanism=Gaussian())
-    >>> [round(float(own), 2) for own in plan.term_variances]  # shares of 4 / 5 and 1 / 5
+    >>> [round(float(variance), 2) for variance in plan.term_variances]  # shares of 4 / 5 and 1 / 5
     [1.25, 5.0]
     """
 

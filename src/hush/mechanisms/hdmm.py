@@ -26,7 +26,7 @@ MOST_CELLS = 2.0**28  # that one product over several terms may measure
 
 @dataclass(frozen=True)
 class HDMM(StrategyMechanism):
-    """Selects among one product, a union of products and weighted marginals by predicted error.
+    """Selects one product, a union of products or weighted marginals by predicted error.
 
     `noise` is "auto" (Laplace for pure epsilon, else Gaussian), "gaussian" or "laplace". `operators` limits the search.
     `least_squares="global"` combines all products, for answers that agree and smaller errors; it needs the data
@@ -46,13 +46,13 @@ class HDMM(StrategyMechanism):
     seed: int = SEED
 
     def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse settings of the search that are no counts."""
+        """Refuse `restarts` and `seed` unless they are whole numbers."""
         for name, value in (("restarts", self.restarts), ("seed", self.seed)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise WorkloadError(f"{name}={shown(value)}: expected an integer >= 0")
 
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
-        """The best of what the operators found that still supports the workload once it is rounded."""
+        """The best strategy that still supports the workload once it is rounded."""
         strategies = opt_hdmm(
             TermGrams.of(workload),
             noise,
@@ -66,5 +66,5 @@ class HDMM(StrategyMechanism):
         able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload.products))
         strategy = next(able, None)
         if strategy is None:
-            raise WorkloadError("no strategy that was found supports the workload; use mechanism='residual'")
+            raise WorkloadError("the search found no strategy that supports the workload; use mechanism='residual'")
         return strategy

@@ -17,7 +17,7 @@ NAME = "independent"
 class Independent(Mechanism):
     """Measures all one-way tables with the same noise, sigma = sqrt(d / (2 rho)); the model is their product.
 
-    The workload is not looked at. Where the schema has rules, the model keeps them and is no product any more.
+    It ignores the workload. If the schema has rules, the model keeps them and is no longer a product.
 
     Privacy: rho-zCDP of the budget, d tables at rho / d each.
     Reference: [AIM, sec. 4.1], with equal shares.
@@ -33,7 +33,6 @@ class Independent(Mechanism):
     reference: ClassVar[str] = "AIM, Table 1"
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-        """What is measured."""
         columns = len(plan.domain)
         return [
             ("Measures", f"the counts of each of {columns} columns, at rho = {float(plan.rho / columns):.3g} each"),
@@ -41,11 +40,10 @@ class Independent(Mechanism):
         ]
 
     def work(self, workload: Workload) -> str:
-        """Memory and time that releasing will take."""
         return f"{len(workload.domain):,} noisy tables; about 1 s beside counting"
 
     def run(self, session: Session, plan: Plan) -> None:
-        """All columns at once, unless a run that was stopped has them."""
+        """Measure all columns at once, unless an interrupted run did."""
         columns = [(name,) for name in session.domain]
         if not session.noisy_tables:
             session.measure(columns, session.limit / len(columns), note=f"{NAME}: {len(columns)} columns")

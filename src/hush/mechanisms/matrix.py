@@ -1,4 +1,4 @@
-"""matrix: the matrix mechanism with an explicit strategy over the cells of all attributes that are asked for."""
+"""matrix: the matrix mechanism with an explicit strategy over the cells of all attributes in the workload."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from hush.workloads import Workload
 
 NAME = "matrix"
 LARGEST_CELLS = 4096
-RIDGE = 1e-6  # of the mean variance asked for, so that rounding to integers cannot break support
+RIDGE = 1e-6  # times the mean of the Gram matrix's diagonal, so that rounding to integers cannot break support
 
 
 @dataclass(frozen=True)
 class Matrix(StrategyMechanism):
     """The matrix mechanism on a domain of up to 4096 cells, or on each attribute of one product of queries.
 
-    `strategy` is "best", or one of those in `STRATEGIES`. `noise` is "auto" (Laplace for pure epsilon, else Gaussian),
+    `strategy` is "best" or a name in `STRATEGIES`. `noise` is "auto" (Laplace for pure epsilon, else Gaussian),
     "gaussian" or "laplace". `loss` is "rmse", or "maxvar" under Gaussian noise. Under Gaussian noise "best" is the
     certified optimum: no strategy has a smaller error, up to 1e-4.
 
-    Reference: [Li 2013, chapter 3]; see `strategies` for each of them.
+    Reference: [Li 2013, chapter 3].
     """
 
     name: ClassVar[str] = NAME
@@ -57,7 +57,7 @@ class Matrix(StrategyMechanism):
     loss: str | Loss = "rmse"
 
     def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse a strategy of no known name, and a workload of the total alone."""
+        """Refuse an unknown strategy, and a workload of the total alone."""
         if self.strategy != "best" and self.strategy not in STRATEGIES:
             raise WorkloadError(f"strategy={self.strategy!r}: expected best, {', '.join(STRATEGIES)}")
         if not any(term.clique for term in workload):
@@ -76,15 +76,15 @@ class Matrix(StrategyMechanism):
         sizes = [workload.domain.shape[axis] for axis in grams.asked]
         names = [workload.domain.attributes[axis] for axis in grams.asked]
         if len(grams) == 1:
-            found = [self._factor(grams.gram(axis, int(grams.index[0, axis])), noise) for axis in grams.asked]
+            factors = [self._factor(grams.gram(axis, int(grams.index[0, axis])), noise) for axis in grams.asked]
             groups: tuple[Clique, ...] = tuple((name,) for name in names)
-            error = float(grams.weights[0]) * math.prod(error for _, error, _ in found)
+            error = float(grams.weights[0]) * math.prod(error for _, error, _ in factors)
         else:
             gram = _joint_gram(grams, _require_small(sizes))
-            found, groups = [self._factor(gram, noise)], (tuple(names),)
-            error = found[0][1]
-        method = " x ".join(dict.fromkeys(name for _, _, name in found))
-        product = FloatProduct(groups, tuple(factor for factor, _, _ in found), 1.0, tuple(range(len(grams))))
+            factors, groups = [self._factor(gram, noise)], (tuple(names),)
+            error = factors[0][1]
+        method = " x ".join(dict.fromkeys(name for _, _, name in factors))
+        product = FloatProduct(groups, tuple(factor for factor, _, _ in factors), 1.0, tuple(range(len(grams))))
         return FloatStrategy(workload.domain, (product,), noise, Recovery.LOCAL, error, method)
 
     def _factor(self, gram: Floats, noise: NoiseKind) -> tuple[LinearOperator, float, str]:
@@ -98,10 +98,10 @@ class Matrix(StrategyMechanism):
             tried = (self.strategy,)
         best: tuple[LinearOperator, float, str] | None = None
         for name in tried:
-            made = STRATEGIES[name](gram, noise)
-            error = total_error(gram, made, noise)
+            strategy = STRATEGIES[name](gram, noise)
+            error = total_error(gram, strategy, noise)
             if best is None or error < best[1]:
-                best = (Dense(made.dense() / made.sensitivity(noise.norm)), error, name)
+                best = (Dense(strategy.dense() / strategy.sensitivity(noise.norm)), error, name)
         if best is None:
             raise WorkloadError("no strategy was tried; name one")
         return best
@@ -113,13 +113,9 @@ def _optimal(gram: Floats, noise: NoiseKind) -> LinearOperator:
     return optimal_gram(gram_factor(gram + ridge)).checked().strategy
 
 
-def _p_identity(gram: Floats, noise: NoiseKind) -> LinearOperator:
-    return p_identity(optimise_theta(gram).value)
-
-
 STRATEGIES: dict[str, Callable[[Floats, NoiseKind], LinearOperator]] = {
     "optimal": _optimal,
-    "p-identity": _p_identity,
+    "p-identity": lambda gram, noise: p_identity(optimise_theta(gram).value),
     "eigen": lambda gram, noise: eigen_design(gram).checked(),
     "l2": lambda gram, noise: l2_approximation(gram).checked(),
     "singular": lambda gram, noise: singular_value_approximation(gram),
@@ -137,7 +133,7 @@ POWERS: dict[NoiseKind, tuple[str, ...]] = {NoiseKind.GAUSSIAN: (), NoiseKind.LA
 
 
 def _joint_gram(grams: TermGrams, cells: int) -> Floats:
-    """sum_j w_j kron_i V_i^(j) over the attributes that are asked for."""
+    """sum_j w_j kron_i V_i^(j) over the attributes of the workload."""
     total = np.zeros((cells, cells))
     for weight, index in zip(grams.weights, grams.index, strict=True):
         product = np.full((1, 1), weight)
@@ -148,7 +144,7 @@ def _joint_gram(grams: TermGrams, cells: int) -> Floats:
 
 
 def _least_maximum(workload: Workload, noise: NoiseKind) -> FloatStrategy:
-    """The strategy whose largest weighted variance over the queries is least, under Gaussian noise."""
+    """The strategy with the smallest largest weighted variance of a query, under Gaussian noise."""
     if noise is not NoiseKind.GAUSSIAN:
         raise WorkloadError("the least maximum error is known for Gaussian noise alone; use loss='rmse'")
     grams = TermGrams.of(workload)
@@ -156,13 +152,13 @@ def _least_maximum(workload: Workload, noise: NoiseKind) -> FloatStrategy:
     _require_small(list(workload.domain.sizes(names)))
     rows = []
     for term in workload.products:
-        own = dict(zip(term.clique, term.blocks, strict=True))
+        blocks = dict(zip(term.clique, term.blocks, strict=True))
         queries = np.full((1, 1), math.sqrt(term.weight))
         for name in names:
-            queries = np.kron(queries, own[name].dense() if name in own else np.ones((1, workload.domain[name])))
+            queries = np.kron(queries, blocks[name].dense() if name in blocks else np.ones((1, workload.domain[name])))
         rows.append(queries)
-    found = least_max_error(np.concatenate(rows)).checked()
-    factor = Dense(np.linalg.cholesky(found.gram).T)
+    optimum = least_max_error(np.concatenate(rows)).checked()
+    factor = Dense(np.linalg.cholesky(optimum.gram).T)
     product = FloatProduct((names,), (factor,), 1.0, tuple(range(len(grams))))
     return FloatStrategy(workload.domain, (product,), noise, Recovery.LOCAL, math.nan, "optimal for the largest error")
 

@@ -1,7 +1,7 @@
 """Mechanism: the settings of one way to spend a budget, how it plans and how it runs.
 
-Three forms: a mechanism that measures round by round, one that does so within a limit on the size of its model, and one
-that selects a strategy and measures it at once.
+It has three forms: measure round by round, do so within a limit on the size of the model, or select a strategy and
+measure it at once.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ FACTS = (
 class Mechanism(ABC):
     """Settings, as fields of plain values, and what they do with a workload and a budget.
 
-    Facts, as class attributes: `workload_aware`: what it measures reflects what is asked. `data_aware`: it is chosen by
-    looking at the data, within the budget. `budget_aware`: how many tables and how large they are follows the budget.
-    `efficiency_aware`: what it measures is kept such that a model of it stays small. `synthetic`: its release holds a
-    distribution that rows are drawn from; releases of the others fit one when they are asked for rows. `refits`: every
+    Facts, as class attributes: `workload_aware`: what it measures depends on the workload. `data_aware`: it chooses by
+    looking at the data, within the budget. `budget_aware`: the number and size of its tables depend on the budget.
+    `efficiency_aware`: it measures only what keeps its model small. `synthetic`: its release holds a distribution to
+    draw rows from; releases of the others fit one when they are asked for rows. `refits`: every
     round measures the table it chose and fits the model again. `noise_words`: the noise it adds. `errors_known`: which
     answers are unbiased, with exact standard errors, and whether bounds are known for tables that were not measured.
 
@@ -85,7 +85,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def run(self, session: Session, plan: Plan) -> None:
-        """Spend the session's account; what was measured is on its record, and its last model is the release's."""
+        """Spend the session's account; the session keeps what was measured, and its last model is the release's."""
 
     @classmethod
     def facts(cls) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Mechanism(ABC):
         return {name: getattr(cls, renamed.get(name, name)) for name in FACTS}
 
     def accounted(self, budget: Budget) -> Budget:
-        """The budget as the noise is accounted: here in zCDP, which no pure epsilon allows."""
+        """The budget as the noise is accounted: here in zCDP, which rules out pure epsilon."""
         if budget.pure:
             raise BudgetError(
                 f"{budget}: {self.name} adds Gaussian noise, which is never pure epsilon; give a delta: "
@@ -111,14 +111,14 @@ class Mechanism(ABC):
         check_possible(schema)
 
     def check_rounds(self, release: Release) -> None:
-        """Refuse the rounds of a release to resume unless a run could have played them: here, each took its table."""
+        """Refuse to resume rounds that no run plays; here, each round must have measured its table."""
         content: TableContent = release.content  # type: ignore[assignment]
         played = Counter(release.domain.clique(played.clique) for played in release.rounds)
         if played - Counter(release.domain.clique(table.clique) for table in content.noisy_tables):
             raise DataError(NOT_ITS_ROUNDS.format(name=self.name))
 
     def columns(self, workload: Workload) -> list[str]:
-        """The columns that the release must know something about: all of the domain."""
+        """The columns that the release must cover: all of the domain."""
         return list(workload.domain)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
@@ -154,12 +154,12 @@ class Mechanism(ABC):
     def strategy_for(
         self, workload: Workload, budget: Budget, neighbours: Neighbours, max_rows_per_unit: int
     ) -> Strategy | None:
-        """What will be measured; None where that shows only while it is released."""
+        """What will be measured; None if that is known only during the release."""
         return None
 
     @property
     def loss_name(self) -> str:
-        """The loss that is made small."""
+        """The name of the loss that is minimised."""
         loss = getattr(self, "loss", "rmse")
         return loss if isinstance(loss, str) else type(loss).__name__
 
@@ -170,7 +170,7 @@ class Mechanism(ABC):
 
     @classmethod
     def from_settings(cls, entry: Any) -> Self:
-        """The mechanism whose settings `pack_settings` made."""
+        """The mechanism with settings from `pack_settings`."""
         stored = {field.name for field in fields(cls) if field.metadata.get("stored", True)}
         if not isinstance(entry, dict) or set(entry) != stored:
             raise ArchiveError(f"the file's settings of {cls.name} are not those of this hush; make it anew")
@@ -205,11 +205,10 @@ class StrategyMechanism(Mechanism):
 
     @property
     def noise_setting(self) -> str:
-        """The noise that is asked for: "auto", "gaussian" or "laplace"."""
+        """The noise in the settings: "auto", "gaussian" or "laplace"."""
         return getattr(self, "noise", NoiseKind.GAUSSIAN.value)
 
     def accounted(self, budget: Budget) -> Budget:
-        """The budget as the chosen noise is accounted."""
         return choose_noise(self.noise_setting, budget)[1]
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
@@ -220,7 +219,6 @@ class StrategyMechanism(Mechanism):
     def strategy_for(
         self, workload: Workload, budget: Budget, neighbours: Neighbours, max_rows_per_unit: int
     ) -> Strategy:
-        """What will be measured."""
         kind = choose_noise(self.noise_setting, budget)[0]
         return self.select(workload, kind, per_row(kind, budget, max_rows_per_unit), neighbours)
 
@@ -232,7 +230,7 @@ class StrategyMechanism(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityMechanism(Mechanism):
-    """A mechanism that measures no table which would take its model beyond `max_size_mb`."""
+    """A mechanism that leaves out tables which would take its model beyond `max_size_mb`."""
 
     data_aware: ClassVar[bool] = True
     efficiency_aware: ClassVar[bool] = True
@@ -249,15 +247,15 @@ class CapacityMechanism(Mechanism):
 
     @property
     def limit_mb(self) -> float:
-        """The size of the model, at most."""
+        """The largest size of the model."""
         return PRESETS[self.preset] if self.max_size_mb is None else float(self.max_size_mb)
 
     def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse a limit that the model of single columns does not keep."""
+        """Refuse a limit too small for the model of the columns."""
         check_capacity(workload.domain, [(name,) for name in self.columns(workload)], self.limit_mb)
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
-        """Refuse a limit that the model of single columns and the schema's rules does not keep."""
+        """Refuse a limit too small for the model of the columns and the schema's rules."""
         check_capacity(plan.domain, [(name,) for name in self.columns(plan.workload)], self.limit_mb, schema)
         super().check_table(plan, schema)
 
@@ -270,9 +268,9 @@ class CapacityMechanism(Mechanism):
         *,
         limit_mb: float | None = None,
     ) -> Floats:
-        """The size of the model of `known` tables, whose tree may be given, with each candidate in it.
+        """The size of the model of `known` tables with each candidate added; `tree` is the model's tree, if known.
 
-        It may be a little above the true one where that is within the limit anyway.
+        Sizes within the limit may be a little too large.
         """
         start = None if tree is None else with_domain(tree, domain)
         enough = (self.limit_mb if limit_mb is None else limit_mb) / CELL_MB
@@ -280,7 +278,7 @@ class CapacityMechanism(Mechanism):
 
 
 def check_capacity(domain: Domain, cliques: Iterable[Clique], limit: float, schema: Schema | None = None) -> None:
-    """Refuse a limit that is too small for the model that a run starts with."""
+    """Refuse a limit too small for the model that a run starts with."""
     rules = [rule.clique for rule in schema.constraints] if schema is not None else []
     try:
         check_fits(domain, [*cliques, *rules], limit)
@@ -289,7 +287,7 @@ def check_capacity(domain: Domain, cliques: Iterable[Clique], limit: float, sche
 
 
 def check_possible(schema: Schema) -> None:
-    """Refuse rules that no row can keep together; a look at pairs of them, as a schema takes, does not find all."""
+    """Refuse rules that no row can satisfy together; a schema checks pairs of rules only."""
     rules = schema.constraints
     if rules:
         tree = in_tree_order(JunctionTree.build(schema.domain, [rule.clique for rule in rules]))

@@ -28,16 +28,16 @@ THIRD = Fraction(1, 3)
 
 @dataclass(frozen=True, kw_only=True)
 class MST(CapacityMechanism):
-    """A maximum spanning tree of pairs: what the columns are, and which two belong together, for any later question.
+    """A maximum spanning tree of pairs: the columns and their strongest dependences, for any later question.
 
-    A third of the budget measures all columns. A third chooses d - 1 pairs as Kruskal's algorithm does: each time, of
-    the pairs that join two parts of the forest so far, one by the exponential mechanism with the score
+    A third of the budget measures all columns. A third chooses d - 1 pairs as Kruskal's algorithm does: each time, the
+    exponential mechanism chooses among the pairs that join two components of the forest, with the score
     ||M_ij(D) - M_ij(p)||_1, p being the model of the columns alone. A third measures those pairs. Pairs that would
     take the model beyond `max_size_mb` are left out; what that saves is spent on the others.
 
-    With `merge_rare`, the levels of a column whose noisy count is below three standard deviations, if there are two or
-    more of them, are counted as one in all pairs: fewer noisy numbers, at the price of what depends on rare levels
-    alone. The model keeps all levels; rare ones share what is known of them in proportion to their own column.
+    With `merge_rare`, two or more levels of a column whose noisy counts are below three standard deviations count as
+    one in all pairs: fewer noisy numbers, at the price of dependences between rare levels. The model keeps all levels;
+    rare ones share their common count in proportion to their own column.
 
     Privacy: rho-zCDP of the budget, by the account's filter; one exponential mechanism for every pair chosen.
     Reference: [MST, sec. 4]. Differs from [MST]: each pair is measured as soon as it is chosen, which changes no
@@ -55,7 +55,6 @@ class MST(CapacityMechanism):
         check_flag(merge_rare=self.merge_rare)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-        """How the budget is shared out."""
         d = len(plan.domain)
         return [
             (
@@ -67,12 +66,11 @@ class MST(CapacityMechanism):
         ]
 
     def work(self, workload: Workload) -> str:
-        """Memory and time that releasing will take."""
         d = len(workload.domain)
         return f"the counts of {d * (d - 1) // 2:,} pairs, one fit of a model of at most {self.limit_mb:g} MB"
 
     def run(self, session: Session, plan: Plan) -> None:
-        """Columns, then pairs one by one, or what is left of a run that was stopped."""
+        """Measure the columns, then pairs one by one; or what an interrupted run has left."""
         columns = [(name,) for name in session.domain]
         pairs: tuple[Clique, ...] = tuple(combinations(session.domain.attributes, 2))
         if not session.noisy_tables:
@@ -87,24 +85,23 @@ class MST(CapacityMechanism):
         session.scored = rounds.last.scored(session.fit().value, session.merging) if pairs else None
 
     def _tree(self, rounds: MisfitRounds) -> None:
-        """Pairs until none is left that joins two parts, the last of d - 1 with all that remains of the budget."""
+        """Choose pairs until none joins two components; the last of d - 1 gets all that remains of the budget."""
         session, pool = rounds.session, rounds.pool
         singles = [table for table in session.measurements if len(table.clique) == 1]
         model = fit_model(session.domain, singles, constraints=session.constraints).value
         tables = on_grid(session.merged(model.many(pool.cliques)))
-        edges: list[Clique] = list(dict.fromkeys(one.clique for one in session.noisy_tables if len(one.clique) == 2))
+        cliques = (table.clique for table in session.noisy_tables)
+        edges: list[Clique] = list(dict.fromkeys(clique for clique in cliques if len(clique) == 2))
         most = len(session.domain) - 1
         share = min(THIRD * session.limit / most, session.remaining / (2 * max(most - len(edges), 1)))
         while len(edges) < most:
             sizes = self._sizes(session, edges, pool.cliques)
-            places = np.flatnonzero(sizes <= self.limit_mb)
-            if not len(places):
+            indices = np.flatnonzero(sizes <= self.limit_mb)
+            if not len(indices):
                 break
-            last = len(edges) == most - 1
-            none = np.zeros(len(places))
-            played = rounds.play(
-                places, tables, none, sizes[places], choosing=share, measuring=None if last else share
-            )  # fmt: skip
+            measuring = None if len(edges) == most - 1 else share
+            no_penalties = np.zeros(len(indices))
+            played = rounds.play(indices, tables, no_penalties, sizes[indices], choosing=share, measuring=measuring)
             session.ended(played)
             edges.append(played.clique)
         if not used_up(session.remaining, session.limit):
@@ -112,32 +109,32 @@ class MST(CapacityMechanism):
             session.measure(again, session.remaining / len(again), note=f"{NAME}: {len(again)} tables once more")
 
     def _sizes(self, session: Session, edges: Sequence[Clique], pairs: Sequence[Clique]) -> Floats:
-        """The size of the model with each pair, infinite for pairs that join nothing.
+        """The size of the model with each pair; infinite for pairs within one component.
 
-        A pair of two parts which nothing links, no rule either, adds its own table in place of the columns that stood
-        alone.
+        A pair of components that no table and no rule links adds its own table and replaces columns that stood alone.
         """
         domain = session.domain
-        parts = _parts(domain, edges)
-        linked = _parts(domain, session.cliques)
+        component = _components(domain, edges)
+        linked = _components(domain, session.cliques)
         members = Counter(linked.values())
         tree = JunctionTree.build(domain, session.cliques)
         sizes = np.full(len(pairs), np.inf)
-        for place, (one, other) in enumerate(pairs):
-            if parts[one] == parts[other]:
+        for index, pair in enumerate(pairs):
+            first, second = pair
+            if component[first] == component[second]:
                 continue
-            if linked[one] == linked[other]:
-                sizes[place] = self.sizes_mb(domain, session.cliques, [(one, other)], tree)[0]
+            if linked[first] == linked[second]:
+                sizes[index] = self.sizes_mb(domain, session.cliques, [pair], tree)[0]
             else:
-                alone = sum(domain[name] for name in (one, other) if members[linked[name]] == 1)
-                sizes[place] = CELL_MB * (tree.cells + domain.size((one, other)) - alone)
+                alone = sum(domain[name] for name in pair if members[linked[name]] == 1)
+                sizes[index] = CELL_MB * (tree.cells + domain.size(pair) - alone)
         return sizes
 
 
-def _parts(domain: Domain, cliques: Iterable[Clique]) -> dict[str, str]:
-    """For every attribute the name of the part of the graph that it is in."""
-    part = {name: name for name in domain}
+def _components(domain: Domain, cliques: Iterable[Clique]) -> dict[str, str]:
+    """The connected component of every attribute, named by one of its attributes."""
+    component = {name: name for name in domain}
     for clique in cliques:
-        joined = {part[name] for name in clique}
-        part = {name: min(joined) if own in joined else own for name, own in part.items()}
-    return part
+        joined = {component[name] for name in clique}
+        component = {name: min(joined) if label in joined else label for name, label in component.items()}
+    return component

@@ -21,7 +21,7 @@ from hush.workloads import Workload
 
 NAME = "mwem"
 COUNT_SHARE = Fraction(1, 100)  # of the budget, for the number of rows
-LOOSE = 0.1  # how near the fits between rounds go, in standard deviations
+LOOSE = 0.1  # tolerance of the fits between rounds, in standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class MWEM(CapacityMechanism):
     half for measuring: epsilon = 2 sqrt(rho / T), sigma = sqrt(T / rho). Tables that would take the model beyond
     `max_size_mb` are left out.
 
-    `rounds` is T. By default it is the number of columns that the workload asks for, or that of its tables where they
-    are fewer: known beforehand, and enough for every column to be seen. A T that was tuned on the data is not private.
+    `rounds` is T. By default it is the number of columns in the workload, or of its tables if they are fewer: known
+    beforehand, and enough to see every column. A T tuned on the data is not private.
 
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone.
     Reference: [MWEM, Fig. 1]; [AIM, Alg. 1]. Differs from [AIM]: the number of rows, which the printed algorithm takes
@@ -55,18 +55,18 @@ class MWEM(CapacityMechanism):
     rounds: int | None = None
 
     def planned_rounds(self, workload: Workload) -> int:
-        """T: how many rounds share the budget."""
+        """T: the number of rounds that share the budget."""
         asked = {name for clique in workload.cliques for name in clique}
         return self.rounds or min(len(asked), len(tables_of(workload)))
 
     def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse a T that is no number of rounds, and a limit that no table of the workload keeps."""
+        """Refuse a T that is no whole number, and a limit too small for every table of the workload."""
         if self.rounds is not None and (type(self.rounds) is not int or self.rounds < 1):
             raise BudgetError(f"rounds={shown(self.rounds)}: expected a whole number of at least 1")
         self._check_capacity(workload, [])
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
-        """Refuse a limit that no table of the workload keeps together with the schema's rules."""
+        """Refuse a limit too small for every table of the workload together with the schema's rules."""
         self._check_capacity(plan.workload, [rule.clique for rule in schema.constraints])
         check_possible(schema)
 
@@ -82,7 +82,7 @@ class MWEM(CapacityMechanism):
             )
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-        """How the budget is shared out."""
+
         rounds, tables = self.planned_rounds(plan.workload), len(tables_of(plan.workload))
         each = float((1 - COUNT_SHARE) * plan.rho / rounds)
         return [
@@ -91,11 +91,11 @@ class MWEM(CapacityMechanism):
         ]
 
     def work(self, workload: Workload) -> str:
-        """Memory and time that releasing will take."""
+
         return f"{self.planned_rounds(workload):,} fits of models of at most {self.limit_mb:g} MB"
 
     def run(self, session: Session, plan: Plan) -> None:
-        """All rounds, or those that are left of a run that was stopped."""
+        """All rounds, or those that an interrupted run has left."""
         if not session.noisy_tables:
             session.measure([()], COUNT_SHARE * session.limit, note=f"{NAME}: number of rows")
         cliques = tables_of(plan.workload)
@@ -106,18 +106,18 @@ class MWEM(CapacityMechanism):
         session.scored = rounds.last.scored(session.fit().value)
 
     def _round(self, rounds: MisfitRounds, share: Fraction) -> None:
-        """Fit, choose and measure; the last round, known by what is left, spends all of it."""
+        """Fit, choose and measure; a round that leaves less than another round's share spends everything."""
         session, pool = rounds.session, rounds.pool
         model = session.fit(tolerance=LOOSE).value
         sizes = self.sizes_mb(session.domain, session.cliques, pool.cliques, model.tree)
-        places = np.flatnonzero(sizes <= self.limit_mb)
-        cliques = [pool.cliques[place] for place in places]
+        indices = np.flatnonzero(sizes <= self.limit_mb)
+        cliques = [pool.cliques[index] for index in indices]
         final = session.remaining < 2 * share
         played = rounds.play(
-            places,
+            indices,
             on_grid(model.many(cliques)),
-            np.array([float(session.domain.size(own)) for own in cliques]),
-            sizes[places],
+            np.array([float(session.domain.size(clique)) for clique in cliques]),
+            sizes[indices],
             choosing=(session.remaining if final else share) / 2,
             measuring=None if final else share / 2,
         )
@@ -125,5 +125,5 @@ class MWEM(CapacityMechanism):
 
 
 def tables_of(workload: Workload) -> tuple[Clique, ...]:
-    """The tables that a workload asks for, each once and without that of the total."""
+    """The cliques of a workload, each once and without the empty one."""
     return tuple(dict.fromkeys(workload.domain.clique(clique) for clique in workload.cliques if clique))

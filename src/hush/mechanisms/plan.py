@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hush.mechanisms.mechanism import Mechanism
     from hush.tables.table import Table
 
-LARGEST_EXACT = 1024  # rows of the eigenvalue problem that a plan may take, a fraction of a second
+LARGEST_EXACT = 1024  # rows of the eigenvalue problem that a plan may solve, in a fraction of a second
 _BELOW = ("parts", "dominated")
 
 
@@ -46,7 +46,7 @@ def rmse_bound(
 ) -> tuple[float, str] | None:
     """An RMSE that no unbiased linear mechanism of this noise and cost can beat, and which bound it is.
 
-    None where neighbours exchange rows, for which no bound is known, for too many terms, and for noise never seen.
+    None if neighbours exchange rows, if there are too many terms, or if the noise has no variance: no bound is known.
 
     Reference: [Li 2013, Thm 4.1], per unit of the least variance that the exact noise can have.
     """
@@ -67,7 +67,7 @@ OnRound = Callable[[Round, float], None]
 PLAN_KIND = "plan"
 PLAN_VERSION = 2
 NOISES = ("auto", *NoiseKind)
-ROUNDING = Fraction(1, 10**9)  # another version may turn the same epsilon into a rho that differs in the last digits
+ROUNDING = Fraction(1, 10**9)  # the rho of an epsilon may differ in its last digits between versions
 
 
 def choose_noise(noise: str, budget: Budget) -> tuple[NoiseKind, Budget]:
@@ -91,7 +91,7 @@ def choose_noise(noise: str, budget: Budget) -> tuple[NoiseKind, Budget]:
 
 
 def per_row(kind: NoiseKind, budget: Budget, max_rows_per_unit: int) -> Fraction:
-    """What may be spent as if a unit were one row: rho / m^2, or epsilon / m, for units of m rows."""
+    """The budget for units of one row that suits units of m rows: rho / m^2, or epsilon / m."""
     if kind is NoiseKind.LAPLACE:
         return Fraction(budget.epsilon or 0.0) / max_rows_per_unit
     return Fraction(budget.rho) / max_rows_per_unit**2
@@ -114,7 +114,7 @@ class Ranked:
 
 
 class PlanFile(Stored):
-    """The file of a plan; without a strategy, what is measured shows only while it is released."""
+    """The file of a plan; without a strategy, what is measured is known only during the release."""
 
     mechanism: str
     settings: dict[str, Any]
@@ -130,9 +130,9 @@ class PlanFile(Stored):
 class Plan:
     """A mechanism's settings for a workload and a budget; holds no data and may be published.
 
-    `strategy` is what will be measured, with the error of every answer known; None where that depends on the data, and
-    errors show only in the release: predictions are then None, or NaN in arrays. `max_rows_per_unit` is the number of
-    rows that one privacy unit may have; the table must state the same.
+    `strategy` is what will be measured, with the error of every answer known. It is None if that depends on the data;
+    predictions are then None, or NaN in arrays. `max_rows_per_unit` is the number of rows that one privacy unit may
+    have; the table must state the same.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Plan:
 
     @property
     def adaptive(self) -> bool:
-        """Whether what is measured depends on earlier noisy answers, so that no error is known beforehand."""
+        """Whether what is measured depends on earlier noisy answers, so no error is known beforehand."""
         return self.strategy is None
 
     @property
@@ -173,12 +173,12 @@ class Plan:
         return self.workload.domain
 
     def requests(self) -> list[Request]:
-        """What will be asked of the gate, as far as it is known beforehand."""
+        """The requests to the gate, as far as they are known beforehand."""
         return [] if self.strategy is None else self.strategy.requests()
 
     @cached_property
     def errors(self) -> PredictedErrors | None:
-        """The errors of every term; None where they are not predictable."""
+        """The errors of every term; None if they are not predictable."""
         return None if self.strategy is None else self.strategy.errors(self.workload)
 
     @property
@@ -188,16 +188,16 @@ class Plan:
 
     @property
     def max_variance(self) -> float | None:
-        """The largest variance of a query of the workload, weights left aside; None where queries are not listed."""
+        """The largest variance of a query of the workload, without weights; None if queries are not listed."""
         return self.errors.largest if self.errors and all(term.listed for term in self.workload) else None
 
     @property
     def term_variances(self) -> Floats:
-        """The mean variance over the queries of each term of the workload; NaN where it is not predictable."""
+        """The mean variance over the queries of each term of the workload; NaN if it is not predictable."""
         return np.full(len(self.workload), np.nan) if self.errors is None else self.errors.means
 
     def variance(self, clique: Iterable[str]) -> float | None:
-        """The variance of each cell of a marginal, or their mean where they differ; None where not predictable."""
+        """The variance of each cell of a marginal, or their mean if they differ; None if not predictable."""
         names = self.domain.check(clique)
         return None if self.strategy is None else self.strategy.variance(names)
 
@@ -210,14 +210,14 @@ class Plan:
 
     @property
     def epsilon(self) -> Fraction | None:
-        """The pure epsilon that releasing costs at most, under Laplace noise; None for other noise."""
+        """The most pure epsilon that releasing costs under Laplace noise; None for other noise."""
         if self.strategy is None or self.strategy.noise is not NoiseKind.LAPLACE:
             return None
         return self.strategy.cost * self.max_rows_per_unit
 
     @property
     def rho(self) -> Fraction:
-        """The zCDP that releasing costs at most: epsilon^2 / 2 under Laplace noise, all of the budget if adaptive."""
+        """The most zCDP that releasing costs: epsilon^2 / 2 under Laplace noise, all of the budget if adaptive."""
         if self.epsilon is not None:
             return self.epsilon**2 / 2
         return self.budget.limit if self.strategy is None else self.strategy.cost * self.max_rows_per_unit**2
@@ -231,7 +231,7 @@ class Plan:
 
     @property
     def optimality(self) -> str:
-        """What is claimed of the error, in words."""
+        """What the plan claims about its error, in words."""
         if self.strategy is None:
             return "nothing is promised beforehand; the release states bounds on the error of its tables"
         return self.strategy.claim(self.loss, self._beside_bound)
@@ -271,7 +271,7 @@ class Plan:
         return self.within(self.budget)
 
     def within(self, budget: Budget) -> bool:
-        """Whether releasing keeps the promise of a budget, in whichever notion it is stated.
+        """Whether releasing keeps the promise of a budget, in its own notion of privacy.
 
         Pure epsilon-DP is also (epsilon, delta)-DP, for any delta; no amount of zCDP is pure.
         """
@@ -281,11 +281,11 @@ class Plan:
         return not budget.pure and self.rho <= Fraction(budget.rho) * (1 + ROUNDING)
 
     def check_useful(self, rows: int) -> None:
-        """Raise BudgetError where even the best tables would be off by more than they hold, for so many rows.
+        """Raise BudgetError if even the best table would be off by more than it holds.
 
-        `rows` is the number of rows that is expected, a public guess. The rule: the mean absolute error of the most
-        accurate table asked for is above 100 % of its average cell; where errors are not known beforehand, that of
-        one-way tables if they had all of the budget. The message says how large a budget would do.
+        `rows` is the expected number of rows, a public guess. The mean absolute error of the most accurate table in the
+        workload must be at most 100 % of its average cell. If errors are not known beforehand, the rule is for one-way
+        tables that get all of the budget. The message says which budget is enough.
         """
         from hush.mechanisms.usefulness import check_useful
 
@@ -294,7 +294,7 @@ class Plan:
     def workload_error(self, total: float) -> float:
         """The expected workload error (1 / (k N)) sum_i c_i ||M_i(D) - y_i||_1 for a table of N = `total` rows.
 
-        It is (1 / (k N)) sum_i c_i sqrt(2/pi) n_i sigma_i under Gaussian noise; NaN where it is not predictable.
+        It is (1 / (k N)) sum_i c_i sqrt(2/pi) n_i sigma_i under Gaussian noise; NaN if it is not predictable.
 
         Reference: [AIM, Def. 2 and Thm 5].
         """
@@ -338,7 +338,7 @@ class Plan:
             raise ArchiveError("the file's plan contradicts itself; make it anew") from None
 
     def inconsistency(self) -> str | None:
-        """Explain why a plan from a file cannot run; None where it can."""
+        """Explain why a plan from a file cannot run; None if it can."""
         if self.adaptive != self.settings.adaptive:
             return "its mechanism does not go with what it measures"
         try:
@@ -352,7 +352,7 @@ class Plan:
         return strategy_inconsistency(self.strategy, self.workload, self.neighbours)
 
     def _listed(self, which: int) -> ProductTerm:
-        """A term of the workload by its index, whose queries are known one by one."""
+        """A term of the workload by its index, checked to list its queries."""
         if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which < len(self.workload):
             raise WorkloadError(f"term {which!r}: expected an integer from 0 to {len(self.workload) - 1}")
         term = self.workload.products[which]
@@ -390,14 +390,14 @@ class Plan:
     ) -> Release:
         """Spend the budget: check, charge, count, add noise; round by round where the plan is adaptive.
 
-        `ledger` is a file that records every charge for good; one that does not exist is created with this plan's
-        budget as its cap. `name` is what the ledger calls this release. `entropy` is for tests.
+        `ledger` is a file that records every charge for good; a new one is created with this plan's budget as its cap.
+        `name` is what the ledger calls this release. `entropy` is for tests.
 
-        For adaptive plans: `resume` is a release of this plan that was interrupted: its noisy tables are paid for and
-        kept, and only what is left of the budget is spent, or of the ledger where a run that was killed left charges on
-        it that its file knows nothing of. `on_round` is told of every round and the share of the budget spent, public
-        facts only. `checkpoint` is a file that holds what was measured so far after every measurement. `on_start` is
-        called once nothing is left to refuse, before the first charge.
+        For adaptive plans: `resume` is an interrupted release of this plan. Its noisy tables are paid for and kept, and
+        only the rest of the budget is spent, or of the ledger if that holds charges of a killed run that the file does
+        not know of. `on_round` gets every round and the share of the budget spent, public facts only. `checkpoint` is a
+        file that keeps everything measured so far, rewritten after every measurement. `on_start` is called after the
+        last check, before the first charge.
 
         Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows.
         """

@@ -1,6 +1,6 @@
 """The plan as a person reads it: what it measures, how accurate it is, what it costs.
 
-An adaptive plan does not know its errors beforehand; it shows what it starts from instead.
+An adaptive plan does not know its errors beforehand; it shows how it starts instead.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
 
 
 def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, TextTable]:
-    """What a plan asks with its errors; then its totals, its privacy and its resources.
+    """The tables of a plan with their errors; then its totals, its privacy and its resources.
 
-    With `rows`, the expected number of rows, errors are shown relative to the cells of a uniform table of that many
-    rows; without it, the table says how many rows make the error a tenth of such a cell.
+    With `rows`, the expected number of rows, errors are relative to the cells of a uniform table of that many rows;
+    without it, the table says how many rows make the error a tenth of such a cell.
     """
     lines = [
         *(_adaptive_facts(plan, rows) if plan.adaptive else _errors(plan)),
@@ -50,7 +50,7 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
 
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
-    """What a plan asks, its errors and its cost as texts, numbers and lists; None where it is not known beforehand."""
+    """The tables of a plan, its errors and its cost as plain data; None for what is not known beforehand."""
     errors = [math.sqrt(variance) if variance >= 0 else None for variance in plan.term_variances.tolist()]
     epsilon = None if plan.epsilon is None else float_up(plan.epsilon)
     return {
@@ -74,7 +74,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
 
 
 def _asked(plan: Plan) -> TextTable:
-    """How many tables of each number of columns are asked, and how large they are."""
+    """The number of tables in the workload for each number of columns, and their sizes."""
     columns = (
         TextColumn(heading="tables asked"),
         *number_columns("tables", "cells of the least", "cells of the largest"),
@@ -90,7 +90,7 @@ def _asked(plan: Plan) -> TextTable:
 
 
 def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
-    """What stands in the place of errors: how accurate one-way tables can be at best, and the mechanism's own facts."""
+    """In place of errors: the best accuracy of one-way tables, and what the mechanism says about itself."""
     columns = plan.settings.columns(plan.workload)
     best = OneWay.of(plan, columns, plan.rho / len(columns))
     tables = "the one-way table" if len(columns) == 1 else f"the {len(columns):,} one-way tables"
@@ -118,17 +118,17 @@ def _expected(plan: Plan, rows: int | None) -> TextTable:
         *number_columns("tables", "cells", "std error", "error / uniform cell" if rows else "rows for 10% error"),
     )
     errors, terms = np.sqrt(plan.term_variances), plan.workload.terms
-    entries: list[tuple[str, str, int]] = []  # the name, how many tables, and the place of the term that is shown
+    entries: list[tuple[str, str, int]] = []  # the name, how many tables, and the index of the term that is shown
     if len(terms) <= MOST_ROWS:
-        entries = [(term.text, "1", place) for place, term in enumerate(terms)]
+        entries = [(term.text, "1", index) for index, term in enumerate(terms)]
     else:
         orders = np.array([len(term.clique) for term in terms])
         for order in np.unique(orders):
-            places = np.flatnonzero(orders == order)
-            least, most = places[np.argmin(errors[places])], places[np.argmax(errors[places])]
-            label = "least error" if len(places) > 1 else "only"
-            entries.append((f"{order}-way, {label}: {terms[least].text}", f"{len(places):,}", least))
-            if len(places) > 1:
+            indices = np.flatnonzero(orders == order)
+            least, most = indices[np.argmin(errors[indices])], indices[np.argmax(errors[indices])]
+            label = "least error" if len(indices) > 1 else "only"
+            entries.append((f"{order}-way, {label}: {terms[least].text}", f"{len(indices):,}", least))
+            if len(indices) > 1:
                 entries.append((f"{order}-way, most error: {terms[most].text}", "", most))
     shown = [
         (name, tables, f"{terms[i].queries:,}", _short(errors[i]), _relative(errors[i], terms[i], rows))
@@ -164,7 +164,7 @@ def _comparison(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _privacy(plan: Plan) -> str:
-    """The budget in every digit, and what is spent of it rounded up."""
+    """The budget in all its digits, and the cost rounded up."""
     if plan.epsilon is not None:
         spent = f"spends epsilon={shown_up(plan.epsilon)} of pure DP"
         return f"{plan.budget}; {spent}, which is rho={shown_up(plan.rho)} of zCDP at most"
@@ -189,7 +189,7 @@ def _title(plan: Plan) -> str:
 
 
 def _relative(error: float, term: Term, rows: int | None) -> str:
-    """The error beside the cell of a uniform table, for tables whose cells are disjoint."""
+    """The error relative to the cell of a uniform table, for tables with disjoint cells."""
     if not term.plain:
         return "-"
     return f"{error * term.queries / rows:.2%}" if rows else f"{_short(error * term.queries / SHARE)}"

@@ -1,4 +1,4 @@
-"""privbayes: a network in which every column depends on a few parents, chosen first, then measured and fitted."""
+"""privbayes: a Bayesian network in which every column depends on a few parents; chosen, then measured and fitted."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from hush.release.release import Release
 from hush.release.rounds import Round
 from hush.workloads import Workload
 
-VISITS = 64  # feasible sets looked at for each one that is wanted
+VISITS = 64  # feasible sets to visit for each one in the result
 
 
 def maximal_sets(sizes: Mapping[str, int], cells: float, degree: int, most: int) -> list[Clique] | None:
     """All sets of at most `degree` names with at most `cells` cells that no further name could join.
 
-    None where there are more than `most`, or nearly so many to look at. The empty set only where nothing fits.
+    None if there are more than `most`, or too many to visit. The empty set is listed only if nothing fits.
 
     Reference: [Zhang et al. 2017, Alg. 5], without levels that are merged.
 
@@ -41,7 +41,7 @@ def maximal_sets(sizes: Mapping[str, int], cells: float, degree: int, most: int)
     [('c', 'a'), ('b', 'a')]
     """
     names = sorted(sizes, key=lambda name: -sizes[name])
-    found: list[Clique] = []
+    maximal: list[Clique] = []
     stack: list[tuple[int, int, Clique]] = [(0, 1, ())]
     visits = 0
     while stack:
@@ -49,17 +49,17 @@ def maximal_sets(sizes: Mapping[str, int], cells: float, degree: int, most: int)
         visits += 1
         free = next((name for name in reversed(names) if name not in chosen), None)
         if free is None or len(chosen) == degree or product * sizes[free] > cells:
-            found.append(chosen)
-        if len(found) > most or visits > VISITS * most:
+            maximal.append(chosen)
+        if len(maximal) > most or visits > VISITS * most:
             return None
         if len(chosen) < degree:
-            joining = (place for place in reversed(range(start, len(names))) if product * sizes[names[place]] <= cells)
-            stack += [(place + 1, product * sizes[names[place]], (*chosen, names[place])) for place in joining]
-    return found
+            joining = (index for index in reversed(range(start, len(names))) if product * sizes[names[index]] <= cells)
+            stack += [(index + 1, product * sizes[names[index]], (*chosen, names[index])) for index in joining]
+    return maximal
 
 
 def useful_cells(total: float, stddev: float, usefulness: float) -> float:
-    """The most cells with total / cells >= usefulness E|z|: the mean count beside the mean size of the noise.
+    """The most cells with total / cells >= usefulness sigma E|z|: the mean count against the mean absolute noise.
 
     Reference: [Zhang et al. 2017, Def. 4.7], theta-usefulness, for Gaussian noise.
 
@@ -78,7 +78,7 @@ class DependenceScorer:
     """q = n R(X, Pi) = 1/2 ||M_{X,Pi}(D) - M_X(D) M_Pi(D)^T / n||_1 for every candidate pair, n the number of rows.
 
     Computed as sum |n C - a b^T| / (2 n) in whole numbers, with C the table, a and b its margins; 0 without rows.
-    Scores above 2^36 are taken for 2^36.
+    Scores are cut off at 2^36.
 
     Privacy: a row moves q by less than 2. With p = a / n and r = b / n, one more row at (x, y) gives
     a' b'^T / (n+1) = (n^2 p r^T + n p e_y^T + n e_x r^T + e_x e_y^T) / (n+1), so that C' - a' b'^T / (n+1) differs from
@@ -86,8 +86,8 @@ class DependenceScorer:
     has half of it. Tight as n grows: all rows at (0, 0), the new one at (1, 1). Units of m rows are m such steps,
     exchanged ones 2 m; that is twice the L1 sensitivity of a table. Cutting scores off moves none further.
     Reference: [Zhang et al. 2017, sec. 4.3], function R.
-    Differs from [Zhang et al. 2017, Thm 4.5]: R has there the sensitivity 3/n + 2/n^2 for exchanged rows and n public;
-    n R needs no n, and 2 is its bound for added and removed ones.
+    Differs from [Zhang et al. 2017, Thm 4.5]: there R has the sensitivity 3/n + 2/n^2 for exchanged rows and public n;
+    n R needs no n, and its bound is 2 for added and removed rows.
     """
 
     children: tuple[str, ...]  # X of every candidate
@@ -95,20 +95,18 @@ class DependenceScorer:
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The tables, each once."""
         return tuple(dict.fromkeys(self.tables))
 
     @property
     def candidates(self) -> int:
-        """How many there are."""
         return len(self.tables)
 
     def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
         """The scores with twice the sensitivity of a table; the last division rounds twice."""
         pairs = zip(self.children, self.tables, strict=True)
-        found = [_dependence(counts[table], table.index(child)) for child, table in pairs]
+        dependences = [_dependence(counts[table], table.index(child)) for child, table in pairs]
         unit = float(sensitivity(ONE_CELL, max_rows=max_rows, neighbours=neighbours).l1)
-        return Scores(np.array(found), 2 * unit, 4 * 2.0**-53 * LARGEST_SCORE)
+        return Scores(np.array(dependences), 2 * unit, 4 * 2.0**-53 * LARGEST_SCORE)
 
 
 def _dependence(table: Integers, axis: int) -> float:
@@ -125,7 +123,7 @@ def _dependence(table: Integers, axis: int) -> float:
 
 NAME = "privbayes"
 MOST_CANDIDATES = 4000  # of one choice
-MOST_TRIES = 1 << 16  # sets of several parents times columns, for whether the model has room takes longest with many
+MOST_TRIES = 1 << 16  # sets of several parents times columns; checking the size of their models takes longest
 MOST_CELLS = 1 << 26  # of all candidates of one choice together
 
 
@@ -133,23 +131,22 @@ MOST_CELLS = 1 << 26  # of all candidates of one choice together
 class PrivBayes(CapacityMechanism):
     """A Bayesian network, column by column, its tables measured at the end, and a model fitted to them all.
 
-    `column_share` of the budget measures all columns, which also say how many rows there are, about. `choice_share`
-    builds the network: it starts from the column of the fewest levels, and each step takes one more column X with
-    parents Pi among those that are in, by the exponential mechanism with the score n R(X, Pi) = 1/2 ||M_{X,Pi} -
-    M_X M_Pi^T / n||_1. Parents are the largest sets, of at most `degree` columns, whose table with X has
-    cells <= rows / (usefulness sqrt(2/pi) sigma): the average count is at least `usefulness` times the noise. The rest
-    measures the tables (X, Pi) that are in no other, evenly.
+    `column_share` of the budget measures all columns, which also estimate the number of rows. `choice_share` builds the
+    network. It starts from the column with the fewest levels. Each step adds a column X with parents Pi in the network,
+    by the exponential mechanism with the score n R(X, Pi) = 1/2 ||M_{X,Pi} - M_X M_Pi^T / n||_1. Parents are the
+    largest sets, of at most `degree` columns, whose table with X has cells <= rows / (usefulness sqrt(2/pi) sigma): the
+    average count is at least `usefulness` times the noise. The rest measures the tables (X, Pi) that are in no other,
+    evenly.
 
-    A set that would take the model beyond `max_size_mb` is left out. Where a choice would have too many candidates,
-    the degree is lowered until it has not, and of too many pairs the smallest are kept. A choice between one candidate
-    and none costs nothing.
+    A set that would take the model beyond `max_size_mb` is left out. If a choice has too many candidates, the degree is
+    lowered until it has not; of too many pairs the smallest are kept. A single candidate is taken at no cost.
 
     Privacy: rho-zCDP of the budget, by the account's filter; candidates depend on noisy values alone. The score moves
     by less than 2 with a row, see `DependenceScorer`.
     Reference: [Zhang et al. 2017, sec. 4]; fitted as in [HDMM, sec. 4.5].
     Differs from [Zhang et al. 2017]: Gaussian noise and zCDP; the number of rows is private, so the score is n R and
-    usefulness is judged by a noisy number; columns take a part of the 0.7 that were the tables'; levels are not merged
-    by taxonomies; the first column is not random; rows come from the fitted model. [HDMM, sec. 4.5] splits in halves.
+    usefulness is judged by a noisy number; the columns' share comes out of the tables' 0.7; levels are not merged by
+    taxonomies; the first column is not random; rows come from the fitted model. [HDMM, sec. 4.5] splits in halves.
 
     >>> import hush
     >>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2, "race": 5}), 2)
@@ -188,7 +185,7 @@ class PrivBayes(CapacityMechanism):
             )
 
     def check_rounds(self, release: Release) -> None:
-        """Refuse rounds that build no network: each adds one column, with parents that are in."""
+        """Refuse rounds that build no network: each must add one column, with parents in the network."""
         placed = {root_of(release.domain)}
         for played in release.rounds:
             child, parents = played.clique[:1], played.clique[1:]
@@ -197,7 +194,7 @@ class PrivBayes(CapacityMechanism):
             placed.update(child)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
-        """How the budget is shared out, and what decides the size of the tables."""
+
         d, rest = len(plan.domain), 1 - self.choice_share - self.column_share
         most = "" if self.degree is None else f", with at most {self.degree} parents"
         return [
@@ -211,17 +208,17 @@ class PrivBayes(CapacityMechanism):
         ]
 
     def work(self, workload: Workload) -> str:
-        """Memory and time that releasing will take."""
+
         choices = max(len(workload.domain) - 1, 0)
         return f"{choices:,} choices among at most {MOST_CANDIDATES:,} tables, a model of at most {self.limit_mb:g} MB"
 
     def run(self, session: Session, plan: Plan) -> None:
-        """Columns, network, tables, model; or what is left of a run that was stopped."""
+
         PrivBayesRun(self, session).run()
 
 
 class PrivBayesRun:
-    """The state of one run: the network so far, each column with its parents after it."""
+    """The state of one run: the network so far, each column followed by its parents."""
 
     def __init__(self, settings: PrivBayes, session: Session) -> None:
         self.settings = settings
@@ -231,7 +228,7 @@ class PrivBayesRun:
 
     def run(self) -> None:
         session = self.session
-        known = {one.clique for one in session.noisy_tables}
+        known = {table.clique for table in session.noisy_tables}
         missing = [(name,) for name in self.domain if (name,) not in known]
         if missing:
             cost = min(Fraction(self.settings.column_share) * session.limit, session.remaining / 2) / len(self.domain)
@@ -243,7 +240,7 @@ class PrivBayesRun:
         session.fit()
 
     def _build(self, total: float) -> None:
-        """Choose a column and its parents until all are in, or none has parents that are of use."""
+        """Choose a column and its parents until all are in, or none has useful parents."""
         session = self.session
         while len(self.network) < len(self.domain):
             left = len(self.domain) - len(self.network)
@@ -275,9 +272,9 @@ class PrivBayesRun:
             )
 
     def _candidates(self, cells: float) -> tuple[list[Clique], list[float]]:
-        """Columns that are not in, each with its largest sets of parents that keep the model small; and its sizes.
+        """Each waiting column with its largest sets of parents that keep the model small; and the model's sizes.
 
-        Where no set of a column does, smaller ones are tried; a column without any is left for later.
+        If no set of a column does, smaller ones are tried; a column without any is left for later.
         """
         placed = [pair[0] for pair in self.network]
         waiting = [name for name in self.domain if name not in placed]
@@ -289,34 +286,34 @@ class PrivBayesRun:
         pairs: list[Clique] = []
         sizes: list[float] = []
         while waiting and degree:
-            found = wide if wide is not None else self._sets(placed, waiting, cells, degree) or []
-            took = self._sizes(known, found)
-            kept = np.flatnonzero(took <= self.settings.limit_mb)
-            pairs += [found[place] for place in kept]
-            sizes += took[kept].tolist()
-            fitting = {found[place][0] for place in kept}
+            tried = wide if wide is not None else self._sets(placed, waiting, cells, degree) or []
+            sizes_mb = self._sizes(known, tried)
+            kept = np.flatnonzero(sizes_mb <= self.settings.limit_mb)
+            pairs += [tried[index] for index in kept]
+            sizes += sizes_mb[kept].tolist()
+            fitting = {tried[index][0] for index in kept}
             waiting = [name for name in waiting if name not in fitting]
             wide, degree = None, degree - 1
         return pairs, sizes
 
     def _sizes(self, known: Sequence[Clique], pairs: Sequence[Clique]) -> Floats:
-        """The size of the model of `known` tables with each pair, at most.
+        """An upper bound on the size of the model of `known` tables with each pair.
 
-        A column that nothing links to others, with parents inside a node of the tree, adds its own table.
+        A column without links, whose parents are inside a node of the tree, adds its own table.
         """
         tree = JunctionTree.build(self.domain, known)
         linked = {name for clique in known if len(clique) > 1 for name in clique}
         sizes = np.full(len(pairs), np.nan)
-        for place, (child, *parents) in enumerate(pairs):
+        for index, (child, *parents) in enumerate(pairs):
             if child not in linked and tree.find(*sets_of(self.domain, [parents])) >= 0:
-                sizes[place] = CELL_MB * (tree.cells + self.domain.size((child, *parents)) - self.domain[child])
-        wide = [int(place) for place in np.flatnonzero(np.isnan(sizes))]
+                sizes[index] = CELL_MB * (tree.cells + self.domain.size((child, *parents)) - self.domain[child])
+        wide = [int(index) for index in np.flatnonzero(np.isnan(sizes))]
         if wide:
-            sizes[wide] = self.settings.sizes_mb(self.domain, known, [pairs[place] for place in wide], tree)
+            sizes[wide] = self.settings.sizes_mb(self.domain, known, [pairs[index] for index in wide], tree)
         return sizes
 
     def _sets(self, placed: Sequence[str], waiting: Sequence[str], cells: float, degree: int) -> list[Clique] | None:
-        """Every waiting column with each of its maximal sets of parents; None where they are too many.
+        """Every waiting column with each of its maximal sets of parents; None if they are too many.
 
         Of too many pairs of columns the smallest are kept.
         """
@@ -324,9 +321,9 @@ class PrivBayesRun:
         most = min(MOST_CANDIDATES, MOST_TRIES // len(self.domain))
         pairs: list[Clique] = []
         for child in waiting:
-            found = maximal_sets(sizes, cells / self.domain[child], degree, max(most, len(placed)))
-            pairs += [(child, *parents) for parents in found or () if parents]
-            if found is None or (degree > 1 and len(pairs) > most):
+            parent_sets = maximal_sets(sizes, cells / self.domain[child], degree, max(most, len(placed)))
+            pairs += [(child, *parents) for parents in parent_sets or () if parents]
+            if parent_sets is None or (degree > 1 and len(pairs) > most):
                 return None
         if degree == 1:
             pairs.sort(key=self.domain.size)
@@ -335,22 +332,22 @@ class PrivBayesRun:
         return pairs[:fitting] if degree == 1 or fitting == len(pairs) else None
 
     def _measure(self, columns: GraphicalModel) -> None:
-        """Measure the tables of the network that are in no other, with all that is left; complete the record."""
+        """Spend all that is left on the network's tables that are in no other; complete the record of rounds."""
         session = self.session
         alone = [(name,) for name in self.domain if name not in {pair[0] for pair in self.network}]
         tables = maximal_cliques(sorted(map(self.domain.clique, (*self.network, *alone)), key=len, reverse=True))
-        taken = session.measure(tables, session.remaining / len(tables), note=f"{NAME}: {len(tables)} tables")
+        noisy_tables = session.measure(tables, session.remaining / len(tables), note=f"{NAME}: {len(tables)} tables")
         for number, played in enumerate(session.rounds):
-            held = next(one for one in taken if set(played.clique) <= set(one.clique))
+            table = next(table for table in noisy_tables if set(played.clique) <= set(table.clique))
             names = self.domain.clique(played.clique)
-            noisy = held.values.sum(axis=axes_outside(held.clique, names))
+            noisy = table.values.sum(axis=axes_outside(table.clique, names))
             session.rounds[number] = replace(
                 played,
-                stddev=held.stddev * (held.values.size / noisy.size) ** 0.5,
+                stddev=table.stddev * (table.values.size / noisy.size) ** 0.5,
                 misfit=float(np.abs(columns.counts(names) - noisy).sum()),
             )
 
 
 def root_of(domain: Domain) -> str:
-    """The column that a network starts from: that of the fewest levels."""
+    """The column that a network starts from: the one with the fewest levels."""
     return min(domain, key=lambda name: domain[name])

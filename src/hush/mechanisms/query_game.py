@@ -1,4 +1,4 @@
-"""The game behind DualQuery: cells scored against a growing set of made-up rows, and the likelihood of those drawn."""
+"""The game behind DualQuery: cells scored against a growing set of synthetic rows, and the likelihood of the draws."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from hush.privacy.selection import Scores
 from hush.privacy.sensitivity import Neighbours
 from hush.release.rounds import Draw
 
-LARGEST_GAP = 2**36  # rows; a score of it still has a place on the grid that choices are drawn on
+LARGEST_GAP = 2**36  # rows; the largest score that is still on the grid of private choices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellScorer:
     """q = c - h for every cell with count c and public h, then h - c for every cell: a query and its complement.
 
-    Whole numbers, so that scores are exact; those beyond 2^36 are taken for 2^36.
+    Scores are whole numbers, so they are exact; they are cut off at 2^36.
 
-    Privacy: a unit of at most m rows, added, removed or exchanged for another, moves the count of a cell by at most m,
-    and so each score, and cutting scores off moves none further; h is public.
+    Privacy: a unit of at most m rows, added, removed or exchanged, moves the count of a cell and so each score by at
+    most m, and cutting scores off moves none further; h is public.
     """
 
     cliques: tuple[Clique, ...]
@@ -37,12 +37,11 @@ class CellScorer:
 
     @property
     def candidates(self) -> int:
-        """Two for every cell."""
         return 2 * len(self.expected)
 
     def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
         """The scores; exchanging units moves one cell no further than adding them does."""
-        gaps = np.concatenate([counts[own].ravel() for own in self.cliques]) - self.expected
+        gaps = np.concatenate([counts[clique].ravel() for clique in self.cliques]) - self.expected
         gaps = np.clip(gaps, -LARGEST_GAP, LARGEST_GAP)
         return Scores(np.concatenate([gaps, -gaps]).astype(np.float64), float(max_rows))
 
@@ -52,18 +51,18 @@ SWEEPS = 20
 
 
 class QueryGame:
-    """Cells of some tables as queries, and rows that were made up so far.
+    """The cells of some tables as queries, and the synthetic rows so far.
 
-    Queries are numbered as scores are: cell i is i for more rows than thought, i + cells for fewer.
+    Queries are numbered like their scores: cell i is i for more rows than expected, i + cells for fewer.
 
-    Privacy: knows queries that were drawn, and nothing else of the data. `seed` is public, and no noise.
+    Privacy: of the data it knows only the queries drawn. `seed` is public; it seeds no noise.
     """
 
     def __init__(self, domain: Domain, tables: Sequence[Clique], seed: int = 0) -> None:
         self.domain = domain
         self.factors = Factors(domain, tables)
         self.rows: list[Integers] = []
-        self._places: list[Integers] = []  # of every row, its cell in each table
+        self._row_cells: list[Integers] = []  # for every row, its cell in each table
         self._seed = seed
         names = domain.attributes
         self._strides = np.zeros((len(self.factors), len(names)), dtype=np.int64)
@@ -74,17 +73,17 @@ class QueryGame:
 
     @property
     def cells(self) -> int:
-        """Cells of all tables together."""
+        """The number of cells of all tables together."""
         return self.factors.size
 
     def expected(self, total: int, rows: int) -> Integers:
-        """What a data set of `total` rows like the first ones here would have in every cell, to whole numbers."""
-        held = np.bincount(np.concatenate(self._places[:rows]), minlength=self.cells)
+        """The count of every cell in a data set of `total` rows like the first `rows` here, in whole numbers."""
+        held = np.bincount(np.concatenate(self._row_cells[:rows]), minlength=self.cells)
         return np.rint(total * (held / rows)).astype(np.int64)
 
     def uniform(self, count: int) -> list[int]:
-        """Queries of the first turn, before anything is known: all are equally likely."""
-        return [int(one) for one in self._generator(0).integers(2 * self.cells, size=count)]
+        """The queries of the first turn, all equally likely."""
+        return [int(number) for number in self._generator(0).integers(2 * self.cells, size=count)]
 
     def number(self, clique: Clique, cell: int, sign: float) -> int:
         """The number of a query."""
@@ -92,33 +91,33 @@ class QueryGame:
 
     def query(self, number: int) -> tuple[Clique, int, float]:
         """The table of a query, its cell there, and 1 for more rows or -1 for fewer."""
-        place = number % self.cells
-        table = int(np.searchsorted(self.factors.offsets, place, side="right")) - 1
+        cell = number % self.cells
+        table = int(np.searchsorted(self.factors.offsets, cell, side="right")) - 1
         sign = 1.0 if number < self.cells else -1.0
-        return self.factors.cliques[table], place - int(self.factors.offsets[table]), sign
+        return self.factors.cliques[table], cell - int(self.factors.offsets[table]), sign
 
     def answer(self, numbers: Sequence[int]) -> None:
-        """Add the row that fits best to some queries, as far as a search from several starts finds it."""
+        """Add the row that a search from several starts finds to answer some queries best."""
         generator = self._generator(len(self.rows) + 1)
         codes = np.full((len(numbers), len(self.domain)), -1, dtype=np.int64)
         signs = np.zeros(len(numbers))
-        for place, number in enumerate(numbers):
-            clique, cell, signs[place] = self.query(number)
+        for index, number in enumerate(numbers):
+            clique, cell, signs[index] = self.query(number)
             axes = [self.domain.attributes.index(name) for name in clique]
-            codes[place, axes] = np.unravel_index(cell, self.domain.sizes(clique))
+            codes[index, axes] = np.unravel_index(cell, self.domain.sizes(clique))
         row = best_row(self.domain.shape, codes, signs, generator)
         self.rows.append(row)
-        self._places.append(self.factors.offsets[:-1] + self._strides @ row)
+        self._row_cells.append(self.factors.offsets[:-1] + self._strides @ row)
 
     def _generator(self, turn: int) -> np.random.Generator:
         return np.random.Generator(np.random.PCG64([self._seed, turn]))
 
 
 def best_row(sizes: Sequence[int], codes: Integers, signs: Floats, generator: np.random.Generator) -> Integers:
-    """A row with a large sum of the signs of those queries that it is in; `codes` has -1 where a query does not look.
+    """A row with a large sum of the signs of the queries that count it; `codes` is -1 for columns not in a query.
 
-    Coordinate ascent from random rows, with one query that counts put in each; ties are broken at random. Finding the
-    best row of all is hard in general.
+    Coordinate ascent from random rows, each made to meet one query of positive sign; ties are broken at random. Finding
+    the best row of all is hard in general.
 
     Reference: [Gaboardi et al. 2014, sec. 4.3], where an integer program is solved.
     """
@@ -128,8 +127,8 @@ def best_row(sizes: Sequence[int], codes: Integers, signs: Floats, generator: np
     for _ in range(RESTARTS):
         row = generator.integers(np.asarray(sizes, dtype=np.int64))
         if len(wanted):
-            own = codes[wanted[generator.integers(len(wanted))]]
-            row = np.where(own >= 0, own, row)
+            query = codes[wanted[generator.integers(len(wanted))]]
+            row = np.where(query >= 0, query, row)
         value = -np.inf
         for _ in range(SWEEPS):
             before = value
@@ -137,9 +136,9 @@ def best_row(sizes: Sequence[int], codes: Integers, signs: Floats, generator: np
                 meets = (codes < 0) | (codes == row)
                 meets[:, column] = True
                 met = meets.all(axis=1)
-                here = met & (codes[:, column] >= 0)
-                gains = np.bincount(codes[here, column], weights=signs[here], minlength=sizes[column])
-                value = float(gains.max()) + float(signs[met & ~here].sum())
+                asking = met & (codes[:, column] >= 0)
+                gains = np.bincount(codes[asking, column], weights=signs[asking], minlength=sizes[column])
+                value = float(gains.max()) + float(signs[met & ~asking].sum())
                 if gains[row[column]] < gains.max():
                     row[column] = generator.choice(np.flatnonzero(gains == gains.max()))
             if value <= before:
@@ -153,8 +152,8 @@ class DrawLikelihood:
     """L(mu) = sum over draws of log sum_q 2 cosh(r_t (mu_q - h_tq)) - r_t sign (mu_q - h_tq), with q the drawn cell.
 
     In turn t a cell and a sign were drawn with probability proportional to exp(sign r_t (c_q - h_tq)), with
-    r_t = epsilon_t / (2 m) and h_t what the rows before turn t would have. Each term is log sum exp of linear functions
-    less a linear one, so L is convex; the Hessian of a term is at most r_t^2.
+    r_t = epsilon_t / (2 m) and h_t the counts expected from the rows before turn t. Each term is log sum exp of linear
+    functions less a linear one, so L is convex; the Hessian of a term is at most r_t^2.
 
     Reference: [HDMM, sec. 4.5], which leaves the formula to the reader.
     """
@@ -165,13 +164,12 @@ class DrawLikelihood:
         groups: dict[tuple[int, float], list[tuple[int, float]]] = defaultdict(list)
         for draw in draws:
             rate = float(f"{draw.epsilon:.9e}") / (2 * max_rows)
-            place = game.number(draw.clique, draw.cell, 1.0)
-            groups[draw.turn, rate].append((place, draw.weight))
+            groups[draw.turn, rate].append((game.number(draw.clique, draw.cell, 1.0), draw.weight))
         self._groups = sorted(groups.items())
 
     @property
     def bend(self) -> float:
-        """The largest eigenvalue of the Hessian, at most."""
+        """An upper bound on the largest eigenvalue of the Hessian."""
         return sum(len(drawn) * rate**2 for (_, rate), drawn in self._groups)
 
     def __call__(self, tables: list[Floats]) -> tuple[float, list[Floats]]:
@@ -185,22 +183,20 @@ class DrawLikelihood:
             z = float(more.sum() + fewer.sum())
             value += len(drawn) * (top + float(np.log(z)))
             slope += (len(drawn) * rate / z) * (more - fewer)
-            for place, sign in drawn:
-                value -= sign * float(x[place])
-                slope[place] -= sign * rate
-        return value, [own.copy() for own in self._game.factors.tables(slope)]
+            for cell, sign in drawn:
+                value -= sign * float(x[cell])
+                slope[cell] -= sign * rate
+        return value, [table.copy() for table in self._game.factors.tables(slope)]
 
 
 def likelihood(
     domain: Domain, measurements: Sequence[Measurement], game: QueryGame, total: int, draws: Sequence[Draw], rows: int
 ) -> MarginalLoss:
-    """The loss of noisy tables and of drawn queries together; `rows` is how many a unit has at most."""
-    factors = Factors(domain, [*(one.clique for one in measurements), *game.factors.cliques])
+    """The loss of noisy tables and drawn queries together; a unit has at most `rows` rows."""
+    factors = Factors(domain, [*(measurement.clique for measurement in measurements), *game.factors.cliques])
     squares = SquaredLoss(domain, measurements, factors=factors)
-    own = DrawLikelihood(game, total, draws, rows)
     if not draws:
         return squares
-    drawn = CustomLoss(
-        domain, game.factors.cliques, own, lipschitz=own.bend, numbers=len(draws), factors=factors
-    )  # fmt: skip
+    loss, cliques = DrawLikelihood(game, total, draws, rows), game.factors.cliques
+    drawn = CustomLoss(domain, cliques, loss, lipschitz=loss.bend, numbers=len(draws), factors=factors)
     return SumLoss([squares, drawn])

@@ -1,8 +1,8 @@
 """Mechanisms by name, the same in Python, on the command line and in files; other packages may add theirs.
 
-A package offers a mechanism in the entry-point group `hush.mechanisms`, under the `name` of its class. Nothing of it is
-imported before its name is asked for, or all mechanisms are listed. One that cannot be used never stands in the way of
-the others; `problems` says what is wrong with it.
+A package offers a mechanism in the entry-point group `hush.mechanisms`, under the `name` of its class. It is imported
+only when its name is asked for or all mechanisms are listed. A broken one never affects the others; `problems` says
+what is wrong with it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ from hush.mechanisms.residual import Residual
 from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 
 GROUP = "hush.mechanisms"
-BUILT_IN: dict[str, type[Mechanism]] = {
-    kind.name: kind
-    for kind in (Auto, Residual, HDMM, Matrix, Direct, AIM, MST, MWEM, PrivBayes, DualQuery, Independent, Gaussian)
-}
+_OURS = (Auto, Residual, HDMM, Matrix, Direct, AIM, MST, MWEM, PrivBayes, DualQuery, Independent, Gaussian)
+BUILT_IN: dict[str, type[Mechanism]] = {kind.name: kind for kind in _OURS}
 
 
 def mechanism_of(mechanism: str | Mechanism, loss: str | Loss = "rmse") -> Mechanism:
@@ -54,7 +52,7 @@ def mechanism_of(mechanism: str | Mechanism, loss: str | Loss = "rmse") -> Mecha
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
-    """The mechanism of a name; WorkloadError where there is none, or where it cannot be used."""
+    """The mechanism of a name; WorkloadError if there is none, or if it cannot be used."""
     if name in BUILT_IN:
         return BUILT_IN[name]
     offered = [entry for entry in _entry_points() if entry.name == name]
@@ -67,7 +65,7 @@ def mechanism_class(name: str) -> type[Mechanism]:
 
 
 def mechanism_names() -> list[str]:
-    """The names that can be asked for; imports nothing of other packages."""
+    """All names, without importing other packages."""
     return list(dict.fromkeys([*BUILT_IN, *sorted(entry.name for entry in _entry_points())]))
 
 
@@ -98,7 +96,7 @@ def _known(name: str) -> tuple[type[Mechanism] | None, str | None]:
 
 
 def _loaded(name: str, offered: Iterable[EntryPoint]) -> tuple[type[Mechanism] | None, str | None]:
-    """The one class that is offered under a name, or what is wrong with it; a plug-in may fail in any way."""
+    """The class offered under a name, or what is wrong with it; a plug-in may fail in any way."""
     entry, *others = offered
     if others:
         packages = ", ".join(sorted({_package(other) for other in (entry, *others)}))

@@ -1,4 +1,4 @@
-"""ReleaseJob: one release from its plan to its file: checks, charges, progress, the partial file, stopping, resuming.
+"""ReleaseJob: one release from its plan to its file, with checks, charges, progress, a partial file and resuming.
 
 Every front end drives the same object. `Plan.release` is a job without a file; the command line and a web page give it
 one, and show its status.
@@ -40,7 +40,7 @@ UNSPENT = "the job was stopped before its first charge; nothing was spent"
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """Where a job is; public facts only. `kept` says whether the partial file holds what was paid for."""
+    """The progress of a job, in public facts. `kept` says whether the partial file holds what was paid for."""
 
     state: State = "ready"
     spent: float = 0.0  # share of the budget
@@ -57,13 +57,13 @@ class JobStatus:
 class ReleaseJob:
     """Spend the budget of a plan on a table, once, and keep what was paid for whatever happens.
 
-    `ledger` is a file that records every charge for good; one that does not exist is created with the plan's budget as
-    its cap. `name` is what the ledger calls the release. With `output` the release is written there, and an adaptive
-    run keeps its measurements in `partial` as it takes them. `resume` is an interrupted release of the same plan: its
-    measurements are paid for and kept, and only the rest of the budget is spent. `entropy` is for tests.
+    `ledger` is a file that records every charge for good; a new one is created with the plan's budget as its cap.
+    `name` is what the ledger calls the release. With `output` the release is written there, and an adaptive run saves
+    its measurements in `partial` as it goes. `resume` is an interrupted release of the same plan: its measurements are
+    paid for and kept, and only the rest of the budget is spent. `entropy` is for tests.
 
-    Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. Everything that
-    can be refused is refused before the first charge.
+    Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. All checks come
+    before the first charge.
 
     >>> import hush
     >>> table = hush.read(hush.datasets.people(1000, seed=1), hush.datasets.people_schema())
@@ -98,11 +98,11 @@ class ReleaseJob:
 
     @classmethod
     def resumed(cls, release: Release, **options: Any) -> Self:
-        """The job that continues an interrupted release by its own plan; takes the options of a job."""
+        """The job that continues an interrupted release with its own plan; takes the options of a job."""
         if not release.bounded:
             raise BudgetError(f"a release of {release.mechanism} is measured with one charge and cannot be resumed")
         if release.complete:
-            raise BudgetError("the release is complete: its budget is spent, and there is nothing to go on with")
+            raise BudgetError("the release is complete: its budget is spent, and there is nothing to resume")
         promise = release.statement
         mechanism = mechanism_class(release.mechanism).from_settings(release.settings)
         plan = mechanism.plan(
@@ -112,7 +112,7 @@ class ReleaseJob:
 
     @property
     def partial(self) -> Path | None:
-        """The file that keeps the measurements of an adaptive run until the release is whole."""
+        """The file that keeps the measurements of an adaptive run until the release is complete."""
         return partial_file(self.output) if self.output is not None and self.plan.adaptive else self._checkpoint
 
     def stop(self) -> None:
@@ -129,8 +129,8 @@ class ReleaseJob:
     ) -> Release:
         """Check, charge, measure, infer, save; InterruptedRelease carries what was paid for if the run is stopped.
 
-        `on_start` is called once nothing is left to refuse, before the first charge. `progress` gets the share of the
-        budget that is spent, `on_round` every round; public facts only.
+        `on_start` is called after the last check, before the first charge. `progress` gets the share of the budget
+        spent, `on_round` every round; public facts only.
         """
         with self._starting:
             if self.status.state != "ready":
@@ -213,7 +213,7 @@ class ReleaseJob:
         return done
 
     def _open(self, table: Table) -> tuple[Allowance, Ledger | None]:
-        """The account of the run and its ledger, once everything that can be refused was checked."""
+        """The account of the run and its ledger, after all checks."""
         plan, resume = self.plan, self.resume
         check_table(plan, table)
         plan.settings.check_table(plan, table.schema)
@@ -240,7 +240,7 @@ class ReleaseJob:
         self.status = replace(self.status, **facts)
 
     def _save(self, release: Release) -> None:
-        """Write what was paid for; if that fails, to the folder for temporary files."""
+        """Write what was paid for; if that fails, save it in the folder for temporary files."""
         if self.output is None:
             return
         try:
@@ -254,7 +254,7 @@ class ReleaseJob:
 
 
 def partial_file(output: Path) -> Path:
-    """Where the measurements of an adaptive run are kept until the release is whole.
+    """The file that keeps the measurements of an adaptive run until the release is complete.
 
     >>> partial_file(Path("people.hush")).name
     'people.hush.partial'
@@ -263,23 +263,23 @@ def partial_file(output: Path) -> Path:
 
 
 def check_partial(output: Path, resumed: Path | None, *, force: bool = False) -> None:
-    """Refuse to overwrite what an interrupted release has paid for, unless the run continues that very file."""
+    """Refuse to overwrite what an interrupted release has paid for, unless the run resumes that very file."""
     partial = partial_file(output)
     if partial.exists() and not is_own_partial(output, resumed) and not force:
         raise HushError(
-            f"{partial} holds the noisy tables of a release that was cut off, and they are paid for; go on with "
+            f"{partial} holds the noisy tables of an interrupted release, and they are paid for; continue with "
             f"--resume {shlex.quote(str(partial))}, or add --force to overwrite it"
         )
 
 
 def is_own_partial(output: Path, resumed: Path | None) -> bool:
-    """Whether a run continues the partial file beside its own output."""
+    """Whether a run resumes the partial file beside its own output."""
     partial = partial_file(output)
     return resumed is not None and resumed.exists() and partial.exists() and partial.samefile(resumed)
 
 
 def check_table(plan: Plan, table: Table) -> None:
-    """Refuse what is no table, a table of another schema, and one of other privacy units than the plan is for."""
+    """Refuse anything but a table with the domain and the privacy units of the plan."""
     if not all(hasattr(table, name) for name in ("schema", "domain", "unit", "counts")):
         raise DataError(
             f"table: expected what hush.read gives, got {type(table).__name__}; write hush.read(data, schema)"
@@ -294,7 +294,7 @@ def check_table(plan: Plan, table: Table) -> None:
 
 
 def _difference(planned: Domain, stated: Domain) -> str:
-    """What a plan's domain has and a table's has not, or the other way round."""
+    """The first difference between the domains of a plan and a table, in words."""
     advice = "use the schema that the plan was made with, or plan again"
     for name in planned:
         if name not in stated:
@@ -310,20 +310,18 @@ def _difference(planned: Domain, stated: Domain) -> str:
 def check_resumable(
     plan: Plan, release: object, table: Table, ledger: str | Path | Ledger | None, dataset: str
 ) -> None:
-    """Refuse a release that is complete, of another plan, of another table's schema, or charged elsewhere,
-    and one that holds rounds which no run plays.
+    """Refuse a release that is complete, of another plan or schema, charged elsewhere, or with impossible rounds.
 
-    Privacy: what was spent must be on the same account. A release that was charged to a ledger goes on with that
-    ledger and dataset only, and one that was not goes on without any, so that none knows of half a release. Nothing
-    is written: a ledger that is not there is not made.
+    Privacy: what was spent must be on the same account. A release charged to a ledger resumes with that ledger and
+    dataset only; one that was not resumes without any. So no ledger knows of half a release. Nothing is written, and no
+    ledger is created.
     """
-
     if not isinstance(release, Release):
         raise DataError(f"resume: expected an interrupted release of {plan.mechanism}, got {type(release).__name__}")
     if not plan.adaptive:
         raise DataError(f"a release of {plan.mechanism} is measured with one charge and cannot be resumed")
     if release.complete:
-        raise BudgetError("the release to resume is complete: its budget is spent, and there is nothing to go on with")
+        raise BudgetError("the release to resume is complete: its budget is spent, and nothing is left to measure")
     promise = release.statement
     differing = {
         "mechanism": release.mechanism != plan.mechanism or release.settings != plan.settings.pack_settings(),
@@ -338,7 +336,7 @@ def check_resumable(
     if wrong:
         raise DataError(
             f"the release to resume belongs to another plan: not the same {' and '.join(wrong)}; "
-            "resume with the plan and the schema that it was started with"
+            "resume with the plan and the schema that it started with"
         )
     problem = release.inconsistency()
     if problem is not None:
@@ -350,8 +348,8 @@ def check_resumable(
 def _check_charged(release: Release, ledger: str | Path | Ledger | None, dataset: str) -> None:
     """Refuse a ledger, or a dataset of it, that was not charged for what the release has spent.
 
-    The head says which file it was, and may belong to a charge to another dataset that was made meanwhile; the name
-    says which dataset, and where an older file has none, what that was charged with up to the head.
+    The head identifies the ledger; it may belong to a later charge to another dataset. The name identifies the dataset.
+    An older file has no name: the charges up to the head decide.
     """
     head = release.statement.ledger_head
     if head is None:

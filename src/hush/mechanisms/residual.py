@@ -22,9 +22,9 @@ from hush.workloads import Workload
 
 @dataclass(frozen=True)
 class Residual(StrategyMechanism):
-    """ResidualPlanner: measures residuals of every subset of the workload's cliques, each with its own noise.
+    """ResidualPlanner: measures the residual of every subset of the workload's cliques, each with its own noise.
 
-    `loss` is "rmse" (total variance, in closed form), "maxvar" (largest variance), or a loss object.
+    `loss` is "rmse" (total variance, in closed form), "maxvar" (largest variance) or a loss object.
 
     Reference: [ResidualPlanner].
     """
@@ -35,9 +35,7 @@ class Residual(StrategyMechanism):
     reference: ClassVar[str] = "ResidualPlanner"
 
     loss: str | Loss = "rmse"
-    bases: Mapping[str, ResidualBasis] = field(
-        default_factory=dict, metadata={"stored": False}
-    )  # the strategy has them
+    bases: Mapping[str, ResidualBasis] = field(default_factory=dict, metadata={"stored": False})  # in the strategy
 
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> ResidualStrategy:
         """The noise that makes the loss smallest within the budget."""

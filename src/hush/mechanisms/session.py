@@ -35,10 +35,10 @@ ONE_RECORD = "a run measures one strategy or noisy tables, not both: a release h
 class Session:
     """What a mechanism may do in one run: ask what is left, measure, choose among candidates, fit a model.
 
-    `noisy_tables`, `rounds` and `scored`, or the answers to a strategy, are the record, from which a release is made
-    whenever the run ends or is stopped. Costs are shares of zCDP; the account alone counts what was spent.
+    `noisy_tables`, `rounds` and `scored`, or the answers to a strategy, are the record; the release is made from it
+    when the run ends or is interrupted. Costs are shares of zCDP; the account alone counts what was spent.
 
-    Privacy: the account is a filter; whatever is asked, and however it was chosen, stays within its budget.
+    Privacy: the account is a filter: all requests together, however they were chosen, stay within its budget.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Session:
         self.constraints = tuple(constraints)
         self.noisy_tables = [] if earlier is None else list(earlier.noisy_tables)
         self.rounds = [] if earlier is None else list(earlier.rounds)
-        self._private_before = private  # whether every noisy value of a resumed run was
+        self._private_before = private  # whether the noise of a resumed run was private throughout
         self.merging: Merging | None = None  # of levels, in all tables from here on
         self.scored: Scored | None = None
-        self._answers: ResidualContent | LinearContent | None = None  # to a strategy that is measured at once
+        self._answers: ResidualContent | LinearContent | None = None  # to a strategy measured at once
         self.model: Solution[GraphicalModel] | None = None
         self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
 
@@ -85,7 +85,7 @@ class Session:
 
     @property
     def private(self) -> bool:
-        """Whether every noisy value so far was, those of a resumed run among them."""
+        """Whether all noise so far is private, that of a resumed run included."""
         return self._private_before and self._gate.private
 
     @property
@@ -95,23 +95,22 @@ class Session:
 
     @property
     def cliques(self) -> list[Clique]:
-        """The cliques of a model of all that was measured, those of constraints among them."""
+        """The cliques of a model of everything measured, those of constraints included."""
         return [*(table.clique for table in self.noisy_tables), *(rule.clique for rule in self.constraints)]
 
     def law(self, rho: Fraction, query: LinearQuery | None = None) -> DiscreteGaussian:
-        """The noise of a table, or a query, that is measured at a cost; never less than the least noise there is."""
-        bound = self.bound if query is None else self._sensitivity(query)
+        """The noise of a table or a query at a cost; never below the smallest scale."""
+        bound = self.bound
+        if query is not None:
+            bound = sensitivity(query.row_norms, max_rows=self._max_rows, neighbours=self._gate.neighbours)
         return DiscreteGaussian.for_rho(min(rho, bound.l2_squared / (2 * SMALLEST_SCALE**2)), bound)
-
-    def _sensitivity(self, query: LinearQuery) -> Sensitivity:
-        return sensitivity(query.row_norms, max_rows=self._max_rows, neighbours=self._gate.neighbours)
 
     def measure(
         self, asked: Sequence[Clique | LinearQuery], rho: Fraction | Sequence[Fraction], *, note: str
     ) -> list[Measurement]:
         """Noisy tables over cliques, or noisy answers to linear queries, each at the cost `rho` or at its own.
 
-        They are charged together, before the first of them is read.
+        All are charged together, before the first is read.
         """
         shares = [rho] * len(asked) if isinstance(rho, Fraction) else rho
         queries = [self._query(wanted) if isinstance(wanted, tuple) else wanted for wanted in asked]
@@ -120,13 +119,13 @@ class Session:
         check_storable([*(table.asked for table in self.noisy_tables), *queries])
         requests = [Request(query, self.law(share, query)) for query, share in zip(queries, shares, strict=True)]
         before = len(self.noisy_tables)
-        for table in self._gate.measure(requests, note=note):
+        for table in self._gate.measure(requests, note=note):  # an interruption keeps the tables so far
             self.noisy_tables.append(table)
         self.tell(None)
         return self.noisy_tables[before:]
 
     def measure_strategy(self, strategy: Strategy, *, note: str) -> None:
-        """Noisy answers to every request of a strategy; charged together, before the first."""
+        """Noisy answers to every request of a strategy; all are charged together, before the first is read."""
         if self._answers is not None or self.noisy_tables:
             raise WorkloadError(ONE_RECORD)
         requests, self._answers = strategy.requests(), empty_content(strategy)
@@ -134,11 +133,11 @@ class Session:
         for index, answer in enumerate(self._gate.measure(requests, note=note)):
             self._answers.answers[index] = answer.raw
             if index % step == 0:
-                self._tell_share(index / len(requests))
-        self._tell_share(1.0)
+                self.tell(None, index / len(requests))
+        self.tell(None, 1.0)
 
     def content(self, kind: str, *, complete: bool) -> Content:
-        """What was measured so far, as a release holds it."""
+        """Everything measured so far, as a release holds it."""
         if self._answers is not None:
             return self._answers
         return (DrawContent if kind == DrawContent.kind else TableContent)(
@@ -150,7 +149,7 @@ class Session:
         )
 
     def interruption(self) -> str:
-        """What to tell a person who interrupted the run."""
+        """The message to a person who interrupted the run."""
         if self._answers is not None:
             tables = f"{self._answers.tables} of {self._answers.strategy.tables}"
         elif self.noisy_tables:
@@ -168,11 +167,13 @@ class Session:
         self.merging = merge_rare((clique[0], table.values, table.stddev) for clique, table in first.items())
 
     def merged(self, tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
-        """Tables of a model as they would be measured: with merged levels, where there are some."""
-        return {own: table if self.merging is None else self.merging.table(own, table) for own, table in tables.items()}
+        """Tables of a model as they would be measured: with merged levels, if there are any."""
+        if self.merging is None:
+            return dict(tables)
+        return {clique: self.merging.table(clique, table) for clique, table in tables.items()}
 
     def cells(self, clique: Clique) -> int:
-        """How many numbers a table over a clique has, as it would be measured."""
+        """The number of cells of a table over a clique, as it would be measured."""
         sizes = self.domain.sizes(clique)
         return math.prod(sizes if self.merging is None else self.merging.sizes(clique, sizes))
 
@@ -187,18 +188,14 @@ class Session:
         return self._gate.select(scorer, law, note=note), law
 
     def ended(self, played: Round) -> None:
-        """Put a round on record and tell whoever watches."""
+        """Put a round on record and tell the watcher."""
         self.rounds.append(played)
         self.tell(played)
 
-    def tell(self, played: Round | None) -> None:
-        """Tell whoever watches how much of the budget is spent; public facts only."""
+    def tell(self, played: Round | None, share: float | None = None) -> None:
+        """Tell the watcher which share of the work, by default of the budget, is done; public facts only."""
         if self._watch is not None:
-            self._watch(played, self.spent)
-
-    def _tell_share(self, share: float) -> None:
-        if self._watch is not None:
-            self._watch(None, share)
+            self._watch(played, self.spent if share is None else share)
 
     def fit(self, *, start: GraphicalModel | None = None, **options: Any) -> Solution[GraphicalModel]:
         """The model of all noisy tables so far, within the constraints; post-processing."""
@@ -206,18 +203,18 @@ class Session:
         return self.model
 
     def restrained_fit(self, restraint: float, **options: Any) -> Solution[GraphicalModel]:
-        """The model, short of where it would follow the noise of the tables more than their content; post-processing.
+        """The model of all noisy tables, stopped before it follows their noise; post-processing.
 
-        The loss of the true tables is expected to be m / 2 for m noisy numbers, and the least loss L is below it by
-        what only fits noise. The descent from independent columns is ended at L + restraint (m / 2 - L).
+        The true tables have an expected loss of m / 2 for m noisy numbers; the least loss L is smaller because it fits
+        noise. The descent from independent columns ends at L + restraint (m / 2 - L).
 
-        Reference: after the discrepancy principle of [Morozov 1966], which ends it at m / 2 and so too early here.
+        Reference: after the discrepancy principle of [Morozov 1966], which ends at m / 2, too early here.
         """
         best = self.fit(**options)
         least = best.stats["value"]
-        enough = least + restraint * (0.5 * sum(one.numbers for one in self.measurements) - least)
+        enough = least + restraint * (0.5 * sum(table.numbers for table in self.measurements) - least)
         if enough <= least:
             return best
-        found = self.fit(callback=lambda _, value, __: value <= enough, **options)
-        self.model = replace(found, status=best.status, stats={**found.stats, "least": least})
+        stopped = self.fit(callback=lambda _, value, __: value <= enough, **options)
+        self.model = replace(stopped, status=best.status, stats={**stopped.stats, "least": least})
         return self.model

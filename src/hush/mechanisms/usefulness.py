@@ -1,4 +1,4 @@
-"""Usefulness: whether a budget is so small that no table would say anything, for an expected number of rows."""
+"""Usefulness: refuse a budget too small for any table to be informative, given the expected number of rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USELESS = 1.0  # mean absolute error over the average cell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneWay:
-    """The noise of one-way tables over some columns, if each is measured at the cost `rho`.
+    """The noise of one-way tables over some columns, each measured at the same cost.
 
     A table of n_i cells over N rows has N / n_i rows in its average cell, and the mean absolute error of a count is
     sqrt(2/pi) sigma. Over all columns the average cell has N / mean(n_i) rows.
@@ -52,7 +52,7 @@ class OneWay:
 
 
 def noise_text(stddev: float) -> str:
-    """A standard error in three digits, whole from a thousand on.
+    """A standard error in three digits, or as a whole number from a thousand on.
 
     >>> noise_text(5.0), noise_text(64.464), noise_text(5916.1)
     ('5', '64.5', '5,916')
@@ -68,29 +68,29 @@ def check_rows(rows: object) -> int:
 
 
 def predicted_error(plan: Plan, rows: int) -> tuple[float, str] | None:
-    """The least mean absolute error that a table could have, over its average cell, and of which tables it is.
+    """The smallest mean absolute error of a table relative to its average cell, and which tables have it.
 
-    Where the errors of a plan are known: that of the most accurate table of counts that is asked. Where they are not:
-    that of one-way tables, if they had the whole budget. None where no table of counts is asked.
+    If the plan knows its errors, that of the most accurate marginal of the workload, or None without marginals. If not,
+    that of one-way tables that get the whole budget.
     """
     if plan.adaptive:
         columns = plan.settings.columns(plan.workload)
         best = OneWay.of(plan, columns, plan.rho / len(columns))
         return best.error(rows), "one-way tables, had they all of the budget,"
-    found = [
+    errors = [
         math.sqrt(variance) * term.queries
         for term, variance in zip(plan.workload, plan.term_variances, strict=True)
         if term.plain and term.clique and variance == variance
     ]
-    return (MEAN_ABSOLUTE * min(found) / rows, "the most accurate table asked for") if found else None
+    return (MEAN_ABSOLUTE * min(errors) / rows, "the most accurate table asked for") if errors else None
 
 
 def check_useful(plan: Plan, rows: int) -> None:
-    """Refuse a budget with which even the best tables would be off by more than they hold; see `Plan.check_useful`."""
-    found = predicted_error(plan, check_rows(rows))
-    if found is None or found[0] <= USELESS:
+    """Refuse a budget with which even the best table would be off by more than it holds; see `Plan.check_useful`."""
+    predicted = predicted_error(plan, check_rows(rows))
+    if predicted is None or predicted[0] <= USELESS:
         return
-    error, what = found
+    error, what = predicted
     raise BudgetError(
         f"{plan.budget} is too small for {rows:,} rows: the mean absolute error of {what} would be {error:,.0%} of the "
         f"average cell, and above {USELESS:.0%} a table says nothing; give {_enough(plan, error / USELESS)}, ask for "
