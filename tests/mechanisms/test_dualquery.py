@@ -15,13 +15,13 @@ from hush.errors import ArchiveError, BudgetError, HushError, InterruptedRelease
 from hush.mechanisms import dualquery
 from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.query_game import CellScorer, DrawLikelihood, QueryGame, best_row
-from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.record_files import DrawRecordFile
 from hush.release.rounds import Draw, Round
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_selection_privacy, neighbours_of, selection_law
 from hush.testing.laws import DivergenceError
+from hush.testing.mechanism_contract import spent
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 2})
 ROWS = [(0, 0, 0, 1), (1, 2, 1, 0), (1, 2, 0, 1), (0, 1, 1, 1), (1, 0, 0, 0), (1, 2, 1, 1)]
@@ -36,19 +36,8 @@ def released(mechanism: DualQuery = SHORT, table: Any = TABLE, budget: Budget = 
     return mechanism.plan(WORKLOAD, budget).release(table, **how)
 
 
-def spent(event: object) -> Fraction:
-    total = Fraction(0)
-    for event_part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
-        if isinstance(event_part, SelectionEvent):
-            total += count * event_part.epsilon**2 / 8
-        else:
-            assert isinstance(event_part, GaussianEvent)
-            total += count * event_part.sensitivity_l2_squared / (2 * event_part.variance)
-    return total
-
-
 def check_spent(release: Any, budget: Budget) -> None:
-    total = spent(release.statement.event)
+    total = spent(release.statement.event).rho
     assert total <= Fraction(budget.rho)
     assert total >= Fraction(budget.rho) * (1 - Fraction(1, 2**30))
 
@@ -78,7 +67,7 @@ def test_all_of_the_budget_is_spent_and_no_more(
     plan = mechanism.plan(WORKLOAD, budget, neighbours=relation)
     release = plan.release(TABLE, ledger=tmp_path / "budget.db")
     check_spent(release, budget)
-    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(release.statement.event)
+    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(release.statement.event).rho
     assert release.complete
     assert release.inconsistency() is None
 
@@ -335,7 +324,7 @@ def test_a_run_that_was_stopped_at_a_read_goes_on_within_the_budget(
     assert {noisy.clique for noisy in whole.noisy_tables} == {(name,) for name in DOMAIN}
     assert len(whole.rounds) == 4
     check_spent(whole, BUDGET)
-    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(whole.statement.event)
+    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(whole.statement.event).rho
 
 
 @pytest.mark.parametrize("after", [1, 2, 3, 4])

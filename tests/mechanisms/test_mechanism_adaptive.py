@@ -13,10 +13,10 @@ from hush.constraints import Constraint
 from hush.errors import BudgetError, InterruptedRelease
 from hush.mechanisms import AIM, MST, MWEM, Independent
 from hush.mechanisms.mechanism import Mechanism
-from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable
+from hush.testing.mechanism_contract import spent
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 ROWS = [(0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1)]
@@ -40,20 +40,8 @@ def released(mechanism: Mechanism, table: Any = TABLE, budget: Budget = BUDGET, 
     return mechanism.plan(WORKLOAD, budget).release(table, **how)
 
 
-def spent(event: object) -> Fraction:
-    """zCDP recomputed from what was done, by nothing but Delta^2 / (2 sigma^2) and epsilon^2 / 8."""
-    total = Fraction(0)
-    for event_part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
-        if isinstance(event_part, SelectionEvent):
-            total += count * event_part.epsilon**2 / 8
-        else:
-            assert isinstance(event_part, GaussianEvent)
-            total += count * event_part.sensitivity_l2_squared / (2 * event_part.variance)
-    return total
-
-
 def check_spent(release: hush.Release, budget: Budget) -> None:
-    total = spent(release.statement.event)
+    total = spent(release.statement.event).rho
     assert total <= Fraction(budget.rho)
     assert total >= Fraction(budget.rho) * (1 - Fraction(1, 2**30))
 
@@ -74,7 +62,7 @@ def test_all_of_the_budget_is_spent_and_no_more(
     plan = mechanism.plan(WORKLOAD, budget, neighbours=relation)
     release = plan.release(TABLE, ledger=tmp_path / "budget.db")
     check_spent(release, budget)
-    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(release.statement.event)
+    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(release.statement.event).rho
     assert plan.rho == Fraction(budget.rho)
     assert release.complete
     assert release.inconsistency() is None
@@ -124,7 +112,7 @@ def test_a_stopped_run_is_gone_on_with_from_what_was_taken(mechanism: Mechanism,
         for ours, theirs in zip(whole.noisy_tables, partial.noisy_tables, strict=False):
             np.testing.assert_array_equal(ours.values, theirs.values)
         check_spent(whole, BUDGET)
-        assert Ledger.open(ledger).total.rho == spent(whole.statement.event)
+        assert Ledger.open(ledger).total.rho == spent(whole.statement.event).rho
     assert stops >= (0 if isinstance(mechanism, Independent) else 1)
 
 

@@ -12,11 +12,11 @@ from hush.constraints import Constraint
 from hush.errors import BudgetError, InterruptedRelease, SizeError, WorkloadError
 from hush.mechanisms import privbayes
 from hush.mechanisms.privbayes import LARGEST_SCORE, DependenceScorer, PrivBayes, maximal_sets, useful_cells
-from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.schema import Schema, Unit
 from hush.testing import TinyTable, check_selection_privacy, neighbours_of
 from hush.testing.laws import DivergenceError
+from hush.testing.mechanism_contract import spent
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 2})
 ROWS = [(0, 0, 0, 1), (1, 2, 1, 0), (1, 2, 0, 1), (0, 1, 1, 1), (1, 0, 0, 0), (1, 2, 1, 1)]
@@ -30,19 +30,8 @@ def released(mechanism: PrivBayes = USEFUL, table: Any = TABLE, budget: Budget =
     return mechanism.plan(WORKLOAD, budget).release(table, **how)
 
 
-def spent(event: object) -> Fraction:
-    total = Fraction(0)
-    for event_part, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
-        if isinstance(event_part, SelectionEvent):
-            total += count * event_part.epsilon**2 / 8
-        else:
-            assert isinstance(event_part, GaussianEvent)
-            total += count * event_part.sensitivity_l2_squared / (2 * event_part.variance)
-    return total
-
-
 def check_spent(release: Any, budget: Budget) -> None:
-    total = spent(release.statement.event)
+    total = spent(release.statement.event).rho
     assert total <= Fraction(budget.rho)
     assert total >= Fraction(budget.rho) * (1 - Fraction(1, 2**30))
 
@@ -73,7 +62,7 @@ def test_all_of_the_budget_is_spent_and_no_more(
     plan = mechanism.plan(WORKLOAD, budget, neighbours=relation)
     release = plan.release(TABLE, ledger=tmp_path / "budget.db")
     check_spent(release, budget)
-    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(release.statement.event)
+    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(release.statement.event).rho
     assert release.complete
     assert release.inconsistency() is None
 
@@ -275,7 +264,7 @@ def test_a_stopped_run_goes_on_within_the_budget(reads: int, tmp_path: Path) -> 
     ]
     np.testing.assert_array_equal(whole.noisy_tables[0].values, partial.noisy_tables[0].values)
     check_spent(whole, BUDGET)
-    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(whole.statement.event)
+    assert Ledger.open(tmp_path / "budget.db").total.rho == spent(whole.statement.event).rho
 
 
 def test_a_run_that_was_stopped_among_its_first_columns_measures_those_that_are_missing(
