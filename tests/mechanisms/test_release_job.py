@@ -138,3 +138,13 @@ def test_a_job_does_not_start_twice_at_once() -> None:
     with pytest.raises(BudgetError, match="this job is running"):
         job.run(table(), on_start=lambda: job.run(table()))
     assert job.status.state == "ready"
+
+
+def test_a_partial_file_of_an_earlier_run_is_overwritten_only_by_force(tmp_path: Path) -> None:
+    output, book = tmp_path / "out.hush", tmp_path / "budget.db"
+    partial_file(output).write_bytes(b"paid for")
+    with pytest.raises(hush.HushError, match="holds the noisy tables of an interrupted release, and they are paid for"):
+        ReleaseJob(aim(), output=output, ledger=book).run(table())
+    assert partial_file(output).read_bytes() == b"paid for"
+    assert not book.exists()
+    assert ReleaseJob(aim(), output=output, ledger=book, force=True).run(table()).complete

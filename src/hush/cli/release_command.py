@@ -156,7 +156,7 @@ def release(
             raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
         if file is not None and chosen.given:
             raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
-    spending: dict[str, Any] = {"output": output, "ledger": ledger, "dataset": dataset}
+    spending: dict[str, Any] = {"output": output, "ledger": ledger, "dataset": dataset, "force": force}
     if resume is not None:
         if plan_file is not None or limit.given:
             raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")

@@ -59,7 +59,8 @@ class ReleaseJob:
 
     `ledger` is a file that records every charge for good; a new one is created with the plan's budget as its cap.
     `name` is what the ledger calls the release. With `output` the release is written there, and an adaptive run saves
-    its measurements in `partial` as it goes. `resume` is an interrupted release of the same plan: its measurements are
+    its measurements in `partial` as it goes. `force` overwrites the partial file of an
+    earlier run, which is refused otherwise. `resume` is an interrupted release of the same plan: its measurements are
     paid for and kept, and only the rest of the budget is spent. `entropy` is for tests.
 
     Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. All checks come
@@ -82,6 +83,7 @@ class ReleaseJob:
         name: str | None = None,
         resume: Release | None = None,
         checkpoint: str | Path | None = None,
+        force: bool = False,
         entropy: Entropy | None = None,
     ) -> None:
         self.plan = plan
@@ -93,6 +95,7 @@ class ReleaseJob:
         self.status = JobStatus(rounds=len(resume.rounds) if isinstance(resume, Release) else 0)
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self.entropy = entropy
+        self._force = force
         self._stopping = threading.Event()
         self._starting = threading.Lock()
 
@@ -215,6 +218,8 @@ class ReleaseJob:
     def _open(self, table: Table) -> tuple[Allowance, Ledger | None]:
         """The account of the run and its ledger, after all checks."""
         plan, resume = self.plan, self.resume
+        if self.output is not None and plan.adaptive and resume is None:
+            check_partial(self.output, None, force=self._force)
         check_table(plan, table)
         plan.settings.check_table(plan, table.schema)
         plan.settings.pack_settings()  # refuses settings that the file of the release could not hold
