@@ -1,5 +1,6 @@
 """Atomic writes: whole or not at all, through a new file in the same folder, with the mode that the umask leaves."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hush
-from hush.atomic_write import atomic_write, name_beside
+from hush.atomic_write import atomic_write, name_beside, sync_folder, write_whole
 from hush.cli.synth_command import write_rows
 from hush.errors import ArchiveError, HushError
 
@@ -65,3 +66,96 @@ def test_what_is_public_has_the_mode_of_any_other_file(tmp_path: Path, mask: int
         "model.hush": 0o666 & ~mask,
         "rows.csv": 0o666 & ~mask,
     }
+
+
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path, mask: int) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    write_whole(path, b"new")
+    assert (path.read_bytes(), mode(path)) == (b"new", 0o640)
+
+
+def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    real, link = tmp_path / "there" / "x.toml", tmp_path / "link.toml"
+    link.symlink_to("there/x.toml")
+    for content in (b"first", b"second"):  # a link that leads nowhere, then one to a file
+        write_whole(link, content)
+        assert link.is_symlink()
+        assert real.read_bytes() == content
+    assert os.listdir(tmp_path / "there") == ["x.toml"]
+    assert sorted(os.listdir(tmp_path)) == ["link.toml", "there"]
+
+
+def test_links_that_lead_to_themselves_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(HushError, match=r"cannot write .*; choose another place"):
+        write_whole(tmp_path / "a", b"new")
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["pipe", "folder", "to-pipe"])
+def test_only_regular_files_are_replaced(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "to-pipe").symlink_to("pipe")
+    with pytest.raises(HushError, match=r"cannot write .*: it is no regular file and is not replaced; choose another"):
+        write_whole(tmp_path / name, b"new")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["folder", "pipe", "to-pipe"]
+
+
+def test_a_name_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HushError, match="cannot write .*; choose another place"):
+        write_whole(tmp_path / "a\0b", b"new")
+
+
+def test_content_is_on_disk_before_the_rename_and_the_name_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def watched_fsync(handle: int) -> None:
+        facts = os.fstat(handle)
+        steps.append("flush folder" if stat.S_ISDIR(facts.st_mode) else f"flush {facts.st_size} bytes")
+        fsync(handle)
+
+    def watched_replace(source: Path, target: Path) -> None:
+        steps.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "replace", watched_replace)
+    write_whole(tmp_path / "x", b"four")
+    assert steps == ["flush 4 bytes", "rename", "flush folder"]
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EINVAL, errno.ENOTSUP])
+def test_folders_that_cannot_be_flushed_are_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    calls: list[int] = []
+
+    def refuse(handle: int) -> None:
+        calls.append(handle)
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    sync_folder(tmp_path)
+    assert len(calls) == 1
+
+
+def test_a_disk_that_fails_to_flush_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    (tmp_path / "x").write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="Input/output error"):
+        sync_folder(tmp_path)
+    with pytest.raises(HushError, match="cannot write .*: Input/output error; free some space"):
+        write_whole(tmp_path / "x", b"new")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("x", b"old")]

@@ -80,5 +80,5 @@ def test_saving_elsewhere_than_toml_or_where_nothing_can_be(tmp_path: Path) -> N
     schema = Schema([Boolean(name="x")])
     with pytest.raises(SchemaError, match="give a name that ends in .toml"):
         schema.save(tmp_path / "s.json")
-    with pytest.raises(SchemaError, match="cannot be written: No such file or directory"):
+    with pytest.raises(SchemaError, match=r"cannot write .*: No such file or directory; choose another place"):
         schema.save(tmp_path / "none" / "s.toml")

@@ -10,7 +10,7 @@ import click
 
 import hush
 from hush.cli.options import PATH, progress_bar
-from hush.cli.synth_command import WARNING
+from hush.cli.synth_command import WARNING, write_rows
 from hush.errors import HushError
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ def demo(folder: Path | None) -> None:
 
 
 def _run(folder: Path) -> None:
-    from pyarrow import csv
     from rich.console import Console
     from rich.text import Text
 
@@ -65,8 +64,8 @@ def _run(folder: Path) -> None:
     data, schema_file, ledger, output, synthetic, page = (folder / name for name in FILES)
     _head(console, "1. A sensitive table and its schema")
     rows, schema = hush.datasets.people(ROWS, seed=SEED), hush.datasets.people_schema()
-    csv.write_csv(rows, data)
-    schema_file.write_text(schema.to_toml(), encoding="utf-8")
+    write_rows(data, [rows], lambda _: None)
+    schema.save(schema_file)
     console.print(f"{ROWS:,} invented people; columns: {', '.join(schema.domain)}.")
     with progress_bar("reading") as progress:
         table = hush.read(data, schema_file, progress=progress)
@@ -92,7 +91,7 @@ def _run(folder: Path) -> None:
     _head(console, "5. Synthetic rows: made up from the same release, at no further cost")
     with console.status("fitting a model to the noisy tables ..."):
         synthetic_rows = release.synthesize(SYNTHETIC, seed=SEED)
-    csv.write_csv(synthetic_rows, synthetic)
+    write_rows(synthetic, [synthetic_rows], lambda _: None)
     console.print(_first(synthetic_rows))
     console.print(f"Wrote {SYNTHETIC:,} rows to {synthetic.name}; these are the first {SHOWN}.")
     console.print(Text(WARNING, style="dim"))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 import hush
+from hush.atomic_write import write_whole
 from hush.cli.model_command import fitted, say
 from hush.cli.options import PATH, WorkloadOptions, check_output, progress_bar, workload_options
-from hush.errors import HushError, printable
+from hush.errors import printable
 
 if TYPE_CHECKING:
     from hush.tables.table import Table
@@ -68,10 +69,7 @@ def evaluate(
         console.print(cells)
     console.print()
     if output is not None:
-        try:
-            output.write_text(json.dumps(comparison.to_dict(), indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise HushError(f"cannot write {output}: {error.strerror}; choose another place") from None
+        write_whole(output, (json.dumps(comparison.to_dict(), indent=2) + "\n").encode())
         console.print(Text(printable(f"Every figure is in {output}.")))
     console.print(Text(STAMP, style="bold red"))
 

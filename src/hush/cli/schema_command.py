@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 import hush
+from hush.atomic_write import write_whole
 from hush.cli.options import PATH, check_output
 from hush.errors import SchemaError, printable
 
@@ -94,10 +95,7 @@ def _deliver(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    try:
-        output.write_bytes(text.encode())
-    except OSError as error:
-        raise SchemaError(f"{output}: cannot be written: {error.strerror}") from None
+    write_whole(output, text.encode(), SchemaError)
 
 
 def _levels(column: Column) -> str:

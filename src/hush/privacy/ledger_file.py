@@ -23,7 +23,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hush.atomic_write import name_beside
+from hush.atomic_write import name_beside, sync_folder
 from hush.errors import BudgetError, LedgerError
 from hush.privacy.account import remaining_of
 from hush.privacy.budget import Budget, Cost
@@ -294,7 +294,7 @@ class LedgerFile:
                     connection.execute("COMMIT")
                 with suppress(FileExistsError):
                     os.link(temporary, self.path)
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
             finally:
                 temporary.unlink(missing_ok=True)
 
@@ -408,13 +408,3 @@ def append(connection: sqlite3.Connection, entry: Entry) -> None:
     """Add an entry within an open transaction."""
     marks = ", ".join("?" * len(_COLUMNS))
     connection.execute(f"INSERT INTO entries ({', '.join(_COLUMNS)}) VALUES ({marks})", astuple(entry))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power cut."""
-    with suppress(PermissionError):  # some systems do not let folders be opened
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from hush.errors import HushError
+from hush.atomic_write import write_whole
 from hush.markup import Markup, lines, tag
 from hush.report.adaptive_section import bounds_section, rounds_section
 from hush.report.figures import bar_figures, bars_section, map_figures, maps_section
@@ -175,11 +175,7 @@ def _errors(release: Release, orders: list[Precision], number: int) -> Markup:
 
 def write_report(release: Release, path: str | Path, *, progress: Progress | None = None) -> None:
     """Write the report to a file, replacing any other; `progress` is called with the fraction done."""
-    text = report_html(release, progress=progress)
-    try:
-        Path(path).write_bytes(text.encode())
-    except OSError as error:
-        raise HushError(f"{path}: cannot be written: {error.strerror}") from None
+    write_whole(path, report_html(release, progress=progress).encode())
 
 
 def _page(body: Markup) -> str:

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 import yaml
 
+from hush.atomic_write import write_whole
 from hush.domain import Domain
 from hush.errors import DomainError, SchemaError, shown
 from hush.schema.column import OTHER, Column, Outside, Value, canonical
@@ -285,10 +286,7 @@ def save_schema(schema: Schema, path: Path) -> None:
     """Write the schema as TOML."""
     if path.suffix.lower() != ".toml":
         raise SchemaError(f"{path}: a schema is written as TOML; give a name that ends in .toml")
-    try:
-        path.write_bytes(write_toml(schema).encode())
-    except OSError as error:
-        raise SchemaError(f"{path}: cannot be written: {error.strerror}") from None
+    write_whole(path, write_toml(schema).encode(), SchemaError)
 
 
 def _read_text(path: Path) -> str:
