@@ -1,6 +1,7 @@
 """hush evaluate: synthetic rows, releases and models beside the real rows; always stamped."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def test_a_file_that_cannot_be_written_is_said_in_one_line(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     args = [files / "real.csv", files / "made.parquet", "--schema", files / "people.toml"]
     done = run(*args, "--json", tmp_path / "found.json")
     assert done.exit_code == 2
