@@ -304,7 +304,8 @@ def test_an_interrupted_release_loads(files: dict[str, Path], tmp_path: Path) ->
 def statement_of(event: Any) -> dict[str, Any]:
     budget, unit = {"rho": 0.5}, {"column": None, "max_rows": 1}
     fixed = {"private": True, "ledger_head": None, "hush": "1", "neighbours": "add or remove one unit"}
-    return {"budget": budget, "unit": unit, "event": event, **fixed}
+    sound = {"seeded": False, "drafted": [], "constraints": None}
+    return {"budget": budget, "unit": unit, "event": event, **fixed, **sound}
 
 
 def test_events_that_would_take_days_to_add_up_are_refused_at_once() -> None:

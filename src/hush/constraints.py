@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -27,7 +29,8 @@ LARGEST_TABLE = 2**25  # cells in all: a byte each here, eight bytes each as log
 class Constraint:
     """Which combinations of a clique are possible: Z_r = {x_r : not allowed(x_r)} are structural zeros.
 
-    `clique` is in domain order and `allowed` is a read-only table of truth values over it.
+    `clique` is in domain order and `allowed` is a read-only table of truth values over it. `from_private_data` says
+    that the claim was learned from private rows: a release refuses it, and equality ignores it.
 
     Privacy: a public claim of the schema's owner. It is never compared with rows, since whether it holds for them is
     private: noisy counts of forbidden cells are measured like any other, and a model puts exactly zero there.
@@ -40,6 +43,7 @@ class Constraint:
 
     clique: Clique
     allowed: Booleans
+    from_private_data: bool = False
 
     def __post_init__(self) -> None:
         table = np.array(self.allowed, order="C")
@@ -51,6 +55,10 @@ class Constraint:
             )
         if not table.any():
             raise DomainError(f"constraint over {names!r} forbids every combination, so no row is possible; allow some")
+        if not isinstance(learned := self.from_private_data, bool):
+            raise DomainError(
+                f"constraint over {names!r}: from_private_data = {shown(learned)}: expected True or False"
+            )
         table.flags.writeable = False
         object.__setattr__(self, "clique", names)
         object.__setattr__(self, "allowed", table)
@@ -148,7 +156,8 @@ class Constraint:
         """What both allow; both are over the same clique."""
         if self.clique != other.clique or self.allowed.shape != other.allowed.shape:
             raise DomainError(f"constraints over {self.clique!r} and {other.clique!r} are not over the same table")
-        return Constraint(self.clique, self.allowed & other.allowed)
+        learned = self.from_private_data or other.from_private_data
+        return Constraint(self.clique, self.allowed & other.allowed, from_private_data=learned)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Constraint):
@@ -160,6 +169,24 @@ class Constraint:
 
     def __repr__(self) -> str:
         return f"Constraint({' × '.join(self.clique)}: {self.forbidden:,} of {self.cells:,} combinations forbidden)"
+
+
+def fingerprint(constraints: Iterable[Constraint]) -> str | None:
+    """The SHA-256 of some constraints in hexadecimal digits; None for none.
+
+    It covers the names, the sizes and which combinations are allowed, so two releases that state the same one were made
+    under the same claims about codes.
+
+    >>> rule = Constraint.forbid(Domain({"age": 3, "married": 2}), ("age", "married"), [(0, 1)])
+    >>> fingerprint([rule])[:16], fingerprint([])
+    ('bfa747d6c2c76847', None)
+    """
+    digest, some = hashlib.sha256(), False
+    for constraint in constraints:
+        some = True
+        digest.update(json.dumps([constraint.clique, constraint.allowed.shape]).encode() + b"\n")
+        digest.update(np.packbits(constraint.allowed).tobytes())
+    return digest.hexdigest() if some else None
 
 
 def merge(domain: Domain, constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:

@@ -16,6 +16,9 @@ NEAR = 0.65  # similarity from which an unknown name may be a misspelling
 class Domain:
     """Ordered attributes with their sizes; codes of an attribute of size n are 0 .. n-1.
 
+    `from_private_data` are the attributes whose levels came from private rows; see `hush.Schema`. Plans carry it, and
+    equality ignores it.
+
     >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
     >>> domain.size(), domain.size(("sex", "race"))
     (850, 10)
@@ -23,9 +26,9 @@ class Domain:
     ('age', 'race')
     """
 
-    __slots__ = ("_sizes",)
+    __slots__ = ("_sizes", "from_private_data")
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[str, int], *, from_private_data: Iterable[str] = ()) -> None:
         if not isinstance(sizes, Mapping):
             raise DomainError(f'sizes = {shown(sizes)}: expected names and sizes, such as {{"age": 85, "sex": 2}}')
         checked: dict[str, int] = {}
@@ -36,6 +39,7 @@ class Domain:
                 raise DomainError(f"attribute {name!r} has size {shown(size)}: expected an integer >= 1")
             checked[name] = size.__index__()
         self._sizes = checked
+        self.from_private_data = frozenset(self.check(from_private_data))
 
     @property
     def attributes(self) -> Clique:
@@ -87,7 +91,14 @@ class Domain:
 
     def project(self, clique: Iterable[str]) -> Domain:
         """The domain over `clique`, in the order given."""
-        return Domain({name: self._sizes[name] for name in self.check(clique)})
+        names = self.check(clique)
+        return Domain(
+            {name: self._sizes[name] for name in names}, from_private_data=self.from_private_data.intersection(names)
+        )
+
+    def marked(self, names: Iterable[str]) -> Domain:
+        """The same domain, where the levels of these attributes came from private data as well."""
+        return Domain(self._sizes, from_private_data=self.from_private_data.union(names))
 
     def _unknown(self, name: object) -> str:
         near = difflib.get_close_matches(str(name), self._sizes, n=1, cutoff=NEAR)

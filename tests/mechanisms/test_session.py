@@ -210,7 +210,7 @@ def test_any_linear_queries_are_measured_kept_and_fitted(tmp_path):
         neighbours=Neighbours.ADD_REMOVE,
         unit=ROW,
         event=compose(run._account.events),
-        private=True,
+        seeded=False,
     )
     release = Release(
         mechanism="theirs",

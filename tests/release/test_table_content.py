@@ -28,7 +28,7 @@ NOISE = GaussianEvent(Fraction(4), Fraction(1), True)
 
 
 def made(event=NOISE, tables=1, variance=Fraction(4), relation=Neighbours.ADD_REMOVE, unit=ROW) -> hush.Release:
-    statement = Statement(budget=Budget(rho=5.0), neighbours=relation, unit=unit, event=event, private=True)
+    statement = Statement(budget=Budget(rho=5.0), neighbours=relation, unit=unit, event=event, seeded=False)
     noisy = Measurement.of(MarginalQuery(("a",)), np.array([3, 4]), DiscreteGaussian(variance))
     return hush.Release(
         mechanism="aim",

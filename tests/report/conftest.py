@@ -122,7 +122,7 @@ def stand_in(
             neighbours=neighbours,
             unit=unit,
             event=GaussianEvent(1 / (2 * rho), Fraction(1)),
-            private=private,
+            seeded=not private,
         ),
         complete=complete,
     )

@@ -203,12 +203,13 @@ def test_rows_that_are_forbidden_are_read_and_a_release_carries_the_claims(tmp_p
 
 def test_the_examples_of_the_documentation_are_read() -> None:
     page = (Path(__file__).parents[2] / "docs" / "schema.md").read_text()
-    columns, rules = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    columns, rules, drafted = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
     more = {"marital": ["single", "married", "widowed"], "city": ["Lyon", "Paris", "Rome"], "state": ["FR", "IT"]}
     for name, values in more.items():
         columns += f'[columns.{name}]\nkind = "categorical"\nvalues = {values}\n'
     found = [(constraint.clique, constraint.forbidden) for constraint in read_toml(columns + rules).constraints]
     assert found == [(("age", "marital"), 31), (("income", "employed"), 22), (("city", "state"), 3)]
+    assert read_toml(f"hush_schema = 1\n{drafted}").to_toml() == f"hush_schema = 1\n\n{drafted}"
 
 
 def test_files_round_trip(tmp_path: Path) -> None:

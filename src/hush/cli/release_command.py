@@ -45,6 +45,7 @@ def resume_command(
     *,
     unit: str | None = None,
     max_rows_per_unit: int | None = None,
+    schema_is_public: bool = False,
 ) -> str:
     """The command that resumes an interrupted release."""
     words = ["hush", "release", data, "--schema", str(schema), "--resume", str(file), "-o", str(output)]
@@ -52,6 +53,7 @@ def resume_command(
     words += [] if dataset == "default" else ["--dataset", dataset]
     words += [] if unit is None else ["--unit", unit]
     words += [] if max_rows_per_unit is None else ["--max-rows-per-unit", str(max_rows_per_unit)]
+    words += ["--schema-is-public"] if schema_is_public else []
     return shlex.join(words)
 
 
@@ -118,6 +120,11 @@ def round_text(number: int, clique: Clique) -> str:
 @click.option("--max-rows-per-unit", type=int, help="At most this many rows of a unit are used.")
 @click.option("--ledger", type=PATH, help="File that records the charge. A new one gets this budget as its cap.")
 @click.option("--dataset", default="default", show_default=True, help="Name of the table in the ledger.")
+@click.option(
+    "--schema-is-public",
+    is_flag=True,
+    help="You assert that a schema drafted from private data is public. The release is stamped NOT PRIVATE.",
+)
 @click.option("-o", "--output", type=PATH, required=True, help="File to write the release to.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def release(
@@ -133,6 +140,7 @@ def release(
     max_rows_per_unit: int | None,
     ledger: Path | None,
     dataset: str,
+    schema_is_public: bool,
     output: Path,
     force: bool,
 ) -> None:
@@ -156,7 +164,13 @@ def release(
             raise click.UsageError(f"{option} holds the workload; leave --workload and --workload-sql out")
         if file is not None and chosen.given:
             raise click.UsageError(f"{option} holds the mechanism; leave --mechanism and its settings out")
-    spending: dict[str, Any] = {"output": output, "ledger": ledger, "dataset": dataset, "force": force}
+    spending: dict[str, Any] = {
+        "output": output,
+        "ledger": ledger,
+        "dataset": dataset,
+        "force": force,
+        "schema_is_public": schema_is_public,
+    }
     if resume is not None:
         if plan_file is not None or limit.given:
             raise click.UsageError("--resume holds the plan and the budget; leave --plan and the budget out")
@@ -167,6 +181,7 @@ def release(
         workload, mechanism = question.read(declared), chosen.read()
         job = ReleaseJob(hush.plan(workload, limit.read(), mechanism, max_rows_per_unit=protected.max_rows), **spending)
     plan = job.plan
+    job.check_public(declared)
     if rows is not None:
         plan.check_useful(rows)
     check_partial(output, resume, force=force)
@@ -180,13 +195,23 @@ def release(
         text = f"{stopped} in {output}"
         if plan.adaptive:
             words = resume_command(
-                data, schema, ledger, dataset, output, output, unit=unit, max_rows_per_unit=max_rows_per_unit
+                data,
+                schema,
+                ledger,
+                dataset,
+                output,
+                output,
+                unit=unit,
+                max_rows_per_unit=max_rows_per_unit,
+                schema_is_public=schema_is_public,
             )
             text += f"; resume with: {words}"
         click.echo(f"hush: {printable(text)}", err=True)
         _warn_of(None if again else resume, ledger)
         raise click.exceptions.Exit(INTERRUPTED) from None
     _say(done, output)
+    for warning in done.statement.warnings:
+        click.echo(f"hush: {warning}", err=True)
     _warn_of(None if again else resume, ledger)
     if ledger is None:
         click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)

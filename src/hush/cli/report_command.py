@@ -30,7 +30,7 @@ def report(release: Path, output: Path, force: bool) -> None:
         raise ArchiveError(f"{release} is a model; a report is of a release, so give the one it was fitted to")
     with progress_bar("writing the report") as progress:
         write_report(loaded, output, progress=progress)
-    if not loaded.statement.private:
-        click.echo("hush: NOT PRIVATE: the noise of this release came from a seed, for tests only", err=True)
+    for warning in loaded.statement.warnings:
+        click.echo(f"hush: {warning}", err=True)
     spent = dict(loaded.statement.lines())["Spent"]
     click.echo(f"wrote {output}; nothing was spent, the release had spent {spent}")

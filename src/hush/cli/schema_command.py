@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from hush.schema import Column
 
 NOT_PRIVATE = (
-    "NOT PRIVATE: this draft holds values and bounds taken from the rows. Do not publish it or use it for a release "
-    "before every entry is replaced by public knowledge."
+    "NOT PRIVATE: this draft holds values and bounds taken from the rows. Do not publish it. `hush release` refuses it "
+    "until you have replaced every entry by public knowledge and deleted the lines from_private_data."
 )
 
 
@@ -30,10 +30,19 @@ def schema() -> None:
 
 @schema.command()
 @click.argument("file", type=PATH)
-@click.option("--from-data", is_flag=True, help="Fill in the values from the rows. This is not private.")
+@click.option(
+    "--from-data",
+    is_flag=True,
+    help="Fill in the values from the rows. This is not private: releases refuse the draft until you have reviewed it.",
+)
+@click.option(
+    "--from-public-data",
+    is_flag=True,
+    help="The same for rows that are public, such as invented ones; nothing is marked.",
+)
 @click.option("-o", "--output", type=PATH, help="Write the draft to this file instead of the terminal.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
-def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None:
+def draft(file: Path, from_data: bool, from_public_data: bool, output: Path | None, force: bool) -> None:
     """Write a first schema for FILE (CSV or Parquet), for you to edit.
 
     By default it reads only column names and declared types, and leaves the values open.
@@ -42,10 +51,13 @@ def draft(file: Path, from_data: bool, output: Path | None, force: bool) -> None
 
     from hush.tables.drafting import draft_schema
 
+    if from_data and from_public_data:
+        raise click.UsageError("--from-data is for private rows and --from-public-data for public ones; keep one")
     if output is not None:
         check_output(output, force=force, inputs=[file])
-    with Console(stderr=True).status("reading the rows" if from_data else "reading the names"):
-        text = draft_schema(file, from_data=from_data)
+    from_rows = from_data or from_public_data
+    with Console(stderr=True).status("reading the rows" if from_rows else "reading the names"):
+        text = draft_schema(file, from_data=from_rows, public=from_public_data)
     if from_data:
         click.echo(f"hush: {NOT_PRIVATE}", err=True)
     _deliver(text, output)
@@ -61,6 +73,7 @@ def check(file: Path) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from hush.schema.provenance import drafted_text
     from hush.text_table import TextColumn, TextTable, number_columns
 
     declared = hush.Schema.load(file)
@@ -75,6 +88,8 @@ def check(file: Path) -> None:
     console.print(Text(printable(f"unit: {_unit(declared)}")))
     for rule in declared.constraints:
         console.print(Text(printable(f"rule: {_rule(rule)}")))
+    if declared.from_private_data:
+        console.print(Text(printable(f"NOT PRIVATE: {drafted_text(declared.from_private_data)}")))
 
 
 @schema.command()

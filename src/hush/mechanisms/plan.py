@@ -123,6 +123,7 @@ class PlanFile(Stored):
     neighbours: Neighbours
     max_rows_per_unit: int
     domain: Domain
+    from_private_data: list[str]
     workload: WorkloadFile
     strategy: StrategyFile | None
 
@@ -132,7 +133,8 @@ class Plan:
 
     `strategy` is what will be measured, with the error of every answer known. It is None if that depends on the data;
     predictions are then None, or NaN in arrays. `max_rows_per_unit` is the number of rows that one privacy unit may
-    have; the table must state the same.
+    have; the table must state the same. A plan for a schema that was drafted from private data says so in its domain,
+    also in its file, and is not for release.
     """
 
     def __init__(
@@ -314,6 +316,7 @@ class Plan:
             neighbours=self.neighbours,
             max_rows_per_unit=self.max_rows_per_unit,
             domain=self.domain,
+            from_private_data=list(self.domain.clique(self.domain.from_private_data)),
             workload=WorkloadFile.of(self.workload),
             strategy=None if self.strategy is None else store_strategy(self.strategy),
         )
@@ -324,11 +327,12 @@ class Plan:
     def unpack(cls, archive: ArchiveReader, mechanism: type[Mechanism]) -> Self:
         """The plan that `save` wrote, of a mechanism that is installed."""
         stored: PlanFile = unpack(PlanFile, archive.content, archive, "plan")
+        domain = stored.domain.marked(stored.from_private_data)
         try:
             return cls(
                 settings=mechanism.from_settings(stored.settings),
-                strategy=None if stored.strategy is None else stored.strategy.build(stored.domain),
-                workload=stored.workload.build(stored.domain),
+                strategy=None if stored.strategy is None else stored.strategy.build(domain),
+                workload=stored.workload.build(domain),
                 budget=Budget.from_dict(stored.budget),
                 neighbours=stored.neighbours,
                 max_rows_per_unit=stored.max_rows_per_unit,
@@ -382,6 +386,7 @@ class Plan:
         dataset: str = "default",
         name: str = "",
         progress: Progress | None = None,
+        schema_is_public: bool = False,
         entropy: Entropy | None = None,
         resume: Release | None = None,
         on_round: OnRound | None = None,
@@ -391,7 +396,9 @@ class Plan:
         """Spend the budget: check, charge, count, add noise; round by round where the plan is adaptive.
 
         `ledger` is a file that records every charge for good; a new one is created with this plan's budget as its cap.
-        `name` is what the ledger calls this release. `entropy` is for tests.
+        `name` is what the ledger calls this release. A schema that was drafted from private data is refused, unless
+        `schema_is_public` asserts that its levels and rules are public; the release is then stamped as not private.
+        `entropy` is for tests.
 
         For adaptive plans: `resume` is an interrupted release of this plan. Its noisy tables are paid for and kept, and
         only the rest of the budget is spent, or of the ledger if that holds charges of a killed run that the file does
@@ -404,6 +411,13 @@ class Plan:
         from hush.mechanisms.release_job import ReleaseJob
 
         job = ReleaseJob(
-            self, ledger=ledger, dataset=dataset, name=name, resume=resume, checkpoint=checkpoint, entropy=entropy
+            self,
+            ledger=ledger,
+            dataset=dataset,
+            name=name,
+            resume=resume,
+            checkpoint=checkpoint,
+            schema_is_public=schema_is_public,
+            entropy=entropy,
         )
         return job.run(table, progress=progress, on_round=on_round, on_start=on_start)

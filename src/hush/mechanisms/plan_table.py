@@ -14,6 +14,7 @@ import numpy as np
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.privacy.budget import Budget, number_text
 from hush.rational import float_up, shown_up
+from hush.schema.provenance import drafted_text
 from hush.text_table import TextColumn, TextTable, counted, number_columns
 from hush.workloads import Term
 
@@ -43,6 +44,9 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
         ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),
     ]
+    if plan.domain.from_private_data:
+        drafted = drafted_text(plan.domain.clique(plan.domain.from_private_data))
+        lines.append(("Warning", f"levels of the schema were {drafted}; `release` refuses such a plan"))
     if (plan.budget.delta or 0.0) > LARGEST_DELTA:
         lines.append(("Warning", f"delta={number_text(plan.budget.delta or 0.0)}: {DELTA_WARNING}"))
     tables = _asked(plan) if plan.adaptive else _expected(plan, rows)
@@ -60,6 +64,7 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "spends": {"rho": float_up(plan.rho), "epsilon": epsilon},
         "neighbours": plan.neighbours.value,
         "max_rows_per_unit": plan.max_rows_per_unit,
+        "from_private_data": list(plan.domain.clique(plan.domain.from_private_data)),
         "rmse": plan.rmse,
         "max_std_error": _root(plan.max_variance),
         "lower_bound": None if plan.lower_bound is None else plan.lower_bound[0],

@@ -17,6 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from hush.constraints import fingerprint
 from hush.domain import Domain
 from hush.errors import ArchiveError, BudgetError, DataError, HushError, InterruptedRelease, LedgerError
 from hush.mechanisms.plan import OnRound, Plan, Progress
@@ -30,6 +31,8 @@ from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
 from hush.release.release import Release
 from hush.release.rounds import Round
 from hush.release.statement import Statement, event_parts
+from hush.schema import Schema
+from hush.schema.provenance import refuse_drafted
 
 if TYPE_CHECKING:
     from hush.tables.table import Table
@@ -61,7 +64,9 @@ class ReleaseJob:
     `name` is what the ledger calls the release. With `output` the release is written there, and an adaptive run saves
     its measurements in `partial` as it goes. `force` overwrites the partial file of an
     earlier run, which is refused otherwise. `resume` is an interrupted release of the same plan: its measurements are
-    paid for and kept, and only the rest of the budget is spent. `entropy` is for tests.
+    paid for and kept, and only the rest of the budget is spent. A schema that was drafted from private data is refused,
+    unless `schema_is_public` asserts that its levels and rules are public; the release is then stamped as not private.
+    `entropy` is for tests.
 
     Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows. All checks come
     before the first charge.
@@ -84,6 +89,7 @@ class ReleaseJob:
         resume: Release | None = None,
         checkpoint: str | Path | None = None,
         force: bool = False,
+        schema_is_public: bool = False,
         entropy: Entropy | None = None,
     ) -> None:
         self.plan = plan
@@ -96,6 +102,7 @@ class ReleaseJob:
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         self.entropy = entropy
         self._force = force
+        self._schema_is_public = schema_is_public
         self._stopping = threading.Event()
         self._starting = threading.Lock()
 
@@ -154,7 +161,9 @@ class ReleaseJob:
                 neighbours=plan.neighbours,
                 unit=table.unit,
                 event=account.events[0] if len(account.events) == 1 else compose(account.events),
-                private=session.private,
+                seeded=not session.private,
+                drafted=self._drafted(table.schema),
+                constraints=fingerprint(table.schema.constraints),
                 ledger_head=None if book is None else book.head,
             )
             return Release(
@@ -191,7 +200,7 @@ class ReleaseJob:
             max_rows=table.unit.max_rows,
             constraints=table.schema.constraints,
             earlier=None if self.resume is None else self.resume.content,
-            private=self.resume is None or self.resume.statement.private,
+            private=self.resume is None or not self.resume.statement.seeded,
             watch=watch,
         )
         try:
@@ -215,12 +224,28 @@ class ReleaseJob:
         self._update(state="done", spent=1.0)
         return done
 
+    def check_public(self, schema: Schema) -> None:
+        """Refuse a schema or a plan that was drafted from private data, unless the owner asserted that it is public.
+
+        Privacy: asked before rows are read and before anything is charged.
+        """
+        if not self._schema_is_public:
+            refuse_drafted(schema.from_private_data)
+            refuse_drafted(self.plan.domain.clique(self.plan.domain.from_private_data), planned=True)
+
+    def _drafted(self, schema: Schema) -> tuple[str, ...]:
+        """What the release shows that came from private data; a resumed run keeps what its first part states."""
+        earlier = () if self.resume is None else self.resume.statement.drafted
+        planned = self.plan.domain.clique(self.plan.domain.from_private_data)
+        return tuple(dict.fromkeys((*earlier, *planned, *schema.from_private_data)))
+
     def _open(self, table: Table) -> tuple[Allowance, Ledger | None]:
         """The account of the run and its ledger, after all checks."""
         plan, resume = self.plan, self.resume
         if self.output is not None and plan.adaptive and resume is None:
             check_partial(self.output, None, force=self._force)
         check_table(plan, table)
+        self.check_public(table.schema)
         plan.settings.check_table(plan, table.schema)
         plan.settings.pack_settings()  # refuses settings that the file of the release could not hold
         if resume is not None:

@@ -24,7 +24,7 @@ from hush.release.answers import Answers
 from hush.release.copies import CHUNK_ROWS, Copies, check_drawing, copy_seeds, draw_batches
 from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
-from hush.release.statement import STAMP
+from hush.release.statement import STAMP, drafted_warning
 from hush.schema import Schema
 from hush.schema.conditions import Conditions
 from hush.solution import SOLVED, Solution
@@ -108,7 +108,9 @@ class Model:
         self.status = solution.status
         self.stats = dict(solution.stats)
         self.measurements = tuple(measurements)
-        self.caveats = tuple(caveats)
+        learned = [" × ".join(rule.clique) for rule in solution.value.constraints if rule.from_private_data]
+        drafted = tuple(dict.fromkeys((*schema.from_private_data, *learned)))
+        self.caveats = tuple(dict.fromkeys((*drafted_warning(drafted), *caveats)))
         self.source = source
 
     @property

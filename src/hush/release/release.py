@@ -15,6 +15,7 @@ import pyarrow as pa
 from hush.archive import ArchiveReader, write_archive
 from hush.arrays import Floats, reordered
 from hush.codec import Stored, pack, unpack
+from hush.constraints import fingerprint
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import ArchiveError, QueryError, SizeError, WorkloadError, printable, shown
 from hush.graphical.fit_problem import TOLERANCE
@@ -38,7 +39,7 @@ from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS
 from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers
 from hush.release.rounds import Round
-from hush.release.statement import SEEDED, STAMP, Statement
+from hush.release.statement import STAMP, Statement
 from hush.schema import Schema
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import WorkloadFile
@@ -124,6 +125,10 @@ class Release:
 
     def inconsistency(self) -> str | None:
         """Explain why a loaded release cannot be what it says; None if all is well."""
+        if not set(self.schema.from_private_data) <= set(self.statement.drafted):
+            return "its schema was drafted from private data, and its privacy statement does not say so"
+        if self.statement.constraints != fingerprint(self.schema.constraints):
+            return "the rules of its schema are not those that its privacy statement has the fingerprint of"
         return self.content.inconsistency(self)
 
     def _as_measured(self, cliques: Iterable[Clique]) -> list[Measurement]:
@@ -388,7 +393,7 @@ class Release:
         The misfit of an approximate model is left out: its tables were fitted as if their noise were independent.
         """
         small = (NO_ROWS,) if model.total == SMALLEST_TOTAL else ()
-        model.caveats = (*self._notes(), *small, *(model.caveats if model.exact else ()))
+        model.caveats = tuple(dict.fromkeys((*self._notes(), *small, *(model.caveats if model.exact else ()))))
         model.source = self
         return model
 
@@ -433,7 +438,7 @@ class Release:
 
     def _notes(self) -> tuple[str, ...]:
         """Caveats for every answer of this release."""
-        unit, notes = self.statement.unit, [] if self.statement.private else [SEEDED]
+        unit, notes = self.statement.unit, [*self.statement.warnings]
         if unit.column is not None:
             rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
             notes.append(f"at most {rows} of each {printable(unit.column)} counted; further rows were left out.")

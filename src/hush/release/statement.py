@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,12 @@ from hush.privacy.events import (
 )
 from hush.privacy.sensitivity import Neighbours
 from hush.rational import float_up, shown_up
+from hush.schema.provenance import drafted_text
 from hush.unit import Unit
 
 STAMP = "NOT PRIVATE"
 SEEDED = f"{STAMP}: the noise of this release came from a seed, for tests only."
+UNPROTECTED = "no noise protects what they show, and the release was made on the word that they are public"
 WARNING = f"{STAMP}: made with seeded or watched randomness, for tests only"
 LAWS = {
     GaussianEvent: "discrete Gaussian",
@@ -51,6 +53,9 @@ class StatementFile(Stored):
     unit: UnitFile
     event: dict[str, Any]
     private: bool
+    seeded: bool
+    drafted: list[str]
+    constraints: str | None
     ledger_head: str | None
     hush: str
 
@@ -59,16 +64,30 @@ class StatementFile(Stored):
 class Statement:
     """The privacy of a release: relation, unit, budget, and every event that spent it.
 
-    `private` is False if the noise came from a seed; `ledger_head` is the fingerprint of the ledger after the charge.
+    `seeded` is True if the noise came from a seed. `drafted` names the columns and rules of the schema that came from
+    private data, whose owner asserted that they are public. With either, nothing is promised and `private` is False.
+    `constraints` is the fingerprint of the schema's rules; `ledger_head` is that of the ledger after the charge.
     """
 
     budget: Budget
     neighbours: Neighbours
     unit: Unit
     event: Event
-    private: bool
+    seeded: bool
+    drafted: tuple[str, ...] = ()
+    constraints: str | None = None
     ledger_head: str | None = None
     version: str = __version__
+
+    @property
+    def private(self) -> bool:
+        """Whether the promise holds: the noise was not seeded, and the schema was not drafted from private data."""
+        return not (self.seeded or self.drafted)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the promise does not hold, as notes for everything made from the release; empty if it holds."""
+        return (*((SEEDED,) if self.seeded else ()), *drafted_warning(self.drafted))
 
     @property
     def rho(self) -> float:
@@ -85,8 +104,12 @@ class Statement:
             ("Neighbours", self.neighbours.value),
             ("Budget", str(self.budget)),
             ("Spent", self._spent()),
-            ("Noise", f"exact {self._law()}, bits from the operating system" if self.private else WARNING),
+            ("Noise", f"exact {self._law()}, bits from the operating system" if not self.seeded else WARNING),
         ]
+        if self.drafted:
+            lines.append(("Schema", f"{STAMP}: {drafted_text(self.drafted)}; {UNPROTECTED}"))
+        if self.constraints is not None:
+            lines.append(("Rules", f"combinations that the schema excludes, SHA-256 {self.constraints}"))
         return lines if self.ledger_head is None else [*lines, ("Ledger", f"head {printable(self.ledger_head)}")]
 
     def _law(self) -> str:
@@ -119,6 +142,9 @@ class Statement:
             "unit": {"column": self.unit.column, "max_rows": self.unit.max_rows},
             "event": self.event.to_dict(),
             "private": self.private,
+            "seeded": self.seeded,
+            "drafted": list(self.drafted),
+            "constraints": self.constraints,
             "ledger_head": self.ledger_head,
             "hush": self.version,
         }
@@ -131,17 +157,27 @@ class Statement:
             _check_lengths(content.event)
             event = event_from_dict(content.event)
             _check_sum(event)
-            return cls(
+            statement = cls(
                 budget=Budget.from_dict(content.budget),
                 neighbours=content.neighbours,
                 unit=Unit(column=content.unit.column, max_rows=content.unit.max_rows),
                 event=event,
-                private=content.private,
+                seeded=content.seeded,
+                drafted=tuple(content.drafted),
+                constraints=content.constraints,
                 ledger_head=content.ledger_head,
                 version=content.hush,
             )
         except (HushError, TypeError, ValueError, ArithmeticError):
             raise ArchiveError("the file's privacy statement cannot be read; get the release again") from None
+        if content.private != statement.private:
+            raise ArchiveError("the file's privacy statement contradicts itself; get the release again")
+        return statement
+
+
+def drafted_warning(names: Sequence[str]) -> tuple[str, ...]:
+    """A note that these parts of a schema came from private data; none where there are none."""
+    return (f"{STAMP}: parts of the schema were {drafted_text(names)}.",) if names else ()
 
 
 def event_parts(event: Event) -> tuple[tuple[Event, int], ...]:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hush.markup import Markup, join, lines, tag
+from hush.release.statement import STAMP
 from hush.report.labels import compact, error_text, interval_text, order_name, page_table, readable, rounded
 from hush.report.precision import Precision
 from hush.schema import Date, Integer, Numeric, Outside
+from hush.schema.provenance import drafted_text
 from hush.text_table import counted
 
 if TYPE_CHECKING:
@@ -24,11 +26,21 @@ LEAD_OF_TEST = (
     "This page shows counts from a table of records with noise that was made for a test and protects nobody{errors}. "
     "It was made from the released file alone; no record was read to write it."
 )
+LEAD_OF_DRAFT = (
+    "This page shows counts from a table of records. Random noise was added to the counts{errors}. But parts of the "
+    "schema, which lists values and bounds, were read from the records themselves, and no noise protects those. "
+    "It was made from the released file alone; no record was read to write it."
+)
 WITH_ERRORS = ", and each comes with the error that the noise causes"
 WITH_BOUNDS = ", and each comes with the error that the noise causes, or with a bound on it where one is known"
 ALARM = (
     "The noise in this release came from a seed or was watched, which is for tests only. "
     "Whoever knows the seed can undo it. Do not publish this page if the records are real."
+)
+ALARM_OF_DRAFT = (
+    "Parts of the schema were {drafted}. Its levels, bounds and rules stand on this page as they are and may show "
+    "single people: an extreme age, a rare diagnosis. The release was made on the owner's word that they are public. "
+    "Do not publish this page unless that is so."
 )
 INTERRUPTED = (
     "The release was interrupted before every table was measured. "
@@ -47,15 +59,17 @@ TYPICAL = (
 def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: bool) -> Markup:
     """The title, the introduction, warnings, links to the sections, and the privacy statement."""
     statement = release.statement
-    lead = LEAD if statement.private else LEAD_OF_TEST
-    alarm = tag("p", tag("strong", "NOT PRIVATE"), ALARM, class_="alarm")
+    lead = LEAD if statement.private else LEAD_OF_TEST if statement.seeded else LEAD_OF_DRAFT
+    alarms = [ALARM] if statement.seeded else []
+    if statement.drafted:
+        alarms.append(ALARM_OF_DRAFT.format(drafted=readable(drafted_text(statement.drafted), 300)))
     facts = join(*(join(tag("dt", name), tag("dd", readable(value, 300))) for name, value in statement.lines()))
     maker = join(
         tag("dt", "Made by"), tag("dd", f"hush {readable(statement.version)}, mechanism {readable(release.mechanism)}")
     )
     return lines(
         tag("h1", "What this release says"),
-        None if statement.private else alarm,
+        *(tag("p", tag("strong", STAMP), alarm, class_="alarm") for alarm in alarms),
         tag("p", lead.format(unit=_unit(release), errors=_with_errors(release, known=known)), class_="lead"),
         None if release.complete else tag("p", STOPPED if release.bounded else INTERRUPTED, class_="notice"),
         tag("nav", *(tag("a", name, href=f"#{anchor}") for anchor, name in sections), aria_label="Contents"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
@@ -36,12 +36,14 @@ class Outside(StrEnum):
 class Column:
     """What every kind shares: a name and whether missing has a level of its own.
 
-    `missing_values` are texts (such as "?") that mean missing; null, NaN and empty text always do.
+    `missing_values` are texts (such as "?") that mean missing; null, NaN and empty text always do. `from_private_data`
+    says that the levels were read from private rows: a release refuses them, and equality ignores it.
     """
 
     name: str
     missing: bool = False
     missing_values: tuple[str, ...] = ()
+    from_private_data: bool = field(default=False, compare=False, repr=False)
 
     kind: ClassVar[str]
 
@@ -50,6 +52,7 @@ class Column:
             raise SchemaError(f"column name {self.name!r}: expected non-empty text")
         check_text(f"column name {self.name!r}", self.name)
         check_flag(self.name, "missing", self.missing)
+        check_flag(self.name, "from_private_data", self.from_private_data)
         if isinstance(self.missing_values, str):
             raise SchemaError(
                 f"column {self.name!r}: missing_values = {shown(self.missing_values)}: expected a list of texts"

@@ -180,6 +180,7 @@ class Numeric(Column):
         outside: Outside = Outside.REFUSE,
         missing: bool = False,
         missing_values: Sequence[str] = (),
+        from_private_data: bool = False,
     ) -> Numeric:
         """`bins` bins of equal width from `low` to `high`."""
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
@@ -195,6 +196,7 @@ class Numeric(Column):
             outside=outside,
             missing=missing,
             missing_values=tuple(missing_values),
+            from_private_data=from_private_data,
         )
 
     @staticmethod

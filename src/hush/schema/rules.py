@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +19,7 @@ from hush.schema.section import Section
 
 FORBIDDEN, ALLOWED, DEPENDS = "forbidden", "allowed", "depends"
 RULES = (FORBIDDEN, ALLOWED, DEPENDS)
+FROM_PRIVATE_DATA = "from_private_data"  # the key of a column or a rule that was drafted from the rows
 _ROWS = "list combinations, one value for each column"
 
 
@@ -117,7 +119,8 @@ def read_rules(schema: Schema, top: Section) -> list[Constraint]:
             where = f"[[{kind}]] number {number}"
             section = Section(where, entries)
             try:
-                constraints.append(_read_rule(rules, kind, section))
+                rule = _read_rule(rules, kind, section)
+                constraints.append(replace(rule, from_private_data=section.flag(FROM_PRIVATE_DATA)))
             except HushError as error:
                 message = str(error)
                 raise SchemaError(message if message.startswith(where) else f"{where}: {message}") from None
@@ -126,11 +129,11 @@ def read_rules(schema: Schema, top: Section) -> list[Constraint]:
 
 def _read_rule(rules: Rules, kind: str, section: Section) -> Constraint:
     if kind != DEPENDS:
-        section.only(("columns", "rows"))
+        section.only(("columns", "rows", FROM_PRIVATE_DATA))
         columns = section.items("columns", 'name the columns, such as columns = ["age", "marital"]')
         rows = section.items("rows", _ROWS)
         return rules.forbidden(columns, rows) if kind == FORBIDDEN else rules.allowed(columns, rows)
-    section.only(("column", "on", "rows"))
+    section.only(("column", "on", "rows", FROM_PRIVATE_DATA))
     section.require("column", "name the column that is determined")
     on = section.require("on", 'name the columns that determine it, such as on = ["city"]')
     sources = on if isinstance(on, str) else section.items("on", "")
@@ -139,15 +142,15 @@ def _read_rule(rules: Rules, kind: str, section: Section) -> Constraint:
     )
 
 
-def written_rules(schema: Schema) -> list[tuple[str, Clique, list[list[Any]]]]:
-    """Each constraint as kind, columns and rows; rows are boxes, and the kind is the one with fewer combinations."""
+def written_rules(schema: Schema) -> list[tuple[str, Constraint, list[list[Any]]]]:
+    """Each constraint with its kind and its rows; rows are boxes, and the kind is the one with fewer combinations."""
     written = []
     for constraint in schema.constraints:
         kind = FORBIDDEN if 2 * constraint.forbidden <= constraint.cells else ALLOWED
         cells = np.argwhere(constraint.allowed if kind == ALLOWED else ~constraint.allowed)
         conditions = [Conditions(schema[name]) for name in constraint.clique]
         rows = [[on.written(codes) for on, codes in zip(conditions, box, strict=True)] for box in _boxes(cells)]
-        written.append((kind, constraint.clique, rows))
+        written.append((kind, constraint, rows))
     return written
 
 

@@ -24,6 +24,7 @@ class Schema:
 
     Constraints say which combinations of values no row can have. They are claims of the owner that are never checked
     against the rows, since the outcome would be private; fitted models put exactly zero where they forbid.
+    `from_private_data` names columns and rules that were drafted from private rows after all: a release refuses them.
 
     >>> from hush.schema.column_kinds import Categorical, Integer
     >>> age = Integer(name="age", low=0, high=99)
@@ -48,7 +49,10 @@ class Schema:
             raise SchemaError("the schema declares no columns; declare at least one")
         if unit.column in self._columns:
             raise SchemaError(f"column {unit.column!r} is the privacy unit and cannot be counted too; remove one")
-        self._domain = Domain({name: column.size for name, column in self._columns.items()})
+        self._domain = Domain(
+            {name: column.size for name, column in self._columns.items()},
+            from_private_data=[name for name, column in self._columns.items() if column.from_private_data],
+        )
         listed = tuple(constraints)
         if listed:
             complaint = contradiction(self.domain, listed)
@@ -59,7 +63,10 @@ class Schema:
     @classmethod
     def from_domain(cls, domain: Domain) -> Schema:
         """A schema for a table that already holds codes 0 .. size-1; anything else in it is refused."""
-        return cls(Integer(name=name, low=0, high=domain[name] - 1) for name in domain)
+        return cls(
+            Integer(name=name, low=0, high=domain[name] - 1, from_private_data=name in domain.from_private_data)
+            for name in domain
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -94,6 +101,15 @@ class Schema:
     def constraints(self) -> tuple[Constraint, ...]:
         """Which combinations are possible: one constraint for each clique that has any, in the order of the columns."""
         return self._constraints
+
+    @property
+    def from_private_data(self) -> tuple[str, ...]:
+        """The columns whose levels, and the rules, that came from private rows; such a schema is not public.
+
+        A rule is named by its columns, such as "age × married".
+        """
+        rules = (" × ".join(rule.clique) for rule in self.constraints if rule.from_private_data)
+        return (*(column.name for column in self if column.from_private_data), *rules)
 
     def with_unit(self, unit: Unit) -> Schema:
         """The same columns and constraints with another privacy unit."""
@@ -165,7 +181,8 @@ class Schema:
         unit = "row" if self.unit.column is None else f"{self.unit.column} (at most {self.unit.max_rows} rows)"
         count = len(self.constraints)
         rules = f"; {count} constraint{'s' if count > 1 else ''}" if count else ""
-        return f"Schema({kinds}; unit: {unit}{rules})"
+        drafted = f"; from private data: {', '.join(self.from_private_data)}" if self.from_private_data else ""
+        return f"Schema({kinds}; unit: {unit}{rules}{drafted})"
 
 
 def domain_and_constraints(of: Schema | Domain) -> tuple[Domain, tuple[Constraint, ...]]:

@@ -9,10 +9,11 @@ import tomllib
 from collections.abc import Iterable
 from typing import Any
 
+from hush.constraints import Constraint
 from hush.errors import SchemaError
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer, Numeric, short
-from hush.schema.rules import RULES, read_rules, written_rules
+from hush.schema.rules import FROM_PRIVATE_DATA, RULES, read_rules, written_rules
 from hush.schema.schema import Schema
 from hush.schema.section import Section
 from hush.unit import ROW, Unit
@@ -21,7 +22,7 @@ VERSION = 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r'["\\\x00-\x1f\x7f]')
 _LINE = 100
-_SHARED = ("kind", "missing", "missing_values")
+_SHARED = ("kind", "missing", "missing_values", FROM_PRIVATE_DATA)
 _KEYS: dict[type[Column], tuple[str, ...]] = {
     Categorical: ("values", "other"),
     Boolean: (),
@@ -29,6 +30,7 @@ _KEYS: dict[type[Column], tuple[str, ...]] = {
     Numeric: ("low", "high", "bins", "edges", "outside"),
     Date: ("start", "end", "granularity", "outside"),
 }
+UNTIL_REVIEWED = "delete this line once the entries are public knowledge; until then releases refuse them"
 _PUBLIC = "taken from public knowledge, not from the rows"
 
 
@@ -78,6 +80,7 @@ def read_column(name: str, entries: object) -> Column:
         "name": name,
         "missing": section.flag("missing"),
         "missing_values": section.texts("missing_values"),
+        FROM_PRIVATE_DATA: section.flag(FROM_PRIVATE_DATA),
     }
     if "outside" in _KEYS[KINDS[kind]]:
         shared["outside"] = section.text("outside", Outside.REFUSE)
@@ -136,7 +139,7 @@ def write_toml(schema: Schema) -> str:
     if schema.unit != ROW:
         sections.append(table(("unit",), {"column": schema.unit.column, "max_rows": schema.unit.max_rows}))
     sections.extend(table(("columns", column.name), entries_of(column)) for column in schema)
-    sections.extend(_rule(kind, list(columns), rows) for kind, columns, rows in written_rules(schema))
+    sections.extend(_rule(*rule) for rule in written_rules(schema))
     return "\n".join(sections)
 
 
@@ -163,6 +166,8 @@ def entries_of(column: Column) -> dict[str, Any]:
         entries["missing"] = True
     if column.missing_values:
         entries["missing_values"] = list(column.missing_values)
+    if column.from_private_data:
+        entries[FROM_PRIVATE_DATA] = True
     return entries
 
 
@@ -175,10 +180,11 @@ def _bins(column: Numeric) -> dict[str, Any]:
     return {"edges": [short(edge) for edge in column.edges]}
 
 
-def _rule(kind: str, columns: list[str], rows: list[list[Any]]) -> str:
+def _rule(kind: str, constraint: Constraint, rows: list[list[Any]]) -> str:
     """A constraint, with one line for each of its rows."""
     lines = "".join(f"    {value_text(row)},\n" for row in rows)
-    return f"[[{kind}]]\n{entry('columns', columns)}\nrows = [\n{lines}]\n"
+    mark = f"{entry(FROM_PRIVATE_DATA, True)}\n" if constraint.from_private_data else ""
+    return f"[[{kind}]]\n{mark}{entry('columns', list(constraint.clique))}\nrows = [\n{lines}]\n"
 
 
 def table(path: Iterable[str], entries: dict[str, Any]) -> str:
@@ -195,6 +201,8 @@ def header(path: Iterable[str]) -> str:
 def entry(key: str, value: Any) -> str:
     """A line `key = value`; a long list goes over several lines."""
     line = f"{name_text(key)} = {value_text(value)}"
+    if key == FROM_PRIVATE_DATA:
+        return f"{line}  # {UNTIL_REVIEWED}"
     if len(line) <= _LINE or not isinstance(value, list):
         return line
     rows, row = [], ""

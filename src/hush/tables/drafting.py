@@ -1,7 +1,8 @@
 """Drafting: a first schema for a data file, to be edited by a person who knows what its columns may hold.
 
 By default only the header and the declared types are read, and names suggest the kinds. A draft from the data holds
-exact minima, maxima and values, which are not private, and says so in its first lines.
+exact minima, maxima and values. Unless the rows are public it says so in its first lines, and each of its columns has a
+key that makes releases refuse it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hush.errors import DataError, SchemaError, SizeError
 from hush.memory import readable
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
+from hush.schema.rules import FROM_PRIVATE_DATA
 from hush.schema.schema_toml import VERSION, entries_of, entry, header, table
 from hush.tables.csv_header import ending_of
 from hush.tables.dialects.dialect import WHITESPACE, Family
@@ -217,12 +219,17 @@ def kind_from_name(name: str) -> str:
     return next((kind for kind, known in _KIND_WORDS.items() if not known.isdisjoint(words)), "categorical")
 
 
-def column_from_profile(name: str, profile: ColumnProfile) -> Column | None:
+def column_from_profile(name: str, profile: ColumnProfile, *, public: bool = False) -> Column | None:
     """A column that holds every value of the rows; None where no kind does.
 
-    Privacy: as exact as the profile; for drafts that say so.
+    Privacy: as exact as the profile, and marked so unless the rows are public.
     """
-    shared: dict[str, Any] = {"name": name, "missing": profile.missing, "missing_values": profile.missing_values}
+    shared: dict[str, Any] = {
+        "name": name,
+        "missing": profile.missing,
+        "missing_values": profile.missing_values,
+        FROM_PRIVATE_DATA: not public,
+    }
     try:
         match profile.kind:
             case "boolean":
@@ -284,9 +291,15 @@ NOT_PRIVATE = """\
 #
 #  The values, bounds and missing marks below were read from the rows. Publishing this file, or using
 #  it for a release, reveals facts about single people: an extreme age, a rare diagnosis. A release made
-#  with it is not differentially private. Replace every entry by what is publicly known about the column
-#  (a code book, a questionnaire, the law), then delete this notice.
+#  with it would not be differentially private, and hush refuses to make it.
+#
+#  Go through the columns. Replace each entry by what is publicly known about the column (a code book, a
+#  questionnaire, the law), then delete its line from_private_data. At last, delete this notice.
 # ===================================================================================================
+"""
+FROM_PUBLIC_ROWS = """\
+# A schema drafted from rows that were called public: values and bounds below are those of the rows.
+# For a table whose rows are private, check that they are not taken from it.
 """
 FROM_NAMES = """\
 # A first schema, drafted from column names and declared types; no row was read.
@@ -323,14 +336,16 @@ _SKELETONS = {
 _MISSING = '# missing = true          # if a cell may be empty; missing_values = ["?"] names marks that mean so'
 
 
-def draft_schema(path: str | Path, *, from_data: bool = False) -> str:
+def draft_schema(path: str | Path, *, from_data: bool = False, public: bool = False) -> str:
     """The text of a TOML schema to edit, for a CSV or Parquet file.
 
     Without `from_data` the names and declared types decide the kinds, and what the user must know is left open;
-    a draft is refused when it is read before that is filled in.
+    a draft is refused when it is read before that is filled in. With `from_data` the rows decide; `public` says that
+    they are public, such as invented rows or a table that is published.
 
-    Privacy: by default no row is read. With `from_data` the values and bounds are exact facts about the rows; the
-    text begins with a notice that it is not private.
+    Privacy: by default no row is read. With `from_data` the values and bounds are exact facts about the rows. Unless
+    these are public, the text begins with a notice and every column is marked `from_private_data`, which makes releases
+    refuse the schema.
     """
     source = file_source(path, (), lambda: DUCKDB.connect(MEMORY, spill=False))  # private rows stay off the disk
     _check_names(source)
@@ -338,10 +353,11 @@ def draft_schema(path: str | Path, *, from_data: bool = False) -> str:
     kinds = [_KINDS.get(DUCKDB.family(kind), UNSUPPORTED) if typed else UNKNOWN for kind in source.types]
     if from_data:
         profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
-        tables = [_from_rows(name, profile) for name, profile in profiles]
+        tables = [_from_rows(name, profile, public=public) for name, profile in profiles]
     else:
         tables = [_skeleton(name, kind) for name, kind in zip(source.columns, kinds, strict=True)]
-    notice = NOT_PRIVATE if from_data else FROM_NAMES + _header_notice(source.columns)
+    from_rows = FROM_PUBLIC_ROWS if public else NOT_PRIVATE
+    notice = from_rows if from_data else FROM_NAMES + _header_notice(source.columns)
     return "\n".join([notice, f"{entry('hush_schema', VERSION)}\n", _unit(source.columns), *tables])
 
 
@@ -390,7 +406,7 @@ def _skeleton(name: str, declared: str) -> str:
     return "\n".join([header(("columns", name)), *lines, _MISSING]) + "\n"
 
 
-def _from_rows(name: str, profile: ColumnProfile | None) -> str:
+def _from_rows(name: str, profile: ColumnProfile | None, *, public: bool) -> str:
     if profile is None:
         return _left_out(name, "its type is not one that hush can count")
     if not profile.kind:
@@ -401,7 +417,7 @@ def _from_rows(name: str, profile: ColumnProfile | None) -> str:
         return _left_out(
             name, f"it has more than {MOST_VALUES} different texts, or some of more than {LONGEST_VALUE} characters"
         )
-    column = column_from_profile(name, profile)
+    column = column_from_profile(name, profile, public=public)
     if column is None:
         return _left_out(name, "no kind of column holds its values; declare it by hand")
     return table(("columns", name), entries_of(column))

@@ -33,7 +33,7 @@ def values() -> st.SearchStrategy[Any]:
 @st.composite
 def columns(draw: st.DrawFn, name: str = "x", kinds: Sequence[type[Column]] = ALL_KINDS) -> Column:
     """A column of one of the kinds."""
-    shared: dict[str, Any] = {"name": name, "missing": draw(st.booleans())}
+    shared: dict[str, Any] = {"name": name, "missing": draw(st.booleans()), "from_private_data": draw(st.booleans())}
     if shared["missing"]:
         shared["missing_values"] = tuple(
             draw(st.lists(_texts.filter(lambda text: text.strip() != "other"), max_size=2))

@@ -171,7 +171,8 @@ class Workload:
             return NotImplemented
         if other.domain != self.domain:
             raise WorkloadError("workloads over different domains cannot be added; build both over one domain")
-        return Workload(self.domain, merged((*self.terms, *other.terms)))
+        domain = self.domain.marked(other.domain.from_private_data)
+        return Workload(domain, merged((*self.terms, *other.terms)))
 
     def __mul__(self, factor: float) -> Workload:
         return Workload(self.domain, (term.reweighted(term.weight * factor) for term in self.terms))
