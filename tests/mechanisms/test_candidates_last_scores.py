@@ -32,11 +32,12 @@ def violations(generalized: bool, failure: float, unit: float, bias: float = 0.0
     for _ in range(RUNS):
         errors = random.gamma(2.0, 6.0, size=5) / WEIGHTS * unit
         scores = WEIGHTS * errors
+        given = Scores(scores, unit * WEIGHTS.max(), own=unit * WEIGHTS)
         if generalized:
-            pick = GeneralizedExponentialMechanism(epsilon, BETA).choose(scores, (unit * WEIGHTS).tolist(), entropy)
+            pick = GeneralizedExponentialMechanism(epsilon, BETA).choose(given, entropy)
             slack, slope = generalized_slack(WEIGHTS, unit, float(epsilon), BETA, pick)
         else:
-            pick = ExponentialMechanism(epsilon).choose(Scores(scores, unit * WEIGHTS.max()), entropy)
+            pick = ExponentialMechanism(epsilon).choose(given, entropy)
             slack, slope = exponential_slack(WEIGHTS, unit, float(epsilon))
         bound = WEIGHTS[pick] / WEIGHTS * errors[pick] + (1 - bias) * (slack - slope * math.log(failure))
         failed += bool((errors > bound).any())

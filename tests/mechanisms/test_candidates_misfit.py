@@ -12,9 +12,10 @@ from hush import Domain, Neighbours
 from hush.errors import ConvergenceError
 from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
 from hush.privacy.selection import ExponentialMechanism, Scores
+from hush.schema import ROW, Unit
 from hush.strategies.rare_levels import Merging
 from hush.testing import TinyTable, neighbours_of
-from hush.testing.laws import DivergenceError, check_selection_privacy
+from hush.testing.laws import DivergenceError, check_selection_privacy, scores_of
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 CLIQUES = tuple(clique for k in (1, 2) for clique in combinations(DOMAIN, k))
@@ -44,7 +45,7 @@ def test_scores_are_within_the_error_that_they_admit(seed, scale):
     model = tables(seed, scale)
     counts = TinyTable(DOMAIN, ROWS).counts(CLIQUES)
     scorer = MisfitScorer(CLIQUES, model, WEIGHTS, PENALTIES)
-    scores = scorer.scores(counts, max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    scores = scorer.scores(counts, Fraction(float(WEIGHTS.max())))
     for k, value in enumerate(scores.values):
         misfit = Fraction(float(scorer.misfits(counts)[k]))
         exact = Fraction(float(WEIGHTS[k])) * (misfit - Fraction(float(PENALTIES[k])))
@@ -69,9 +70,9 @@ def test_no_neighbour_moves_a_score_further_than_its_sensitivity(relation, mergi
     scorer = MisfitScorer(CLIQUES, model, WEIGHTS, PENALTIES, merging)
 
     def scores(table: TinyTable) -> Scores:
-        return scorer.scores(table.counts(CLIQUES), max_rows=max_rows, neighbours=relation)
+        return scores_of(scorer, table, relation)
 
-    table = TinyTable(DOMAIN, ROWS)
+    table = TinyTable(DOMAIN, ROWS, unit=ROW if max_rows == 1 else Unit(column="id", max_rows=max_rows))
     before, moved = scores(table), np.zeros(len(CLIQUES))
     others = list(neighbours_of(table, relation))
     for other in others:
@@ -87,7 +88,7 @@ def chosen_by(weights: np.ndarray, claimed: np.ndarray) -> float:
     table = TinyTable(DOMAIN, ROWS)
 
     def scores(other: TinyTable) -> Scores:
-        honest = scorer.scores(other.counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+        honest = scores_of(scorer, other)
         return Scores(honest.values, float(claimed.max()), honest.error)
 
     nearby = list(neighbours_of(table))[::2]
@@ -106,11 +107,11 @@ def test_a_sensitivity_that_is_too_small_is_found():
 def test_misfits_beyond_what_is_exact_are_cut_off_and_not_told_of():
     far = {clique: np.full(DOMAIN.sizes(clique), 2.0**38) for clique in CLIQUES}
     scorer = MisfitScorer(CLIQUES, far, WEIGHTS, PENALTIES)
-    scores = scorer.scores(TinyTable(DOMAIN, ROWS).counts(CLIQUES), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    scores = scores_of(scorer, TinyTable(DOMAIN, ROWS))
     np.testing.assert_allclose(scores.values, WEIGHTS * LARGEST_MISFIT)
 
 
 def test_a_penalty_beyond_what_is_exact_is_refused_before_counts_are_looked_at():
     scorer = MisfitScorer(CLIQUES, tables(1), WEIGHTS, 2.0**40 * PENALTIES)
     with pytest.raises(ConvergenceError, match="penalty"):
-        scorer.scores({}, max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+        scorer.scores({}, Fraction(1))

@@ -19,7 +19,7 @@ from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.release.record_files import DrawRecordFile
 from hush.release.rounds import Draw, Round
 from hush.schema import Schema, Unit
-from hush.testing import TinyTable, check_selection_privacy, neighbours_of, selection_law
+from hush.testing import TinyTable, check_selection_privacy, neighbours_of, scores_of, selection_law
 from hush.testing.laws import DivergenceError
 from hush.testing.mechanism_contract import spent
 
@@ -103,7 +103,7 @@ SCORER = CellScorer(CLIQUES, np.array([3, 0, 0, 0, 1, 2, 4, 2]))
 
 
 def scores(table: TinyTable, relation: Neighbours = Neighbours.ADD_REMOVE) -> Scores:
-    return SCORER.scores(table.counts(CLIQUES), max_rows=table.unit.max_rows, neighbours=relation)
+    return scores_of(SCORER, table, relation)
 
 
 def test_scores_are_gaps_and_their_negatives() -> None:
@@ -115,7 +115,7 @@ def test_scores_are_gaps_and_their_negatives() -> None:
 
 def test_counts_far_from_what_is_thought_are_cut_off_and_not_told_of() -> None:
     far = CellScorer((("c",),), np.array([2**60, 0]))
-    cut_off = far.scores(TABLE.counts([("c",)]), max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    cut_off = scores_of(far, TABLE)
     assert cut_off.values[0] == -(2.0**36)
     assert cut_off.values[2] == 2.0**36
     assert np.isfinite(cut_off.steps()[0]).all()
@@ -131,7 +131,7 @@ def test_draws_are_as_private_as_they_are_charged(relation: Neighbours) -> None:
     column_scorer = CellScorer((("c",),), np.array([3, 3]))
     worst = check_selection_privacy(
         law,
-        lambda tiny: column_scorer.scores(tiny.counts([("c",)]), max_rows=1, neighbours=relation),
+        lambda tiny: scores_of(column_scorer, tiny, relation),
         TinyTable(DOMAIN, [(0, 0, 0, 0)] * 3 + [(0, 0, 1, 0)] * 3),
         neighbours_of(TinyTable(DOMAIN, [(0, 0, 0, 0)] * 3 + [(0, 0, 1, 0)] * 3), relation),
     )
@@ -195,7 +195,7 @@ def test_the_loss_is_the_negative_log_likelihood_of_the_draws() -> None:
         scorer = CellScorer(CLIQUES, game.expected(total, query.turn - 1))
         law = selection_law(
             ExponentialMechanism(Fraction(query.epsilon)),
-            scorer.scores(counts, max_rows=1, neighbours=Neighbours.ADD_REMOVE),
+            scorer.scores(counts, Fraction(1)),
         )
         expected -= mpmath.log(law[game.number(query.clique, query.cell, query.weight)])
     loss = DrawLikelihood(game, total, drawn, 1)

@@ -23,6 +23,7 @@ EVERY: dict[str, Mechanism] = {
     "direct": Direct(),
     "gaussian": Gaussian(),
     "aim": AIM(),
+    "aim, generalized": AIM(selection="generalized"),
     "aim, merging": AIM(merge_rare=True),
     "mst": MST(),
     "mst, merging": MST(merge_rare=True),

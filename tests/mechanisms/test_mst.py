@@ -15,10 +15,9 @@ from hush.privacy.events import ComposedEvent, GaussianEvent, SelectionEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.selection import ExponentialMechanism
-from hush.privacy.sensitivity import Neighbours
 from hush.strategies.rare_levels import MergedQuery
 from hush.testing import TinyTable, neighbours_of
-from hush.testing.laws import check_selection_privacy
+from hush.testing.laws import check_selection_privacy, scores_of
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2, "d": 4})
 WORKLOAD = Workload.kway(DOMAIN, 3)
@@ -85,7 +84,7 @@ def test_choices_are_as_private_as_they_are_charged_for() -> None:
     scorer = MisfitScorer(PAIRS, on_grid(model), np.ones(6), np.zeros(6))
     ratio = check_selection_privacy(
         ExponentialMechanism.for_rho(0.1),
-        lambda table: scorer.scores(table.counts(PAIRS), max_rows=1, neighbours=Neighbours.ADD_REMOVE),
+        lambda table: scores_of(scorer, table),
         small,
         list(neighbours_of(small))[::5],
     )

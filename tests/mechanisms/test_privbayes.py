@@ -14,7 +14,7 @@ from hush.mechanisms import privbayes
 from hush.mechanisms.privbayes import LARGEST_SCORE, DependenceScorer, PrivBayes, maximal_sets, useful_cells
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.schema import Schema, Unit
-from hush.testing import TinyTable, check_selection_privacy, neighbours_of
+from hush.testing import TinyTable, check_selection_privacy, neighbours_of, scores_of
 from hush.testing.laws import DivergenceError
 from hush.testing.mechanism_contract import spent
 
@@ -82,7 +82,7 @@ SCORER = DependenceScorer(("a", "b", "c", "b", "d"), (("a", "b"), ("a", "b"), ("
 
 
 def scores(table: TinyTable, relation: Neighbours = Neighbours.ADD_REMOVE) -> Scores:
-    return SCORER.scores(table.counts(SCORER.cliques), max_rows=table.unit.max_rows, neighbours=relation)
+    return scores_of(SCORER, table, relation)
 
 
 def test_the_score_is_half_the_distance_from_independence() -> None:
@@ -99,7 +99,7 @@ def test_no_row_moves_a_score_by_more_than_two_and_one_nearly_does() -> None:
 
     def score(cells: tuple[int, ...]) -> float:
         counts = {("a", "b"): np.array(cells, dtype=np.int64).reshape(2, 2)}
-        return float(scorer.scores(counts, max_rows=1, neighbours=Neighbours.ADD_REMOVE).values[0])
+        return float(scorer.scores(counts, Fraction(2)).values[0])
 
     worst = 0.0
     for cells in itertools.product(range(7), repeat=4):
@@ -136,9 +136,8 @@ def test_units_of_several_rows_are_paid_for() -> None:
     unit = Unit(column="id", max_rows=3)
     table = TinyTable(DOMAIN, ROWS, unit=unit, units=[1, 1, 1, 1, 2, 3])
     check_spent(USEFUL.plan(WORKLOAD, BUDGET, max_rows_per_unit=3).release(table), BUDGET)
-    counts = table.counts(SCORER.cliques)
-    assert SCORER.scores(counts, max_rows=3, neighbours=Neighbours.ADD_REMOVE).sensitivity == 6.0
-    assert SCORER.scores(counts, max_rows=3, neighbours=Neighbours.REPLACE).sensitivity == 12.0
+    assert scores(table).sensitivity == 6.0
+    assert scores(table, Neighbours.REPLACE).sensitivity == 12.0
 
 
 def test_many_rows_are_scored_exactly_and_too_many_cut_off() -> None:
@@ -146,7 +145,7 @@ def test_many_rows_are_scored_exactly_and_too_many_cut_off() -> None:
 
     def score(cells: list[list[int]]) -> float:
         counts = {("a", "b"): np.array(cells, dtype=np.int64)}
-        return float(scorer.scores(counts, max_rows=1, neighbours=Neighbours.ADD_REMOVE).values[0])
+        return float(scorer.scores(counts, Fraction(2)).values[0])
 
     n = 2**34
     assert score([[n, 0], [0, n]]) == n / 2 * 2

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -31,8 +32,10 @@ class Favourite:
     cliques: tuple[Clique, ...] = (("a",), ("b",))
     candidates: int = 2
 
-    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
-        return Scores(np.array([float(counts[clique].flat[0]) for clique in self.cliques]), float(max_rows))
+    row_norms: ClassVar[RowNorms] = RowNorms.of_number(1, 1)
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
+        return Scores(np.array([float(counts[clique].flat[0]) for clique in self.cliques]), float(bound))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What the gate gives is what its query asks of the counts, plus the noise that it drew."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -87,6 +88,7 @@ def test_noise_that_counts_as_no_less_keeps_everything_else(stddev: float) -> No
         assert (floored.raw is noisy.raw, floored.asked, floored.noise) == (True, query, "gaussian")
 
 
+@dataclass(frozen=True)
 class Largest:
     """A query of several tables that is no sum of counts."""
 

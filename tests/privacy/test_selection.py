@@ -101,23 +101,25 @@ def test_the_score_is_not_monotone() -> None:
 def test_generalized_scores_move_by_at_most_one() -> None:
     """Candidate i's score is scaled to sensitivity Delta_i; the normalised ones must have sensitivity 1."""
     law = GeneralizedExponentialMechanism(Fraction(1))
-    deltas = [1.0, 3.0, 0.5, 10.0]
+    deltas = np.array([1.0, 3.0, 0.5, 10.0])
 
     def scores(table: TinyTable) -> Scores:
-        return law.scores(l1_errors(table) * deltas, deltas)
+        return Scores(l1_errors(table) * deltas, 10.0, own=deltas)
 
     moves = [
-        np.abs(scores(table).values - scores(other).values).max() for table in TABLES for other in neighbours_of(table)
+        np.abs(law.normalised(scores(table)).values - law.normalised(scores(other)).values).max()
+        for table in TABLES
+        for other in neighbours_of(table)
     ]
     assert 0.3 < max(moves) <= 1 + 1e-9
     for table in TABLES:
-        assert check_selection_privacy(ExponentialMechanism(law.epsilon), scores, table, neighbours_of(table)) <= 1
+        assert check_selection_privacy(law, scores, table, neighbours_of(table)) <= 1
 
 
 def test_generalized_mechanism_finds_a_small_good_candidate_that_the_plain_one_drowns() -> None:
-    values, deltas = np.array([100.0, 0.0, 0.0]), [1.0, 1000.0, 1000.0]
+    values, deltas = np.array([100.0, 0.0, 0.0]), np.array([1.0, 1000.0, 1000.0])
     law, entropy = GeneralizedExponentialMechanism(Fraction(1)), NotPrivateEntropy(1)
-    hits = sum(law.choose(values, deltas, entropy) == 0 for _ in range(300))
+    hits = sum(law.choose(Scores(values, 1000.0, own=deltas), entropy) == 0 for _ in range(300))
     plain = sum(ExponentialMechanism(Fraction(1)).choose(Scores(values, 1000.0), entropy) == 0 for _ in range(300))
     assert hits > 280
     assert plain < 150
@@ -205,11 +207,9 @@ def test_steps_are_near_the_scores_on_both_routes(scale: float) -> None:
         ),
         (lambda: ExponentialMechanism.for_rho(0.0), BudgetError, "rho=0.0"),
         (lambda: GeneralizedExponentialMechanism(Fraction(1), beta=0), BudgetError, "beta=0"),
-        (
-            lambda: GeneralizedExponentialMechanism(Fraction(1)).scores(np.ones(2), [1.0, 0.0]),
-            BudgetError,
-            "sensitivities",
-        ),
+        (lambda: Scores(np.ones(2), 1.0, own=np.array([1.0, 0.0])), BudgetError, "own"),
+        (lambda: Scores(np.ones(2), 1.0, own=np.array([0.5, 0.5])), BudgetError, "own"),
+        (lambda: Scores(np.ones(2), 1.0, own=np.ones(1)), BudgetError, "own"),
     ],
 )
 def test_bad_input_is_refused(scores: object, error: type, text: str) -> None:

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -18,8 +19,8 @@ from hush.privacy.events import SelectionEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy, exp_bounds
 from hush.privacy.gate import Counts, Gate
 from hush.privacy.selection import LARGEST_COST, PartitionCosts, PartitionMechanism, uniform_below
-from hush.privacy.sensitivity import Neighbours
-from hush.testing import TinyTable, check_replay, neighbours_of
+from hush.privacy.sensitivity import Neighbours, RowNorms
+from hush.testing import TinyTable, check_replay, neighbours_of, scores_of
 
 DOMAIN = Domain({"x": 6})
 ROWS = [(0,), (0,), (1,), (3,), (3,), (3,), (5,)]
@@ -43,16 +44,18 @@ class Deviation:
     cliques: tuple[Clique, ...] = (("x",),)
     candidates: int = 32
 
-    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> PartitionCosts:
+    row_norms: ClassVar[RowNorms] = RowNorms.of_number(14, 28)
+
+    def scores(self, counts: Counts, bound: Fraction) -> PartitionCosts:
         table, costs = counts[("x",)], np.zeros((7, 7), dtype=np.int64)
         for start, end in itertools.combinations(range(7), 2):
             mean = int(table[start:end].sum()) // (end - start)
             costs[start, end] = 1 + 2 * np.abs(table[start:end] - mean).sum()
-        return PartitionCosts(costs, 14 * max_rows * (2 if neighbours is Neighbours.REPLACE else 1))
+        return PartitionCosts(costs, int(bound))
 
 
 def scored(table: TinyTable, relation: Neighbours = Neighbours.ADD_REMOVE) -> PartitionCosts:
-    return Deviation().scores(table.counts([("x",)]), max_rows=1, neighbours=relation)
+    return scores_of(Deviation(), table, relation)
 
 
 def enumerated(law: PartitionMechanism, scores: PartitionCosts) -> Law:

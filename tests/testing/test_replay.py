@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import hush
+from hush import Workload, queries
 from hush.domain import Clique, Domain
 from hush.errors import ReplayError
+from hush.linops.equivalent import Equivalent
+from hush.mechanisms import HDMM
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.gate import Counts, Gate, MarginalQuery, Request
@@ -36,8 +40,12 @@ class First:
     cliques: tuple[Clique, ...] = (("a",), ("b",))
     candidates: int = 2
 
-    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
-        return Scores(np.array([float(counts[clique].flat[0]) for clique in self.cliques]), self.claimed)
+    @property
+    def row_norms(self) -> RowNorms:
+        return RowNorms.of_number(Fraction(self.claimed), Fraction(self.claimed))
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
+        return Scores(np.array([float(counts[clique].flat[0]) for clique in self.cliques]), float(bound))
 
 
 @dataclass(frozen=True)
@@ -165,16 +173,82 @@ def test_fingerprints_of_arrays_and_tables() -> None:
         fingerprint(object())
 
 
-def test_cached_properties_are_compared_where_both_have_them() -> None:
-    class Holder:
-        @cached_property
-        def seen(self) -> int:
-            return 0
+class Shared:
+    """Public work that a run shares with later ones, some of it done on first use."""
 
-    def holder(**cached: int) -> Holder:
-        made = Holder()
-        vars(made).update(cached)
-        return made
+    def __init__(self) -> None:
+        self._root: object = None
+        self.tables: dict[object, object] = {}
 
-    assert fingerprint(holder(seen=1)) == fingerprint(holder()) == fingerprint(holder(seen=2))
-    assert fingerprint(holder(seen=1)) != fingerprint(holder(seen=2))
+    @cached_property
+    def seen(self) -> object:
+        return 7
+
+    def fill(self, key: object) -> None:
+        self._root = 3
+        self.tables[key] = self.seen
+
+
+class SharedSlots:
+    """The same with slots."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self) -> None:
+        self._root: object = None
+
+    def fill(self, key: object) -> None:
+        self._root = key
+
+
+class SharedBoth(SharedSlots):
+    """Slots, and a dictionary."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A marginal that carries such work along."""
+
+    clique: Clique
+    work: Any
+    row_norms: ClassVar[RowNorms] = ONE_CELL
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return (self.clique,)
+
+    def answer(self, counts: Counts) -> np.ndarray:
+        return counts[self.clique]
+
+
+def filling(work: Any, key: Callable[[TinyTable], object]) -> Callable[[TinyTable], Any]:
+    def run(table: TinyTable) -> Any:
+        gate = Gate(table, Allowance(Budget(rho=5.0)))
+        noisy = next(gate.measure([Request(Holding(("a",), work), NOISE)])).values
+        work.fill(key(table))
+        return noisy, work
+
+    return run
+
+
+@pytest.mark.parametrize("kind", [Shared, SharedSlots, SharedBoth])
+def test_what_is_filled_on_first_use_is_no_leak_but_what_the_data_fill_is(kind: Callable[[], Any]) -> None:
+    assert check_replay(filling(kind(), lambda table: "key"), TABLE, neighbours_of(TABLE)) == 7
+    with pytest.raises(ReplayError):
+        check_replay(filling(kind(), lambda table: len(table.rows)), TABLE, neighbours_of(TABLE))
+
+
+@pytest.mark.parametrize("name", ["matrix", "residual", "hdmm", "direct"])
+def test_a_mechanism_is_replayed_on_first_use(name: str) -> None:
+    """Workload, strategy and requests of a plan are compared whole, caches and all; equivalents fill theirs late."""
+    gram = Equivalent([[2.0, 1.0], [1.0, 2.0]], 3)
+    workload = Workload.product(DOMAIN, {"a": gram, "b": queries.identity})
+    plan = hush.plan(workload, Budget(rho=1.0), mechanism=HDMM(restarts=1) if name == "hdmm" else name)
+
+    def run(table: TinyTable) -> Any:
+        release = plan.release(table)
+        gram.dense()
+        requests = plan.strategy.requests()
+        return requests, plan.workload, [noisy.values for noisy in release.measurements()], str(plan)
+
+    assert check_replay(run, TABLE, neighbours_of(TABLE)) == 7

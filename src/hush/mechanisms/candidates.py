@@ -19,8 +19,15 @@ from hush.errors import BudgetError, ConvergenceError
 from hush.graphical.graphical_model import GraphicalModel
 from hush.mechanisms.session import Session
 from hush.privacy.gate import Counts
-from hush.privacy.selection import BETA, ExponentialMechanism, GeneralizedExponentialMechanism, Scores
-from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
+from hush.privacy.selection import (
+    BETA,
+    LARGEST_SHIFT,
+    ExponentialMechanism,
+    GeneralizedExponentialMechanism,
+    Scores,
+)
+from hush.privacy.sensitivity import ONE_CELL, RowNorms
+from hush.rational import float_up
 from hush.release.rounds import Round, Scored
 from hush.strategies.closure import Closure
 from hush.strategies.rare_levels import Merging
@@ -165,8 +172,14 @@ class MisfitScorer:
         exact = counts[clique] if self.merging is None else self.merging.table(clique, counts[clique])
         return np.asarray(exact - self.tables[clique])
 
-    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
-        """The scores with the largest of their sensitivities.
+    @property
+    def row_norms(self) -> RowNorms:
+        """The L1 distance that a row moves a table by, times the largest weight."""
+        largest = Fraction(float(self.weights.max()))
+        return RowNorms.of_number(largest * ONE_CELL.l1, largest * ONE_CELL.gap_l1)
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
+        """The scores, each with a share of the bound: its weight over the largest.
 
         Differences of counts and multiples of 2^-10 add up exactly below 2^43, in any order; the two remaining
         operations round once each.
@@ -174,10 +187,11 @@ class MisfitScorer:
         if np.abs(self.penalties).max() > LARGEST_MISFIT:
             raise ConvergenceError("a penalty is too large for a table to be scored without rounding")
         misfits = np.minimum(self.misfits(counts), LARGEST_MISFIT)
-        unit = float(sensitivity(ONE_CELL, max_rows=max_rows, neighbours=neighbours).l1)
         largest = float(self.weights.max())
+        unit, most = float_up(bound / Fraction(largest)), float_up(bound)
+        own = np.minimum(np.nextafter(unit * self.weights, np.inf), most)
         error = 8 * largest * 2.0**-53 * LARGEST_MISFIT
-        return Scores(self.weights * (misfits - self.penalties), largest * unit, error)
+        return Scores(self.weights * (misfits - self.penalties), most, error, own)
 
 
 def on_grid(tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
@@ -185,50 +199,12 @@ def on_grid(tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
     return {clique: np.rint(table / GRID) * GRID for clique, table in tables.items()}
 
 
-LARGEST = 2.0**40  # least sensitivities
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GeneralizedScorer:
-    """The normalised scores of the generalised exponential mechanism, each q_r with its sensitivity w_r.
-
-    Scores beyond 2^40 times the least sensitivity are cut off there, where they can still be computed. An epsilon whose
-    shift t = (2/epsilon) log(k/beta) is beyond 2^40 is refused before any charge.
-
-    Privacy: normalised scores have sensitivity 1, see `GeneralizedExponentialMechanism`; cutting scores off moves none
-    of them further between neighbours.
-    Reference: [Raskhodnikova and Smith 2016]; [AIM, sec. 3.2] names it as an alternative.
-    """
-
-    scorer: MisfitScorer
-    epsilon: Fraction  # of the choice that the scores are for
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon, self.scorer.candidates)
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        return self.scorer.cliques
-
-    @property
-    def candidates(self) -> int:
-        return self.scorer.candidates
-
-    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
-        """Normalised scores of sensitivity 1."""
-        plain = self.scorer.scores(counts, max_rows=max_rows, neighbours=neighbours)
-        unit = float(sensitivity(ONE_CELL, max_rows=max_rows, neighbours=neighbours).l1)
-        law, deltas = GeneralizedExponentialMechanism(self.epsilon, BETA), unit * self.scorer.weights
-        most = LARGEST * float(deltas.min())
-        return law.scores(np.clip(plain.values, -most, most), deltas.tolist(), plain.error)
-
-
 def check_epsilon(epsilon: Fraction, candidates: int) -> None:
     """Refuse a choice whose normalised scores, of at most 2^40 + (2/epsilon) log(k/beta), are too large to draw from.
 
     >>> check_epsilon(Fraction(1, 1000), 50)
     """
-    if Fraction(2 * math.log(max(candidates, 2) / BETA)) > epsilon * Fraction(LARGEST):
+    if Fraction(2 * math.log(max(candidates, 2) / BETA)) > epsilon * Fraction(LARGEST_SHIFT):
         raise BudgetError(
             f"a choice by epsilon={float(epsilon):.3g} among {candidates:,} tables is too small for the generalised "
             "exponential mechanism; raise the budget or use selection='exponential'"
@@ -267,13 +243,14 @@ class MisfitRounds:
         penalties = np.minimum(penalties, LARGEST_MISFIT)
         weights, unit = self.pool.weights[indices], float(session.bound.l1)
         scorer = MisfitScorer(cliques, tables, weights, penalties, session.merging)
-        law = ExponentialMechanism.for_rho(choosing)
-        epsilon, note = float(law.epsilon), f"{self._name}: choice {number}"
+        law = (GeneralizedExponentialMechanism if self._generalized else ExponentialMechanism).for_rho(choosing)
         if self._generalized:
-            pick = session.select(GeneralizedScorer(scorer, law.epsilon), choosing, note=note)[0]
+            check_epsilon(law.epsilon, len(cliques))
+        pick = session.choose(scorer, law, note=f"{self._name}: choice {number}")
+        epsilon = float(law.epsilon)
+        if self._generalized:
             slack = generalized_slack(weights, unit, epsilon, BETA, pick)
         else:
-            pick = session.select(scorer, choosing, note=note)[0]
             slack = exponential_slack(weights, unit, epsilon)
         self.last.note(number - 1, indices, {clique: tables[clique] for clique in cliques}, penalties, slack)
         cost = session.remaining if measuring is None else measuring

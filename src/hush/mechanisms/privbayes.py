@@ -22,7 +22,8 @@ from hush.mechanisms.session import Session
 from hush.privacy.account import used_up
 from hush.privacy.gate import Counts
 from hush.privacy.selection import Scores
-from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
+from hush.privacy.sensitivity import RowNorms
+from hush.rational import float_up
 from hush.release.release import Release
 from hush.release.rounds import Round
 from hush.workloads import Workload
@@ -101,12 +102,16 @@ class DependenceScorer:
     def candidates(self) -> int:
         return len(self.tables)
 
-    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
-        """The scores with twice the sensitivity of a table; the last division rounds twice."""
+    @property
+    def row_norms(self) -> RowNorms:
+        """An exchanged row is one removed and one added."""
+        return RowNorms.of_number(2, 4)
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
+        """The scores; their last division rounds twice."""
         pairs = zip(self.children, self.tables, strict=True)
         dependences = [_dependence(counts[table], table.index(child)) for child, table in pairs]
-        unit = float(sensitivity(ONE_CELL, max_rows=max_rows, neighbours=neighbours).l1)
-        return Scores(np.array(dependences), 2 * unit, 4 * 2.0**-53 * LARGEST_SCORE)
+        return Scores(np.array(dependences), float_up(bound), 4 * 2.0**-53 * LARGEST_SCORE)
 
 
 def _dependence(table: Integers, axis: int) -> float:

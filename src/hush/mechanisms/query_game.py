@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from hush.inference.factors import Factors
 from hush.privacy.gate import Counts
 from hush.privacy.measurement import Measurement
 from hush.privacy.selection import Scores
-from hush.privacy.sensitivity import Neighbours
+from hush.privacy.sensitivity import RowNorms
+from hush.rational import float_up
 from hush.release.rounds import Draw
 
 LARGEST_GAP = 2**36  # rows; the largest score that is still on the grid of private choices
@@ -39,11 +41,15 @@ class CellScorer:
     def candidates(self) -> int:
         return 2 * len(self.expected)
 
-    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> Scores:
-        """The scores; exchanging units moves one cell no further than adding them does."""
+    @property
+    def row_norms(self) -> RowNorms:
+        """Exchanging a row moves one cell no further than adding it does."""
+        return RowNorms.of_number(1, 1)
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
         gaps = np.concatenate([counts[clique].ravel() for clique in self.cliques]) - self.expected
         gaps = np.clip(gaps, -LARGEST_GAP, LARGEST_GAP)
-        return Scores(np.concatenate([gaps, -gaps]).astype(np.float64), float(max_rows))
+        return Scores(np.concatenate([gaps, -gaps]).astype(np.float64), float_up(bound))
 
 
 RESTARTS = 8

@@ -18,7 +18,7 @@ from hush.privacy.account import Allowance
 from hush.privacy.gate import Gate, LinearQuery, MarginalQuery, Request, Scorer
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
-from hush.privacy.selection import ExponentialMechanism, Scores
+from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.content import Content, LinearContent, ResidualContent, empty_content
 from hush.release.record_files import check_storable
@@ -185,7 +185,13 @@ class Session:
     def select(self, scorer: Scorer[Scores], rho: Fraction, *, note: str) -> tuple[int, ExponentialMechanism]:
         """A private choice among the candidates of a scorer, at a cost, and the law that it was drawn from."""
         law = ExponentialMechanism.for_rho(rho)
-        return self._gate.select(scorer, law, note=note), law
+        return self.choose(scorer, law, note=note), law
+
+    def choose(
+        self, scorer: Scorer[Scores], law: ExponentialMechanism | GeneralizedExponentialMechanism, *, note: str
+    ) -> int:
+        """A private choice among the candidates of a scorer, by a law that is charged and drawn from."""
+        return self._gate.select(scorer, law, note=note)
 
     def ended(self, played: Round) -> None:
         """Put a round on record and tell the watcher."""

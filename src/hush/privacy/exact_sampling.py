@@ -50,9 +50,11 @@ class Entropy(Protocol):
 class SystemEntropy:
     """The operating system's generator, read afresh for every word.
 
-    Nothing is buffered between calls, so that forked processes never share noise and no state can be seeded.
+    Nothing is buffered between calls, so that forked processes never share noise and no state can be seeded. An object
+    holds nothing, so that no one of them can be made to draw other words.
     """
 
+    __slots__ = ()
     private = True
 
     def words(self, count: int) -> Words:

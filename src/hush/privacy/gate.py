@@ -27,7 +27,15 @@ from hush.privacy.account import Account
 from hush.privacy.events import Event, compose
 from hush.privacy.exact_sampling import Entropy, SystemEntropy
 from hush.privacy.measurement import Measurement
-from hush.privacy.noise import Noise
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from hush.privacy.selection import (
+    ExponentialMechanism,
+    GeneralizedExponentialMechanism,
+    PartitionCosts,
+    PartitionMechanism,
+    Scores,
+    TopK,
+)
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
 from hush.unit import Unit
 
@@ -96,13 +104,19 @@ Choice = TypeVar("Choice", covariant=True)
 
 
 class Scorer(Protocol[ScoringOut]):
-    """Scores of public candidates, computed from exact counts."""
+    """Scores of public candidates, computed from exact counts.
+
+    `row_norms` bounds how far one row moves any one score. The gate turns it into a bound for units of several rows and
+    for the relation of neighbours, hands that to `scores`, and takes no scores that claim less.
+    """
 
     @property
     def cliques(self) -> tuple[Clique, ...]: ...
     @property
     def candidates(self) -> int: ...
-    def scores(self, counts: Counts, *, max_rows: int, neighbours: Neighbours) -> ScoringOut: ...
+    @property
+    def row_norms(self) -> RowNorms: ...
+    def scores(self, counts: Counts, bound: Fraction) -> ScoringOut: ...
 
 
 class SelectionLaw(Protocol[ScoringIn, Choice]):
@@ -134,6 +148,11 @@ class MarginalQuery:
 
 LARGEST_ANSWER = 2**61
 BATCH_CELLS = 1 << 24
+
+# What draws is what is charged: laws of these very types, which cannot be changed once they are made.
+NOISE_LAWS: tuple[type, ...] = (DiscreteGaussian, DiscreteLaplace)
+SELECTION_LAWS: tuple[type, ...] = (ExponentialMechanism, TopK, GeneralizedExponentialMechanism, PartitionMechanism)
+SCORES: tuple[type, ...] = (Scores, PartitionCosts)
 
 
 class CountSource(Protocol):
@@ -187,7 +206,9 @@ def watch(watcher: Watcher) -> Iterator[None]:
 class Gate:
     """Noisy answers and private choices about one table, within one account.
 
-    Privacy: the sum of the charged events, under `neighbours`; each event is made by the law that adds the noise.
+    Privacy: the sum of the charged events, under `neighbours`; each event is made by the law that draws. Laws are of
+    the closed set `NOISE_LAWS` and `SELECTION_LAWS`, queries and scorers are frozen, so that nothing can price one
+    thing and draw another.
     """
 
     def __init__(
@@ -211,6 +232,8 @@ class Gate:
 
     def event(self, request: Request) -> Event:
         """What a request costs on this table; public."""
+        if type(request.noise) not in NOISE_LAWS:
+            raise BudgetError(_not_a_law("noise by", request.noise, NOISE_LAWS))
         return request.noise.event(self._bound(request.query))
 
     def measure(self, requests: Sequence[Request], *, note: str = "") -> Iterator[Measurement]:
@@ -230,12 +253,22 @@ class Gate:
 
     def select(self, scorer: Scorer[Scoring], law: SelectionLaw[Scoring, Choice], *, note: str = "") -> Choice:
         """Charge for one choice, score the candidates, choose."""
+        if type(law) not in SELECTION_LAWS:
+            raise BudgetError(_not_a_law("a choice by", law, SELECTION_LAWS))
+        _require_frozen(scorer)
+        bound = sensitivity(scorer.row_norms, max_rows=self._table.unit.max_rows, neighbours=self.neighbours).l1
         self._table.require(scorer.cliques)
         self._charge(law.event(), note)
-        counts = self._table.counts(scorer.cliques)
-        scores = scorer.scores(counts, max_rows=self._table.unit.max_rows, neighbours=self.neighbours)
+        scores = scorer.scores(self._table.counts(scorer.cliques), bound)
+        if type(scores) not in SCORES:
+            raise BudgetError(_not_a_law("a choice from", scores, SCORES))
         if scores.candidates != scorer.candidates:
             raise DataError(f"a scorer of {scorer.candidates} candidates gave another number of scores")
+        if scores.sensitivity < bound:
+            raise BudgetError(
+                f"{type(scorer).__name__} claims that a unit moves its scores by {scores.sensitivity:g}, but by its "
+                f"row_norms that is {float(bound):g} here; use the bound that `scores` is given"
+            )
 
         def draw() -> Choice:
             return law.choose(scores, self._entropy)
@@ -246,11 +279,10 @@ class Gate:
     def _bound(self, query: Query | DeclaredStatistic) -> Sensitivity:
         for clique in query.cliques:
             self._table.domain.check(clique)
+        _require_frozen(query)
         max_rows = self._table.unit.max_rows
         if not isinstance(query, DeclaredStatistic):
             return sensitivity(query.row_norms, max_rows=max_rows, neighbours=self.neighbours)
-        if not (is_dataclass(query) and type(query).__dataclass_params__.frozen):
-            raise BudgetError(f"the statistic {type(query).__name__} must be a frozen dataclass, or it could change")
         return query.sensitivity(max_rows=max_rows, neighbours=self.neighbours)
 
     def _charge(self, event: Event, note: str) -> None:
@@ -304,6 +336,17 @@ class Gate:
             cells += added
         if start < len(requests):
             yield start, len(requests)
+
+
+def _require_frozen(asked: Query | DeclaredStatistic | Scorer[Any]) -> None:
+    """Refuse what could change between the charge and the answer."""
+    if not (is_dataclass(asked) and type(asked).__dataclass_params__.frozen):
+        raise BudgetError(f"{type(asked).__name__} must be a frozen dataclass, or it could change after the charge")
+
+
+def _not_a_law(what: str, given: object, known: tuple[type, ...]) -> str:
+    names = ", ".join(kind.__name__ for kind in known)
+    return f"{what} {type(given).__name__}: what is drawn must be what was charged; use one of {names}"
 
 
 def _cliques(requests: Sequence[Request]) -> list[Clique]:

@@ -9,7 +9,6 @@ intervals are too many to score one by one; a dynamic program weighs them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -22,6 +21,7 @@ from hush.privacy.events import Event, SelectionEvent, compose
 from hush.privacy.exact_sampling import SLACK, Entropy, below_exp, exp_bounds
 
 BETA = 0.05  # of the generalised mechanism: the chance that its shift of scores is not enough
+LARGEST_SHIFT = 2.0**40  # least sensitivities, of scores and of their shift
 GRID_BITS = 20  # grid step = sensitivity / 2^20: a millionth of the utility, none of the privacy
 BASE_BITS = 48  # of the base of weights of partitions
 LARGEST_COST = 1 << 14  # of an interval; larger costs count as this
@@ -32,13 +32,15 @@ _FEWEST_TRIALS, _MOST_TRIALS = 64, 8192
 class Scores:
     """Scores of the candidates, higher is better, with how far a unit can move any one of them.
 
-    `sensitivity` bounds |q_i(D) - q_i(D')| for every candidate and all neighbours, in exact arithmetic; `error` bounds
-    the numerical error of each computed score. Values are private, the two bounds are public.
+    `sensitivity` bounds |q_i(D) - q_i(D')| for every candidate and all neighbours, in exact arithmetic; `own` does so
+    for each candidate, and `sensitivity` is its largest. `error` bounds the numerical error of each computed score.
+    Values are private, the bounds are public.
     """
 
     values: Floats
     sensitivity: float
     error: float = 0.0
+    own: Floats | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.sensitivity) and self.sensitivity > 0):
@@ -47,6 +49,10 @@ class Scores:
             raise BudgetError(f"error={self.error!r}: expected a finite number >= 0")
         if len(self.values) == 0:
             raise BudgetError("selection among no candidates; give at least one")
+        if self.own is not None:
+            one_each = self.own.shape == self.values.shape and (self.own > 0).all()
+            if not (one_each and self.own.max() == self.sensitivity):
+                raise BudgetError("own: expected a sensitivity > 0 for each candidate, the largest being `sensitivity`")
 
     @property
     def candidates(self) -> int:
@@ -54,9 +60,16 @@ class Scores:
         return len(self.values)
 
     def distance(self, other: Scores) -> Fraction:
-        """The largest difference of a score, which `sensitivity` and twice `error` bound for neighbours."""
+        """The largest difference of a score, which `sensitivity` and twice `error` bound for neighbours.
+
+        With sensitivities of their own, differences beyond twice the error are scaled to the largest of them.
+        """
         pairs = zip(self.values, other.values, strict=True)
-        return max(abs(Fraction(float(a)) - Fraction(float(b))) for a, b in pairs)
+        gaps = [abs(Fraction(float(a)) - Fraction(float(b))) for a, b in pairs]
+        if self.own is None:
+            return max(gaps)
+        room, most = 2 * Fraction(self.error), Fraction(self.sensitivity)
+        return max(room + (gap - room) * most / Fraction(float(own)) for gap, own in zip(gaps, self.own, strict=True))
 
     def steps(self) -> tuple[Integers, int]:
         """Scores as whole numbers of grid steps, and the sensitivity in steps with rounding and error included.
@@ -174,30 +187,34 @@ class GeneralizedExponentialMechanism:
         if not 0 < self.beta < 1:
             raise BudgetError(f"beta={self.beta!r}: expected a number in (0, 1)")
 
+    @classmethod
+    def for_rho(cls, rho: float | Fraction) -> GeneralizedExponentialMechanism:
+        """The largest epsilon, up to 2^-50, with epsilon^2/8 <= rho."""
+        return cls(ExponentialMechanism.for_rho(rho).epsilon)
+
     def event(self) -> Event:
         return SelectionEvent(self.epsilon)
 
-    def scores(self, values: Floats, sensitivities: Sequence[float], error: float = 0.0) -> Scores:
-        """The normalised scores s_i, of sensitivity 1; their numerical error is bounded from `error` and the floats."""
-        q = np.asarray(values, dtype=np.float64)
-        deltas = np.asarray(sensitivities, dtype=np.float64)
-        if deltas.shape != q.shape or not (np.isfinite(deltas).all() and (deltas > 0).all()):
-            raise BudgetError("sensitivities: expected one finite number > 0 for each candidate")
-        if not np.isfinite(q).all():
+    def normalised(self, scores: Scores) -> Scores:
+        """The scores s_i, of sensitivity 1; their numerical error is bounded from that of q and the floats.
+
+        Scores q beyond 2^40 times the least sensitivity are cut off there, which moves none further.
+        """
+        deltas = np.full(len(scores.values), scores.sensitivity) if scores.own is None else scores.own
+        if not np.isfinite(scores.values).all():
             raise ConvergenceError("a score is not a finite number; nothing was selected")
+        least = float(deltas.min())
+        limit = LARGEST_SHIFT * least
+        q = np.clip(np.asarray(scores.values, dtype=np.float64), -limit, limit)
         t = 2 / float(self.epsilon) * math.log(max(len(q), 2) / self.beta)
         shifted = q - t * deltas
         s = np.array([((shifted[i] - shifted) / (deltas[i] + deltas)).min() for i in range(len(q))])
-        # Rounding: each s_i comes out of five operations on numbers of at most this size. The bound must be public, so
-        # it is stated for |q| <= 2^40 Delta_min and checked.
-        limit = 2.0**40 * float(deltas.min())
-        if np.abs(q).max() > limit:
-            raise ConvergenceError("a score is too large for its sensitivity; rescale the scores")
-        size = (limit + t * float(deltas.max())) / float(deltas.min())
-        return Scores(s, 1.0, (error / float(deltas.min())) + 8 * 2.0**-53 * size)
+        # Rounding: each s_i comes out of five operations on numbers of at most this size, which is public.
+        size = (limit + t * float(deltas.max())) / least
+        return Scores(s, 1.0, (scores.error / least) + 8 * 2.0**-53 * size)
 
-    def choose(self, values: Floats, sensitivities: Sequence[float], entropy: Entropy, error: float = 0.0) -> int:
-        return ExponentialMechanism(self.epsilon).choose(self.scores(values, sensitivities, error), entropy)
+    def choose(self, scores: Scores, entropy: Entropy) -> int:
+        return ExponentialMechanism(self.epsilon).choose(self.normalised(scores), entropy)
 
 
 def choose_by_weights(steps: Integers, rate: Fraction, entropy: Entropy, slack: float = SLACK) -> int:

@@ -1,6 +1,13 @@
 """Contract suites that ship with the package: tiny tables, neighbours, record and replay, laws and divergences."""
 
-from hush.testing.laws import check_law, check_selection_privacy, law_pvalue, renyi_divergence, selection_law
+from hush.testing.laws import (
+    check_law,
+    check_selection_privacy,
+    law_pvalue,
+    renyi_divergence,
+    scores_of,
+    selection_law,
+)
 from hush.testing.mechanism_contract import MechanismError, check_mechanism
 from hush.testing.operators import OperatorError, check_operator
 from hush.testing.replay import check_replay
@@ -18,5 +25,6 @@ __all__ = [
     "law_pvalue",
     "neighbours_of",
     "renyi_divergence",
+    "scores_of",
     "selection_law",
 ]

@@ -16,7 +16,8 @@ from scipy import stats
 from hush.arrays import Integers
 from hush.errors import HushError
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from hush.privacy.selection import ExponentialMechanism, Scores, TopK
+from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores, TopK
+from hush.privacy.sensitivity import Neighbours, sensitivity
 
 
 class LawError(HushError):
@@ -133,6 +134,12 @@ def _repeats_pvalue(samples: Integers, law: DiscreteGaussian | DiscreteLaplace) 
     return float(stats.binomtest(repeats, len(pairs), collision).pvalue)
 
 
+def scores_of(scorer: Any, table: Any, relation: Neighbours = Neighbours.ADD_REMOVE) -> Any:
+    """The exact scores of a table, private, with the bound that the gate would hand to their scorer."""
+    bound = sensitivity(scorer.row_norms, max_rows=table.unit.max_rows, neighbours=relation).l1
+    return scorer.scores(table.counts(scorer.cliques), bound)
+
+
 ALPHAS = (1.01, 1.5, 2.0, 4.0, 16.0, 64.0)
 
 
@@ -140,8 +147,10 @@ class DivergenceError(HushError):
     """Neighbouring laws that are further apart than the charge allows."""
 
 
-def selection_law(law: ExponentialMechanism | TopK, scores: Scores) -> dict[Any, Any]:
+def selection_law(law: ExponentialMechanism | GeneralizedExponentialMechanism | TopK, scores: Scores) -> dict[Any, Any]:
     """The probability of every outcome, at 100 digits, straight from the weights exp(c k_i)."""
+    if isinstance(law, GeneralizedExponentialMechanism):
+        return selection_law(ExponentialMechanism(law.epsilon), law.normalised(scores))
     steps, rate = ExponentialMechanism(law.epsilon).weights(scores)
     with mpmath.workdps(100):
         c = mpmath.mpf(rate.numerator) / rate.denominator
@@ -173,7 +182,7 @@ def renyi_divergence(p: dict[Any, Any], q: dict[Any, Any], alpha: float) -> Any:
 
 
 def check_selection_privacy(
-    law: ExponentialMechanism | TopK,
+    law: ExponentialMechanism | GeneralizedExponentialMechanism | TopK,
     scores_of: Callable[[Any], Scores],
     table: Any,
     neighbours: Iterable[Any],

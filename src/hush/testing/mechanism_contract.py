@@ -1,15 +1,16 @@
 """check_mechanism: what every mechanism owes, whoever wrote it.
 
 Its budget and no more, charged before anything is read; nothing of the data beside what passes the gate; the same
-charges on neighbouring tables; refusals that cost nothing; interrupts that keep what was paid for; files that load
-equal; and answers, SQL and rows from its release.
+charges on neighbouring tables, with units of one row and of several, held in memory and read from files; refusals that
+cost nothing; interrupts that keep what was paid for; files that load equal; and answers, SQL and rows from its release.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,15 @@ from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEven
 from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours
 from hush.release.release import Release
-from hush.schema import Unit
+from hush.schema import ROW, Schema, Unit
+from hush.tables.read import read
 from hush.testing.replay import check_replay
 from hush.testing.tiny import TinyTable, neighbours_of
 from hush.workloads import Workload
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 ROWS = ((0, 0, 0), (1, 2, 1), (1, 2, 0), (0, 1, 1), (1, 0, 0), (1, 2, 1))
+UNIT = Unit(column="id", max_rows=3)
 MOST_STOPS = 40  # reads at which a run is interrupted, one after another
 
 
@@ -77,6 +80,8 @@ def check_mechanism(
                 contract.units,
                 contract.replay,
                 contract.neighbours,
+                contract.several_rows,
+                contract.read_files,
                 contract.refusals,
                 contract.interrupts,
                 contract.files,
@@ -120,8 +125,8 @@ class _Contract:
         """Units of several rows are paid for."""
         count = len(self.table.rows)
         units = [0] * (count // 2) + list(range(1, count - count // 2 + 1))
-        table: Any = TinyTable(self.table.domain, self.table.rows, unit=Unit(column="id", max_rows=3), units=units)
-        plan = self.plan(max_rows_per_unit=3)
+        table: Any = TinyTable(self.table.domain, self.table.rows, unit=UNIT, units=units)
+        plan = self.plan(max_rows_per_unit=UNIT.max_rows)
         done = spent(plan.release(table).statement.event)
         _require(affordable(done, plan), "units of several rows are not paid for")
         _require(plan.within(self.budget), "a plan for units of several rows costs more than the budget")
@@ -142,7 +147,7 @@ class _Contract:
             }
 
         rows = self.table.rows
-        check_replay(run, self.table, [TinyTable(self.table.domain, other) for other in (rows[1:], [*rows, rows[0]])])
+        _replayed(run, self.table, [TinyTable(self.table.domain, other) for other in (rows[1:], [*rows, rows[0]])])
 
     def neighbours(self, folder: Path) -> None:
         """The same requests and charges come on neighbouring tables, with inputs within the declared sensitivity."""
@@ -157,7 +162,49 @@ class _Contract:
                 table = TinyTable(self.table.domain, self.table.rows[:count])
                 others = list(neighbours_of(table, relation))[::step]
                 if others:
-                    check_replay(run, table, others)
+                    _replayed(run, table, others)
+
+    def several_rows(self, folder: Path) -> None:
+        """Nothing moves further than was charged when a whole unit of several rows comes, goes or is exchanged."""
+        for relation in Neighbours:
+            table, *others = self._tables(UNIT, relation)
+            _replayed(partial(self._published, folder, relation=relation), table, others)
+
+    def read_files(self, folder: Path) -> None:
+        """The same through `hush.read` of real files, for units of one row and of several."""
+        for unit in (ROW, UNIT):
+            paths = []
+            for number, table in enumerate(self._tables(unit)):
+                paths.append(folder / f"{number}.csv")
+                paths[-1].write_text(_csv(table))
+            schema = self.table.schema.with_unit(unit)
+            _replayed(partial(self._published_from_file, folder, schema), paths[0], paths[1:])
+
+    def _tables(self, unit: Unit, relation: Neighbours = Neighbours.ADD_REMOVE) -> list[TinyTable]:
+        """A table, then neighbours of it that differ by as many rows as a unit may have, and by units that have more.
+
+        The first table has a unit of equal rows. It goes, another comes, or it is exchanged for others.
+        """
+        first, *_, last = self.table.rows
+        most, beyond = unit.max_rows, unit.max_rows + (2 if unit.column else 0)
+        units = [[first] * most, [], [first] * most + [last] * beyond, [first] * (most + beyond)]
+        if relation is Neighbours.REPLACE:
+            units = [[first] * most, [last] * beyond, [last], [first, *self.table.rows[:most]]]
+        few, second = self.table.rows[:3], relation is Neighbours.ADD_REMOVE
+        tables = []
+        for rows in units:
+            ids = [*range(3), *(4 if second and number >= most else 3 for number in range(len(rows)))]
+            tables.append(TinyTable(self.table.domain, [*few, *rows], unit=unit, units=ids))
+        return tables
+
+    def _published_from_file(self, folder: Path, schema: Schema, path: Path) -> object:
+        return self._published(folder, read(path, schema), Neighbours.ADD_REMOVE)
+
+    def _published(self, folder: Path, table: Any, relation: Neighbours) -> object:
+        """What a release of a table publishes."""
+        release = self.plan(neighbours=relation, max_rows_per_unit=table.unit.max_rows).release(table)
+        release.save(folder / "published.hush")
+        return folder / "published.hush", str(release.marginal(*self.pair)), str(release.sql(self.sql))
 
     def refusals(self, folder: Path) -> None:
         """A table that the plan is not for is refused before it is read or charged."""
@@ -238,6 +285,29 @@ class _Contract:
         for column in self.table.domain:
             levels = set(range(self.table.domain[column]))
             _require(set(drawn[column].to_pylist()) <= levels, "rows hold values outside the domain")
+
+
+def _replayed(run: Callable[[Any], object], table: Any, others: Sequence[Any]) -> None:
+    """Replay runs that must not fail: one that fails in the same way on every table shows nothing."""
+    failures: list[Exception] = []
+
+    def watched(source: Any) -> object:
+        try:
+            return run(source)
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    check_replay(watched, table, others)
+    if failures:
+        raise MechanismError(f"a release fails: {failures[0]}") from failures[0]
+
+
+def _csv(table: TinyTable) -> str:
+    """The text of a file that holds a table, its units named in a first column."""
+    lines = [["id", *table.domain]]
+    lines += [[f"u{unit}", *map(str, row)] for unit, row in zip(table.units, table.rows, strict=True)]
+    return "".join(",".join(line) + "\n" for line in lines)
 
 
 def spent(event: Event) -> Cost:

@@ -3,7 +3,8 @@
 A computation runs on a table while everything that passes the gate is recorded, then again on a neighbouring table with
 every noisy output frozen to the recorded one. Whatever still differs (a request, a charge, the result, a file, a log
 line, an exception) depends on the data in a way that no noise protects; and the exact inputs at each passage must be
-within the sensitivity that was declared and charged.
+within the sensitivity that was declared and charged. In between, the computation is replayed on the same table, so that
+what it fills on first use, such as the caches of a plan, is filled on both sides of the comparison.
 
 Reference: [Cebere et al. 2026].
 """
@@ -19,7 +20,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +60,19 @@ class Recorder:
 
     def selected(self, scorer: Scorer[Any], law: Any, scores: Any, draw: Callable[[], Any]) -> Any:
         output = draw()
-        public = fingerprint((law, scorer.cliques, scorer.candidates, scores.sensitivity, scores.error))
-        self.passages.append(Passage("select", public, copy.deepcopy(scores), output))
+        self.passages.append(Passage("select", _public(scorer, law, scores), copy.deepcopy(scores), output))
         return output
 
 
 @dataclass
 class Replayer:
-    """Watches a gate on a neighbour: hands out the recorded outputs and compares everything else."""
+    """Watches a gate on a neighbour: hands out the recorded outputs and compares everything else.
+
+    On the table itself, `settling`, it takes what is public as it is now instead of comparing it.
+    """
 
     passages: list[Passage]
+    settling: bool = False
     position: int = 0
 
     def charged(self, event: Event) -> None:
@@ -88,8 +91,7 @@ class Replayer:
 
     def selected(self, scorer: Scorer[Any], law: Any, scores: Any, draw: Callable[[], Any]) -> Any:
         """The same selection must come, with scores no further away than their sensitivity."""
-        public = fingerprint((law, scorer.cliques, scorer.candidates, scores.sensitivity, scores.error))
-        recorded = self._next("select", public)
+        recorded = self._next("select", _public(scorer, law, scores))
         if scores.distance(recorded.exact) > Fraction(scores.sensitivity) + 2 * Fraction(scores.error):
             raise ReplayError("a score moves further between neighbours than its declared sensitivity")
         return recorded.output
@@ -101,6 +103,8 @@ class Replayer:
         self.position += 1
         if recorded.kind != kind:
             raise ReplayError(f"a {kind} happens on a neighbour where the table had a {recorded.kind}")
+        if self.settling:
+            recorded.public = public
         if recorded.public != public:
             raise ReplayError(f"what is public of a {kind} depends on the data")
         return recorded
@@ -111,6 +115,12 @@ class Replayer:
             raise ReplayError(f"a {self.passages[self.position].kind} did not happen on a neighbour")
 
 
+def _public(scorer: Scorer[Any], law: Any, scores: Any) -> Any:
+    """What is public of a selection."""
+    bounds = scores.sensitivity, scores.error, getattr(scores, "own", None)
+    return fingerprint((law, scorer.cliques, scorer.candidates, scorer.row_norms, bounds))
+
+
 def check_replay(run: Callable[[Any], Any], table: Any, neighbours: Iterable[Any]) -> int:
     """Run on a table and replay on neighbours; raises ReplayError at the first leak, returns how many were replayed.
 
@@ -118,9 +128,12 @@ def check_replay(run: Callable[[Any], Any], table: Any, neighbours: Iterable[Any
     exceptions are compared. A path in the result stands for the contents of that file.
     """
     recorder = Recorder()
-    expected = _observe(run, table, recorder)
+    _observe(run, table, recorder)
     if not any(passage.kind != "charge" for passage in recorder.passages):
         raise ReplayError("nothing passed the gate; there is nothing to replay")
+    settled = Replayer(recorder.passages, settling=True)
+    expected = _observe(run, table, settled)
+    settled.finish()
     replayed = 0
     for neighbour in neighbours:
         replayer = Replayer(recorder.passages)
@@ -167,21 +180,6 @@ class _Lines(logging.Handler):
         self.seen.append(f"{record.levelname} {record.getMessage()}")
 
 
-class _Cached(dict[str, Any]):
-    """Fingerprints of cached properties; equal to others that contradict none of them."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Cached) and all(self[name] == other[name] for name in self if name in other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None
-
-    def __repr__(self) -> str:
-        return ""
-
-
 def fingerprint(value: Any) -> Any:
     """A value as nested tuples that compare by content; arrays by dtype, shape and bytes, paths by file contents."""
     match value:
@@ -205,12 +203,8 @@ def fingerprint(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         values = [getattr(value, item.name) for item in dataclasses.fields(value)]
         return (type(value).__qualname__, tuple(fingerprint(item) for item in values))
-    if hasattr(value, "__dict__"):  # cached properties come when asked for, and are compared where both have them
-        kind, held = type(value), vars(value)
-        names = [name for name in held if isinstance(getattr(kind, name, None), cached_property)]
-        cached = _Cached({name: fingerprint(held[name]) for name in names})
-        return (kind.__qualname__, fingerprint({name: held[name] for name in held if name not in names}), cached)
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    if slots:
-        return (type(value).__qualname__, tuple(fingerprint(getattr(value, name)) for name in slots))
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if name != "__dict__"]
+    if slots or hasattr(value, "__dict__"):
+        held = {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
+        return (type(value).__qualname__, fingerprint(held))
     raise ReplayError(f"a result of type {type(value).__qualname__} cannot be compared; return plain values")
