@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_AXES = 63  # of 64 that arrays have, since operators work on several tables at once
 LARGEST_TABLE = 2**25  # cells in all: a byte each here, eight bytes each as log-potentials
+_MOST_WORK = 2**30  # that a search for contradictions may do, beside two passes over all tables; about two seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -293,54 +293,82 @@ def contradiction(domain: Domain, constraints: Iterable[Constraint]) -> str | No
     is sure to exist only where the cliques form a junction tree: three attributes of two levels that must all differ
     pass. Exact inference decides the rest: there the normaliser has log Z = -inf.
 
+    The work grows with the cells of the tables and with their number, not with its square. A search that goes on for
+    much longer ends with None.
+
     >>> domain = Domain({"a": 2, "b": 2})
     >>> rules = [Constraint.allow(domain, ("a", "b"), [(0, 0), (1, 0)]), Constraint.forbid(domain, ("b",), [(0,)])]
     >>> contradiction(domain, rules)
     "the constraints leave no possible value of 'b'; relax one of those over ('a', 'b'), ('b',)"
     """
-    listed = check_constraints(domain, constraints)
-    cliques = [constraint.clique for constraint in listed]
-    remaining = [constraint.allowed.copy() for constraint in listed]
-    holders = _separators(cliques)
+    remaining: dict[Clique, Booleans] = {}
+    for constraint in check_constraints(domain, constraints):
+        known = remaining.get(constraint.clique)
+        remaining[constraint.clique] = constraint.allowed.copy() if known is None else known & constraint.allowed
+    holders = _shared(domain, list(remaining))
     agreed = {names: np.ones(domain.sizes(names), dtype=np.bool_) for names in holders}
-    shared: list[list[Clique]] = [[] for _ in listed]
-    for names, indices in holders.items():
-        for k in indices:
-            shared[k].append(names)
-    queue, waiting = deque(range(len(listed))), set(range(len(listed)))
-    while queue:
-        k = queue.popleft()
-        waiting.discard(k)
-        for names in shared[k]:
-            remaining[k] &= agreed[names].reshape([domain[name] if name in names else 1 for name in cliques[k]])
-        if not remaining[k].any():
-            near = sorted({index for names in shared[k] for index in holders[names]})
-            return _message(cliques[k], list(dict.fromkeys(cliques[index] for index in near)))
-        for names in shared[k]:
-            possible = remaining[k].any(axis=axes_outside(cliques[k], names))
+    shared: dict[Clique, list[Clique]] = {clique: [] for clique in remaining}
+    for names, cliques in holders.items():
+        for clique in cliques:
+            shared[clique].append(names)
+    queue, waiting = deque(remaining), set(remaining)
+    work = {clique: _work(domain, clique) * (1 + len(shared[clique])) for clique in remaining}
+    most = _MOST_WORK + 2 * sum(work.values())
+    while queue and most > 0:
+        clique = queue.popleft()
+        waiting.discard(clique)
+        table = remaining[clique]
+        most -= work[clique]
+        for names in shared[clique]:
+            table &= agreed[names].reshape([domain[name] if name in names else 1 for name in clique])
+        if not table.any():
+            near = {other for names in shared[clique] for other in holders[names]} | {clique}
+            return _message(clique, [other for other in remaining if other in near])
+        for names in shared[clique]:
+            possible = table.any(axis=axes_outside(clique, names))
             if (agreed[names] & ~possible).any():
                 agreed[names] &= possible
-                changed = [index for index in holders[names] if index != k and index not in waiting]
+                changed = [other for other in holders[names] if other != clique and other not in waiting]
                 queue.extend(changed)
                 waiting.update(changed)
     return None
 
 
-def _separators(cliques: list[Clique]) -> dict[Clique, list[int]]:
-    """What two or more of the cliques share, each with the indices of the cliques that hold it."""
-    holding: dict[Clique, list[int]] = {}
-    for k, clique in enumerate(cliques):
-        for names in (*combinations(clique, 1), *combinations(clique, 2)):
-            holding.setdefault(names, []).append(k)
-    separators: dict[Clique, list[int]] = {
-        names: indices for names, indices in holding.items() if len(names) == 1 and len(indices) > 1
-    }
-    for names, indices in holding.items():
-        for j, k in combinations(indices, 2) if len(names) == 2 else ():
-            both = tuple(name for name in cliques[j] if name in cliques[k])
-            if both not in separators:
-                separators[both] = [index for index in indices if set(both) <= set(cliques[index])]
-    return separators
+def _work(domain: Domain, clique: Clique) -> int:
+    """How long a look at a table takes, in units of about two nanoseconds: tables of many axes are slow."""
+    return 2**13 + domain.size(clique) * len(clique) ** 2 // 64
+
+
+def _shared(domain: Domain, cliques: list[Clique]) -> dict[Clique, list[Clique]]:
+    """What two or more of the cliques have in common, each with the cliques that hold it.
+
+    These are the intersections of two or more cliques, without attributes of one level, on which all tables agree.
+    Those who share a set are divided by each further attribute, and every part shares a larger set or holds one clique.
+    Single attributes come first. Larger sets are left out once comparing tables on them takes more than `_MOST_WORK`.
+    """
+    holding: dict[str, list[Clique]] = {}
+    for clique in cliques:
+        for name in clique:
+            if domain[name] > 1:
+                holding.setdefault(name, []).append(clique)
+    sets: dict[Clique, list[Clique]] = {(name,): holders for name, holders in holding.items() if len(holders) > 1}
+    queue, most = deque(sets.values()), _MOST_WORK
+    while queue and most > 0:
+        together = queue.popleft()
+        counts = Counter(name for clique in together for name in clique if domain[name] > 1)
+        common = tuple(name for name in together[0] if counts[name] == len(together))
+        if len(common) > 1:
+            most -= sum(_work(domain, clique) for clique in together)
+            if common in sets:
+                continue
+            sets[common] = together
+        parts: dict[str, list[Clique]] = {name: [] for name, times in counts.items() if 1 < times < len(together)}
+        for clique in together:
+            for name in clique:
+                if name in parts:
+                    parts[name].append(clique)
+        queue.extend(parts.values())
+    return sets
 
 
 def _message(emptied: Clique, near: list[Clique]) -> str:

@@ -26,7 +26,7 @@ class Domain:
     ('age', 'race')
     """
 
-    __slots__ = ("_sizes", "from_private_data")
+    __slots__ = ("_positions", "_sizes", "from_private_data")
 
     def __init__(self, sizes: Mapping[str, int], *, from_private_data: Iterable[str] = ()) -> None:
         if not isinstance(sizes, Mapping):
@@ -39,6 +39,7 @@ class Domain:
                 raise DomainError(f"attribute {name!r} has size {shown(size)}: expected an integer >= 1")
             checked[name] = size.__index__()
         self._sizes = checked
+        self._positions = {name: position for position, name in enumerate(checked)}
         self.from_private_data = frozenset(self.check(from_private_data))
 
     @property
@@ -86,8 +87,7 @@ class Domain:
 
     def clique(self, names: Iterable[str]) -> Clique:
         """The clique in domain order: the canonical form of a set of attributes."""
-        wanted = set(self.check(names))
-        return tuple(name for name in self._sizes if name in wanted)
+        return tuple(sorted(self.check(names), key=self._positions.__getitem__))
 
     def project(self, clique: Iterable[str]) -> Domain:
         """The domain over `clique`, in the order given."""

@@ -186,9 +186,8 @@ def _check_sign(schema: hush.Schema, text: str) -> None:
 
 
 def _condition(schema: hush.Schema, name: str, text: str) -> Any:
-    import tomllib
-
     from hush.schema.conditions import Conditions
+    from hush.schema.toml_text import parse_toml
 
     column = Conditions(schema[name])
     try:
@@ -196,8 +195,8 @@ def _condition(schema: hush.Schema, name: str, text: str) -> Any:
         return text
     except SchemaError as error:
         try:
-            parsed = tomllib.loads(f"value = {text}")
-        except tomllib.TOMLDecodeError:
+            parsed = parse_toml(f"value = {text}")
+        except SchemaError:
             raise error from None
         if set(parsed) != {"value"} or isinstance(parsed["value"], str):
             raise

@@ -206,8 +206,10 @@ class Numeric(Column):
         >>> Numeric.edges_of_equal_width(0, 100, 20)[11]
         55.0
         """
-        start, width = Fraction(low), Fraction(high) - Fraction(low)
-        return (low, *(float(start + width * k / bins) for k in range(1, bins)), high)
+        start, width = Fraction(low), (Fraction(high) - Fraction(low)) / bins
+        below = math.lcm(start.denominator, width.denominator)
+        first, step = (start.numerator * (below // start.denominator), width.numerator * (below // width.denominator))
+        return (low, *((first + step * k) / below for k in range(1, bins)), high)  # Python rounds quotients correctly
 
     def _check(self) -> None:
         if isinstance(self.edges, str | int | float):
@@ -219,7 +221,7 @@ class Numeric(Column):
         if any(a >= b for a, b in pairwise(edges)):
             raise SchemaError(f"column {self.name!r}: edges must increase; use fewer bins or wider bounds")
         object.__setattr__(self, "outside", check_outside(self.name, self.outside))
-        digits = next(n for n in (6, 9, 12, 15, 17) if len({f"{edge:.{n}g}" for edge in edges}) == len(edges))
+        digits = next(n for n in (6, 9, 12, 15, 17) if _tell_apart(edges, n))
         object.__setattr__(self, "digits", digits)
 
     @property
@@ -237,6 +239,11 @@ class Numeric(Column):
         closing = "]" if code == self.levels - 1 else ")"
         low, high = (f"{edge:.{self.digits}g}" for edge in self.edges[code : code + 2])
         return f"[{low}, {high}{closing}"
+
+
+def _tell_apart(edges: tuple[float, ...], digits: int) -> bool:
+    """Whether increasing edges differ when they are shown with so many digits; neighbours are the first to agree."""
+    return all(a != b for a, b in pairwise(f"{edge:.{digits}g}" for edge in edges))
 
 
 def bin_of(column: Numeric, number: float) -> int:

@@ -59,12 +59,19 @@ class Conditions:
     def codes(self, condition: Any) -> Integers:
         """The codes that a condition stands for, in order."""
         if not isinstance(condition, list | tuple):
-            return np.array(self._codes(condition), dtype=np.int64)
+            codes = self._codes(condition)
+            return np.arange(codes.start, codes.stop, dtype=np.int64)
         if not condition:
             self._refuse(condition, "is empty; list at least one level")
         if any(isinstance(each, list | tuple) for each in condition):
             self._refuse(condition, "holds another list; write one list")
-        return np.unique(np.concatenate([np.array(self._codes(each), dtype=np.int64) for each in condition]))
+        pieces: list[range] = []  # apart and in order, however often a list names a level
+        for piece in sorted((self._codes(each) for each in condition), key=lambda piece: piece.start):
+            if pieces and piece.start <= pieces[-1].stop:
+                pieces[-1] = range(pieces[-1].start, max(pieces[-1].stop, piece.stop))
+            else:
+                pieces.append(piece)
+        return np.concatenate([np.arange(piece.start, piece.stop, dtype=np.int64) for piece in pieces])
 
     def written(self, codes: Any) -> Any:
         """The shortest condition for some codes in increasing order; a list where it takes several pieces."""
@@ -82,13 +89,14 @@ class Conditions:
         pieces += [column.label(code) for code in wanted[len(ordinary) :]]
         return pieces[0] if len(pieces) == 1 else pieces
 
-    def _codes(self, condition: Any) -> range | list[int]:
+    def _codes(self, condition: Any) -> range:
         if isinstance(condition, dict):
             return self._between(condition)
         if isinstance(condition, str) and condition == ANY and ANY not in self._labels:
             return range(self.column.size)
         plain = condition.item() if isinstance(condition, np.generic) else condition
-        return [self._code(plain)]
+        code = self._code(plain)
+        return range(code, code + 1)
 
     def _code(self, value: Any) -> int:
         whole = isinstance(value, int) and not isinstance(value, bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -10,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from hush.arrays import Integers
-from hush.constraints import Constraint, check_cells
+from hush.constraints import LARGEST_TABLE, MOST_AXES, Constraint, check_cells
 from hush.domain import Clique
-from hush.errors import HushError, SchemaError
+from hush.errors import HushError, SchemaError, SizeError
 from hush.schema.conditions import Conditions
 from hush.schema.schema import Schema
 from hush.schema.section import Section
@@ -20,6 +21,7 @@ from hush.schema.section import Section
 FORBIDDEN, ALLOWED, DEPENDS = "forbidden", "allowed", "depends"
 RULES = (FORBIDDEN, ALLOWED, DEPENDS)
 FROM_PRIVATE_DATA = "from_private_data"  # the key of a column or a rule that was drafted from the rows
+MOST_WRITTEN = 2**27  # cells that the rules of a schema may write, again and again or not
 _ROWS = "list combinations, one value for each column"
 
 
@@ -33,12 +35,13 @@ class Rules:
     Constraint(age × marital: 30 of 300 combinations forbidden)
     """
 
-    __slots__ = ("_cliques", "_conditions", "_domain", "_schema")
+    __slots__ = ("_cells", "_cliques", "_conditions", "_domain", "_schema", "_written")
 
     def __init__(self, schema: Schema) -> None:
         self._schema, self._domain = schema, schema.domain
         self._conditions: dict[str, Conditions] = {}
         self._cliques: set[Clique] = set()
+        self._cells = self._written = 0
 
     def forbidden(self, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> Constraint:
         """No row of a table is like one of these rows."""
@@ -57,7 +60,7 @@ class Rules:
         if len(names) == 1:
             raise SchemaError(f"column {column!r} depends on no column; name the ones that determine it")
         *shape, size = self._domain.sizes(names)
-        value = np.full(shape, -1, dtype=np.int64)
+        value = np.full(shape, -1, dtype=np.int32)
         for number, (*sources, determined) in self._boxes(names, rows, f"; a row gives {', then '.join(names)}"):
             if len(determined) != 1:
                 raise SchemaError(
@@ -65,7 +68,8 @@ class Rules:
                     "determined; use allowed for several"
                 )
             box = np.ix_(*sources)
-            if np.isin(value[box], (-1, determined[0]), invert=True).any():
+            before = value[box]
+            if ((before >= 0) & (before != determined[0])).any():
                 raise SchemaError(
                     f"row {number} gives column {column!r} a value other than a row before it; keep one of them"
                 )
@@ -84,9 +88,24 @@ class Rules:
         names = self._domain.check(columns)
         if not names:
             raise SchemaError("columns = []: expected at least one column")
-        check_cells(self._domain, self._cliques | {self._domain.clique(names)})
-        self._cliques.add(self._domain.clique(names))
+        clique = self._domain.clique(names)
+        size = self._domain.size(clique)
+        if clique not in self._cliques:
+            self._cliques.add(clique)
+            self._cells += size
+            if self._cells > LARGEST_TABLE or len(clique) > MOST_AXES:
+                check_cells(self._domain, self._cliques)
+        self._count(size)
         return names
+
+    def _count(self, cells: int) -> None:
+        """Refuse rules that together write far more cells than their tables have."""
+        self._written += cells
+        if self._written > MOST_WRITTEN:
+            raise SizeError(
+                f"the rules so far list more than {MOST_WRITTEN:,} combinations in all; list each combination once, "
+                "in as few rules as possible"
+            )
 
     def _boxes(
         self, names: Clique, rows: Iterable[Sequence[Any]], order: str = ""
@@ -102,9 +121,11 @@ class Rules:
                 problem = f"found {len(row)} values" if listed else "found no list"
                 raise SchemaError(f"row {number}: {problem}, expected a list of {len(names)}, for {', '.join(names)}")
             try:
-                yield number, [self._conditions[name].codes(each) for name, each in zip(names, row, strict=True)]
+                box = [self._conditions[name].codes(each) for name, each in zip(names, row, strict=True)]
             except SchemaError as error:
                 raise SchemaError(f"row {number}: {error}{order}") from None
+            self._count(math.prod(map(len, box)))
+            yield number, box
         if not number:
             raise SchemaError(f"rows is empty; {_ROWS}, or remove the rule")
 

@@ -12,7 +12,7 @@ from hush.constraints import Constraint, contradiction, merge
 from hush.domain import Domain
 from hush.errors import SchemaError, shown
 from hush.schema.column import Column, Value, canonical
-from hush.schema.column_kinds import Integer
+from hush.schema.column_kinds import MOST_BINS, Integer, Numeric
 from hush.unit import ROW, Unit
 
 if TYPE_CHECKING:
@@ -39,12 +39,19 @@ class Schema:
         self._columns: dict[str, Column] = {}
         self._constraints: tuple[Constraint, ...] = ()
         self.unit = unit
+        bins = 0
         for column in columns:
             if not isinstance(column, Column):
                 raise SchemaError(f"{shown(column)}: expected a column, such as Integer(name=..., low=..., high=...)")
             if column.name in self._columns:
                 raise SchemaError(f"column {column.name!r} is declared twice; keep one")
             self._columns[column.name] = column
+            bins += column.levels if isinstance(column, Numeric) else 0
+            if bins > MOST_BINS:
+                raise SchemaError(
+                    f"the numeric columns up to {column.name!r} have {bins:,} bins in all: at most {MOST_BINS:,} are "
+                    "possible; use fewer"
+                )
         if not self._columns:
             raise SchemaError("the schema declares no columns; declare at least one")
         if unit.column in self._columns:

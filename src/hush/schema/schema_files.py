@@ -36,6 +36,10 @@ from hush.schema.schema_toml import read_toml, write_toml
 from hush.schema.section import Section
 
 DEFAULT_BINS = 32
+LONGEST_NUMBER = 1000  # characters
+MOST_NESTED = 16  # a domain needs five
+MOST_NODES = 2**17  # values in a YAML file; PyYAML reads some ten thousand in a second
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _STAND_INS = frozenset(
     ("other", "others", "unknown", "unk", "<unk>", "ood", "<ood>", "missing", "none", "null", "nan", "na", "n/a", "?")
 )
@@ -132,12 +136,43 @@ def _parse(text: str) -> Any:
         raise SchemaError(f"not valid YAML: {getattr(error, 'problem', None) or 'unreadable'}{position}") from None
     except RecursionError:
         raise SchemaError("nested too deeply to be a domain") from None
-    except ValueError:  # such as the date 2020-02-31, or an integer of too many digits
+    except (ValueError, LookupError, ArithmeticError, TypeError, AttributeError):
+        # PyYAML fails in many ways, on the date 2020-02-31, on `!!int ''` or on a number beyond floats
         raise SchemaError("not valid YAML: it holds an impossible date or number") from None
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which also refuses a key given twice and a mapping merged into another."""
+    """PyYAML's safe loader, which also refuses a key given twice, a mapping merged into another, and what is too much.
+
+    An alias counts as much as what it stands for, so that a few of aliases cannot stand for a billion values.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._nodes = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node with all below it, counted on the way."""
+        alias, before = self.check_event(yaml.AliasEvent), self._nodes
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            raise SchemaError("nested too deeply to be a domain")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if node is not None and alias and id(node) not in self._sizes:
+            raise SchemaError("an alias stands for a value that holds it; write the value out")
+        self._nodes += self._sizes[id(node)] if alias else 1
+        if self._nodes > MOST_NODES:
+            raise SchemaError(f"holds more than {MOST_NODES:,} values; is this a domain, or the table itself?")
+        self._sizes[id(node)] = self._nodes - before
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node; numbers in base 60 take time in the square of their length."""
+        if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+            raise SchemaError(f"a number of {len(node.value)} characters; put it in quotes if it is a text")
+        return super().construct_object(node, deep=deep)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()

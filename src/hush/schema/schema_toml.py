@@ -5,17 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import re
-import tomllib
 from collections.abc import Iterable
 from typing import Any
 
 from hush.constraints import Constraint
-from hush.errors import SchemaError
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer, Numeric, short
 from hush.schema.rules import FROM_PRIVATE_DATA, RULES, read_rules, written_rules
 from hush.schema.schema import Schema
 from hush.schema.section import Section
+from hush.schema.toml_text import parse_toml
 from hush.unit import ROW, Unit
 
 VERSION = 1
@@ -36,18 +35,13 @@ _PUBLIC = "taken from public knowledge, not from the rows"
 
 def read_toml(text: str) -> Schema:
     """The schema in the text of a TOML file."""
-    try:
-        document = tomllib.loads(text)
-    except RecursionError:
-        raise SchemaError("nested too deeply to be a schema") from None
-    except ValueError as error:  # TOMLDecodeError, or an integer of too many digits
-        raise SchemaError(f"not valid TOML: {error}") from None
+    document = parse_toml(text)
     top = Section("", document)
     _check_version(top)
     top.only(("hush_schema", "unit", "columns", *RULES))
     unit = _read_unit(Section("[unit]", document["unit"])) if "unit" in top else ROW
     columns = Section("[columns]", top.require("columns", "declare at least one [columns.name]"))
-    schema = Schema([read_column(name, entries) for name, entries in columns.pairs()], unit=unit)
+    schema = Schema((read_column(name, entries) for name, entries in columns.pairs()), unit=unit)
     return schema.with_constraints(*read_rules(schema, top))
 
 

@@ -11,6 +11,7 @@ import bisect
 import datetime as dt
 import math
 import re
+import sys
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -75,7 +76,7 @@ def number(text: str) -> int | float:
         value = int(text) if text.isdecimal() or (text[:1] in "+-" and text[1:].isdecimal()) else float(text)
     except ValueError:
         raise QueryError(f"{text[:40]!r} is not a number that hush can read; write it in plain digits") from None
-    if isinstance(value, float) and not math.isfinite(value):
+    if not abs(value) <= sys.float_info.max:  # infinity, or an integer beyond floats
         raise QueryError(f"{text[:40]!r} is not a finite number; write it in plain digits")
     return value
 

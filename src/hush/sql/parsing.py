@@ -6,7 +6,7 @@ Every clause outside the supported part of SQL is refused here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass
 
 import sqlglot
@@ -21,6 +21,14 @@ from hush.sql.scope import Scope, nearest, quote, refusal
 DIALECT = "duckdb"
 EXAMPLE = "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex"
 READ = {"expressions", "from", "from_", "where", "group", "order", "limit", "offset"}
+LONGEST_TEXT, LONGEST_QUERY = 2**20, 2**18  # characters, of several queries and of one
+MOST_TOKENS = 20_000
+MOST_NESTED = 50
+_KINDS = sqlglot.TokenType
+_OPENING = {_KINDS.L_PAREN, _KINDS.L_BRACKET, _KINDS.L_BRACE, _KINDS.CASE}
+_CLOSING = {_KINDS.R_PAREN, _KINDS.R_BRACKET, _KINDS.R_BRACE, _KINDS.END}
+_SIGNS = {_KINDS.NOT, _KINDS.DASH, _KINDS.PLUS, _KINDS.TILDE}
+_BRACKETS = {_KINDS.L_BRACKET, _KINDS.L_BRACE, _KINDS.DCOLON}  # each wraps what stands before it
 CLAUSES = {
     "joins": ("a join", "a release holds one table; name only that one in FROM"),
     "laterals": ("a join", "a release holds one table; name only that one in FROM"),
@@ -79,7 +87,7 @@ def statements(text: str) -> list[str]:
     """
     texts: list[str] = []
     run: list[sqlglot.Token] = []
-    for token in [*_tokens(text), None]:
+    for token in [*_tokens(text, LONGEST_TEXT), None]:
         if token is not None and token.token_type is not sqlglot.TokenType.SEMICOLON:
             run.append(token)
         elif run:
@@ -88,9 +96,11 @@ def statements(text: str) -> list[str]:
     return texts
 
 
-def _tokens(text: str) -> list[sqlglot.Token]:
+def _tokens(text: str, longest: int) -> list[sqlglot.Token]:
     if not isinstance(text, str):
         raise QueryError(f"a query is text, found {type(text).__name__}; write, for example, {EXAMPLE}")
+    if len(text) > longest:
+        raise QueryError(f"the query has {len(text):,} characters: at most {longest:,} are possible; ask for less")
     try:
         return sqlglot.tokenize(text, read=DIALECT)
     except SqlglotError:
@@ -98,7 +108,7 @@ def _tokens(text: str) -> list[sqlglot.Token]:
 
 
 def _select(text: str) -> exp.Select:
-    _check_tokens(_tokens(text))
+    _check_tokens(_tokens(text, LONGEST_QUERY))
     try:
         parsed = sqlglot.parse(text, read=DIALECT)[0]
     except ParseError as error:
@@ -120,6 +130,7 @@ def _check_tokens(tokens: list[sqlglot.Token]) -> None:
     body = tokens[: ends[0]] if ends else tokens
     if not body:
         raise QueryError(f"the query is empty; write, for example, {EXAMPLE}")
+    _check_shape(body)
     if ends and any(token.token_type is not sqlglot.TokenType.SEMICOLON for token in tokens[ends[0] :]):
         raise QueryError("several statements in one query; ask one SELECT at a time")
     if body[0].token_type not in {
@@ -131,6 +142,23 @@ def _check_tokens(tokens: list[sqlglot.Token]) -> None:
         raise QueryError(
             f"only a SELECT can be asked of a release, found {body[0].text[:20].upper()}; for example, {EXAMPLE}"
         )
+
+
+def _check_shape(tokens: list[sqlglot.Token]) -> None:
+    """Refuse queries that are longer, or nested deeper, than the parser should be asked to read."""
+    if len(tokens) > MOST_TOKENS:
+        raise QueryError(
+            f"the query has {len(tokens):,} words and marks: at most {MOST_TOKENS:,} are possible; write BETWEEN "
+            "for ranges, or ask several queries"
+        )
+    depth = signs = brackets = 0
+    for token in tokens:
+        kind = token.token_type
+        depth = max(depth + (kind in _OPENING) - (kind in _CLOSING), 0)
+        signs = signs + 1 if kind in _SIGNS else 0
+        brackets += kind in _BRACKETS
+        if max(depth, signs, brackets) > MOST_NESTED:
+            raise QueryError("the query is nested too deeply; write it with fewer parentheses")
 
 
 def _syntax(error: ParseError) -> str:
@@ -185,7 +213,12 @@ def _count(node: exp.Expr | None, clause: str) -> int | None:
     number = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
     if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdecimal():
         raise QueryError(f"{clause} takes a whole number of rows; write, for example, {clause} 10")
-    return int(number.name)
+    return _whole(number.name)
+
+
+def _whole(digits: str) -> int:
+    """The number, or one that is larger than any number of rows or columns; Python reads no longer ones."""
+    return int(digits) if len(digits) < 16 else 10**15
 
 
 NAMES: dict[type[exp.Expr], str] = {exp.Count: "count", exp.CountIf: "count", exp.Sum: "sum", exp.Avg: "avg"}
@@ -222,9 +255,9 @@ class Output:
         """The item that a position, an alias, a column or a repeated expression means."""
         inner = node.unnest()
         if isinstance(inner, exp.Literal) and not inner.is_string:
-            position = int(inner.name) if inner.name.isdecimal() else 0
+            position = _whole(inner.name) if inner.name.isdecimal() else 0
             if not 1 <= position <= len(self.items):
-                raise QueryError(f"position {inner.name} is not in SELECT, which has {len(self.items)} items")
+                raise QueryError(f"position {inner.name[:20]} is not in SELECT, which has {len(self.items)} items")
             return self.items[position - 1]
         everything = (*self.items, *self.labels)
         if isinstance(inner, exp.Column):
@@ -258,6 +291,17 @@ def read_output(query: ParsedQuery, scope: Scope) -> Output:
 
 def _items(query: ParsedQuery, scope: Scope) -> tuple[Item, ...]:
     items: list[Item] = []
+    used: set[str] = set()
+    numbers: Counter[str] = Counter()
+
+    def fresh(name: str) -> str:
+        """The name, with a number behind it where it is used."""
+        tried = name
+        while tried.casefold() in used:
+            numbers[name] += 1
+            tried = f"{name}_{numbers[name] + 1}"
+        return tried
+
     for node in query.items:
         inner = node.this if isinstance(node, exp.Alias) else node
         bare = inner.unnest()
@@ -267,8 +311,8 @@ def _items(query: ParsedQuery, scope: Scope) -> tuple[Item, ...]:
             column = scope.column(bare)
             items.append(Item(node.alias or column.name, bare, column))
         else:
-            name = node.alias or _name(bare, [item.name for item in items])
-            items.append(Item(name, bare))
+            items.append(Item(node.alias or fresh(_name(bare)), bare))
+        used.add(items[-1].name.casefold())
     return tuple(items)
 
 
@@ -284,7 +328,7 @@ def _grouped(query: ParsedQuery, items: tuple[Item, ...], scope: Scope) -> dict[
 
 def _group_column(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> Column:
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
-        position = int(node.name)
+        position = _whole(node.name)
         if not 1 <= position <= len(items):
             raise QueryError(f"GROUP BY {position}: SELECT has {len(items)} items")
         column = items[position - 1].column
@@ -302,18 +346,14 @@ def _group_column(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> Colu
     return scope.column(node)
 
 
-def _name(node: exp.Expr, others: Iterable[str]) -> str:
+def _name(node: exp.Expr) -> str:
     """A name for a value without alias: count, sum_age, avg_age, or value."""
     call = node.this if isinstance(node, exp.Filter) else node
     name = NAMES.get(type(call), "value")
     argument = call.this if type(call) in NAMES else None
     if isinstance(argument, exp.Column):
-        name = f"{name}_{argument.name}"
-    used, fresh, number = {other.casefold() for other in others}, name, 1
-    while fresh.casefold() in used:
-        number += 1
-        fresh = f"{name}_{number}"
-    return fresh
+        return f"{name}_{argument.name}"
+    return name
 
 
 def _check_names(items: list[Item]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.domain import Clique, Domain, domain_of
-from hush.errors import SizeError, WorkloadError
+from hush.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.term import ProductTerm, Term, merged
 
@@ -53,6 +53,9 @@ class Workload:
         domain = domain_of(domain, WorkloadError)
         _check_order(domain, order)
         orders = range(order + 1)
+        count = sum(math.comb(len(domain), k) for k in orders)
+        if count > LARGEST_TERMS:
+            raise SizeError(f"{count} marginals of at most {order} attributes; lower the order or use fewer attributes")
         return cls(domain, _marginals(domain, itertools.chain.from_iterable(_combinations(domain, k) for k in orders)))
 
     @classmethod
@@ -61,6 +64,7 @@ class Workload:
         domain = domain_of(domain, WorkloadError)
         if cells < 1:
             raise WorkloadError(f"cells={cells}: expected an integer >= 1")
+        _check_small(domain, cells)
         return cls(domain, _marginals(domain, _small_cliques(domain, cells)))
 
     @classmethod
@@ -210,15 +214,22 @@ def _combinations(domain: Domain, order: int) -> Iterator[Clique]:
     return itertools.combinations(domain.attributes, order)
 
 
+def _check_small(domain: Domain, cells: int) -> None:
+    """Refuse a limit that too many marginals keep: how many have each size is counted attribute by attribute."""
+    counts = Counter({1: 1})
+    for size in domain.shape:
+        for cells_before, times in list(counts.items()):
+            if cells_before * size <= cells:
+                counts[cells_before * size] += times
+        if counts.total() > LARGEST_TERMS:
+            raise SizeError(f"more than {LARGEST_TERMS} marginals have at most {shown(cells)} cells; lower the limit")
+
+
 def _small_cliques(domain: Domain, cells: int) -> Iterator[Clique]:
     """Depth first over attributes in domain order, cutting where the product passes the limit."""
-    visited = 0
     stack: list[tuple[Clique, int, int]] = [((), 0, 1)]
     while stack:
         clique, start, size = stack.pop()
-        visited += 1
-        if visited > LARGEST_TERMS:
-            raise SizeError(f"more than {LARGEST_TERMS} marginals have at most {cells} cells; lower the limit")
         yield clique
         for position in range(len(domain) - 1, start - 1, -1):
             name = domain.attributes[position]

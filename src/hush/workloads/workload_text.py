@@ -15,20 +15,21 @@ Names with other marks than letters, digits, `_`, `-`, `>` and `.` are written i
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Iterator
-from functools import reduce
 
 from hush import queries
 from hush.domain import Domain
-from hush.errors import WorkloadError
+from hush.errors import WorkloadError, shown
 from hush.linops import Identity, LinearOperator
-from hush.workloads.term import ProductTerm
+from hush.workloads.term import ProductTerm, merged
 from hush.workloads.workload import Workload
 
 _NAME = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",:;*+]+))\s*(?::\s*([a-z]+)(\d*)\s*)?(,|$)')
 SKEWED_ORDER, SKEWED_DRAWS = 3, 256  # [AIM, sec. 6.1]
+_PIECES = re.compile(r'"(?:[^"\\]|\\.?)*+"?|.', re.DOTALL)  # a text in quotes, closed or not, or one mark
+LONGEST_TEXT = 2**20  # characters
+_WEIGHTED = re.compile(r"\s*([0-9][0-9.eE+-]*)\s*\*\s*(?=\S)")
 _EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way` or `age,sex; race`"
 
 
@@ -39,27 +40,38 @@ def parse_workload(domain: Domain, text: str) -> Workload:
     >>> parse_workload(domain, "<=1-way + 2*age,sex").weights
     (1.0, 1.0, 1.0, 1.0, 2.0)
     """
+    if len(text) > LONGEST_TEXT:
+        raise WorkloadError(f"a text of {len(text):,} characters: at most {LONGEST_TEXT:,} are possible; ask for less")
     summands = [summand.strip() for summand in _split(text, "+")]
     if not any(summands):
         raise WorkloadError(f"the workload is empty; {_EXAMPLES}")
-    return reduce(operator.add, (_parse_summand(domain, summand) for summand in summands))
+    workloads = [_parse_summand(domain, summand) for summand in summands]
+    if len(workloads) == 1:
+        return workloads[0]
+    return Workload(domain, merged([term for workload in workloads for term in workload]))
 
 
 def _parse_summand(domain: Domain, summand: str) -> Workload:
-    weighted = re.fullmatch(r"(?s)\s*([0-9][0-9.eE+-]*)\s*\*\s*(.+)", summand)
-    if weighted:
+    weight, position = 1.0, 0
+    while weighted := _WEIGHTED.match(summand, position):
         try:
-            return float(weighted[1]) * _parse_summand(domain, weighted[2])
+            weight *= float(weighted[1])
         except ValueError:
             raise WorkloadError(f"weight {weighted[1]!r} in the workload: expected a number such as 2.5") from None
-    if match := re.fullmatch(r"(<=|up ?to )?\s*(\d+)\s*-?\s*way", summand):
-        order = int(match[2])
+        position = weighted.end()
+    workload = _parse_unweighted(domain, summand[position:])
+    return weight * workload if position else workload
+
+
+def _parse_unweighted(domain: Domain, summand: str) -> Workload:
+    if match := re.fullmatch(r"(<=|up ?to )?\s*(\d+)\s*(?:-\s*)?way", summand):
+        order = _whole(match[2])
         return Workload.upto(domain, order) if match[1] else Workload.kway(domain, order)
     if match := re.fullmatch(r"small\s+(\d+)", summand):
-        return Workload.small(domain, int(match[1]))
-    if match := re.fullmatch(r'target\s+(?:"((?:[^"\\]|\\.)*)"|(\S+))\s+(\d+)\s*-?\s*way', summand):
+        return Workload.small(domain, _whole(match[1]))
+    if match := re.fullmatch(r'target\s+(?:"((?:[^"\\]|\\.)*)"|(\S+))\s+(\d+)\s*(?:-\s*)?way', summand):
         name = match[2] if match[1] is None else _unquote(match[1])
-        return Workload.target(domain, name, int(match[3]))
+        return Workload.target(domain, name, _whole(match[3]))
     if match := re.fullmatch(r"skewed\s+(\d{1,18})", summand):
         return Workload.skewed(domain, SKEWED_ORDER, SKEWED_DRAWS, seed=int(match[1]))
     terms = [_parse_term(domain, piece) for piece in _split(summand, ";") if piece.strip()]
@@ -96,7 +108,7 @@ def _block(kind: str | None, number: str | None, size: int) -> LinearOperator:
     if kind is None:
         return Identity(size)
     if kind == "width" and number:
-        return queries.width(int(number))(size)
+        return queries.width(_whole(number))(size)
     makers = {
         "identity": queries.identity,
         "prefix": queries.prefix,
@@ -111,10 +123,16 @@ def _block(kind: str | None, number: str | None, size: int) -> LinearOperator:
     return makers[kind](size)
 
 
+def _whole(digits: str) -> int:
+    if len(digits) > 18:
+        raise WorkloadError(f"{shown(digits)} in the workload is a number of {len(digits)} digits; expected 18 at most")
+    return int(digits)
+
+
 def _split(text: str, mark: str) -> Iterator[str]:
     """Pieces between marks, where marks in quotes do not count."""
     piece = ""
-    for token in re.findall(r'"(?:[^"\\]|\\.)*"|.', text, flags=re.DOTALL):
+    for token in _PIECES.findall(text):
         if token == mark:
             yield piece
             piece = ""
