@@ -74,7 +74,7 @@ def statement(**changes: object) -> Statement:
         "neighbours": Neighbours.ADD_REMOVE,
         "unit": Unit(),
         "event": GaussianEvent(Fraction(1), Fraction(1)),
-        "private": True,
+        "seeded": False,
     }
     return Statement(**(fields | changes))  # type: ignore[arg-type]
 
@@ -164,12 +164,12 @@ def test_plans_round_what_they_spend_up(rho: float) -> None:
 
 def test_a_budget_is_shown_as_stated_and_a_large_delta_is_warned_of() -> None:
     workload = Workload.kway(hush.Domain({"a": 3, "b": 2}), 1)
-    budget = Budget(epsilon=1.23456789, delta=0.9999999)
+    budget = Budget(epsilon=1.23456789, delta=0.4999999)
     loose = " ".join(str(hush.plan(workload, budget)).split())
-    assert "Privacy epsilon=1.23456789, delta=0.9999999; spends" in loose
-    assert "delta is the chance of an arbitrary leak; use far less than one over the number of people" in loose
-    assert dict(statement(budget=budget).lines())["Budget"] == "epsilon=1.23456789, delta=0.9999999"
-    assert "at delta=0.9999999" in dict(statement(budget=budget).lines())["Spent"]
+    assert "Privacy epsilon=1.23456789, delta=0.4999999; spends" in loose
+    assert "delta=0.4999999 is the chance of an arbitrary leak; use far less, such as 1e-9" in loose
+    assert dict(statement(budget=budget).lines())["Budget"] == "epsilon=1.23456789, delta=0.4999999"
+    assert "at delta=0.4999999" in dict(statement(budget=budget).lines())["Spent"]
     for fine in (Budget(epsilon=1.0, delta=1e-3), Budget(rho=0.5)):
         assert "arbitrary leak" not in str(hush.plan(workload, fine))
     assert dict(statement(budget=Budget(epsilon=1.0, delta=1e-9)).lines())["Budget"] == "epsilon=1, delta=1e-09"

@@ -115,7 +115,7 @@ def bad(folder: Path, *changes: object) -> list[tuple[list[object], str]]:
         ([*base, *ask, "--epsilon", 0, "--delta", 1e-9], "epsilon=0.0"),
         ([*base, *ask, "--epsilon", -1, "--delta", 1e-9], "epsilon=-1.0"),
         ([*base, *ask, "--epsilon", "nan", "--delta", 1e-9], "epsilon=nan"),
-        ([*base, *ask, "--epsilon", 1, "--delta", 1], "delta=1.0"),
+        ([*base, *ask, "--epsilon", 1, "--delta", 0.9], "delta=0.9: expected a number from 0 to 1/2"),
         ([*base, *ask, "--epsilon", 1, "--mechanism", "residual"], "add a delta"),
         ([*base, *budget, "--workload", "agee"], "did you mean 'age'"),
         ([*base, *budget, "--workload", ""], "empty"),
@@ -211,6 +211,19 @@ def test_a_budget_beside_a_plan_limits_it_in_any_notion(folder: Path) -> None:
         assert done.exit_code == 0, done.stderr
         assert ("discrete Laplace" if name == "pure" else "discrete Gaussian") in done.output
         assert ("of pure differential privacy" in done.output) == (name == "pure")
+
+
+def test_a_delta_above_one_over_the_rows_is_warned_of(folder: Path) -> None:
+    asked = ("--workload", "sex", "--epsilon", 1, "--delta", 1e-3)
+    warning = "delta=0.001 is above 1/2,000: showing a person at random would be as private"
+    planned = hush_command("plan", folder / "people.toml", *asked, "--rows", 2000)
+    assert (planned.exit_code, planned.stderr) == (0, "")
+    assert warning in " ".join(planned.output.split())
+    here = ("release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "people.hush")
+    done = hush_command(*here, *asked, "--rows", 2000)
+    assert done.exit_code == 0
+    assert f"hush: {warning}" in done.stderr
+    assert "delta" not in hush_command(*here, *asked, "--rows", 1000, "--force").stderr
 
 
 def test_answers_to_the_workload_are_printed_by_term(folder: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import hush
 from hush.errors import BudgetError
+from hush.mechanisms.plan_table import plan_text
 
 DOMAIN = hush.Domain({"age": 50, "sex": 2, "region": 8})
 PAIRS = hush.Workload.kway(DOMAIN, 2)
@@ -61,3 +62,15 @@ def test_sums_other_than_counts_are_not_judged() -> None:
 def test_rows_are_a_number_of_rows(rows: object) -> None:
     with pytest.raises(BudgetError, match="expected the number of rows"):
         hush.plan(PAIRS, hush.Budget(rho=1.0), mechanism="aim").check_useful(rows)  # type: ignore[arg-type]
+
+
+def test_a_delta_above_one_over_the_rows_is_a_warning_where_rows_are_given() -> None:
+    loose = hush.plan(PAIRS, hush.Budget(epsilon=3.0, delta=1e-4))
+    with pytest.warns(UserWarning, match="delta=0.0001 is above 1/20,000: showing a person at random would be as"):
+        loose.check_useful(20_000)
+    loose.check_useful(10_000)  # 1e-4 is not above one over it; a warning would fail the test
+    assert "Warning" not in str(loose)
+    assert "delta=0.0001 is above 1/20,000" in plan_text(loose, rows=20_000)
+    assert "Warning" not in plan_text(loose, rows=10_000)
+    assert "delta=0.01 is the chance of an arbitrary leak" in str(loose.with_budget(hush.Budget(epsilon=3, delta=0.01)))
+    hush.plan(PAIRS, hush.Budget(rho=1.0)).check_useful(10**6)

@@ -97,11 +97,18 @@ def test_refuses_what_is_not_a_positive_number(name, value):
         Budget(**{name: value})
 
 
-@pytest.mark.parametrize("delta", [1.0, 1.5, -1e-9, math.nan, math.inf, True, "1e-6", [1e-6]])
+def test_a_delta_of_one_half_is_the_last():
+    assert Budget(epsilon=1.0, delta=0.5).delta == 0.5
+    assert Budget(rho=1.0).epsilon_at(0.5) > 0
+
+
+@pytest.mark.parametrize(
+    "delta", [math.nextafter(0.5, 1), 0.999999, 1.0, 1.5, -1e-9, math.nan, math.inf, True, "1e-6", [1e-6]]
+)
 def test_refuses_what_is_not_a_delta(delta):
-    with pytest.raises(BudgetError, match=r"delta=.*expected a number in \[0, 1\)"):
+    with pytest.raises(BudgetError, match="delta=.*expected a number from 0 to 1/2, far below"):
         Budget(epsilon=1.0, delta=delta)
-    with pytest.raises(BudgetError, match=r"delta=.*expected a number in \[0, 1\)"):
+    with pytest.raises(BudgetError, match="delta=.*expected a number from 0 to 1/2, far below"):
         Budget(rho=1.0).epsilon_at(delta)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 import hush
-from hush.errors import BudgetError, LedgerError
+from hush.errors import LedgerError
 
 ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds however they were chosen."
 
@@ -48,6 +48,7 @@ def budget(
     from rich.console import Console
     from rich.text import Text
 
+    from hush.privacy.budget import require_delta
     from hush.privacy.ledger_view import ledger_tables
 
     if create:
@@ -59,9 +60,8 @@ def budget(
         ledgers[0].raise_cap(cap, reason=reason or "")
     elif (epsilon, rho, mu) != (None, None, None):
         raise click.UsageError("--epsilon, --rho and --mu state a cap; add --create or --raise-cap")
-    elif delta is not None and not 0 <= delta < 1:
-        raise BudgetError(f"delta={delta}: expected a number in [0, 1), such as 1e-6")
     else:
+        require_delta(0.0 if delta is None else delta)
         ledgers = hush.Ledger.open_all(file) if dataset is None else [hush.Ledger.open(file, dataset=dataset)]
     ledgers[0].verify(expect_head)
     if as_json:

@@ -105,8 +105,10 @@ def plan(
 
 def _refusal(plan: Plan, rows: int) -> str | None:
     """Explain why a budget is too small for the expected number of rows; None if it is not."""
+    from hush.mechanisms.usefulness import check_useful
+
     try:
-        plan.check_useful(rows)
+        check_useful(plan, rows)
     except BudgetError as error:
         return printable(str(error))
     return None

@@ -149,6 +149,7 @@ def release(
     DATA is a CSV or Parquet file, or a pattern of files. Writes a release.
     """
     from hush.mechanisms.release_job import ReleaseJob, check_partial, is_own_partial
+    from hush.mechanisms.usefulness import check_useful, delta_warning
     from hush.schema import Unit
 
     again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
@@ -183,7 +184,9 @@ def release(
     plan = job.plan
     job.check_public(declared)
     if rows is not None:
-        plan.check_useful(rows)
+        check_useful(plan, rows)
+    if (warning := delta_warning(plan.budget, rows)) is not None:
+        click.echo(f"hush: {warning}", err=True)
     check_partial(output, resume, force=force)
     new_ledger = ledger is not None and not ledger.exists()
     _announce_plan(plan, plan_file)

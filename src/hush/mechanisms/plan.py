@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -287,11 +288,14 @@ class Plan:
 
         `rows` is the expected number of rows, a public guess. The mean absolute error of the most accurate table in the
         workload must be at most 100 % of its average cell. If errors are not known beforehand, the rule is for one-way
-        tables that get all of the budget. The message says which budget is enough.
+        tables that get all of the budget. The message says which budget is enough. A delta above one over the number of
+        rows is a warning.
         """
-        from hush.mechanisms.usefulness import check_useful
+        from hush.mechanisms.usefulness import check_useful, delta_warning
 
         check_useful(self, rows)
+        if (warning := delta_warning(self.budget, rows)) is not None:
+            warnings.warn(warning, stacklevel=2)
 
     def workload_error(self, total: float) -> float:
         """The expected workload error (1 / (k N)) sum_i c_i ||M_i(D) - y_i||_1 for a table of N = `total` rows.

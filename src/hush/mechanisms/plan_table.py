@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hush.mechanisms.usefulness import OneWay, noise_text
+from hush.mechanisms.usefulness import OneWay, delta_warning, noise_text
 from hush.privacy.budget import Budget, number_text
 from hush.rational import float_up, shown_up
 from hush.schema.provenance import drafted_text
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 SHARE = 0.1  # of an average cell
 MOST_ROWS = 24
-LARGEST_DELTA = 1e-3  # above it the plan warns
-DELTA_WARNING = "delta is the chance of an arbitrary leak; use far less than one over the number of people"
 
 
 def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
@@ -47,8 +45,8 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
     if plan.domain.from_private_data:
         drafted = drafted_text(plan.domain.clique(plan.domain.from_private_data))
         lines.append(("Warning", f"levels of the schema were {drafted}; `release` refuses such a plan"))
-    if (plan.budget.delta or 0.0) > LARGEST_DELTA:
-        lines.append(("Warning", f"delta={number_text(plan.budget.delta or 0.0)}: {DELTA_WARNING}"))
+    if (warning := delta_warning(plan.budget, rows)) is not None:
+        lines.append(("Warning", warning))
     tables = _asked(plan) if plan.adaptive else _expected(plan, rows)
     return tables, TextTable.facts(lines)
 

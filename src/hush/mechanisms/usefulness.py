@@ -1,4 +1,4 @@
-"""Usefulness: refuse a budget too small for any table to be informative, given the expected number of rows."""
+"""Usefulness: refuse a budget too small for the expected number of rows, and warn of a delta too large for it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 USELESS = 1.0  # mean absolute error over the average cell
+LARGE_DELTA = 1e-3  # for any number of rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,25 @@ def check_useful(plan: Plan, rows: int) -> None:
         f"average cell, and above {USELESS:.0%} a table says nothing; give {_enough(plan, error / USELESS)}, ask for "
         "fewer columns or coarser levels, or release more rows"
     )
+
+
+def delta_warning(budget: Budget, rows: int | None = None) -> str | None:
+    """Why the delta of a budget is too large: above one over the expected number of rows; None if it is not.
+
+    A release that shows one row in full, chosen at random, is (0, 1/rows)-private.
+
+    >>> delta_warning(Budget(epsilon=1.0, delta=1e-5), rows=200_000)
+    'delta=1e-05 is above 1/200,000: showing a person at random would be as private; use far less, such as 1e-9'
+    """
+    delta = budget.delta or 0.0
+    if rows is not None and delta > 1 / rows:
+        return (
+            f"delta={number_text(delta)} is above 1/{rows:,}: showing a person at random would be as private; use far "
+            "less, such as 1e-9"
+        )
+    if delta > LARGE_DELTA:
+        return f"delta={number_text(delta)} is the chance of an arbitrary leak; use far less, such as 1e-9"
+    return None
 
 
 def _enough(plan: Plan, ratio: float) -> str:

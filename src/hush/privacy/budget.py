@@ -13,6 +13,8 @@ from hush.errors import BudgetError
 from hush.privacy import conversions
 from hush.rational import float_down, root_down
 
+LARGEST_DELTA = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -93,7 +95,7 @@ class Budget:
             if value is not None:
                 _require_positive(name, value)
         if delta is not None:
-            _require_delta(delta)
+            require_delta(delta)
         object.__setattr__(self, "epsilon", _no_more_than(epsilon))
         object.__setattr__(self, "delta", None if epsilon is None else _no_more_than(delta or 0.0))
         object.__setattr__(self, "_rho", _no_more_than(rho))
@@ -133,7 +135,7 @@ class Budget:
 
     def epsilon_at(self, delta: float) -> float:
         """The epsilon that this budget's notion implies at this delta; under `mu`, see the class."""
-        _require_delta(delta)
+        require_delta(delta)
         if self.pure:
             return float(self.epsilon or 0.0)
         if self._mu is not None:
@@ -234,10 +236,14 @@ def _require_positive(name: str, value: object) -> None:
         raise BudgetError(f"{name}={value!r}: expected a finite number > 0; a smaller one means more privacy")
 
 
-def _require_delta(value: object) -> None:
-    if not (_is_number(value) and 0 <= value < 1):
+def require_delta(value: object) -> None:
+    """Refuse what is no number from 0 to 1/2.
+
+    With probability delta an (epsilon, delta)-private release may show anything at all: near 1, nothing is promised.
+    """
+    if not (_is_number(value) and 0 <= value <= LARGEST_DELTA):
         raise BudgetError(
-            f"delta={value!r}: expected a number in [0, 1), far below one over the number of people, such as 1e-9"
+            f"delta={value!r}: expected a number from 0 to 1/2, far below one over the number of people, such as 1e-9"
         )
 
 

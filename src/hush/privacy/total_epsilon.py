@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hush.errors import BudgetError
+from hush.privacy.budget import require_delta
 from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, compose, price
 from hush.rational import float_up, root_down, shown_up
@@ -52,8 +52,7 @@ def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon
 
     Reference: [CKS20, Cor. 13] for zCDP; [Koskela et al. 2020], [Doroshenko et al. 2022] for PLD.
     """
-    if not isinstance(delta, float | int) or isinstance(delta, bool) or not 0 <= delta < 1:
-        raise BudgetError(f"delta={delta!r}: expected a number in [0, 1), such as 1e-6")
+    require_delta(delta)
     composed = events if isinstance(events, Event) else compose(events)
     cost = price(composed)
     if cost.rho is None:
