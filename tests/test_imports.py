@@ -104,7 +104,19 @@ MODULES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 LAYERS = (
-    {"_version", "errors", "arrays", "memory", "domain", "solution", "unit", "atomic_write", "rational", "markup"},
+    {
+        "_version",
+        "errors",
+        "arrays",
+        "memory",
+        "domain",
+        "solution",
+        "unit",
+        "atomic_write",
+        "rational",
+        "markup",
+        "csv_cells",
+    },
     {"constraints", "text_table", "codec", "archive"},
     {"linops"},
     {"queries"},

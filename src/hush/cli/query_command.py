@@ -29,9 +29,8 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
     SQL is a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
     FILE is a release, or a model, which answers without errors.
 
-    CSV in a file or a pipe keeps labels as they are: a spreadsheet may read a label that begins with = as a formula.
-    On a terminal, control characters in names and labels are spelled out. Unknown errors are empty cells in CSV and
-    null in JSON.
+    In CSV, a label that a spreadsheet would take for a formula, such as =1+1, gets an apostrophe in front, and unknown
+    errors are empty cells; in JSON they are null. On a terminal, control characters in texts are spelled out.
     """
     from hush.loading import load_release_or_model
 
@@ -47,11 +46,11 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
     else:
         answers = loaded.term(term or 0, level=level)
     if form == "csv":
-        from pyarrow import BufferOutputStream, csv
+        from hush.csv_cells import csv_bytes
 
-        sink, table = BufferOutputStream(), _with_gaps(answers.to_arrow())
-        csv.write_csv(_shown(table) if _on_terminal() else table, sink)
-        click.echo(sink.getvalue().to_pybytes(), nl=False)  # click would strip what looks like colour codes from text
+        table = _with_gaps(answers.to_arrow())
+        content = csv_bytes(_shown(table) if _on_terminal() else table)
+        click.echo(content, nl=False)  # click would strip what looks like colour codes from text
     elif form == "json":
         click.echo(json.dumps(answers.to_dict(), indent=2))
     else:

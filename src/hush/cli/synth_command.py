@@ -13,7 +13,7 @@ import hush
 from hush.atomic_write import atomic_write
 from hush.cli.model_command import APPROXIMATE, fitted, say, summary
 from hush.cli.options import PATH, Whole, check_output, progress_bar
-from hush.errors import HushError, SchemaError, printable
+from hush.errors import HushError, SchemaError, printable, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +26,20 @@ def check_suffix(output: Path) -> None:
     if output.suffix.lower() not in SUFFIXES:
         problem = f"ends in {output.suffix!r}" if output.suffix else "has no ending"
         raise HushError(f"{output} {problem}: expected a name that ends in {' or '.join(SUFFIXES)}")
+
+
+def check_cells(output: Path, schema: hush.Schema) -> None:
+    """Refuse CSV for levels that it cannot tell apart: one that is spelled as another one's cell."""
+    from hush.schema import Categorical
+
+    for column in schema if output.suffix.lower() == ".csv" else ():
+        if isinstance(column, Categorical):
+            for cell in set(column.csv_cells).intersection((*column.texts, *column.missing_values)):
+                level = column.label(column.csv_cells[cell])
+                raise HushError(
+                    f"column {column.name!r} has {shown(level)} and {shown(cell)}, which is how CSV spells the first; "
+                    "write a .parquet file instead"
+                )
 
 
 def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int], None]) -> int:
@@ -45,9 +59,9 @@ def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int
 
 def _writer(output: Path, file: Any, schema: pa.Schema) -> Any:
     if output.suffix.lower() == ".csv":
-        from pyarrow.csv import CSVWriter
+        from hush.csv_cells import CsvWriter
 
-        return CSVWriter(file, schema)
+        return CsvWriter(file, schema)
     from pyarrow.parquet import ParquetWriter
 
     return ParquetWriter(file, schema)
@@ -102,7 +116,9 @@ def synth(
 ) -> None:
     """Write synthetic rows from a release or a model. Spends nothing.
 
-    FILE is a model or a release. A release without a model gets one fitted first.
+    FILE is a model or a release. A release without a model gets one fitted first. In CSV, a text that a spreadsheet
+    would take for a formula, such as =1+1, gets an apostrophe in front; hush reads it back without. Parquet keeps texts
+    as they are.
     """
     from hush.loading import load_release_or_model
     from hush.release.copies import WARNING as COPIES_WARNING
@@ -114,6 +130,7 @@ def synth(
     for path in outputs:
         check_output(path, force=force, inputs=[file])
     loaded = load_release_or_model(file)
+    check_cells(output, loaded.schema)
     conditions = stated_conditions(loaded.schema, given)
     if isinstance(loaded, hush.Model) and max_size_mb is not None:
         raise click.UsageError(f"{file} is a model, whose size is known; leave --max-size-mb out")

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from hush.csv_cells import cell_text
 from hush.errors import SchemaError, check_text, shown
 from hush.schema.column import (
     LARGEST_INTEGER,
@@ -80,6 +81,12 @@ class Categorical(Column):
     def texts(self) -> list[str]:
         """The declared values as they are compared."""
         return [canonical(value) for value in self.values]
+
+    @property
+    def csv_cells(self) -> dict[str, int]:
+        """The spelling in hush's CSV files of each level that begins like a formula, and its code."""
+        written = [value if isinstance(value, str) else canonical(value) for value in self.values]
+        return {cell_text(text).strip(): code for code, text in enumerate(written) if cell_text(text) != text}
 
     def value(self, code: int) -> Value:
         return self.values[code]

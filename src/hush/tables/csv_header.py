@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from hush.csv_cells import cell_text
 from hush.errors import DataError
 from hush.tables.dialects.dialect import attempt
 
@@ -35,18 +36,19 @@ def read_csv_header(file: Path, wanted: Collection[str] = ()) -> CsvHeader:
 
     Ties go to a delimiter that fits the quotes of the line, then to the tab in a file whose ending promises tabs, then
     to the one with most columns, then to the comma. Names lose the spaces at their ends, unless they are wanted with
-    them or nothing is wanted.
+    them or nothing is wanted. A wanted name that hush writes with an apostrophe in front is found by that spelling too.
 
     Privacy: in a file without a header the first line is somebody's row, so no message quotes it.
     """
     text = _first_text(file)
     failed = f"the file {str(file)!r} cannot be read; check that it is a text file and that you may read it"
     tabs = ending_of(file) in TAB_ENDINGS
+    cells = {cell_text(name): name for name in wanted if cell_text(name) != name}
     choices: dict[tuple[int, bool, bool, int], CsvHeader] = {}
     for delimiter in DELIMITERS:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
         names = attempt(partial(next, reader), failed)
-        columns = tuple(name if not wanted or name in wanted else name.strip() for name in names)
+        columns = tuple(name if not wanted or name in wanted else _wanted_name(name, cells) for name in names)
         declared = tabs and delimiter == "\t" and len(columns) > 1
         score = (len({*columns}.intersection(wanted)), _quotes_fit(text, delimiter), declared, len(columns))
         choices.setdefault(score, CsvHeader(delimiter=delimiter, columns=columns))
@@ -57,6 +59,11 @@ def read_csv_header(file: Path, wanted: Collection[str] = ()) -> CsvHeader:
     if any("\ufffd" in column for column in header.columns):
         raise DataError(f"the file {str(file)!r} is not UTF-8 text; convert it, for example with iconv")
     return header
+
+
+def _wanted_name(cell: str, cells: Mapping[str, str]) -> str:
+    """The name that a cell stands for, in a file that hush wrote or in any other."""
+    return cells.get(cell) or cells.get(cell.strip()) or cell.strip()
 
 
 def ending_of(file: Path) -> str:

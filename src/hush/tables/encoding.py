@@ -122,19 +122,25 @@ class _Encoder:
         return _code_or_null(self.column.missing_code)
 
     def categorical(self, column: Categorical) -> Encoding:
-        """Position among declared texts, then missing texts: a hash lookup whatever their number."""
+        """Position among declared texts, missing texts, then cells: a hash lookup whatever their number."""
         sql, x, p, levels = self.dialect, self.names.stored, self.names.prepared, column.levels
         raw = sql.as_text(x, self.stored)
         positions = [sql.position(raw, self.names.texts)]
         if self.stored is Family.TEXT:  # most values are found untrimmed
             positions.append(sql.position(sql.trimmed(raw), self.names.texts))
+        texts = dict.fromkeys([*column.texts, *column.missing_values, ""])
+        cells = {}  # a level as hush's CSV files spell it, unless that is a level or missing itself
+        if self.stored is Family.TEXT:
+            cells = {cell: code for cell, code in column.csv_cells.items() if cell not in texts}
+        codes = [str(code) for code in cells.values()]
+        as_cells = f"WHEN {p} >= {len(texts)} THEN {sql.element(codes, f'{p} - {len(texts)}')} " if cells else ""
         missing = f"{x} IS NULL" + (f" OR {sql.is_nan(x)}" if self.stored in {Family.FLOAT, Family.DOUBLE} else "")
         positions.append(f"CASE WHEN {missing} THEN {levels} ELSE -1 END")
         return Encoding(
             prepare=f"coalesce({', '.join(positions)})",
             code=f"CASE WHEN {p} BETWEEN 0 AND {levels - 1} THEN {p} "
-            f"WHEN {p} < 0 THEN {_code_or_null(column.other_code)} ELSE {self.missing_code} END",
-            texts=tuple(dict.fromkeys([*column.texts, *column.missing_values, ""])),
+            f"WHEN {p} < 0 THEN {_code_or_null(column.other_code)} {as_cells}ELSE {self.missing_code} END",
+            texts=(*texts, *cells),
         )
 
     def boolean(self) -> Encoding:
