@@ -1,7 +1,7 @@
 """Rational text: exact fractions as "numerator/denominator", of any length, and read back strictly.
 
-Sums of costs have thousands of digits, more than Python turns into decimal text in one step, so long integers are
-written and read in halves.
+Sums of costs have up to millions of digits, more than Python turns into decimal text in one step or in little time, so
+long integers are written and read in halves.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import re
 import sys
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
 from fractions import Fraction
 
 from hush.errors import BudgetError
 
-_LONGEST = 1_000_000  # characters; a longer text is a mistake or an attack
-_STEP = 512  # digits; below the lowest limit that Python can be set to
+LONGEST = 1_000_000  # characters of one fraction; a longer text is a mistake or an attack
+_STEP = 512  # digits or bits; below the lowest limit that Python can be set to
 _FORM = re.compile(r"(?:0|[1-9][0-9]*)/[1-9][0-9]*", re.ASCII)
 
 
@@ -34,11 +34,31 @@ def parse_rational(text: object, name: str) -> Fraction:
     >>> parse_rational("1/3", "rho")
     Fraction(1, 3)
     """
-    if isinstance(text, str) and len(text) <= _LONGEST and _FORM.fullmatch(text):
+    if isinstance(text, str) and len(text) <= LONGEST and _FORM.fullmatch(text):
         above, below = (_integer(digits) for digits in text.split("/"))
         if math.gcd(above, below) == 1:
             return Fraction(above, below)
     raise BudgetError(f"{name}: expected a rational >= 0 in lowest terms such as '1/3'")
+
+
+def is_readable(value: Fraction) -> bool:
+    """Whether `parse_rational` takes the text of a fraction; the longest that it takes may count as too long."""
+    bits = value.numerator.bit_length() + value.denominator.bit_length()
+    return bits < LONGEST or _most_digits(value.numerator) + _most_digits(value.denominator) + 1 <= LONGEST
+
+
+def is_text_of(text: str, value: Fraction) -> bool:
+    """Whether a text is what `rational_text` writes for a fraction, which may be of any length.
+
+    Much faster than writing the fraction or parsing the text, since nothing is brought to lowest terms.
+
+    >>> is_text_of("1/3", Fraction(1, 3)), is_text_of("2/6", Fraction(1, 3))
+    (True, False)
+    """
+    above, below = value.numerator, value.denominator
+    if len(text) > _most_digits(above) + _most_digits(below) + 1 or not _FORM.fullmatch(text):
+        return False
+    return tuple(_integer(digits) for digits in text.split("/")) == (above, below)
 
 
 def float_up(value: Fraction) -> float:
@@ -105,11 +125,29 @@ def _shown(value: Fraction | float, rounding: str) -> str:
 
 
 def _digits(value: int) -> str:
-    if value < 10**_STEP:
-        return str(value)
-    half = int(value.bit_length() * 0.30103) // 2
-    above, below = divmod(value, 10**half)
-    return _digits(above) + _digits(below).zfill(half)
+    """The decimal digits of an integer >= 0, by halves in `decimal`, whose products of long numbers are fast."""
+    exact = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
+    powers: dict[int, Decimal] = {}
+
+    def power(bits: int) -> Decimal:
+        if bits not in powers:
+            half = bits // 2
+            powers[bits] = Decimal(1 << bits) if bits <= _STEP else exact.multiply(power(half), power(bits - half))
+        return powers[bits]
+
+    def decimal(part: int, bits: int) -> Decimal:
+        if bits <= _STEP:
+            return Decimal(part)
+        half = bits // 2
+        above, below = part >> half, part & ((1 << half) - 1)
+        return exact.add(exact.multiply(decimal(above, bits - half), power(half)), decimal(below, half))
+
+    return format(decimal(value, value.bit_length()), "f")
+
+
+def _most_digits(value: int) -> int:
+    """The decimal digits of an integer, or one more."""
+    return int(value.bit_length() * 0.30103) + 1
 
 
 def _integer(text: str) -> int:

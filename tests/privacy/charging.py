@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
+import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from fractions import Fraction
 
-from hush.errors import BudgetError
+from hush.errors import BudgetError, LedgerError
 from hush.privacy.budget import Budget
 from hush.privacy.events import SelectionEvent
 from hush.privacy.ledger import Ledger
@@ -156,6 +158,87 @@ def fork_amid_threads(path: str, forks: int) -> dict[str, object]:
     return {"codes": codes, "charged": charged, "expected": sum(counts) + 2 * forks}
 
 
+def links(path: str, other: str, wanted: int) -> dict[str, int]:
+    """Kill charges until journals are left; then charge five times under another name, and open the first again.
+
+    The other name is a hard link that takes the place of the first for a while, as a second mount of the file would:
+    each name alone is the only one at the time it is used.
+    """
+    chance = random.Random(21)
+    ledger = Ledger(path, cap=HUGE)
+    start = time.monotonic()
+    for _ in range(5):
+        ledger.charge(EVENT)
+    turn_time = (time.monotonic() - start) / 5
+    ready, tell = os.pipe()
+    left = opened = lost = lost_by_sqlite = 0
+
+    def act() -> None:
+        own = Ledger.open(path)
+        os.write(tell, b".")
+        for _ in range(10**6):
+            own.charge(EVENT)
+
+    for _ in range(100 * wanted):
+        if left == wanted:
+            break
+        pid = child(act)
+        os.read(ready, 1)
+        time.sleep(chance.uniform(0, 3 * turn_time))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        if not is_hot(path + "-journal"):
+            continue
+        os.link(path, other)
+        for name in (path, other):
+            with suppress(LedgerError):
+                Ledger.open(name)
+                opened += 1
+        os.unlink(path)
+        try:
+            later = Ledger.open(other)
+        except LedgerError:  # the kill came amid the writes, and the file is damaged without its journal
+            os.rename(other, path)
+            continue
+        left += 1
+        for _ in range(5):
+            later.charge(EVENT)
+        before = later.total.rho
+        os.rename(other, path)
+        shutil.copy(path, path + ".copy")
+        shutil.copy(path + "-journal", path + ".copy-journal")
+        lost_by_sqlite += entries(path + ".copy") < entries(path, "&immutable=1")
+        with suppress(LedgerError):
+            lost += Ledger.open(path).total.rho < before
+        with suppress(FileNotFoundError):
+            os.unlink(path + "-journal")
+    return {
+        "journals left by a kill": left,
+        "opened while there were two names": opened,
+        "lost by plain SQLite": lost_by_sqlite,
+        "lost": lost,
+    }
+
+
+def is_hot(journal: str) -> bool:
+    """Whether a journal is there that SQLite would apply."""
+    with suppress(FileNotFoundError), open(journal, "rb") as file:
+        return file.read(12)[8:] not in (b"", bytes(4))
+    return False
+
+
+def entries(path: str, options: str = "") -> int:
+    """How many entries SQLite finds, which uses the journal unless told that the file is immutable."""
+    with (
+        suppress(sqlite3.DatabaseError),
+        closing(sqlite3.connect(f"file:{path}?mode=rw{options}", uri=True)) as connection,
+    ):
+        (count,) = connection.execute("SELECT COUNT(*) FROM entries").fetchone()
+        return int(count)
+    return 0  # the journal was not that of this state, and what it left is no database
+
+
 if __name__ == "__main__":
-    what, arguments = {"kill": kill, "crowd": crowd, "fork": fork_amid_threads}[sys.argv[1]], sys.argv[2:]
+    kinds = {"kill": kill, "crowd": crowd, "fork": fork_amid_threads, "links": links}
+    what, arguments = kinds[sys.argv[1]], sys.argv[2:]
     print(json.dumps(what(arguments[0], *(int(a) if a.isdigit() else a for a in arguments[1:]))))

@@ -155,6 +155,6 @@ def check_affordable(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, *
         if unit == "rho" and cost.epsilon is not None:
             message += (
                 f" (it is counted in zCDP, where pure epsilon={float_up(cost.epsilon):.6g} costs epsilon^2 / 2; plan "
-                "with a delta, or keep pure releases in a ledger of their own)"
+                "with a delta)"
             )
     raise BudgetError(message, remaining=remaining, requested=requested)

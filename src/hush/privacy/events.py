@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Rational
 from typing import Any, ClassVar
 
 from hush.errors import BudgetError
 from hush.privacy.budget import Cost
-from hush.rational import parse_rational, rational_text
+from hush.rational import LONGEST, is_readable, parse_rational, rational_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,9 @@ class Event:
     """Base of all events."""
 
     kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
 
     @property
     def cost(self) -> Cost:
@@ -161,15 +165,23 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def price(event: Event) -> Cost:
-    """What an event spends, recomputed from its stored form; refuses any type of event that is not defined here.
+    """What an event spends, with every field checked anew; refuses any type of event that is not defined here.
 
     A subclass may say anything about its own cost, so only the exact types of this module have a price.
     """
     parts = event.parts if type(event) is ComposedEvent else ((event, 1),)
-    for simple, _ in parts:
+    for simple, count in parts:
         if type(simple) not in _KINDS.values():
             raise BudgetError(f"event {type(simple).__name__} is unknown to hush and has no price; it is not charged")
-    return event_from_dict(event.to_dict()).cost
+        simple.__post_init__()
+        _count(count)
+    return _cost(event)
+
+
+@lru_cache(maxsize=8)
+def _cost(event: Event) -> Cost:
+    """The cost of an event; equal events of these types cost the same, and many costs take seconds to add up."""
+    return event.cost
 
 
 def event_from_dict(body: Any) -> Event:
@@ -216,8 +228,13 @@ def _require_positive(event: Event, *names: str) -> None:
     """Make the named fields exact fractions > 0; a float is refused, for it may be rounded, infinite or nan."""
     for name in names:
         value = getattr(event, name)
+        if type(value) is Fraction and value > 0 and is_readable(value):
+            continue
         if isinstance(value, bool) or not isinstance(value, Rational):
             raise BudgetError(f"event field {name}={value!r}: expected an exact rational, such as Fraction(1, 3)")
         if value <= 0:
             raise BudgetError(f"event field {name}={value}: expected a positive value")
-        object.__setattr__(event, name, Fraction(int(value.numerator), int(value.denominator)))
+        exact = Fraction(int(value.numerator), int(value.denominator))
+        if not is_readable(exact):
+            raise BudgetError(f"event field {name}: a fraction of over {LONGEST:,} digits cannot be recorded; round it")
+        object.__setattr__(event, name, exact)

@@ -6,6 +6,8 @@ import os
 import re
 import secrets
 import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -16,19 +18,18 @@ from hush.errors import BudgetError, LedgerError
 from hush.privacy.account import Account, Allowance, check_affordable
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
-from hush.privacy.ledger_file import (
+from hush.privacy.ledger_chain import (
     CHARGE,
     FINGERPRINT,
     NOTE_LENGTH,
     Book,
     Chain,
     Entry,
-    LedgerFile,
-    append,
     cap_fields,
     charge_fields,
     printable,
 )
+from hush.privacy.ledger_file import LedgerFile, append
 from hush.privacy.sensitivity import Neighbours
 from hush.unit import Unit
 
@@ -37,7 +38,8 @@ class Ledger:
     """The record of every charge to one dataset, and its cap; several datasets may share a file and its chain.
 
     The first opening of a dataset states its cap; later ones need not. All totals are exact fractions, recomputed
-    from the entries. Whatever is stored is public: events, times, notes and names, never a value from the data.
+    from the entries. Whatever is stored is public: events, times to the minute, notes and names, never a value from the
+    data.
 
     Privacy: the sum of all charges, made by any number of processes in any order, stays within the cap, since a charge
     is on disk before `charge` returns and the data is read only then. A crash in between costs budget and gives
@@ -58,10 +60,11 @@ class Ledger:
         if not os.path.lexists(path):
             if cap is None:
                 raise LedgerError(
-                    f"{os.fspath(path)} does not exist; "
-                    "create it by stating a cap, cap=Budget(...), or with `hush budget --create`"
+                    f"{os.fspath(path)} does not exist; create it by stating a cap, cap=Budget(...), or with "
+                    "`hush budget --create`, if nothing was ever released from this data; else find its ledger"
                 )
-            LedgerFile.create(path, Chain().next_entry(dataset=dataset, time=_now(), note=_born(), **cap_fields(cap)))
+            first = Chain().next_entry(dataset=dataset, time=_now(), note=_born(), **cap_fields(cap))
+            LedgerFile.create(path, first)
         self._file = LedgerFile(path)
         self._join(cap)
 
@@ -146,20 +149,19 @@ class Ledger:
     def charge(self, event: Event, *, note: str = "", release: str = "", terms: str = "") -> None:
         """Record an event on disk, or raise BudgetError and leave the file as it was.
 
+        What is written is read first, by the rules by which every later opening reads it.
+
         `terms` says whom the charge protects and under which relation. The first charge that states terms sets those
         of the dataset, and a charge under others is refused: their costs do not add up.
         """
         cost = price(event)
-        fields = charge_fields(event, cost)
         _name("release", release, empty=True)
         _name("terms", terms, empty=True)
-        with self._file.writing() as connection:
-            chain = self._replayed(connection)
+        self._require(self._book(), cost, terms)  # before the work of writing a large charge
+        fields = charge_fields(event, cost)
+        with self._extending() as (chain, add):
             self._require(chain.books[self._dataset], cost, terms)
-            append(
-                connection,
-                chain.next_entry(dataset=self._dataset, time=_now(), note=note, release=release, terms=terms, **fields),
-            )
+            add(note=note, release=release, terms=terms, **fields)
 
     def require(self, event: Event, *, terms: str = "") -> None:
         """Raise BudgetError where `charge` would; records nothing."""
@@ -173,15 +175,14 @@ class Ledger:
         """Replace the cap by a larger one of the same kind; an entry of its own, with the reason, that stays."""
         if not (isinstance(reason, str) and reason.strip()):
             raise LedgerError("raising a cap needs a reason; it is recorded for good")
-        with self._file.writing() as connection:
-            chain = self._replayed(connection)
+        with self._extending() as (chain, add):
             book = chain.books[self._dataset]
             if budget.pure != book.cap.pure or budget.limit <= book.limit:
                 raise LedgerError(
                     f"{self._file.path}, dataset {self._dataset!r}: the cap {book.cap} can only be raised, "
                     f"in its own kind; {budget} is no raise"
                 )
-            append(connection, chain.next_entry(dataset=self._dataset, time=_now(), note=reason, **cap_fields(budget)))
+            add(note=reason, **cap_fields(budget))
 
     def verify(self, expected_head: str | None = None) -> None:
         """Recompute every hash, cost and total from the file; raise LedgerError at the first that does not hold.
@@ -204,11 +205,9 @@ class Ledger:
     def _join(self, cap: Budget | None) -> None:
         """Check the stated cap against the stored one, or record it for a dataset that is new to the file."""
         if cap is not None and self._dataset not in self._known():
-            with self._file.writing() as connection:
-                chain = self._replayed(connection)
+            with self._extending() as (chain, add):
                 if self._dataset not in chain.books:
-                    entry = chain.next_entry(dataset=self._dataset, time=_now(), note=_born(), **cap_fields(cap))
-                    append(connection, entry)
+                    add(note=_born(), **cap_fields(cap))
         stored = self._book().cap
         if cap is not None and cap != stored:
             raise LedgerError(
@@ -221,7 +220,8 @@ class Ledger:
         if terms and book.terms and terms != book.terms:
             raise BudgetError(
                 f"{what} was charged under the terms {book.terms!r}, not {terms!r}, and their costs do not add up; "
-                "use another dataset of the ledger for these terms"
+                "release under the same terms, or use another dataset of the ledger for these terms: its promise "
+                "stands beside that of this one and does not include it"
             )
         check_affordable(book.cap, book.limit, book.spent, cost, what=what)
 
@@ -235,9 +235,30 @@ class Ledger:
         if self._dataset not in books:
             raise LedgerError(
                 f"{self._file.path} has no dataset {self._dataset!r}, only {', '.join(map(repr, books))}; "
-                "to add it, state a cap, cap=Budget(...), or use `hush budget --create`"
+                "to add it, state a cap, cap=Budget(...), or use `hush budget --create`; data that is in the ledger "
+                "already keeps the name it has there"
             )
         return books[self._dataset]
+
+    @contextmanager
+    def _extending(self) -> Iterator[tuple[Chain, Callable[..., None]]]:
+        """The chain, and a way to add an entry of this dataset to it and to the file, or to neither."""
+        with self._file.writing() as connection:
+            chain, self._chain = self._replayed(connection), None
+
+            def add(**fields: str) -> None:
+                entry = chain.next_entry(dataset=self._dataset, time=_now(), **fields)
+                try:
+                    chain.extend([entry])
+                except LedgerError as error:
+                    raise LedgerError(
+                        f"{self._file.path}: this entry could not be read again once written: {error}; nothing was "
+                        "written or charged; split the charge into smaller ones"
+                    ) from None
+                append(connection, entry)
+
+            yield chain, add
+        self._chain = chain
 
     def _replayed(self, connection: sqlite3.Connection) -> Chain:
         """The chain up to the file's last entry; what was verified before is not verified again, but must be there."""
@@ -280,7 +301,7 @@ def _replay(file: LedgerFile, connection: sqlite3.Connection, known: Chain | Non
             raise LedgerError(f"entry {chain.length} is not what it was before")
         chain.extend(entries)
     except LedgerError as error:
-        raise LedgerError(f"{file.path} is damaged or was edited: {error}; restore it from a copy") from None
+        raise file.damaged(str(error)) from None
     return chain
 
 
@@ -296,7 +317,8 @@ def _born() -> str:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    """The time to the minute: entries are public, and how long a charge or a release takes is nobody's business."""
+    return datetime.now(UTC).isoformat(timespec="minutes").replace("+00:00", "Z")
 
 
 def open_ledger(location: str | Path | Ledger, budget: Budget, *, dataset: str = "default") -> Ledger:

@@ -10,7 +10,7 @@ from hush.privacy.budget import Budget
 from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
-from hush.privacy.ledger_file import CAP, Entry, printable
+from hush.privacy.ledger_chain import CAP, Entry, printable
 from hush.privacy.total_epsilon import total_epsilon
 from hush.rational import float_up, root_down, shown_down, shown_up
 from hush.text_table import TextColumn, TextTable, number_columns

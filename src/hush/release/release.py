@@ -25,8 +25,8 @@ from hush.inference.estimates import Estimates
 from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
 from hush.inference.nonnegative_cells import block_answers
 from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
-from hush.privacy.ledger_file import NOTE_LENGTH
-from hush.privacy.ledger_file import printable as one_line
+from hush.privacy.ledger_chain import NOTE_LENGTH
+from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers

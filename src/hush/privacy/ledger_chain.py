@@ -1,0 +1,243 @@
+"""The ledger's chain: entries, each sealed with a hash over itself and the one before, and their replay.
+
+A replay checks every seal, every cost against its event and every total against its cap; it trusts nothing else in
+the file. The chain shows edits, removals and reordering. That a whole file was put back to an older state shows only
+against a fingerprint kept elsewhere, such as in a release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from hush.errors import BudgetError, LedgerError
+from hush.privacy.account import remaining_of
+from hush.privacy.budget import Budget, Cost
+from hush.privacy.events import Event, event_from_dict, price
+from hush.rational import is_text_of, parse_rational, rational_text
+
+START = "0" * 64  # what the first entry names as its predecessor
+FINGERPRINT = 32  # hex digits
+NOTE_LENGTH = 200
+CAP, CHARGE = "cap", "charge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of a ledger, as stored: public, and text throughout, so that its hash has one meaning.
+
+    `action` is "charge" with an event as `content`, or "cap" with a budget. `rho` and `epsilon` are exact rationals:
+    a charge's cost, or a cap's limit in its own unit; empty where there is no bound. `terms` says whom a charge
+    protects and under which relation: costs under different terms do not add up.
+    """
+
+    sequence: int
+    dataset: str
+    time: str
+    action: str
+    content: str
+    rho: str
+    epsilon: str
+    note: str
+    release: str
+    terms: str
+    previous: str
+    hash: str = ""
+
+    def sealed(self) -> Entry:
+        """The entry with its hash: SHA-256 over canonical JSON of every other field."""
+        body = asdict(self)
+        del body["hash"]
+        return replace(self, hash=hashlib.sha256(canonical(body).encode("ascii")).hexdigest())
+
+    @property
+    def event(self) -> Event:
+        """What a charge was for."""
+        return event_from_dict(_parsed(self.content))
+
+    @property
+    def cap(self) -> Budget:
+        """What a cap allows."""
+        return Budget.from_dict(_parsed(self.content))
+
+    @property
+    def cost(self) -> Cost:
+        """What a charge costs."""
+        return price(self.event)
+
+    @property
+    def limits(self) -> Cost:
+        """What a cap allows, as its text says."""
+        rho, epsilon = (
+            parse_rational(text, name) if text else None
+            for text, name in ((self.rho, "rho"), (self.epsilon, "epsilon"))
+        )
+        return Cost(rho, epsilon)
+
+
+def charge_fields(event: Event, cost: Cost) -> dict[str, str]:
+    """The fields of an entry that say what a charge is for and what it costs."""
+    rho, epsilon = ("" if value is None else rational_text(value) for value in (cost.rho, cost.epsilon))
+    return {"action": CHARGE, "content": canonical(event.to_dict()), "rho": rho, "epsilon": epsilon}
+
+
+def cap_fields(cap: Budget) -> dict[str, str]:
+    """The fields of an entry that state a cap. The limit is stored, so that no later version can convert it anew."""
+    if not isinstance(cap, Budget):
+        raise BudgetError(f"cap={cap!r}: expected a Budget, such as Budget(epsilon=1.0, delta=1e-9)")
+    limit = rational_text(cap.limit)
+    rho, epsilon = ("", limit) if cap.pure else (limit, "")
+    return {"action": CAP, "content": canonical(cap.to_dict()), "rho": rho, "epsilon": epsilon}
+
+
+@dataclass(slots=True)
+class Book:
+    """The state of one dataset: its cap and what was spent."""
+
+    cap: Budget
+    limit: Fraction
+    spent: Cost = field(default_factory=Cost)
+    terms: str = ""
+    pending: list[Cost] = field(default_factory=list)
+
+    def settle(self) -> None:
+        """Add up what is pending and check it against the cap; totals only grow, so the last one decides."""
+        self.spent = Cost.total([self.spent, *self.pending])
+        self.pending = []
+        if self.cap.spent(self.spent) > self.limit:
+            raise LedgerError("the total charged exceeds the cap")
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left, in the unit of the cap."""
+        return remaining_of(self.cap, self.limit, self.spent)
+
+
+class Chain:
+    """The replay of a ledger's entries up to some length: the head, and a book for each dataset."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.head = START
+        self.books: dict[str, Book] = {}
+
+    def next_entry(
+        self, *, dataset: str, time: str, note: str, release: str = "", terms: str = "", **fields: str
+    ) -> Entry:
+        """The sealed entry that would follow; the chain itself does not change."""
+        return Entry(
+            sequence=self.length + 1,
+            dataset=dataset,
+            time=time,
+            note=printable(note, NOTE_LENGTH),
+            release=release,
+            terms=terms,
+            previous=self.head,
+            **fields,
+        ).sealed()
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Verify the entries that follow and take them in; raises LedgerError at the first that does not hold."""
+        for entry in entries:
+            with _refusing(f"entry {entry.sequence}"):
+                self._take(entry)
+        for dataset, book in self.books.items():
+            with _refusing(f"dataset {dataset!r}"):
+                book.settle()
+
+    def _take(self, entry: Entry) -> None:
+        _require(entry.sequence == self.length + 1, f"expected entry {self.length + 1}: one was removed or moved")
+        _require(entry.previous == self.head, "it does not follow the entry before it: one was edited or moved")
+        _require(entry.sealed().hash == entry.hash, "it does not match its hash: it was edited")
+        texts = (entry.dataset, entry.time, entry.note, entry.release, entry.terms)
+        _require(all(map(_harmless, texts)), "it holds text that hush never writes")
+        content = _parsed(entry.content)
+        _require(_is_canonical(entry.content, content), "its content is not in canonical form")
+        book = self.books.get(entry.dataset)
+        if entry.action == CAP:
+            self.books[entry.dataset] = _book_of(entry, book)
+        else:
+            _require(entry.action == CHARGE, f"its action {entry.action!r} is unknown")
+            _require(book is not None, "it charges a dataset that has no cap yet")
+            cost = price(event_from_dict(content))
+            _require(cost.rho is not None, "it is for an event that is not private")
+            _require(_states(entry.rho, cost.rho), "its cost is not that of its event")
+            _require(_states(entry.epsilon, cost.epsilon), "its cost is not that of its event")
+            if book is not None:
+                _require(entry.terms in ("", book.terms) or not book.terms, "its terms are not those of its dataset")
+                book.terms = book.terms or entry.terms
+                book.pending.append(cost)
+        self.length, self.head = entry.sequence, entry.hash
+
+
+def _book_of(entry: Entry, before: Book | None) -> Book:
+    cap, limits = entry.cap, entry.limits
+    limit = limits.epsilon if cap.pure else limits.rho
+    unused = limits.rho if cap.pure else limits.epsilon
+    if limit is None or unused is not None or abs(limit - cap.limit) > cap.limit / 10**9:
+        raise LedgerError("its limit is not that of its cap")
+    if before is None:
+        return Book(cap, limit)
+    before.settle()
+    _require(before.cap.pure == cap.pure and before.limit < limit, "it does not raise the cap")
+    return Book(cap, limit, before.spent, before.terms)
+
+
+def canonical(value: Any) -> str:
+    """JSON with one form for each value: sorted names, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def printable(text: str, length: int) -> str:
+    r"""Text of at most a length that prints as itself: control and other unprintable characters are escaped.
+
+    >>> printable("\x1b[2Jgone", 100)
+    '\\x1b[2Jgone'
+    """
+    shown = "".join(
+        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for character in text[: length + 1]
+    )
+    return shown if len(shown) <= length else shown[: length - 3] + "..."
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise LedgerError("its content is not JSON") from None
+
+
+def _is_canonical(text: str, value: Any) -> bool:
+    try:
+        return canonical(value) == text
+    except (ValueError, RecursionError):
+        return False
+
+
+def _states(text: str, amount: Fraction | None) -> bool:
+    """Whether a text is that of an amount; empty where there is no bound."""
+    return not text if amount is None else is_text_of(text, amount)
+
+
+def _harmless(text: str) -> bool:
+    """No control characters; which other characters are printable differs between versions of Unicode."""
+    return len(text) <= NOTE_LENGTH and not any(c < " " or "\x7f" <= c <= "\x9f" for c in text)
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise LedgerError(message)
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (BudgetError, LedgerError) as error:
+        raise LedgerError(f"{what}: {error}") from None
