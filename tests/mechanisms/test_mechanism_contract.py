@@ -89,7 +89,19 @@ class Silent(Careless):
         return ""
 
 
-@pytest.mark.parametrize(("mechanism", "error"), [(Peeking(), ReplayError), (Silent(), MechanismError)], ids=str)
+class Forgetful(Careless):
+    """Leaves a table that it paid for out of its release."""
+
+    def run(self, session: Session, plan: Plan) -> None:
+        super().run(session, plan)
+        session.noisy_tables.pop()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "error"),
+    [(Peeking(), ReplayError), (Silent(), MechanismError), (Forgetful(), MechanismError)],
+    ids=str,
+)
 def test_what_breaks_the_contract_is_found(
     mechanism: Mechanism, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -20,7 +21,8 @@ from hush.planning import plan
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent
 from hush.privacy.measurement import Measurement
-from hush.privacy.sensitivity import Neighbours
+from hush.privacy.noise import Noise
+from hush.privacy.sensitivity import Neighbours, RowNorms
 from hush.release.content import Content
 from hush.release.release import Release
 from hush.release.statement import Statement
@@ -82,6 +84,9 @@ class StandInContent(Content):
         cliques = self._estimates.cliques
         deviation = math.sqrt(self._estimates.variance)
         return [Measurement(clique, self._estimates.counts(clique), deviation) for clique in cliques]
+
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        return Counter()
 
     def estimates(self, release: Release) -> StandInEstimates:
         return self._estimates

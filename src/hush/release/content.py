@@ -7,6 +7,7 @@ product, all together, or through marginals.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -25,7 +26,8 @@ from hush.inference.residual_estimates import ResidualEstimates, variance_of
 from hush.inference.residual_reconstruction import Reconstruction
 from hush.memory import available_memory, readable
 from hush.privacy.measurement import Measurement, Measurements
-from hush.privacy.sensitivity import Neighbours
+from hush.privacy.noise import Noise
+from hush.privacy.sensitivity import Neighbours, RowNorms
 from hush.release.rounds import Round
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.product_strategy import Recovery
@@ -47,11 +49,13 @@ class Content(ABC):
     `laplace`: the noise has Laplace tails, which widen intervals a little. `consistent`: tables agree on what they
     share. `bounded`: a model answers tables that were not measured, with bounds on their errors. `noisy_tables` are
     tables measured cell by cell, `rounds` the choices made on the way, `fitted` a model kept with the answers.
+    `charged_at_once`: one charge paid for everything, so that no answer but those of the strategy was ever paid for.
     """
 
     kind: ClassVar[str]
     stored_type: ClassVar[Any]  # with the kind as its tag, an `of`, and a `build` that gives arguments of the class
     bounded: ClassVar[bool] = False
+    charged_at_once: ClassVar[bool] = False
 
     noisy_tables: tuple[Measurement, ...] = ()
     rounds: tuple[Round, ...] = ()
@@ -83,6 +87,10 @@ class Content(ABC):
     @abstractmethod
     def measurements(self) -> list[Measurement]:
         """What was measured, as evidence that a model can be fitted to."""
+
+    @abstractmethod
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        """What one row adds to every query that was paid for and the law of its noise, with how often they occur."""
 
     @abstractmethod
     def estimates(self, release: Release) -> Estimates:
@@ -185,6 +193,8 @@ class LinearAnswersFile(Stored, tag_field="kind", tag="linear"):
 class StrategyContent(Content, Generic[MeasuredStrategy]):
     """Noisy answers to a strategy that was fixed beforehand."""
 
+    charged_at_once: ClassVar[bool] = True
+
     def __init__(self, answers: Measurements[MeasuredStrategy]) -> None:
         self.answers = answers
 
@@ -199,6 +209,10 @@ class StrategyContent(Content, Generic[MeasuredStrategy]):
 
     def measurements(self) -> list[Measurement]:
         return list(self.answers)
+
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        """Those of all queries: an interrupted release has paid for them all."""
+        return self.strategy.law_counts()
 
     def inconsistency(self, release: Release) -> str | None:
         if release.complete and not self.answers.filled.all():

@@ -28,6 +28,7 @@ from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
 from hush.privacy.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
+from hush.release.accounting import contradiction
 from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
 from hush.release.bounded_answers import MeasuredEstimates, bounded_term_answers, table_answers
@@ -129,7 +130,9 @@ class Release:
             return "its schema was drafted from private data, and its privacy statement does not say so"
         if self.statement.constraints != fingerprint(self.schema.constraints):
             return "the rules of its schema are not those that its privacy statement has the fingerprint of"
-        return self.content.inconsistency(self)
+        if self.statement.unit != self.schema.unit:
+            return "it states another privacy unit than its schema"
+        return self.content.inconsistency(self) or contradiction(self.statement, self.content)
 
     def _as_measured(self, cliques: Iterable[Clique]) -> list[Measurement]:
         """Estimated tables, each as if measured by itself."""

@@ -35,6 +35,7 @@ LAWS = {
     SelectionEvent: "choices by the exponential mechanism",
 }
 LONGEST_TEXT = 4096  # characters of a fraction in a file; hush writes a few dozen
+MOST_EVENTS = 2**40  # of one kind in a file; a release measures at most some millions of tables
 LONGEST_SUM = 2**16  # bits of the denominators of all costs; hush writes powers of two, which share a few dozen
 
 
@@ -186,12 +187,14 @@ def event_parts(event: Event) -> tuple[tuple[Event, int], ...]:
 
 
 def _check_lengths(body: Any) -> None:
-    """Refuse long texts before they are read as fractions: a million digits take seconds each."""
+    """Refuse long texts before they are read as fractions, and counts that no release can have."""
     stack = [body]
     while stack:
         value = stack.pop()
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
             raise ArchiveError("an event of the file is too long")
+        if isinstance(value, int | float) and value > MOST_EVENTS:
+            raise ArchiveError("an event of the file happened more often than any can")
         if isinstance(value, Mapping | list):
             stack.extend(value.values() if isinstance(value, Mapping) else value)
 

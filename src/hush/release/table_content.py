@@ -1,69 +1,37 @@
 """The content of adaptive mechanisms: noisy tables, the rounds that chose them, and the model of them all.
 
 The best linear unbiased estimate answers tables inside a measured one, with exact intervals. The model answers any
-other, with a bound on the error of the table if one is known. A file must account for its tables and choices, keep to
-its budget, and its scores must promise no more than the choices can.
+other, with a bound on the error of the table if one is known. The scores in a file must promise no more than its
+choices can.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from hush.errors import BudgetError, QueryError, SizeError
+from hush.errors import QueryError, SizeError
 from hush.graphical.total import estimate_total
 from hush.inference.best_unbiased import UnbiasedEstimates
-from hush.privacy.events import SelectionEvent, price
 from hush.privacy.measurement import Measurement
+from hush.privacy.noise import Noise
 from hush.privacy.selection import BETA
-from hush.privacy.sensitivity import ONE_CELL, RowNorms, Sensitivity, sensitivity
+from hush.privacy.sensitivity import ONE_CELL, RowNorms, sensitivity
 from hush.release.bounded_answers import MeasuredEstimates
 from hush.release.content import Content
 from hush.release.error_bounds import ErrorBounds
 from hush.release.record_files import DrawRecordFile, RecordFile
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law
-from hush.release.statement import Statement, event_parts
+from hush.release.statement import Statement
 from hush.solution import Solution
 
 if TYPE_CHECKING:
     from hush.domain import Domain
     from hush.graphical.graphical_model import GraphicalModel
     from hush.release.release import Release
-
-ROUNDING = Fraction(1, 10**9)  # other versions may convert the same epsilon to a rho that differs in the last digits
-LARGEST_EPSILON = 2**64
-
-
-def unaccounted(statement: Statement, tables: Iterable[Measurement], rounds: Iterable[Round]) -> str | None:
-    """Name a table or choice that the statement does not pay for; an interrupted run may have paid for more."""
-    events = Counter(dict(event_parts(statement.event)))
-    for table in tables:
-        event = gaussian_law(table).event(unit_bound(statement, table.asked.row_norms))  # type: ignore[union-attr]
-        if events[event] < 1:
-            return "it holds a table whose noise it does not account for"
-        events[event] -= 1
-    choices: Counter[float] = Counter()
-    for event, count in events.items():
-        if isinstance(event, SelectionEvent) and event.epsilon < LARGEST_EPSILON:
-            choices[float(event.epsilon)] += count
-    for played in rounds:
-        if played.epsilon > 0 and choices[played.epsilon] < 1:
-            return "it holds a choice that it does not account for"
-        choices[played.epsilon] -= 1
-    return None
-
-
-def beyond_budget(statement: Statement) -> str | None:
-    """Explain by how much the cost exceeds the stated budget; None if it does not."""
-    try:
-        spent = statement.budget.spent(price(statement.event))
-    except BudgetError as error:
-        return str(error)
-    return "it spent more than its budget" if spent > statement.budget.limit * (1 + ROUNDING) else None
 
 
 def too_sure(statement: Statement, rounds: Sequence[Round], scored: Scored, *, generalized: bool) -> str | None:
@@ -77,7 +45,8 @@ def too_sure(statement: Statement, rounds: Sequence[Round], scored: Scored, *, g
     chosen = [rounds[number] for number in scored.rounds[used].tolist()]
     if any(played.epsilon <= 0 or played.candidates < 1 for played in chosen):
         return "it holds scores of a round without a choice"
-    d = 2 * float(unit_bound(statement).l1) / np.array([played.epsilon for played in chosen])
+    unit = sensitivity(ONE_CELL, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
+    d = 2 * float(unit.l1) / np.array([played.epsilon for played in chosen])
     k = np.array([float(played.candidates) for played in chosen])
     v = np.array([played.weight for played in chosen]) / scored.weights[used]
     slope = d * (1 + v) if generalized else d * np.maximum(1, v)
@@ -85,11 +54,6 @@ def too_sure(statement: Statement, rounds: Sequence[Round], scored: Scored, *, g
     room = 1e-9 * d * (1 + v) * (1 + np.log(k / BETA))
     sound = (scored.slopes[used] >= slope - room).all() and (scored.slacks[used] >= slack - room).all()
     return None if sound else "its scores promise more than its choices can"
-
-
-def unit_bound(statement: Statement, norms: RowNorms = ONE_CELL) -> Sensitivity:
-    """The sensitivity of a table, or of a query with these norms, to one unit of the statement."""
-    return sensitivity(norms, max_rows=statement.unit.max_rows, neighbours=statement.neighbours)
 
 
 class TableContent(Content):
@@ -137,6 +101,9 @@ class TableContent(Content):
     def measurements(self) -> list[Measurement]:
         return [table.floored(LEAST_STDDEV) for table in self.noisy_tables]
 
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        return Counter((table.asked.row_norms, gaussian_law(table)) for table in self.noisy_tables)  # type: ignore[union-attr]
+
     def total(self) -> float:
         """The number of records, estimated from all tables."""
         return estimate_total(self.domain, self.measurements())[0]
@@ -166,12 +133,10 @@ class TableContent(Content):
     def inconsistency(self, release: Release) -> str | None:
         if release.complete and not self.noisy_tables:
             return "it holds no table"
-        statement = release.statement
-        problem = unaccounted(statement, self.noisy_tables, self.rounds) or beyond_budget(statement)
-        if problem is None and self.scored is not None:
-            generalized = release.settings.get("selection") == "generalized"
-            problem = too_sure(statement, self.rounds, self.scored, generalized=generalized)
-        return problem
+        if self.scored is None:
+            return None
+        generalized = release.settings.get("selection") == "generalized"
+        return too_sure(release.statement, self.rounds, self.scored, generalized=generalized)
 
 
 class DrawContent(TableContent):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import string
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,8 +28,8 @@ from hush.linops import Identity, LinearOperator
 from hush.memory import require_memory
 from hush.privacy.budget import Cost
 from hush.privacy.gate import Request
-from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from hush.privacy.sensitivity import Neighbours
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from hush.privacy.sensitivity import Neighbours, RowNorms
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.product_strategy import ProductQuery, ProductStrategy, Recovery
 from hush.strategies.residual_basis import ResidualBasis, basis_of
@@ -232,6 +233,9 @@ class LinearStrategy:
 
     def requests(self) -> list[Request]:
         return [Request(product.query, product.law) for product in self.products]
+
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        return Counter((product.query.row_norms, product.law) for product in self.products)
 
     @cached_property
     def residual(self) -> ResidualStrategy:

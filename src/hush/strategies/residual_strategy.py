@@ -18,10 +18,11 @@ is wrong for the Moore-Penrose inverse of X(u); and factors other than the ident
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -33,8 +34,8 @@ from hush.linops import Identity, LinearOperator
 from hush.linops.along import along
 from hush.privacy.gate import BATCH_CELLS, LARGEST_ANSWER, Request
 from hush.privacy.measurement import StatedNoise
-from hush.privacy.noise import DiscreteGaussian
-from hush.privacy.sensitivity import Neighbours, sensitivity
+from hush.privacy.noise import DiscreteGaussian, Noise
+from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.strategies.closure import Closure
 from hush.strategies.noise_allocation import smallest_sum
 from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_large
@@ -140,15 +141,30 @@ class ResidualStrategy:
         Privacy: for units of one row under `neighbours`; for units of m rows plan with rho / m^2.
         """
         check_measurable(self)
-        requested = []
-        laws: dict[tuple[Fraction, Fraction], DiscreteGaussian] = {}
-        for clique, share in zip(self.closure, exact_shares(self), strict=True):
-            query = residual_query(self, clique)
-            norm = sensitivity(query.row_norms, max_rows=1, neighbours=self.neighbours).l2_squared
-            if (norm, share) not in laws:
-                laws[norm, share] = DiscreteGaussian(norm / (2 * share))
-            requested.append(Request(query, laws[norm, share]))
-        return requested
+        law = cache(self._law)
+        queries = (residual_query(self, clique) for clique in self.closure)
+        return [
+            Request(query, law(query.row_norms, share))
+            for query, share in zip(queries, exact_shares(self), strict=True)
+        ]
+
+    def _law(self, norms: RowNorms, share: Fraction) -> DiscreteGaussian:
+        """The noise on integers with these norms that costs a share of rho."""
+        return DiscreteGaussian(sensitivity(norms, max_rows=1, neighbours=self.neighbours).l2_squared / (2 * share))
+
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        """Sets of the same bases and share are alike, so that a hundred thousand sets need few queries."""
+        shares, known = exact_shares(self), {basis: number for number, basis in enumerate(dict.fromkeys(self.bases))}
+        numbers = np.array([known[basis] for basis in self.bases], dtype=np.int64)
+        share_numbers = np.unique(self.privacy / self.sigma_squared, return_inverse=True)[1]
+        counts: Counter[tuple[RowNorms, Noise]] = Counter()
+        for level, start in zip(self.closure.levels, self.closure.offsets.tolist(), strict=False):
+            keys = np.column_stack([np.sort(numbers[level], axis=1), share_numbers[start : start + len(level)]])
+            _, firsts, repeats = np.unique(keys, axis=0, return_index=True, return_counts=True)
+            for index, times in zip((firsts + start).tolist(), repeats.tolist(), strict=True):
+                norms = self.query(index).row_norms
+                counts[norms, self._law(norms, shares[index])] += times
+        return counts
 
     def costing(self, cost: Fraction) -> ResidualStrategy:
         """The same sets with the noise of another rho, in the same proportions."""

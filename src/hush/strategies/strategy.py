@@ -12,6 +12,7 @@ Laplace one.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from fractions import Fraction
@@ -23,8 +24,8 @@ from hush.arrays import Floats
 from hush.domain import Domain
 from hush.errors import BudgetError
 from hush.privacy.gate import Request
-from hush.privacy.noise import LEAST_STDDEV, SMALLEST_SCALE, DiscreteGaussian
-from hush.privacy.sensitivity import Neighbours
+from hush.privacy.noise import LEAST_STDDEV, SMALLEST_SCALE, DiscreteGaussian, Noise
+from hush.privacy.sensitivity import Neighbours, RowNorms
 from hush.workloads import ProductTerm, Workload
 
 
@@ -101,7 +102,7 @@ def split_exactly(
     scaled = weights * (float(budget) / max(math.fsum(weights), float(budget)) * (1 - 2.0**-47))
     known: Mapping[float, Fraction] = {weight: _round_down(weight) for weight in set(scaled.tolist())}
     shares = [known[weight] for weight in scaled.tolist()]
-    if sum_binary(shares) > budget or min(shares) <= 0:
+    if sum_binary(shares) > budget or min(known.values()) <= 0:
         raise BudgetError(f"a budget of {float(budget)!r} is too small to be split into {len(shares)} shares")
     return shares
 
@@ -170,6 +171,9 @@ class Strategy(Protocol):
 
     def requests(self) -> list[Request]:
         """What will be asked of the gate."""
+
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        """What one row adds to a query and the law of its noise, with how many requests have both."""
 
     def costing(self, cost: Fraction) -> Self:
         """The same queries with the noise of another cost."""

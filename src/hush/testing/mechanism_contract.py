@@ -25,6 +25,7 @@ from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours
+from hush.release.accounting import noise_differences
 from hush.release.release import Release
 from hush.schema import ROW, Schema, Unit
 from hush.tables.read import read
@@ -118,8 +119,7 @@ class _Contract:
             _require(affordable(done, plan), "a release spends more than its plan says")
             _require(done == Ledger.open(file).total, "a release states another cost than the ledger was charged")
             _require(release.complete, "a release that was not interrupted says that it is not complete")
-            problem = release.inconsistency()
-            _require(problem is None, f"a release is not what it says: {problem}")
+            _check_paid(release)
 
     def units(self, folder: Path) -> None:
         """Units of several rows are paid for."""
@@ -127,8 +127,9 @@ class _Contract:
         units = [0] * (count // 2) + list(range(1, count - count // 2 + 1))
         table: Any = TinyTable(self.table.domain, self.table.rows, unit=UNIT, units=units)
         plan = self.plan(max_rows_per_unit=UNIT.max_rows)
-        done = spent(plan.release(table).statement.event)
-        _require(affordable(done, plan), "units of several rows are not paid for")
+        release = plan.release(table)
+        _require(affordable(spent(release.statement.event), plan), "units of several rows are not paid for")
+        _check_paid(release)
         _require(plan.within(self.budget), "a plan for units of several rows costs more than the budget")
 
     def replay(self, folder: Path) -> None:
@@ -308,6 +309,14 @@ def _csv(table: TinyTable) -> str:
     lines = [["id", *table.domain]]
     lines += [[f"u{unit}", *map(str, row)] for unit, row in zip(table.units, table.rows, strict=True)]
     return "".join(",".join(line) + "\n" for line in lines)
+
+
+def _check_paid(release: Release) -> None:
+    """Every noisy answer of a run that was not interrupted is in its release, and was paid for as its law says."""
+    problem = release.inconsistency()
+    _require(problem is None, f"a release is not what it says: {problem}")
+    lost = noise_differences(release.statement, release.content)[1]
+    _require(not lost, "a release lacks noisy answers that were paid for")
 
 
 def spent(event: Event) -> Cost:
