@@ -1,5 +1,6 @@
 """Bounds on tables of a model: they hold as often as they say, with the real exponential mechanism and real noise."""
 
+import dataclasses
 import itertools
 import math
 from fractions import Fraction
@@ -214,6 +215,15 @@ def test_a_bound_of_all_records_of_both_or_more_is_none() -> None:
         assert np.isnan(held.margin(("b", "c"), np.zeros(2), np.ones(2))).all()
     wide = ErrorBounds(DOMAIN, uniform, None, (chosen,), last, 1e7).of(("b", "c"))
     assert wide.kind == "unsupported"
+
+
+def test_bounds_that_are_not_known_are_equal() -> None:
+    """NaN is not equal to itself, and Python 3.13 compares the fields of dataclasses one by one."""
+    one, other = (ErrorBound(clique=("a",), kind="none", bound=float("nan"), share=float("nan")) for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != dataclasses.replace(one, clique=("b",))
+    assert dataclasses.replace(one, bound=1.0) != dataclasses.replace(one, bound=2.0)
 
 
 def test_all_is_one_after_another() -> None:

@@ -59,7 +59,7 @@ NO_INFORMATION = 2.0  # the share of two tables without a common cell
 KINDS = {"supported": "its noisy values", "unsupported": "not being chosen", "none": "nothing"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ErrorBound:
     """A bound on ||true table - model table||_1, in counts; NaN if none is known.
 
@@ -72,6 +72,18 @@ class ErrorBound:
     kind: str
     bound: float
     share: float
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same: two bounds that are not known are equal, although NaN is not equal to itself."""
+        return isinstance(other, ErrorBound) and self._said == other._said
+
+    def __hash__(self) -> int:
+        return hash(self._said)
+
+    @property
+    def _said(self) -> tuple[object, ...]:
+        known = (self.bound, self.share)
+        return self.clique, self.kind, *(None if math.isnan(number) else number for number in known)
 
 
 class BoundTable(list[ErrorBound]):
