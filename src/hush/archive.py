@@ -26,7 +26,7 @@ from hush.memory import available_memory, readable
 MANIFEST = "manifest.json"
 DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".gz", ".parquet")  # of tables, so that the message can name the mistake
 KINDS = ("release", "plan", "model")  # that a message may name
-_MANIFEST_FREE = 1 << 24
+_MANIFEST_FREE = 1 << 22
 # the events of 166,751 sets that all differ are 32 MB of JSON and pack about 5 times, text made to fill memory 1000
 _MANIFEST_RATIO = 20
 _MANIFEST_WEIGHT = 24  # bytes that parsed JSON takes for each byte of text, at worst
@@ -125,6 +125,11 @@ class ArchiveReader:
         """The arrays of the file."""
         return (name[len("arrays/") : -len(".npy")] for name in self._zip.namelist() if name != MANIFEST)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._path.stat().st_size
+
     def field(self, name: str, kind: type | tuple[type, ...]) -> Any:
         """A field of the manifest that must be there, of a JSON type."""
         value = self.manifest.get(name)
@@ -155,7 +160,7 @@ class ArchiveReader:
         names = {member.filename for member in members}
         if len(names) != len(members) or not all(name == MANIFEST or _NAME.fullmatch(name) for name in names):
             raise self._damaged("it holds members that do not belong there")
-        if sum(member.compress_size for member in members) > self._path.stat().st_size:
+        if sum(member.compress_size for member in members) > self.size:
             raise self._damaged("its members overlap")
         needed = 0
         for member in members:

@@ -24,6 +24,8 @@ from hush.errors import ArchiveError, HushError, SizeError, printable
 from hush.rational import parse_rational, rational_text
 
 LONGEST_FRACTION = 4096  # characters; the smallest float squared has 1400, and a million would take seconds to read
+# lists of integers become objects, such as the names of a clique; honest ones take about a byte each in the file
+FREE_INTEGERS, MOST_INTEGERS = 2**18, 16
 LARGEST = 1e60  # squares of larger numbers could not be computed as floats
 _LONGEST_REASON = 300
 
@@ -119,6 +121,8 @@ def _array(declared: Any, name: Any, archive: ArchiveReader) -> np.ndarray[Any, 
         raise ValueError(f"Expected array `{name}` of another type of numbers")
     if ... not in axes and values.ndim != len(axes):
         raise ValueError(f"Expected array `{name}` in {len(axes)} dimensions")
+    if declared == IntVector and values.size > FREE_INTEGERS + MOST_INTEGERS * archive.size:
+        raise ValueError(f"Expected array `{name}` of fewer integers in a file of {archive.size} bytes")
     return values
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from hush.errors import DomainError, HushError, shown
+from hush.errors import DomainError, HushError, close_match, shown
 
 Clique: TypeAlias = tuple[str, ...]
 NEAR = 0.65  # similarity from which an unknown name may be a misspelling
@@ -101,8 +100,8 @@ class Domain:
         return Domain(self._sizes, from_private_data=self.from_private_data.union(names))
 
     def _unknown(self, name: object) -> str:
-        near = difflib.get_close_matches(str(name), self._sizes, n=1, cutoff=NEAR)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(list(self._sizes)[:12])}"
+        near = close_match(str(name), self._sizes, NEAR)
+        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(list(self._sizes)[:12])}"
         if not near and len(self._sizes) > 12:
             hint += f" and {len(self._sizes) - 12} more"
         return f"attribute {name!r} is not in the domain; {hint}"

@@ -6,8 +6,11 @@ and labels from files safe to show on a terminal.
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import math
 import reprlib
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -83,6 +86,13 @@ class BudgetError(HushError):
 def is_number(value: object) -> bool:
     """Whether a value is a finite real number; booleans are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def close_match(text: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The name most like a text, to ask whether it was meant; None if none is, or the text is too long to compare."""
+    if len(text) > 60:
+        return None
+    return next(iter(difflib.get_close_matches(text, itertools.islice(names, 2000), n=1, cutoff=cutoff)), None)
 
 
 def shown(value: object) -> str:

@@ -21,6 +21,8 @@ from hush.release.release import KIND, VERSION, Release
 from hush.schema import Schema
 from hush.schema.schema_toml import read_toml
 
+_SCHEMA_FREE, _SCHEMA_RATIO = 2**18, 20  # characters, and times the size of the file; TOML is slow to parse
+
 
 def load(path: str | Path) -> Release | Plan | Model:
     """The release, plan or model that `save` wrote; reads no private data and runs no code from the file.
@@ -97,8 +99,14 @@ def _model(path: str | Path, archive: ArchiveReader) -> Model:
 def _schema(path: str | Path, archive: ArchiveReader) -> Schema:
     """The schema, checked against the domain that the file states."""
     domain: Domain = unpack(Domain, archive.manifest.get("domain"), None, "domain")
+    text = archive.field("schema", str)
+    if len(text) > max(_SCHEMA_FREE, _SCHEMA_RATIO * archive.size):
+        raise ArchiveError(
+            f"{path} is damaged: its schema has {len(text):,} characters, more than a file of {archive.size:,} bytes "
+            f"can hold; get the {archive.kind} again"
+        )
     try:
-        schema = read_toml(archive.field("schema", str))
+        schema = read_toml(text)
     except SchemaError:
         raise ArchiveError(f"{path} is damaged: its schema cannot be read; get the {archive.kind} again") from None
     if schema.domain != domain:

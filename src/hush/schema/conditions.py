@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
-import difflib
 import re
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
 
 from hush.arrays import Integers
-from hush.errors import SchemaError, shown
+from hush.errors import SchemaError, close_match, shown
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Column, canonical
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric, bin_of, edge_of, short
 from hush.schema.section import Section
@@ -129,8 +128,8 @@ class Conditions:
                 return code
         if text in column.missing_values:
             self._refuse(text, f'means missing; write "{MISSING_LABEL}"')
-        near = difflib.get_close_matches(text, islice(self._labels, 2000), n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        near = close_match(text, self._labels)
+        hint = f"did you mean {near!r}? " if near else ""
         self._refuse(text, f"is none of its levels; {hint}{self._expected()}")
 
     def _expected(self) -> str:

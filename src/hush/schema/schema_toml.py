@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any
 
 from hush.constraints import Constraint
+from hush.errors import close_match
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer, Numeric, short
 from hush.schema.rules import FROM_PRIVATE_DATA, RULES, read_rules, written_rules
@@ -67,8 +67,8 @@ def read_column(name: str, entries: object) -> Column:
     section.require("kind", f"expected one of {', '.join(KINDS)}")
     kind = section.text("kind", "")
     if kind not in KINDS:
-        near = difflib.get_close_matches(kind.lower(), KINDS, n=1)
-        section.refuse("kind", f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(KINDS)}")
+        near = close_match(kind.lower(), KINDS)
+        section.refuse("kind", f"did you mean {near!r}?" if near else f"expected one of {', '.join(KINDS)}")
     section.only((*_SHARED, *_KEYS[KINDS[kind]]))
     shared: dict[str, Any] = {
         "name": name,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from hush.errors import SchemaError, shown
+from hush.errors import SchemaError, close_match, shown
 
 Kind = TypeVar("Kind")
 LARGEST_FLOAT = sys.float_info.max
@@ -53,8 +52,8 @@ class Section:
         known = list(known)
         for key in self._entries:
             if key not in known:
-                near = difflib.get_close_matches(str(key).lower(), known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
+                near = close_match(str(key).lower(), known)
+                hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(known)}"
                 raise SchemaError(f"{self._start}unknown key {shown(key)}; {hint}")
 
     def require(self, key: str, advice: str) -> Any:

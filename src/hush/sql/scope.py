@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
 from sqlglot import ErrorLevel, exp
 
 from hush.domain import Domain
-from hush.errors import QueryError
+from hush.errors import QueryError, close_match
 from hush.schema import Categorical, Column, Schema
 from hush.sql.formula import Cells, check_size
 
@@ -92,8 +91,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The closest of the known names, or the first few of them."""
     names = list(known)
     folded = {each.casefold(): each for each in reversed(names)}
-    near = difflib.get_close_matches(name.casefold(), folded, n=1)
-    if near:
-        return f"did you mean {folded[near[0]]!r}?"
+    near = close_match(name.casefold(), folded)
+    if near is not None:
+        return f"did you mean {folded[near]!r}?"
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return f"known: {', '.join(names[:12])}{more}"

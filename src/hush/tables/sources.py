@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hush.errors import DataError
+from hush.errors import DataError, close_match
 from hush.tables.dialects.dialect import Dialect, Explain, attempt
 
 
@@ -63,6 +62,6 @@ def find_column(name: str, columns: Sequence[str], where: str, advice: str = "",
     if positions:
         raise DataError(f"{where} has several columns named {name!r}; rename all but one")
     folded = [column for column in columns if column.strip().lower() == name.strip().lower()]
-    near = folded or (difflib.get_close_matches(name, columns, n=1) if similar else [])
-    hint = f"did you mean {near[0]!r}?" if near else "none of its columns is spelled alike"
+    near = folded[0] if folded else close_match(name, columns) if similar else None
+    hint = f"did you mean {near!r}?" if near else "none of its columns is spelled alike"
     raise DataError(f"{where} has no column {name!r}; {advice or hint}")

@@ -38,6 +38,11 @@ class StoredBlock(Stored, tag_field="kind"):
 
     makes: ClassVar[Callable[..., LinearOperator]]
 
+    @property
+    def parts(self) -> list[int]:
+        """The indices of the blocks that it is made of."""
+        return [self.operator] if hasattr(self, "operator") else getattr(self, "operators", [])
+
     def build(self, known: Sequence[LinearOperator]) -> LinearOperator:
         """The operator; IndexError where it is made of a block that does not come before it."""
         arguments = {name: getattr(self, name) for name in self.__struct_fields__}
@@ -71,6 +76,7 @@ BLOCKS = {
     Stack: _declare("stack", Stack, operators=list[Whole], weights=FloatVector),
     Dense: _declare("matrix", Dense, matrix=FloatMatrix),
 }
+MOST_WRITTEN, MOST_NESTED = 2**16, 32
 SIZED = (Identity, Total, Prefix, AllRange)
 Block: Any = Union[tuple(BLOCKS.values())]  # noqa: UP007 - of types that are made above
 
@@ -136,6 +142,7 @@ class WorkloadFile(Stored):
         cliques = self.cliques.build(domain, "workload")
         try:
             operators: list[LinearOperator] = []
+            _check_extent(self.blocks)
             for block in self.blocks:
                 operators.append(block.build(operators))
             if len(self.used) != sum(map(len, cliques)) or (len(self.used) and self.used.min() < 0):
@@ -144,5 +151,18 @@ class WorkloadFile(Stored):
             pairs = zip(cliques, self.weights.tolist(), strict=True)
             terms = [ProductTerm(clique, tuple(islice(axes, len(clique))), weight) for clique, weight in pairs]
             return Workload(domain, terms)
+        except ArchiveError:
+            raise
         except (HushError, ValueError, TypeError, IndexError, OverflowError):
             raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
+
+
+def _check_extent(blocks: Sequence[StoredBlock]) -> None:
+    """Refuse blocks made of blocks made of blocks that are many when each is written out, or nested deeply."""
+    extents: list[tuple[int, int]] = []
+    for block in blocks:
+        parts = [extents[index] for index in block.parts]
+        written, depth = 1 + sum(size for size, _ in parts), 1 + max((depth for _, depth in parts), default=0)
+        if written > MOST_WRITTEN or depth > MOST_NESTED:
+            raise ArchiveError("the workload of the file has blocks made of too many others; make it anew")
+        extents.append((written, depth))
