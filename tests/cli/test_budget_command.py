@@ -157,6 +157,7 @@ def test_creates_a_dataset_in_a_ledger_and_its_name_has_a_default(path):
         (["--create", "--rho", "1", "--mu", "1"], "got rho and mu"),
         (["--epsilon", "1"], "add --create"),
         (["--delta", "0.6"], "delta=0.6: expected a number from 0 to 1/2"),
+        (["--json", "--delta", "0.6"], "delta=0.6: expected a number from 0 to 1/2"),
         (["--delta", "2"], "delta=2.0: expected a number from 0 to 1/2"),
         (["--delta", "nan"], "delta=nan: expected a number from 0 to 1/2"),
         (["--dataset", "other"], "has no dataset 'other', only 'census', 'clinic'"),

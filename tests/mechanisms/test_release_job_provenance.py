@@ -10,6 +10,7 @@ import hush
 from hush.constraints import Constraint
 from hush.errors import ArchiveError, InterruptedRelease, SchemaError
 from hush.mechanisms.plan import Plan
+from hush.mechanisms.registry import BUILT_IN
 from hush.mechanisms.release_job import ReleaseJob
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.release.statement import STAMP, Statement
@@ -62,8 +63,9 @@ def test_a_release_is_refused_before_anything_is_read_or_charged(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_mark_of_a_plan_is_in_its_file_and_refuses_too(tmp_path: Path) -> None:
-    plan_of(DRAFT).save(tmp_path / "plan.hush")
+@pytest.mark.parametrize("mechanism", [*BUILT_IN, "auto"])
+def test_the_mark_of_a_plan_is_in_its_file_and_refuses_too(mechanism: str, tmp_path: Path) -> None:
+    plan_of(DRAFT, mechanism).save(tmp_path / "plan.hush")
     plan = hush.load(tmp_path / "plan.hush")
     assert isinstance(plan, Plan)
     assert plan.domain.from_private_data == {"b"}
@@ -156,6 +158,13 @@ def test_clearing_the_mark_midway_does_not_clear_the_stamp(tmp_path: Path) -> No
 
 
 # constraints are the schema's, and the statement says which
+
+
+@pytest.mark.parametrize("mechanism", ["mst", "aim", "independent", "mwem"])
+def test_structural_zeros_are_the_schemas_and_not_those_of_the_rows(mechanism: str) -> None:
+    for schema in (CLEAN, CLEAN.with_constraints(RULE)):
+        made = plan_of(schema, mechanism).release(Table(schema))  # whose rows leave half of all combinations empty
+        assert made.model().distribution.constraints == schema.constraints
 
 
 def test_the_statement_has_the_fingerprint_of_the_rules(tmp_path: Path) -> None:
