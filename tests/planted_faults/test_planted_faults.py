@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hush.constraints import Constraint
 from hush.errors import DataError
+from hush.mechanisms import release_job, session
 from hush.mechanisms.plan import Plan
 from hush.privacy import account, budget, conversions, gate, noise, selection, sensitivity
 from hush.privacy import exact_sampling as entropy
@@ -255,6 +257,29 @@ def cost_from_a_cache(patch: Patch) -> None:
     patch.setattr(ProductQuery, "answer", lambda self, counts: 2 * true(self, counts))
 
 
+def zeros_of_the_rows(patch: Patch) -> None:
+    """Structural zeros read off the rows, as if they were public invariants (V26)."""
+    true = session.Session.__init__
+
+    def wrong(self: Any, gate: Any, account: Any, **options: Any) -> None:
+        true(self, gate, account, **options)
+        clique = self.domain.attributes[:2]
+        seen = gate._table.counts([clique])[clique] > 0
+        self.constraints = (*self.constraints, Constraint.of_table(self.domain, clique, seen))
+
+    patch.setattr(session.Session, "__init__", wrong)
+
+
+def draft_taken_for_public(patch: Patch) -> None:
+    """Levels and rules read off the rows, released as if they were public (V26)."""
+    patch.setattr(release_job, "refuse_drafted", lambda names, **options: None)
+
+
+def rules_not_on_record(patch: Patch) -> None:
+    """A statement that does not say under which structural zeros a release was made (V26)."""
+    patch.setattr(release_job, "fingerprint", lambda constraints: None)
+
+
 FAULTS = {
     "fixed seed": Bug(fixed_seed, "privacy/test_gate.py::test_two_runs_by_default_differ"),
     "fixed seed, seen in the words": Bug(
@@ -339,6 +364,20 @@ FAULTS = {
         cost_from_a_cache,
         "mechanisms/test_residual.py::test_no_neighbour_is_further_than_the_charge",
         {"workload": suite("mechanisms/test_residual.py").PLAIN, "relation": Neighbours.ADD_REMOVE},
+    ),
+    "structural zeros from the rows": Bug(
+        zeros_of_the_rows,
+        "mechanisms/test_release_job_provenance.py::test_structural_zeros_are_the_schemas_and_not_those_of_the_rows",
+        {"mechanism": "mst"},
+    ),
+    "a draft taken for public": Bug(
+        draft_taken_for_public,
+        "mechanisms/test_release_job_provenance.py::test_a_release_is_refused_before_anything_is_read_or_charged",
+        {"schema": suite("mechanisms/test_release_job_provenance.py").LEARNED, "name": "a × b", "mechanism": "mst"},
+    ),
+    "rules not on record": Bug(
+        rules_not_on_record,
+        "mechanisms/test_release_job_provenance.py::test_the_statement_has_the_fingerprint_of_the_rules",
     ),
     "overflow": Bug(
         overflow,
