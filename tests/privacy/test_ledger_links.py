@@ -1,4 +1,4 @@
-"""A ledger has one name: hard links are refused, links are resolved, and no journal of an earlier state is applied."""
+"""A ledger has one name: hard links are refused, links are resolved, and no journal undoes a ledger that is whole."""
 
 import json
 import os
@@ -20,7 +20,6 @@ from hush.privacy.events import SelectionEvent
 from hush.privacy.ledger import Ledger
 from hush.privacy.ledger_chain import Entry
 from hush.privacy.ledger_file import LedgerFile, append
-from hush.privacy.ledger_journal import has_stale_journal
 
 SELECT = SelectionEvent(Fraction(1))  # rho 1/8
 CAP = Budget(rho=100.0)
@@ -138,69 +137,110 @@ def test_a_symbolic_link_has_the_journal_of_its_file(
     assert seen == [(True, ["link.db"])]
     kept = journal_of_a_killed_charge(path)
     journal(path).write_bytes(kept)
-    assert charged(link) == 2  # SQLite has found the journal and used it up
+    assert charged(link) == 2
     assert not journal(path).exists()
 
 
-def test_a_journal_that_is_needed_is_applied(path: Path) -> None:
-    ledger = Ledger(path, cap=CAP)
-    ledger.charge(SELECT)
-    kept = journal_of_a_killed_charge(path)
-    journal(path).write_bytes(kept)
-    assert not has_stale_journal(path)
-    assert charged(path) == 1
-    assert not journal(path).exists()
-
-
-@pytest.mark.parametrize("later", [2, 5])
-def test_a_journal_older_than_the_file_is_not_applied(path: Path, later: int) -> None:
+@pytest.mark.parametrize("later", [0, 1, 5])
+def test_a_journal_does_not_undo_later_charges(path: Path, later: int) -> None:
     """As another mount of the file, or a name it had before, would leave it: the file has one name, and is whole."""
     ledger = Ledger(path, cap=CAP)
     ledger.charge(SELECT)
     kept = journal_of_a_killed_charge(path)
     for _ in range(later):
         ledger.charge(SELECT)
+    head, content = ledger.head, path.read_bytes()
     journal(path).write_bytes(kept)
-    content = path.read_bytes()
-    for act in (lambda: Ledger.open(path), lambda: ledger.charge(SELECT), ledger.verify):
-        with pytest.raises(LedgerError, match="-journal is older than the ledger.*Move it to another folder"):
-            act()
-    assert (path.read_bytes(), journal(path).read_bytes()) == (content, kept)
-    journal(path).rename(path.with_name("moved"))
-    assert charged(path) == 1 + later
+    Ledger.open(path).verify(head)
+    assert path.read_bytes() == content
+    assert not journal(path).exists()
+    journal(path).write_bytes(kept)
+    ledger.charge(SELECT)
+    assert charged(path) == later + 2
 
 
-def test_without_the_check_an_older_journal_undoes_charges(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_check_the_journal_undoes_them(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check is needed: SQLite applies the journal, and what is left verifies."""
     ledger = Ledger(path, cap=CAP)
     kept = journal_of_a_killed_charge(path)
     for _ in range(5):
         ledger.charge(SELECT)
     journal(path).write_bytes(kept)
-    monkeypatch.setattr("hush.privacy.ledger_file.has_stale_journal", lambda path: False)
+    monkeypatch.setattr(LedgerFile, "_drop_needless_journal", lambda self: None)
     Ledger.open(path).verify()
     assert charged(path) == 0
 
 
-def test_a_journal_that_was_never_flushed_is_stale_once_the_file_has_grown(path: Path) -> None:
+def test_a_torn_file_needs_its_journal(path: Path) -> None:
+    ledger = Ledger(path, cap=CAP)
+    for number in range(40):
+        ledger.charge(SELECT, note=f"{number} " + "." * 190)
+    content, kept = path.read_bytes(), journal_of_a_killed_charge(path)
+    assert kept[512:516] == b"\0\0\0\2" or kept[512 + 4104 : 516 + 4104] == b"\0\0\0\2"  # it keeps the second page
+    path.write_bytes(content[:4096] + bytes(4096) + content[8192:])
+    with pytest.raises(LedgerError, match="is damaged"):
+        Ledger.open(path)
+    journal(path).write_bytes(kept)
+    assert charged(path) == 40
+    assert path.read_bytes() == content
+
+
+def test_a_journal_that_cannot_be_removed_is_not_applied(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger(path, cap=CAP)
     kept = journal_of_a_killed_charge(path)
-    unflushed = kept[:8] + bytes(4) + kept[12:]
-    journal(path).write_bytes(unflushed)
-    assert not has_stale_journal(path)
-    journal(path).unlink()
-    for number in range(40):
-        ledger.charge(SELECT, note=f"{number}" + "." * 190)
-    journal(path).write_bytes(unflushed)
-    assert has_stale_journal(path)
+    ledger.charge(SELECT)
+    journal(path).write_bytes(kept)
+
+    def refuse(self: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        with pytest.raises(LedgerError, match="cannot be used as a ledger: Permission denied"):
+            Ledger.open(path)
+    assert charged(path) == 1
+
+
+def test_the_journal_of_a_charge_under_way_is_left_alone(path: Path) -> None:
+    ledger = Ledger(path, cap=CAP)
+    ledger.charge(SELECT)
+    live = subprocess.Popen(
+        [sys.executable, "-c", LIVE, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert live.stdin is not None
+    assert live.stdout is not None
+    assert live.stdout.readline() == "begun\n"
+    assert journal(path).exists()
+    assert ledger.remaining == CAP.limit - Fraction(1, 8)
+    assert charged(path) == 1
+    assert journal(path).exists()
+    live.stdin.write("\n")
+    live.stdin.close()
+    assert live.wait(30) == 0
+    live.stdout.close()
+    assert charged(path) == 2
+
+
+LIVE = """
+import sys
+from fractions import Fraction
+import hush.privacy.ledger
+from hush.privacy.events import SelectionEvent
+append = hush.privacy.ledger.append
+def slowly(connection, entry):
+    append(connection, entry)
+    print("begun", flush=True)
+    sys.stdin.readline()
+hush.privacy.ledger.append = slowly
+hush.privacy.ledger.Ledger.open(sys.argv[1]).charge(SelectionEvent(Fraction(1)))
+"""
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 600, b"x" * 5000, bytes.fromhex("d9d505f920a163d7") + b"\xff" * 600])
-def test_journals_that_sqlite_ignores_are_ignored(path: Path, content: bytes) -> None:
+def test_files_that_are_no_journal_change_nothing(path: Path, content: bytes) -> None:
     ledger = Ledger(path, cap=CAP)
     ledger.charge(SELECT)
     journal(path).write_bytes(content)
-    assert not has_stale_journal(path)
     assert charged(path) == 1
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from hush.atomic_write import name_beside, sync_folder
 from hush.errors import LedgerError
-from hush.privacy.ledger_chain import Entry
-from hush.privacy.ledger_journal import has_stale_journal
+from hush.privacy.ledger_chain import Chain, Entry
+from hush.privacy.ledger_journal import journal_of, sole_access
 
 PATIENCE = 30.0  # seconds to wait for another process
 _UNKNOWN = (
@@ -129,18 +129,32 @@ class LedgerFile:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A connection to a file that has one name, and no journal of an earlier state beside it."""
+        """A connection to a file that has one name, and no journal beside it but one that it needs."""
         with self._explained(), _busy:
             self._check_names()
-            if has_stale_journal(self._real):  # before SQLite locks the file: to close it here would drop the locks
-                raise LedgerError(
-                    f"{self._real}-journal is older than the ledger: a killed charge left it, and later charges were "
-                    "made under another name or mount of the file. SQLite would use it to undo them. Move it to "
-                    "another folder, and check the ledger against the head of the last release: "
-                    "`hush budget FILE --expect-head HEAD`"
-                )
+            self._drop_needless_journal()
             with closing(self._connect("mode=rw")) as connection:
                 yield connection
+
+    def _drop_needless_journal(self) -> None:
+        """Remove the journal of a killed charge if the file is whole without it; else SQLite applies it."""
+        journal = journal_of(self._real)
+        if not journal.exists():
+            return
+        with sole_access(self._real) as handle:
+            if handle is None or not journal.exists():  # a charge is under way, or was
+                return
+            # The connection stays open until the journal is gone: to close it gives up the lock.
+            with closing(self._connect("mode=ro&immutable=1")) as connection:
+                try:
+                    self._check_schema(connection)
+                    self.check_pages(connection)
+                    Chain().extend(self.entries(connection))
+                except (sqlite3.Error, UnicodeError, LedgerError):
+                    return
+                os.fsync(handle)
+                journal.unlink()
+                sync_folder(journal.parent)
 
     def _check_names(self) -> None:
         """Refuse what is no regular file, and a file of several names: charges under one could undo the others'."""
