@@ -213,3 +213,14 @@ def test_fields_are_taken_from_attributes() -> None:
         name: str
 
     assert Point.from_attributes(1 + 2j, name="p") == Point(real=1.0, imag=2.0, name="p")
+
+
+def test_a_small_file_lists_only_so_many_integers(tmp_path: Path) -> None:
+    """A few bytes pack a million equal integers, and each would become an object."""
+
+    def lengthen(count: int) -> Callable[..., None]:
+        return lambda manifest, arrays: arrays.update({manifest["order"]: np.zeros(count, dtype=np.int8)})
+
+    assert restored(tmp_path, lengthen(2**18)).order.size == 2**18
+    with pytest.raises(ArchiveError, match=r"of fewer integers in a file of [0-9]+ bytes - at `\$.order`"):
+        restored(tmp_path, lengthen(2**20))

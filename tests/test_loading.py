@@ -437,3 +437,13 @@ def test_changed_files_load_as_what_they_show_or_are_refused(files: dict[str, Pa
     counts = fuzz(files, tmp_path / "x.hush", seed=1, times=600)
     assert counts["refused"] > 200
     assert counts["loaded"] > 20
+
+
+def test_a_small_file_cannot_hold_a_long_schema(files: dict[str, Path], tmp_path: Path) -> None:
+    def lengthen(manifest: dict[str, Any], _: dict[str, Any]) -> None:
+        manifest["schema"] += "#" * 2**18
+
+    with pytest.raises(
+        ArchiveError, match=r"its schema has 262,[0-9]+ characters, more than a file of [0-9,]+ bytes can"
+    ):
+        hush.load(changed(files["release"], tmp_path / "x.hush", lengthen))

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hush.errors import SchemaError
-from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside
+from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside, Schema
 from hush.schema.column import LARGEST_INTEGER, LARGEST_SIZE, canonical
 from hush.schema.column_kinds import bin_of
 from hush.testing.schemas import columns, days, values
@@ -215,3 +216,18 @@ def test_contradictions_are_refused(build, message: str) -> None:
 def test_refuse_is_the_default_outside() -> None:
     assert Integer(name="x", low=0, high=1).outside is Outside.REFUSE
     assert Numeric(name="x", edges=(0, 1), outside="clamp").outside is Outside.CLAMP
+
+
+@given(st.floats(-1e300, 1e300), st.floats(1e-300, 1e300), st.integers(1, 60))
+def test_edges_of_equal_width_are_the_nearest_floats(low: float, width: float, bins: int) -> None:
+    high = low + width
+    exact = [Fraction(low) + (Fraction(high) - Fraction(low)) * k / bins for k in range(bins + 1)]
+    assert Numeric.edges_of_equal_width(low, high, bins) == tuple(float(edge) for edge in exact)
+
+
+def test_a_schema_has_only_so_many_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hush.schema.schema.MOST_BINS", 1000)
+    columns = [Numeric.equal_width(name=name, low=0, high=1, bins=500) for name in "ab"]
+    assert Schema(columns).domain.size() == 250_000
+    with pytest.raises(SchemaError, match="up to 'c' have 1,001 bins in all: at most 1,000 are possible; use fewer"):
+        Schema([*columns, Numeric(name="c", edges=(0, 1))])

@@ -15,6 +15,8 @@ import hush
 from hush.constraints import Constraint
 from hush.errors import DomainError, SchemaError, SizeError
 from hush.schema import Boolean, Categorical, Integer, Schema, Unit, domain_and_constraints
+from hush.schema.conditions import Conditions
+from hush.schema.rules import Rules
 from hush.schema.schema_toml import read_toml, value_text, write_toml
 from hush.testing.schemas import columns, schemas
 
@@ -366,3 +368,25 @@ def test_constraints_over_many_levels_are_written_compactly() -> None:
     text = write_toml(made)
     assert text.count("\n    [") == 999
     assert read_toml(text) == made
+
+
+def test_rules_that_write_the_same_cells_again_and_again_are_refused() -> None:
+    schema = Schema([Integer(name="a", low=0, high=2**22 - 1)])
+    rules = Rules(schema)
+    assert rules.forbidden(["a"], [[{"to": 9}]] * 20).forbidden == 10
+    with pytest.raises(SizeError, match="the rules so far list more than 134,217,728 combinations in all; list each"):
+        rules.forbidden(["a"], [[{"to": 2**22 - 2}]] * 100)
+    with pytest.raises(SizeError, match="more than 134,217,728"):
+        for _ in range(40):
+            rules.forbidden(["a"], [[0]])
+
+
+def test_a_list_that_names_levels_twice_names_them_once() -> None:
+    age = Conditions(Integer(name="age", low=0, high=99))
+    for condition in (
+        [{"from": 3, "to": 7}, 5, {"from": 6, "to": 9}, 3, 12],
+        [12, {"from": 3, "to": 9}],
+        [9, 12, 3, 4, 5, 6, 7, 8],
+    ):
+        assert age.codes(condition).tolist() == [3, 4, 5, 6, 7, 8, 9, 12]
+    assert age.codes("*").tolist() == list(range(100))

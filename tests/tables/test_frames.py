@@ -90,7 +90,7 @@ def test_polars_columns(values, schema, expected) -> None:
 @pytest.mark.parametrize(
     ("array", "schema", "expected"),
     [
-        (pa.array([1, 2], pa.float16()), AGE, [0, 1, 1, 0, 0, 0]),
+        (pa.array(np.array([1, 2], dtype=np.float16)), AGE, [0, 1, 1, 0, 0, 0]),
         (pa.array([decimal.Decimal(10) ** 50, decimal.Decimal(1)], pa.decimal256(60, 2)), AGE, [0, 1, 0, 0, 1, 0]),
         (pa.array([1, 2, None]).dictionary_encode(), AGE, [0, 1, 1, 0, 0, 1]),
         (pa.RunEndEncodedArray.from_arrays([2, 3], [1, 4]), AGE, [0, 2, 0, 0, 1, 0]),

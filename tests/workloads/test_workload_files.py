@@ -138,3 +138,31 @@ def test_blocks_of_every_kind_are_read(tmp_path: Path, block: object, array: np.
 def test_domains_that_are_none_are_refused(entry: object) -> None:
     with pytest.raises(ArchiveError, match="the file's domain cannot be read"):
         unpack(Domain, entry, None, "domain")
+
+
+def doubled(times: int) -> list[dict[str, object]]:
+    """A block, and as many more that are each two of the one before."""
+    double = [{"kind": "stack", "operators": [k, k], "weights": "two"} for k in range(times)]
+    return [{"kind": "identity", "size": 4}, *double]
+
+
+def chained(times: int) -> list[dict[str, object]]:
+    return [{"kind": "identity", "size": 4}, *({"kind": "scaled", "operator": k, "factor": 1.0} for k in range(times))]
+
+
+BLOCKS = [(doubled(9), True), (doubled(60), False), (chained(30), True), (chained(60), False)]
+
+
+@pytest.mark.parametrize(("blocks", "loads"), BLOCKS)
+def test_blocks_made_of_too_many_others_are_refused(
+    tmp_path: Path, blocks: list[dict[str, object]], loads: bool
+) -> None:
+    workload = Workload.product(DOMAIN, {"a": queries.identity})
+    entry = pack(WorkloadFile.of(workload), "workload")[0] | {"blocks": blocks}
+    changes = {"workload_used": np.array([len(blocks) - 1], dtype=np.int8), "two": np.ones(2)}
+    path = stored(tmp_path, workload, entry, **changes)
+    if loads:
+        assert restored(path).cliques == (("a",),)
+    else:
+        with pytest.raises(ArchiveError, match="has blocks made of too many others; make it anew"):
+            restored(path)

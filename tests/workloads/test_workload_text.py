@@ -1,7 +1,10 @@
+import functools
+import operator
+
 import pytest
 
 from hush import Domain, Workload, queries
-from hush.errors import HushError
+from hush.errors import HushError, SizeError, WorkloadError
 from hush.workloads.workload_text import parse_workload
 
 DOMAIN = Domain({"age": 100, "sex": 2, "race": 5, "income>50K": 2, 'odd "name"; a+b': 3})
@@ -59,3 +62,52 @@ def test_skewed_workloads_are_named_by_their_seed() -> None:
     assert parse_workload(domain, "skewed 7") != parse_workload(domain, "skewed 8")
     with pytest.raises(HushError, match="cannot read"):
         parse_workload(domain, "skewed -1")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("9" * 5000 + "-way", "is a number of 5000 digits; expected 18 at most"),
+        ("small " + "9" * 19, "is a number of 19 digits; expected 18 at most"),
+        ("target age " + "1" * 5000 + "-way", "is a number of 5000 digits"),
+        ("age:width" + "9" * 5000, "is a number of 5000 digits"),
+        ("x" * (2**20 + 1), "a text of 1,048,577 characters: at most 1,048,576 are possible"),
+        ('"' + '\\"' * 50_000 + "\\", "cannot read"),
+        ("3" + " " * 50_000 + "wa", "cannot read"),
+    ],
+)
+def test_long_texts_are_refused(text: str, message: str) -> None:
+    with pytest.raises(WorkloadError, match=message):
+        parse_workload(DOMAIN, text)
+
+
+def test_any_number_of_weights_multiply() -> None:
+    assert parse_workload(DOMAIN, "1*" * 5000 + "2 * 3*age").weights == (6.0,)
+    with pytest.raises(WorkloadError, match="weight '1.2.3' in the workload: expected a number such as 2.5"):
+        parse_workload(DOMAIN, "2*1.2.3*age")
+
+
+def test_unions_are_those_of_adding_one_by_one() -> None:
+    pieces = ["<=2-way", "2*age", "age,sex", "3*sex:prefix", "age"]
+    added = functools.reduce(operator.add, (parse_workload(DOMAIN, piece) for piece in pieces))
+    assert parse_workload(DOMAIN, " + ".join(pieces)) == added
+
+
+def test_too_many_marginals_are_refused_before_any_is_made() -> None:
+    wide = Domain({f"a{k}": 2 + k % 3 for k in range(40)})
+    with pytest.raises(SizeError, match="1099511627776 marginals of at most 40 attributes; lower the order"):
+        Workload.upto(wide, 40)
+    with pytest.raises(SizeError, match="more than 5000000 marginals have at most 10000000 cells; lower the limit"):
+        Workload.small(wide, 10**7)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 5, 6, 24, 10**6])
+def test_small_marginals_are_counted_as_they_are_listed(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    domain = Domain({"a": 2, "b": 3, "c": 2, "d": 4})
+    listed = Workload.small(domain, cells)
+    assert all(domain.size(clique) <= cells for clique in listed.cliques)
+    monkeypatch.setattr("hush.workloads.workload.LARGEST_TERMS", len(listed))
+    assert Workload.small(domain, cells) == listed
+    monkeypatch.setattr("hush.workloads.workload.LARGEST_TERMS", len(listed) - 1)
+    with pytest.raises(SizeError, match=f"have at most {cells} cells"):
+        Workload.small(domain, cells)
