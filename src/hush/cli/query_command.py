@@ -33,6 +33,7 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
     errors are empty cells; in JSON they are null. On a terminal, control characters in texts are spelled out.
     """
     from hush.loading import load_release_or_model
+    from hush.release.statement import STAMP
 
     if not 0 < level < 1:
         raise WorkloadError(f"level={level}: expected a number between 0 and 1, such as 0.95")
@@ -51,6 +52,9 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
         table = _with_gaps(answers.to_arrow())
         content = csv_bytes(_shown(table) if _on_terminal() else table)
         click.echo(content, nl=False)  # click would strip what looks like colour codes from text
+        for note in answers.notes:  # which CSV has no place for
+            if note.startswith(STAMP):
+                click.echo(f"hush: {printable(note)}", err=True)
     elif form == "json":
         click.echo(json.dumps(answers.to_dict(), indent=2))
     else:
