@@ -42,6 +42,14 @@ def test_equal_contents_give_equal_bytes_and_nothing_else_is_left(tmp_path: Path
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["x.hush"]
 
 
+@pytest.mark.parametrize("text", ["x" * 5_000_000, "".join(f"level {number:07}, " for number in range(400_000))])
+def test_what_is_written_can_be_read_however_well_it_packs(tmp_path: Path, text: str) -> None:
+    arrays = {"a": np.zeros(2_000_000, dtype=np.int64)}
+    contents = read_all(written(tmp_path, manifest={"note": text}, arrays=arrays))
+    assert contents["manifest"]["note"] == text
+    assert contents["a"].size == 2_000_000
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = written(tmp_path)
     before = path.read_bytes()

@@ -52,12 +52,15 @@ def write_archive(path: str | Path, *, kind: str, version: int, manifest: Mappin
     members = {name: _npy(array) for name, array in arrays.items()}
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in members.items()}
     whole = {"hush": kind, "version": version, **manifest, "digests": digests}
-    text = json.dumps(whole, indent=1, ensure_ascii=True, allow_nan=False)
+    text = json.dumps(whole, indent=1, ensure_ascii=True, allow_nan=False).encode("ascii")
+    # a manifest that packs so well that the reader might distrust it is written as it is
+    dense = len(text) > _MANIFEST_FREE and len(text) > _MANIFEST_RATIO // 2 * len(zlib.compress(text, 1))
     with (
         atomic_write(Path(path), ArchiveError) as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
     ):
-        archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), text, zipfile.ZIP_DEFLATED)
+        packing = zipfile.ZIP_STORED if dense else zipfile.ZIP_DEFLATED
+        archive.writestr(zipfile.ZipInfo(MANIFEST, _EPOCH), text, packing)
         for member, body in members.items():
             archive.writestr(zipfile.ZipInfo(f"arrays/{member}.npy", _EPOCH), body, zipfile.ZIP_DEFLATED)
 

@@ -58,6 +58,17 @@ def test_a_file_that_is_too_large_is_not_parsed(tmp_path: Path, monkeypatch: pyt
         Schema.load(tmp_path / "s.toml")
 
 
+def test_a_schema_that_could_not_be_read_again_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = Schema([Boolean(name="x")])
+    schema.save(tmp_path / "s.toml")
+    before = (tmp_path / "s.toml").read_bytes()
+    monkeypatch.setattr(files, "LARGEST_FILE", len(before))
+    schema.save(tmp_path / "s.toml")
+    with pytest.raises(SchemaError, match="a schema of more than 0 MB could not be read again; use fewer levels"):
+        Schema([Boolean(name="xx")]).save(tmp_path / "s.toml")
+    assert (tmp_path / "s.toml").read_bytes() == before
+
+
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="no such file; check the path"):
         Schema.load(tmp_path / "none.toml")

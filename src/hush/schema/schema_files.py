@@ -321,7 +321,12 @@ def save_schema(schema: Schema, path: Path) -> None:
     """Write the schema as TOML."""
     if path.suffix.lower() != ".toml":
         raise SchemaError(f"{path}: a schema is written as TOML; give a name that ends in .toml")
-    write_whole(path, write_toml(schema).encode(), SchemaError)
+    content = write_toml(schema).encode()
+    if len(content) > LARGEST_FILE:
+        raise SchemaError(
+            f"{path}: a schema of more than {LARGEST_FILE >> 20} MB could not be read again; use fewer levels"
+        )
+    write_whole(path, content, SchemaError)
 
 
 def _read_text(path: Path) -> str:
