@@ -10,7 +10,7 @@ from hush.domain import Domain
 from hush.errors import DataError, WorkloadError
 from hush.inference.best_unbiased import combine_marginals
 from hush.inference.linear_estimates import GlobalEstimates, LocalEstimates
-from hush.inference.residual_estimates import ResidualEstimates, covariance_of, variance_of
+from hush.inference.residual_estimates import covariance_of, variance_of
 from hush.linops import Dense, Identity, LevelsAndTotal, Prefix
 from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import AxisStrategy
@@ -143,7 +143,7 @@ def test_marginals_together_are_weighted_least_squares_over_all_of_them(tilted: 
     inverse = np.linalg.pinv(q.T @ (w[:, None] * q))
     held = (("a", "b"), ("b", "c"))
     twin = DenseEstimates(DOMAIN, inverse @ (q.T @ (w * y)), inverse, cliques=held)
-    estimates = ResidualEstimates(combine_marginals(answers))
+    estimates = combine_marginals(answers)
     assert set(estimates.cliques) == set(held)
     for clique in [("a", "b"), ("c", "b"), ("b",), ("a",), ("c",), ()]:
         np.testing.assert_allclose(estimates.counts(clique), twin.counts(clique), atol=1e-8)

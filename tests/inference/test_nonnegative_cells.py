@@ -14,7 +14,6 @@ from hush.errors import ConvergenceError, SizeError, WorkloadError
 from hush.inference.best_unbiased import combine_marginals
 from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
 from hush.inference.nonnegative_cells import block_answers, measured_clique, nonnegative_cells, nonnegative_squares
-from hush.inference.residual_estimates import ResidualEstimates
 from hush.linops import AllRange, Dense, Equivalent, Identity, LevelsAndTotal, Prefix, Total
 from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import AxisStrategy
@@ -56,7 +55,7 @@ CASES = {
     "local": (UNION, Recovery.LOCAL, LocalEstimates),
     "global": (UNION, Recovery.GLOBAL, GlobalEstimates),
     "one": (GROUPED, Recovery.LOCAL, LocalEstimates),
-    "marginals": (MARGINALS, Recovery.MARGINALS, lambda answers: ResidualEstimates(combine_marginals(answers))),
+    "marginals": (MARGINALS, Recovery.MARGINALS, combine_marginals),
 }
 ASKED = Workload(
     DOMAIN,

@@ -17,6 +17,7 @@ from scipy.stats import norm
 from hush.errors import DomainError, HushError, QueryError
 from hush.release.answer_columns import ErrorKind, GroupColumn, Quantity
 from hush.release.answers import Answers
+from hush.release.intervals import FixedIntervals
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
 from hush.testing.schemas import columns
 
@@ -211,11 +212,10 @@ def test_a_margin_is_the_interval_where_there_is_no_standard_error() -> None:
     assert answers.lower.tolist() == [-200.0, -100.0, 0.0, 100.0]
     assert answers.upper.tolist() == [400.0, 500.0, 600.0, 700.0]
     assert answers.to_arrow()["upper"].to_pylist() == [400.0, 500.0, 600.0, 700.0]
-    mixed = Quantity("n", np.ones(4), [1.0, np.nan, np.nan, 2.0], margin=[9.0, 9.0, np.nan, np.nan])
-    kept = Answers(groups=(), quantities=(mixed,))
-    assert kept.basis.tolist() == ["exact", "bound", "none", "exact"]
-    np.testing.assert_allclose(kept.upper, [1 + norm.ppf(0.975), 10, np.nan, 1 + 2 * norm.ppf(0.975)])
-    np.testing.assert_allclose(kept.take(np.array([1, 0])).upper, [10, 1 + norm.ppf(0.975)])
+    fixed = FixedIntervals(np.array([-8.0, np.nan]), np.array([10.0, np.nan]), 0.95)
+    kept = Answers(groups=(), quantities=(Quantity("n", np.ones(2), np.full(2, np.nan), intervals=fixed),))
+    assert kept.basis.tolist() == ["bound", "none"]
+    np.testing.assert_allclose(kept.take(np.array([1, 0])).upper, [np.nan, 10])
 
 
 def test_a_margin_is_of_one_level() -> None:
@@ -230,10 +230,8 @@ def test_margins_are_part_of_the_value() -> None:
     assert bounded() != bounded(margin=301.0)
     assert bounded() != marginal("sex", variance=None, error_kind="bound")
     assert bounded(margin=np.nan) == bounded(margin=np.nan)
-    with pytest.raises(ValueError, match="read-only"):
-        bounded().quantities[0].margin[0] = 1.0  # type: ignore[index]
-    with pytest.raises(QueryError, match="value 'n': expected one margin for each row"):
-        Quantity("n", np.ones(2), np.ones(2), margin=np.ones(3))
+    with pytest.raises(QueryError, match="value 'n': expected one interval for each row"):
+        Quantity("n", np.ones(2), np.ones(2), intervals=FixedIntervals(np.ones(3), np.ones(3), 0.95))
 
 
 def test_bounded_answers_show_their_interval_and_no_standard_error() -> None:
@@ -250,7 +248,8 @@ def test_bounded_answers_show_their_interval_and_no_standard_error() -> None:
 
 def test_exact_and_bounded_values_stand_side_by_side() -> None:
     sex = GroupColumn("sex", SCHEMA["sex"], np.array([0, 3]))
-    bound = Quantity("m", np.array([5.0, 6.0]), np.full(2, np.nan), ErrorKind.BOUND, np.array([40.0, 40.0]))
+    fixed = FixedIntervals(np.array([-35.0, -34.0]), np.array([45.0, 46.0]), 0.95)
+    bound = Quantity("m", np.array([5.0, 6.0]), np.full(2, np.nan), ErrorKind.BOUND, fixed)
     answers = Answers(groups=(sex,), quantities=(value("n"), bound))
     assert " ".join(str(answers).split()).endswith(
         "± one standard error, exact; intervals of m hold with 95 %, by a bound on the error of the whole table"

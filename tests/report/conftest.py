@@ -17,10 +17,11 @@ import pytest
 from hush.arrays import Floats
 from hush.datasets import people, people_schema
 from hush.domain import Clique, Domain
+from hush.inference.error_law import ErrorLaw
 from hush.planning import plan
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent
-from hush.privacy.measurement import Measurement
+from hush.privacy.measurement import Measurement, StatedNoise
 from hush.privacy.noise import Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms
 from hush.release.content import Content
@@ -68,6 +69,14 @@ class StandInEstimates:
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         return np.asarray(self.variance * (first * second).sum(axis=tuple(range(groups, len(clique)))))
+
+    laplace = False
+
+    def alike(self, name: str) -> bool:
+        return True
+
+    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+        return ErrorLaw([(coefficients, np.ones(1), StatedNoise(math.sqrt(self.variance)))])
 
 
 class StandInContent(Content):

@@ -19,8 +19,9 @@ import numpy as np
 from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
+from hush.inference.error_law import ErrorLaw, Law
 from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_products
-from hush.inference.residual_estimates import ResidualEstimates
+from hush.inference.residual_estimates import NoisySource, ResidualEstimates
 from hush.inference.residual_reconstruction import subset_levels
 from hush.linops import LinearOperator
 from hush.privacy.measurement import Measurement, Measurements, placed
@@ -43,11 +44,13 @@ class UnbiasedEstimates:
     ([9.5, 19.5], 0.75)
     """
 
-    def __init__(self, domain: Domain, measurements: Iterable[Measurement]) -> None:
+    def __init__(self, domain: Domain, measurements: Iterable[Measurement], laws: Sequence[Law] | None = None) -> None:
+        """`laws` are those of the noise of the measurements, where their standard deviations say less."""
         self._domain = domain
         self._single = tuple(name for name in domain if domain[name] == 1)
-        tables = []
-        for table in placed(domain, measurements):
+        tables, sources = [], []
+        listed = placed(domain, measurements)
+        for table, law in zip(listed, laws or [table.law for table in listed], strict=True):
             if table.query is not None:
                 raise WorkloadError(
                     f"the measurement of {table.clique!r} has a query: expected a table measured cell by cell; "
@@ -60,8 +63,9 @@ class UnbiasedEstimates:
                     f"unbiased estimates take {MOST_ATTRIBUTES} at most; ask `marginal`, or leave the measurement out"
                 )
             tables.append((clique, table.values.reshape(domain.sizes(clique)), table.variance))
+            sources.append(NoisySource(clique, table.variance, law, table.scale))
         strategy = marginal_noise(domain, [(clique, variance) for clique, _, variance in tables])
-        self._estimates = ResidualEstimates(_combined(strategy, tables))
+        self._estimates = ResidualEstimates(_combined(strategy, tables), sources)
 
     @property
     def domain(self) -> Domain:
@@ -120,18 +124,29 @@ class UnbiasedEstimates:
                 names = (*names, name)
         return reordered(values, names, clique), reordered(variances, names, clique)
 
+    @property
+    def laplace(self) -> bool:
+        return self._estimates.laplace
+
+    def alike(self, name: str) -> bool:
+        return True
+
+    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+        several = self._several(clique)
+        return self._estimates.error_law(several, np.reshape(coefficients, self._domain.sizes(several)))
+
     def _several(self, clique: Clique) -> Clique:
         """The attributes of more than one level; the others say nothing."""
         return tuple(name for name in clique if self._domain[name] > 1)
 
 
-def combine_marginals(answers: LinearMeasurements) -> Measurements[ResidualStrategy]:
-    """Residual answers of every set within some measured product of a strategy whose products are marginals."""
+def combine_marginals(answers: LinearMeasurements) -> ResidualEstimates:
+    """Estimates of every set within some measured product of a strategy whose products are marginals."""
     measured = measured_products(answers)
     strategy = marginal_strategy(answers.strategy.domain, measured)
-    return _combined(
-        strategy, [(product.clique, answers_of(answers, product), product.variance) for product in measured]
-    )
+    tables = [(product.clique, answers_of(answers, product), product.variance) for product in measured]
+    sources = [NoisySource(p.clique, p.variance, p.law, p.query.scale) for p in measured]
+    return ResidualEstimates(_combined(strategy, tables), sources)
 
 
 def _combined(

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
+from hush.inference.error_law import ErrorLaw
 from hush.linops import LinearOperator
 
 
@@ -49,6 +50,16 @@ class Estimates(Protocol):
         WorkloadError where the product cannot be estimated; it may be possible without the table over the clique.
         """
 
+    @property
+    def laplace(self) -> bool:
+        """Whether some of the noise has Laplace tails."""
+
+    def alike(self, name: str) -> bool:
+        """Whether the noise treats all levels of an attribute alike, so that errors stay when levels change places."""
+
+    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw | None:
+        """The law of the error of one sum over the cells of a clique; None if it is not known or too much work."""
+
 
 @runtime_checkable
 class BoundedEstimates(Protocol):
@@ -56,9 +67,6 @@ class BoundedEstimates(Protocol):
 
     def has_covariance(self, clique: Clique) -> bool:
         """Whether the covariances of a table are known."""
-
-    def grain(self, clique: Clique) -> float:
-        """Half a step of the noise over its standard deviation, of the most exact table that holds the clique."""
 
     def l1_bound(self, clique: Clique, level: float) -> float:
         """A bound on sum_x |estimated count - true count|; NaN where there is none."""

@@ -23,12 +23,14 @@ import numpy as np
 from hush.arrays import Floats, apply_each, axes_outside, reordered, spread, summed
 from hush.domain import Clique, Domain, maximal_cliques
 from hush.errors import ConvergenceError, WorkloadError
+from hush.inference.error_law import ErrorLaw, product_part
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along_all
 from hush.privacy.measurement import Measurements
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
 from hush.strategies.product_strategy import ProductStrategy
+from hush.strategies.strategy import NoiseKind
 
 LinearMeasurements: TypeAlias = Measurements[LinearStrategy]
 
@@ -63,6 +65,10 @@ class _ProductEstimates:
     def covers(self, clique: Clique) -> bool:
         """Whether one product supports every cell of a clique."""
         return any(product.supports(clique, self._levels(clique)) for product in self._products)
+
+    @property
+    def laplace(self) -> bool:
+        return self._answers.strategy.noise is NoiseKind.LAPLACE
 
     def _levels(self, clique: Clique) -> list[LinearOperator]:
         return [Identity(size) for size in self.domain.sizes(clique)]
@@ -125,6 +131,27 @@ class LocalEstimates(_ProductEstimates):
         out = "".join(left[name] for name in names[:groups])
         subscripts = ",".join(axes for _, axes in operands) + "->" + out
         return np.asarray(scale * np.einsum(subscripts, *(values for values, _ in operands), optimize=True))
+
+    def alike(self, name: str) -> bool:
+        return all(
+            group == (name,) and factor.levels_alike
+            for product in self._products
+            for group, factor in zip(product.groups, product.factors, strict=True)
+            if name in group
+        )
+
+    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+        names = self.domain.check(clique)
+        product = self._best(names, self._levels(names))
+        pairs = list(zip(product.groups, product.factors, strict=True))
+        inside = [(group, factor) for group, factor in pairs if set(group) & set(names)]
+        attributes = [name for group, _ in inside for name in group]
+        table = spread(np.asarray(coefficients, dtype=np.float64), names, attributes)
+        tensor = np.broadcast_to(table, self.domain.sizes(attributes)).reshape([factor.size for _, factor in inside])
+        for axis, (_, factor) in enumerate(inside):
+            tensor = factor.adjoint(tensor, axis)
+        totals = [factor.adjoint(np.ones(factor.size), 0) for group, factor in pairs if not set(group) & set(names)]
+        return ErrorLaw([product_part(tensor / product.query.scale, totals, product.law)])
 
     def _values(self, product: ProductStrategy, names: Clique) -> Floats:
         """The estimated counts over some attributes of a product; totals come first, while they shrink the work."""
@@ -254,6 +281,21 @@ class GlobalEstimates(_ProductEstimates):
             left[group], right[group] = first[group], second[group]
             covariances[group] = self._inner(names, left, right)
         return covariances
+
+    def alike(self, name: str) -> bool:
+        return False
+
+    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw | None:
+        """N^+ f, brought to the answers of every product; only where N^+ is held as a matrix."""
+        joint, names = self._joint, self.domain.check(clique)
+        if not joint.small:
+            return None
+        counts = spread(np.asarray(coefficients, dtype=np.float64), names, joint.clique)
+        solved = joint.solve(np.broadcast_to(counts, joint.sizes))
+        return ErrorLaw(
+            (joint.measure(product, solved) / (variance * product.query.scale), np.ones(1), product.law)
+            for product, variance in zip(self._products, joint.noise_variances, strict=True)
+        )
 
     def _inner(self, names: Clique, first: Floats, second: Floats) -> float:
         """f^T N^+ s for coefficients on the cells of a clique."""

@@ -15,7 +15,10 @@ attribute; this one holds for any two, and across marginals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -24,10 +27,12 @@ import numpy as np
 from hush.arrays import Floats, reordered
 from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
+from hush.inference.error_law import ErrorLaw, Law, Part, product_part
 from hush.inference.residual_reconstruction import Reconstruction, collapse, subset_levels
 from hush.linops import Identity, LinearOperator
 from hush.linops.along import along
 from hush.privacy.measurement import Measurements
+from hush.privacy.noise import DiscreteGaussian
 from hush.strategies.residual_strategy import ResidualStrategy
 
 Combination: TypeAlias = Sequence[tuple[Iterable[str], Any]]
@@ -56,6 +61,21 @@ def covariance_of(strategy: ResidualStrategy, first: Combination, second: Combin
     return float(sum(strategy.sigma_squared[index] * np.sum(left[index] * right[index]) for index in shared))
 
 
+def combination_law(strategy: ResidualStrategy, combination: Combination) -> ErrorLaw:
+    """The law of the error of a sum of cells."""
+    return set_law(strategy, _collapsed(strategy, combination))
+
+
+def set_law(strategy: ResidualStrategy, coefficients: Mapping[int, Floats]) -> ErrorLaw:
+    """The law of the error of a sum with coefficients on the residual answers of some sets, by their positions."""
+    parts: list[Part] = []
+    for index, values in coefficients.items():
+        scale = strategy.query(index).scale
+        law = DiscreteGaussian(Fraction(strategy.sigma_squared[index]) * scale**2)
+        parts.append((values / scale, np.ones(1), law))
+    return ErrorLaw(parts)
+
+
 def _collapsed(strategy: ResidualStrategy, combination: Combination) -> dict[int, Floats]:
     """Coefficients on the residual answers of each set, added up over the marginals of a combination."""
     total: dict[int, Floats] = {}
@@ -78,11 +98,22 @@ def _coefficients(values: Any, shape: tuple[int, ...], names: tuple[str, ...]) -
     return array
 
 
+@dataclass(frozen=True, slots=True)
+class NoisySource:
+    """A noisy table that residual answers combine: the variance of its numbers, and the law of its raw integers."""
+
+    clique: Clique
+    variance: float
+    law: Law
+    scale: int = 1
+
+
 class ResidualEstimates:
     """Unbiased counts of every measured clique, mutually consistent; implements `Estimates`."""
 
-    def __init__(self, answers: Measurements[ResidualStrategy]) -> None:
+    def __init__(self, answers: Measurements[ResidualStrategy], sources: Sequence[NoisySource] | None = None) -> None:
         self._answers = answers
+        self._sources = sources  # the tables that the answers combine; None if these were measured themselves
         self._reconstruction = Reconstruction(answers)
 
     @property
@@ -157,3 +188,52 @@ class ResidualEstimates:
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         return self._reconstruction.query(clique, blocks), self.strategy.query_variances(clique, blocks)
+
+    @property
+    def laplace(self) -> bool:
+        return any(source.law.name == "laplace" for source in self._sources or ())
+
+    def alike(self, name: str) -> bool:
+        return self.strategy.basis(name).is_plain
+
+    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+        """The law of the error of a sum: that of the residual answers, or of the tables that these combine.
+
+        A combined answer of set A averages what each table t has of it, with the weights w_tA of `marginal_noise`, so
+        the cells x of t enter with coefficient sum_{A in t} w_tA c_A[x_A].
+        """
+        names = self.domain.check(clique)
+        ordered = self.domain.clique(names)
+        bases = self.strategy.clique_bases(ordered)
+        extended = collapse(reordered(np.asarray(coefficients, dtype=np.float64), names, ordered), bases)
+        sets = list(zip(self.strategy.closure.subsets(ordered).tolist(), subset_levels(len(ordered)), strict=True))
+        if self._sources is None:
+            return set_law(self.strategy, {index: np.asarray(extended[levels]) for index, (_, levels) in sets})
+        return ErrorLaw(
+            self._part(source, ordered, [(index, mask, np.asarray(extended[levels])) for index, (mask, levels) in sets])
+            for source in self._sources
+        )
+
+    def _part(self, source: NoisySource, clique: Clique, sets: list[tuple[int, int, Floats]]) -> Part:
+        """The coefficients of a source's noise, those of attributes outside the clique with how often they occur."""
+        shared = [name for name in clique if name in source.clique]
+        total = {name: self._total(name) for name in shared}
+        table = np.zeros([len(total[name]) for name in shared])
+        for index, mask, coefficients in sets:
+            inside = [name for axis, name in enumerate(clique) if mask >> axis & 1]
+            if not set(inside) <= set(shared):
+                continue
+            outside = math.prod(self.strategy.basis(n).total_variance_factor for n in source.clique if n not in inside)
+            weight = self.strategy.sigma_squared[index] / (source.variance * outside)
+            for name in shared:
+                if name not in inside:
+                    coefficients = np.multiply.outer(coefficients, total[name])
+                    inside = [*inside, name]
+            table += weight * reordered(coefficients, inside, shared)
+        others = [self._total(name) for name in source.clique if name not in shared]
+        return product_part(table / source.scale, others, source.law)
+
+    def _total(self, name: str) -> Floats:
+        """The coefficients of an attribute's answers in its total."""
+        basis = self.strategy.basis(name)
+        return np.asarray(basis.total_of(np.eye(basis.rows), 0)[0])

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hush.arrays import Floats
 from hush.errors import QueryError
+from hush.release.intervals import Ends, Intervals, NormalIntervals
 from hush.schema import Column, Date, Granularity, Numeric
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.schema.schema import decode_column
@@ -24,7 +25,7 @@ class ErrorKind(StrEnum):
     """What a standard error or an interval is based on."""
 
     EXACT = "exact"  # the variance follows from the noise alone
-    APPROXIMATE = "approximate"  # the delta method, for ratios
+    APPROXIMATE = "approximate"  # of ratios: the delta method, and intervals of the same linear form
     BOUND = "bound"  # the variance, or the width of the interval, is an upper bound
     NONE = "none"  # neither a standard error nor an interval is positive
 
@@ -96,38 +97,44 @@ class QueryColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """One estimate per row with its standard error; NaN where there is none.
+    """One estimate per row with its standard error, NaN where there is none, and its interval.
 
-    `margin` is half the width of the interval, at the level of the answers, in rows without a standard error; NaN where
-    no bound on the error is known.
+    Without `intervals` they are estimate ± z std_error.
     """
 
     name: str
     estimate: Floats  # (rows,)
     std_error: Floats  # (rows,)
     error_kind: ErrorKind = ErrorKind.EXACT
-    margin: Floats | None = None  # (rows,)
+    intervals: Intervals = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "error_kind", check_error_kind(self.error_kind))
-        for field in ("estimate", "std_error", *(["margin"] if self.margin is not None else [])):
+        for field in ("estimate", "std_error"):
             object.__setattr__(self, field, frozen(np.array(getattr(self, field), dtype=np.float64)))
         if self.estimate.ndim != 1 or self.estimate.shape != self.std_error.shape:
             raise QueryError(f"value {self.name!r}: expected one estimate and one standard error for each row")
-        if self.margin is not None and self.margin.shape != self.estimate.shape:
-            raise QueryError(f"value {self.name!r}: expected one margin for each row, NaN where there is none")
+        if self.intervals is None:
+            object.__setattr__(self, "intervals", NormalIntervals(self.estimate, self.std_error))
+        if len(self._ends()[0]) != len(self.estimate):
+            raise QueryError(f"value {self.name!r}: expected one interval for each row, NaN where there is none")
+
+    @property
+    def known(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which rows have an interval."""
+        return np.asarray(np.isfinite(self._ends()[0]))
 
     @property
     def bounded(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which rows have a margin and no standard error."""
-        if self.margin is None:
+        """Which rows have an interval from a bound, and no standard error."""
+        if self.intervals.level is None:
             return np.zeros(self.estimate.shape, dtype=bool)
-        return np.isnan(self.std_error) & ~np.isnan(self.margin)
+        return np.asarray(np.isnan(self.std_error) & self.known)
 
     def row_error_kinds(self) -> np.ndarray[Any, Any]:
-        """The kind of error in each row: `bound` if the interval comes from a margin, `none` if nothing is known."""
-        without = np.where(self.bounded, ErrorKind.BOUND.value, ErrorKind.NONE.value)
-        return np.where(np.isnan(self.std_error), without, self.error_kind.value)
+        """The kind of error in each row: `bound` if its interval comes from a bound, `none` if it has none."""
+        kinds = np.where(self.bounded, ErrorKind.BOUND.value, self.error_kind.value)
+        return np.where(np.isnan(self.std_error) & ~self.known, ErrorKind.NONE.value, kinds)
 
     @property
     def has_errors(self) -> bool:
@@ -136,13 +143,15 @@ class Quantity:
 
     @property
     def has_std_errors(self) -> bool:
-        """Whether to show standard errors: not where only margins are known."""
+        """Whether to show standard errors: not where only intervals from bounds are known."""
         only_bounds = bool(self.bounded.any()) and bool(np.isnan(self.std_error).all())
         return self.error_kind is not ErrorKind.NONE and not only_bounds
 
     def decimals(self, rows: int) -> int:
         """Decimals that show three digits of the typical error in the first rows, or of the estimates if it is zero."""
-        errors = (self.std_error if self.margin is None else np.fmax(self.std_error, self.margin))[:rows]
+        lower, upper = (ends[:rows] for ends in self._ends())
+        half_widths = np.subtract(upper, lower, where=np.isfinite(lower), out=np.full(lower.shape, np.nan)) / 2
+        errors = np.where(np.isnan(self.std_error[:rows]), half_widths, self.std_error[:rows])
         positive = errors[np.isfinite(errors) & (errors > 0)]
         if not len(positive):
             finite = np.abs(self.estimate[:rows][np.isfinite(self.estimate[:rows])])
@@ -153,17 +162,22 @@ class Quantity:
 
     def take(self, rows: Codes) -> Quantity:
         """The chosen rows, in the order given."""
-        margin = None if self.margin is None else self.margin[rows]
-        return Quantity(self.name, self.estimate[rows], self.std_error[rows], self.error_kind, margin)
+        return Quantity(
+            self.name, self.estimate[rows], self.std_error[rows], self.error_kind, self.intervals.take(rows)
+        )
+
+    def _ends(self) -> Ends:
+        """Both ends of the intervals, at the level they hold at or at 95 %."""
+        return self.intervals.at(0.95 if self.intervals.level is None else self.intervals.level)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Quantity)
-            and (self.name, self.error_kind) == (other.name, other.error_kind)
+            and (self.name, self.error_kind, self.intervals.level)
+            == (other.name, other.error_kind, other.intervals.level)
             and np.array_equal(self.estimate, other.estimate, equal_nan=True)
             and np.array_equal(self.std_error, other.std_error, equal_nan=True)
-            and (self.margin is None) == (other.margin is None)
-            and (self.margin is None or np.array_equal(self.margin, other.margin, equal_nan=True))  # type: ignore[arg-type]
+            and all(np.array_equal(*ends, equal_nan=True) for ends in zip(self._ends(), other._ends(), strict=True))
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy
 from numpy.typing import ArrayLike
 
 from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import DomainError, HushError, QueryError, shown
+from hush.inference.error_margins import ErrorMargins
 from hush.release.answer_columns import (
     Codes,
     ErrorKind,
@@ -27,6 +27,7 @@ from hush.release.answer_columns import (
     check_error_kind,
     group_notes,
 )
+from hush.release.intervals import Ends, FixedIntervals, Intervals, NoiseIntervals, NormalIntervals
 from hush.schema import Schema
 from hush.schema.column import Value
 from hush.text_table import TextColumn, TextTable, fixed_text
@@ -44,10 +45,11 @@ ERROR_KINDS = {
 class Answers:
     """Rows of group labels, each with one or more estimates.
 
-    An interval is two-sided: estimate ± z std_error, where z is the (1 + level) / 2 quantile of the normal law. For
-    Laplace noise z is that of the Laplace law if larger, and noise so small that its steps of one count show widens z a
-    little. Intervals are not cut at zero: a noisy estimate may be negative, and is unbiased only as it stands. A row of
-    `basis` `bound` without a standard error has the interval estimate ± margin, which holds with probability `level`.
+    An interval is two-sided and contains the truth with probability at least `level`: estimate ± the quantile of the
+    exact law of its noise, which is discrete; for sums of many numbers the normal quantile and half a step. That of a
+    ratio is by Fieller's method, which a group too small to tell gives a wide one. Intervals are not cut at zero: a
+    noisy estimate may be negative, and is unbiased only as it stands. A row of `basis` `bound` without a standard error
+    has an interval from a bound on the error, which holds at this level.
 
     With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, the name
     of the value is put in front: `n_estimate, n_std_error, ...`; `answers["n"]` is that value alone.
@@ -65,8 +67,6 @@ class Answers:
     quantities: tuple[Quantity, ...]
     level: float = 0.95
     notes: tuple[str, ...] = ()
-    laplace: bool = False  # whether the noise behind the answers has Laplace tails
-    grain: float = 0.0  # half the step of the noise over its standard deviation
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "level", check_level(self.level))
@@ -94,13 +94,15 @@ class Answers:
         notes: Iterable[str] = (),
         name: str = "count",
         margin: float | None = None,
+        margins: ErrorMargins | None = None,
     ) -> Answers:
         """Every cell of a table of counts; `variances` may be one number for all cells, or None if unknown.
 
-        `margin` bounds the error of any cell at the level, where no variance is known.
+        `margin` bounds the error of any cell at the level, where no variance is known; `margins` are those of the laws
+        of the noise, where these are known.
         """
         shape = schema.domain.sizes(clique)
-        estimates = np.asarray(counts, dtype=np.float64)
+        estimates = np.array(counts, dtype=np.float64)
         if estimates.shape != shape:
             raise DomainError(f"counts of shape {estimates.shape} for the table {clique!r}: expected {shape}")
         spread = np.full((), np.nan) if variances is None else np.asarray(variances, dtype=np.float64)
@@ -109,8 +111,13 @@ class Answers:
                 f"variances of shape {spread.shape} for the table {clique!r}: expected {shape} or one number"
             )
         errors = np.broadcast_to(np.sqrt(np.maximum(spread, 0.0)), shape)
-        margins = None if margin is None else np.full(estimates.size, margin)
-        value = Quantity(spare(name, clique), estimates.ravel(), errors.ravel(), check_error_kind(error_kind), margins)
+        cells = estimates.ravel()
+        intervals: Intervals = NormalIntervals(cells, errors.ravel())
+        if margin is not None:
+            intervals = FixedIntervals(cells - margin, cells + margin, check_level(level))
+        elif margins is not None:
+            intervals = NoiseIntervals(cells, margins)
+        value = Quantity(spare(name, clique), cells, errors.ravel(), check_error_kind(error_kind), intervals)
         columns = [schema[name] for name in clique]
         codes = np.unravel_index(np.arange(estimates.size), shape) if shape else ()
         return cls(
@@ -160,25 +167,14 @@ class Answers:
         """The kind of error in each row: exact, approximate, bound or none."""
         return self._single().row_error_kinds()
 
-    @property
-    def quantile(self) -> float:
-        """z: half the width of an interval in standard errors; see `two_sided_quantile`."""
-        return two_sided_quantile(self.level, laplace=self.laplace) + self.grain
-
-    def interval(self, quantity: Quantity) -> tuple[Floats, Floats]:
-        """Both ends of the interval of each row: estimate ± z std_error, or ± margin without a standard error."""
-        margin = self.quantile * quantity.std_error
-        if quantity.margin is not None:
-            margin = np.where(quantity.bounded, quantity.margin, margin)
-        return quantity.estimate - margin, quantity.estimate + margin
+    def interval(self, quantity: Quantity) -> Ends:
+        """Both ends of the interval of each row."""
+        return quantity.intervals.at(self.level)
 
     def at_level(self, level: float) -> Answers:
         """The same answers with intervals at another level; refused where a bound holds at this level only."""
-        if level != self.level and any(quantity.bounded.any() for quantity in self.quantities):
-            raise QueryError(
-                f"intervals from a bound hold at level {self.level:g} and cannot be converted; ask the release again, "
-                f"with level={shown(level)}"
-            )
+        for quantity in self.quantities:
+            quantity.intervals.at(check_level(level))
         return replace(self, level=level)
 
     def take(self, rows: Codes) -> Answers:
@@ -313,19 +309,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dt.date):
         return value.isoformat()
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def two_sided_quantile(level: float, *, laplace: bool = False) -> float:
-    """z such that estimate ± z standard errors contains the truth with probability at least `level`.
-
-    Sums of Laplace noise lie between one Laplace variable, P(|X| > z s) = exp(-sqrt(2) z), and the normal law, so they
-    get the larger of the two quantiles.
-
-    >>> round(two_sided_quantile(0.95), 3), round(two_sided_quantile(0.95, laplace=True), 3)
-    (1.96, 2.118)
-    """
-    normal = float(scipy.special.ndtri((1 + level) / 2))
-    return max(normal, -math.log1p(-level) / math.sqrt(2)) if laplace else normal
 
 
 def check_level(level: float) -> float:

@@ -6,7 +6,6 @@ than (B + D) / 2, which gives its interval. Without a bound it has none.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -15,14 +14,16 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.inference.best_unbiased import UnbiasedEstimates
+from hush.inference.error_law import ErrorLaw
+from hush.inference.error_margins import largest_coefficients, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import LinearOperator
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers, check_level
 from hush.release.error_bounds import ErrorBounds, bound_note
+from hush.release.intervals import FixedIntervals
 from hush.release.model_estimates import Distribution, ModelEstimates
 from hush.release.nonnegative_answers import query_signs
-from hush.release.rounds import LEAST_STDDEV
 from hush.release.term_answers import term_answers
 from hush.schema import Schema
 from hush.workloads import ProductTerm
@@ -70,19 +71,15 @@ class MeasuredEstimates:
         self.domain.check(clique)
         return self._unbiased is not None and self._unbiased.covers(clique)
 
-    def grain(self, clique: Clique) -> float:
-        """Half a step of the noise over its standard deviation, for the most precise table that contains the clique.
+    @property
+    def laplace(self) -> bool:
+        return self._unbiased is not None and self._unbiased.laplace
 
-        Summing a table r to the clique multiplies its noise variance by n_r / n_clique; the step stays one. inf if no
-        table contains the clique.
-        """
-        attributes, cells = set(clique), self.domain.size(clique)
-        variances = [
-            max(table.stddev, LEAST_STDDEV) ** 2 * self.domain.size(table.clique) / cells
-            for table in self.bounds.noisy_tables
-            if table.query is None and attributes <= set(table.clique)
-        ]
-        return 0.5 / math.sqrt(min(variances)) if variances else math.inf
+    def alike(self, name: str) -> bool:
+        return self._unbiased is not None and self._unbiased.alike(name)
+
+    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw | None:
+        return self._source(clique).error_law(clique, coefficients)
 
     def l1_bound(self, clique: Clique, level: float) -> float:
         """A bound on sum_x |model count - true count| that holds with probability `level`; NaN if there is none."""
@@ -98,29 +95,17 @@ class MeasuredEstimates:
         return self._model
 
 
-BATCH = 2**20  # numbers of a block held at once
-
-
 def table_answers(
-    schema: Schema,
-    clique: Clique,
-    estimates: Estimates,
-    *,
-    level: float = 0.95,
-    notes: Iterable[str] = (),
-    grain: float = 0.0,
+    schema: Schema, clique: Clique, estimates: Estimates, *, level: float = 0.95, notes: Iterable[str] = ()
 ) -> Answers:
-    """Every cell of a table; `grain` is that of `Answers`, or of the tables that contain the clique if that is less.
-
-    Unbiased counts have exact standard errors; counts of a model have the bound on their table.
-    """
+    """Every cell of a table: unbiased counts with exact errors, or counts of a model with the bound on their table."""
     check_level(level)
     counts = estimates.counts(clique)
     if not (isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique)):
         ones = np.ones(counts.shape)
         variances = estimates.covariance(clique, ones, ones, len(clique))
-        answers = Answers.of_marginal(schema, clique, counts, variances, level, notes=notes)
-        return replace(answers, grain=_grain(estimates, clique, grain))
+        margins = sum_margins(estimates, clique, ones, len(clique), np.sqrt(np.maximum(variances, 0.0)))
+        return Answers.of_marginal(schema, clique, counts, variances, level, notes=notes, margins=margins)
     margin = float(estimates.margin(clique, np.zeros(()), np.ones(()), level))
     error_kind = ErrorKind.NONE if np.isnan(margin) else ErrorKind.BOUND
     notes = (bound_note(clique, estimates.l1_bound(clique, level), level), *notes)
@@ -128,43 +113,20 @@ def table_answers(
 
 
 def bounded_term_answers(
-    schema: Schema,
-    term: ProductTerm,
-    estimates: Estimates,
-    *,
-    level: float = 0.95,
-    notes: Iterable[str] = (),
-    grain: float = 0.0,
+    schema: Schema, term: ProductTerm, estimates: Estimates, *, level: float = 0.95, notes: Iterable[str] = ()
 ) -> Answers:
     """Every query of a term, with exact standard errors or with the bound on its table, as in `table_answers`."""
     if not (isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(term.clique)):
-        answers = term_answers(schema, term, estimates, level=level, notes=notes)
-        return replace(answers, grain=_grain(estimates, term.clique, grain))
+        return term_answers(schema, term, estimates, level=level, notes=notes)
     note = bound_note(term.clique, estimates.l1_bound(term.clique, check_level(level)), level)
     answers = term_answers(schema, term, estimates, level=level, notes=(note, *notes))
     largest: Floats = np.ones(())
     for block in term.blocks:
-        largest = np.multiply.outer(largest, _largest(block))
+        largest = np.multiply.outer(largest, largest_coefficients(block))
     largest, signs = largest.ravel(), query_signs(term)
     lowest, highest = np.where(signs > 0, 0.0, -largest), np.where(signs < 0, 0.0, largest)
     margin = estimates.margin(term.clique, lowest, highest, level)
     error_kind = ErrorKind.NONE if np.isnan(margin).all() else ErrorKind.BOUND
     (value,) = answers.quantities
-    return replace(answers, quantities=(replace(value, error_kind=error_kind, margin=margin),))
-
-
-def _grain(estimates: Estimates, clique: Clique, grain: float) -> float:
-    return min(grain, estimates.grain(clique)) if isinstance(estimates, BoundedEstimates) else grain
-
-
-def _largest(block: LinearOperator) -> Floats:
-    """The largest absolute coefficient of every query of a block, (rows,)."""
-    rows, columns = block.shape
-    step = max(1, BATCH // rows)
-    largest = np.zeros(rows)
-    for start in range(0, columns, step):
-        width = min(step, columns - start)
-        picked = np.zeros((columns, width))
-        picked[np.arange(start, start + width), np.arange(width)] = 1.0
-        np.maximum(largest, np.abs(block.matmat(picked)).max(axis=1), out=largest)
-    return largest
+    intervals = FixedIntervals(value.estimate - margin, value.estimate + margin, level)
+    return replace(answers, quantities=(replace(value, error_kind=error_kind, intervals=intervals),))

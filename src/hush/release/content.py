@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from hush.arrays import Floats
@@ -19,10 +18,11 @@ from hush.domain import Clique
 from hush.errors import ArchiveError, DataError, QueryError, SizeError
 from hush.graphical.total import estimate_total
 from hush.inference.best_unbiased import combine_marginals
+from hush.inference.error_law import ErrorLaw
 from hush.inference.estimates import Estimates
 from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
 from hush.inference.nonnegative_cells import measured_clique, nonnegative_cells
-from hush.inference.residual_estimates import ResidualEstimates, variance_of
+from hush.inference.residual_estimates import ResidualEstimates, combination_law
 from hush.inference.residual_reconstruction import Reconstruction
 from hush.memory import available_memory, readable
 from hush.privacy.measurement import Measurement, Measurements
@@ -32,7 +32,7 @@ from hush.release.rounds import Round
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.product_strategy import Recovery
 from hush.strategies.residual_strategy import ResidualStrategy
-from hush.strategies.strategy import NoiseKind, Strategy
+from hush.strategies.strategy import Strategy
 from hush.strategies.strategy_files import LinearStrategyFile, ResidualStrategyFile
 from hush.workloads import Workload
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 class Content(ABC):
     """What a release is made of, whichever mechanism measured it.
 
-    `laplace`: the noise has Laplace tails, which widen intervals a little. `consistent`: tables agree on what they
-    share. `bounded`: a model answers tables that were not measured, with bounds on their errors. `noisy_tables` are
-    tables measured cell by cell, `rounds` the choices made on the way, `fitted` a model kept with the answers.
-    `charged_at_once`: one charge paid for everything, so that no answer but those of the strategy was ever paid for.
+    `consistent`: tables agree on what they share. `bounded`: a model answers tables that were not measured, with bounds
+    on their errors. `noisy_tables` are tables measured cell by cell, `rounds` the choices made on the way, `fitted` a
+    model kept with the answers. `charged_at_once`: one charge paid for everything, so that no answer but those of the
+    strategy was ever paid for.
     """
 
     kind: ClassVar[str]
@@ -62,17 +62,8 @@ class Content(ABC):
     fitted: Solution[GraphicalModel] | None = None
 
     @property
-    def laplace(self) -> bool:
-        return False
-
-    @property
     def consistent(self) -> bool:
         return True
-
-    @property
-    def grain(self) -> float:
-        """Half the step of the coarsest noise over its standard deviation; it widens intervals."""
-        return 0.0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -118,8 +109,8 @@ class Content(ABC):
         """The number of records that a model should have; None where the estimates say it."""
         return None
 
-    def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, float]:
-        """The value and the variance of a linear combination of cells of several tables."""
+    def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, ErrorLaw]:
+        """The value of a linear combination of cells of several tables, and the law of its error."""
         raise QueryError(
             "combinations of tables need noise whose correlations across tables are known; plan with "
             "mechanism='residual'"
@@ -229,9 +220,9 @@ class ResidualContent(StrategyContent[ResidualStrategy]):
     def estimates(self, release: Release) -> ResidualEstimates:
         return ResidualEstimates(self.answers)
 
-    def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, float]:
-        """The value and the exact variance: the correlations of the noise across tables are known."""
-        return Reconstruction(self.answers).estimate_of(parts), variance_of(self.strategy, parts)
+    def combination(self, parts: Sequence[tuple[Clique, Any]]) -> tuple[float, ErrorLaw]:
+        """The value and the exact law: the correlations of the noise across tables are known."""
+        return Reconstruction(self.answers).estimate_of(parts), combination_law(self.strategy, parts)
 
 
 class LinearContent(StrategyContent[LinearStrategy]):
@@ -245,19 +236,9 @@ class LinearContent(StrategyContent[LinearStrategy]):
         self._cells: dict[str, Floats] = {}  # by method, as they are asked for
 
     @property
-    def laplace(self) -> bool:
-        return self.strategy.noise is NoiseKind.LAPLACE
-
-    @property
     def consistent(self) -> bool:
         """Not where different products answer different tables."""
         return self.strategy.recovery is not Recovery.LOCAL or len(self.strategy.products) == 1
-
-    @cached_property
-    def grain(self) -> float:
-        """Half a step, which is one, over the least standard deviation."""
-        least = min(product.law.stddev for product in self.strategy.products)
-        return 0.5 / least if least > 0 else 0.0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -272,7 +253,7 @@ class LinearContent(StrategyContent[LinearStrategy]):
 
     def estimates(self, release: Release) -> Estimates:
         if self.strategy.recovery is Recovery.MARGINALS:
-            return ResidualEstimates(combine_marginals(self.answers))
+            return combine_marginals(self.answers)
         if self.strategy.recovery is Recovery.GLOBAL:
             return GlobalEstimates(self.answers)
         return LocalEstimates(self.answers)

@@ -21,6 +21,7 @@ from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
+from hush.release.bounded_answers import table_answers
 from hush.release.copies import CHUNK_ROWS, Copies, check_drawing, copy_seeds, draw_batches
 from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
@@ -205,11 +206,7 @@ class Model:
             )
         if self.source is not None:
             return self.source.marginal(*names, level=level)
-        estimates, ones = self._unbiased, np.ones(self.domain.sizes(names))
-        variances = estimates.covariance(names, ones, ones, len(names))
-        answers = Answers.of_marginal(self.schema, names, estimates.counts(names), variances, level)
-        # all estimates share the total, so one table with Laplace noise gives every interval its tails
-        return replace(answers, laplace=any(table.noise == "laplace" for table in self._tables))
+        return table_answers(self.schema, names, self._unbiased, level=level)
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:
         """Answer a counting query in SQL from the model, without errors; docs/sql.md lists what is supported."""

@@ -80,6 +80,14 @@ class ModelEstimates:
         answers = self._distribution.product(clique, blocks)
         return answers, np.full(answers.shape, np.nan)
 
+    laplace = False
+
+    def alike(self, name: str) -> bool:
+        return True
+
+    def error_law(self, clique: Clique, coefficients: Floats) -> None:
+        """None: how far a model is off is no law of noise."""
+
 
 LEAST = 1.5  # a smaller root mean square gives no caveat
 CLEAR = {"gaussian": 6.0, "laplace": 12.0}  # in 1 / sqrt(2 m): noise alone exceeds it with probability about 1e-6

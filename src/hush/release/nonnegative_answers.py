@@ -31,7 +31,7 @@ CLIPPED = "the root mean squared error of each estimate is at most what follows 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NonnegativeAnswers(Answers):
-    """Biased estimates with the interval of the unbiased answer, cut at zero, instead of estimate ± z std_error.
+    """Biased estimates with the interval of the unbiased answer, cut at zero, instead of their own.
 
     `unbiased` holds the unbiased answers with their standard errors; `signs` has 1 where an answer cannot be negative,
     -1 where it cannot be positive and 0 elsewhere. Cutting off impossible values loses no coverage.
@@ -41,12 +41,9 @@ class NonnegativeAnswers(Answers):
     signs: Signs = field(compare=False)  # (rows,)
 
     def interval(self, quantity: Quantity) -> tuple[Floats, Floats]:
-        """Both ends of the interval of each row: unbiased ± z std_error, cut at zero."""
-        margin = self.quantile * self.unbiased.std_error
-        return (
-            clipped(self.unbiased.estimate - margin, self.signs),
-            clipped(self.unbiased.estimate + margin, self.signs),
-        )
+        """Both ends of the interval of each row: that of the unbiased answer, cut at zero."""
+        lower, upper = self.unbiased.intervals.at(self.level)
+        return clipped(lower, self.signs), clipped(upper, self.signs)
 
     def take(self, rows: Codes) -> NonnegativeAnswers:
         return replace(
@@ -72,8 +69,6 @@ def nonnegative_answers(answers: Answers, term: ProductTerm, values: Floats | No
         groups=answers.groups,
         quantities=(Quantity(unbiased.name, estimate, unbiased.std_error, error_kind),),
         level=answers.level,
-        laplace=answers.laplace,
-        grain=answers.grain,
         notes=(*answers.notes, BIASED, further),
         unbiased=unbiased,
         signs=signs,

@@ -21,6 +21,7 @@ from hush.errors import ArchiveError, QueryError, SizeError, WorkloadError, prin
 from hush.graphical.fit_problem import TOLERANCE
 from hush.graphical.synthetic_rows import Method
 from hush.graphical.total import SMALLEST_TOTAL
+from hush.inference.error_margins import ErrorMargins
 from hush.inference.estimates import Estimates
 from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
 from hush.inference.nonnegative_cells import block_answers
@@ -36,6 +37,7 @@ from hush.release.content import Content, content_class
 from hush.release.copies import Copies, check_drawing, copy_seeds
 from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
 from hush.release.fit import ROUTES, Restriction, Route, fit
+from hush.release.intervals import NoiseIntervals
 from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS
 from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers
@@ -143,11 +145,6 @@ class Release:
         return measurements
 
     @property
-    def laplace(self) -> bool:
-        """Whether its noise has Laplace tails, which widen intervals a little."""
-        return self.content.laplace
-
-    @property
     def consistent(self) -> bool:
         """Whether its tables agree on what they share."""
         return self.content.consistent
@@ -156,11 +153,6 @@ class Release:
     def bounded(self) -> bool:
         """Whether a model answers tables that were not measured, with bounds on their errors."""
         return self.content.bounded
-
-    @property
-    def grain(self) -> float:
-        """Half the step of its coarsest noise over its standard deviation; it widens intervals."""
-        return self.content.grain
 
     @property
     def domain(self) -> Domain:
@@ -191,8 +183,7 @@ class Release:
         `marginal("a", "b")` and `marginal(("a", "b"))` mean the same.
         """
         names = self._covered(self.domain.named(attributes))
-        answers = table_answers(self.schema, names, self.estimates, level=level, notes=self._notes(), grain=self.grain)
-        return replace(answers, laplace=self.laplace)
+        return table_answers(self.schema, names, self.estimates, level=level, notes=self._notes())
 
     def term(self, which: int | ProductTerm = 0, *, level: float = 0.95) -> Answers:
         """The answers to one term of the workload, by its index or itself: prefix sums, ranges, any product of blocks.
@@ -204,10 +195,7 @@ class Release:
         numbers = math.prod(block.shape[0] for block in term.blocks)
         if numbers > LARGEST_TABLES:
             raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
-        answers = bounded_term_answers(
-            self.schema, term, self.estimates, level=level, notes=self._notes(), grain=self.grain
-        )
-        return replace(answers, laplace=self.laplace)
+        return bounded_term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
 
     def combination(self, parts: Sequence[tuple[Iterable[str], Any]], *, level: float = 0.95) -> Answers:
         """A linear combination of cells of several tables, with its exact standard error.
@@ -218,8 +206,10 @@ class Release:
         named = [(self._covered(clique), coefficients) for clique, coefficients in parts]
         if not named:
             raise WorkloadError("a combination of no tables; give at least one clique with its coefficients")
-        estimate, variance = self.content.combination(named)
-        value = Quantity("value", np.array([estimate]), np.array([math.sqrt(variance)]))
+        estimate, law = self.content.combination(named)
+        values, errors = np.array([estimate]), np.array([law.stddev])
+        margins = ErrorMargins(errors, np.zeros(1), (law,), np.zeros(1, dtype=np.int64))
+        value = Quantity("value", values, errors, intervals=NoiseIntervals(values, margins))
         return Answers(groups=(), quantities=(value,), level=level, notes=self._notes())
 
     @property
@@ -300,7 +290,7 @@ class Release:
         from hush.release.sql_answers import answer_sql
 
         answers = answer_sql(text, self.schema, self.estimates, level=level)
-        return replace(answers, notes=(*answers.notes, *self._notes()), laplace=self.laplace, grain=self.grain)
+        return replace(answers, notes=(*answers.notes, *self._notes()))
 
     def model(
         self,

@@ -2,9 +2,11 @@
 
 A formula f of counts has the variance of its linearisation, sum_x slope[x] count[x] with slope = df/dcount.
 For sums of counts the slope is the coefficient itself and the variance is exact. For a ratio r = a / b the slope is
-(slope_a - r slope_b) / b, which gives (Va - 2 r Cab + r^2 Vb) / b^2: the delta method.
+(slope_a - r slope_b) / b, which gives (Va - 2 r Cab + r^2 Vb) / b^2: the delta method. A single ratio of sums has an
+interval of its own (`RatioIntervals`), within the range that it can have: sum_x f[x] n[x] / sum_x g[x] n[x] with
+counts n >= 0 lies between the least and the largest f[x] / g[x].
 
-Where no variance is known, a bound on the error of the whole table may still bound that of a sum.
+Where no variance is known, a bound on the error of the whole table may still bound that of a sum, and of a ratio.
 """
 
 from __future__ import annotations
@@ -20,14 +22,16 @@ from sqlglot import exp
 from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import DomainError, QueryError
+from hush.inference.error_margins import ErrorMargins, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.release.answer_columns import Codes, ErrorKind, GroupColumn, Quantity, check_error_kind, group_notes
 from hush.release.answers import Answers, check_level
 from hush.release.error_bounds import bound_note
+from hush.release.intervals import FixedIntervals, Intervals, LinearForm, NoiseIntervals, RatioIntervals
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
 from hush.sql.aggregate import formula_of
-from hush.sql.formula import Cells, Formula, check_size, combine
+from hush.sql.formula import Cells, Formula, Quotient, check_size, combine
 from hush.sql.parsing import Item, Output, ParsedQuery, parse, read_output, unknown_order
 from hush.sql.predicate import TRUE, always, only_true, truth
 from hush.sql.scope import Scope, quote, refusal
@@ -74,11 +78,11 @@ CLEAR = 2.0  # standard errors between a denominator and zero
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One number per group; NaN where a denominator is too near zero."""
+    """One number per group, in row-major order; NaN where there is none."""
 
-    estimate: Floats  # of the shape of the groups
+    estimate: Floats
     std_error: Floats
-    margin: Floats | None = None  # half the width of an interval without a standard error
+    intervals: Intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +93,32 @@ class _Jet:
 
 
 def evaluate(formula: Formula, groups: Clique, estimates: Estimates, level: float = 0.95) -> Result:
-    """The formula in each combination of levels of the groups; margins hold at `level`.
-
-    A sum has a margin if its table has a bound in place of covariances; a ratio of such sums has none.
-    """
+    """The formula in each combination of levels of the groups; intervals from bounds hold at `level`."""
     table = _Table(formula.clique(groups), len(groups), estimates)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         jet = table.jet(formula)
         std_error = table.std_error(jet.slope)
-    clear = jet.clear & np.isfinite(jet.value)
-    margin = None
-    if formula.linear and isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(table.clique):
-        lowest, highest = table.extremes(formula.coefficients)
-        margin = np.where(clear, estimates.margin(table.clique, lowest, highest, level), np.nan)
-    return Result(np.where(clear, jet.value, np.nan), np.where(clear, std_error, np.nan), margin)
+        clear = jet.clear & np.isfinite(jet.value)
+        estimate, std_error = (np.where(clear, values, np.nan).ravel() for values in (jet.value, std_error))
+        ratio = single_ratio(formula)
+        bounded = isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(table.clique)
+        if ratio is not None:
+            if bounded:
+                return Result(estimate, std_error, table.bounded_ratio(formula, ratio, level))
+            return table.ratio(formula, ratio, estimate, std_error)
+        if not bounded:
+            margins = table.margins(np.where(np.isfinite(jet.slope), jet.slope, 0.0), std_error)
+            return Result(estimate, std_error, NoiseIntervals(estimate, margins))
+        margin = table.bound(formula, level) if formula.linear else np.full(estimate.shape, np.nan)
+        return Result(estimate, std_error, FixedIntervals(estimate - margin, estimate + margin, level))
+
+
+def single_ratio(formula: Formula) -> Quotient | None:
+    """The quotient of a formula that is offset + weight * sum of counts / sum of counts; None for any other."""
+    if len(formula.quotients) != 1 or formula.coefficients.values.any():
+        return None
+    (quotient,) = formula.quotients
+    return quotient if quotient.numerator.linear and quotient.denominator.linear else None
 
 
 class _Table:
@@ -136,6 +152,64 @@ class _Table:
         """The root of the variance of sum_x slope[x] count[x] in each group."""
         variance = self.estimates.covariance(self.clique, slope, slope, self.groups)
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))  # rounding may leave a small negative variance
+
+    def margins(self, slope: Floats, std_error: Floats) -> ErrorMargins:
+        """The margins of sum_x slope[x] count[x] in each group."""
+        return sum_margins(self.estimates, self.clique, slope, self.groups, std_error)
+
+    def ratio(self, formula: Formula, quotient: Quotient, estimate: Floats, std_error: Floats) -> Result:
+        """A ratio of sums, also in groups too small to tell: clipped to its range there, without a standard error."""
+        above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
+        lowest, highest = self._ratio_range(quotient)
+        a, b = above.value.ravel(), below.value.ravel()
+        ratio = np.clip(np.where(b > 0, a / b, np.nan), lowest, highest)
+        errors = [self.std_error(jet.slope) for jet in (above, below)]
+        central = np.where(np.isnan(ratio), np.clip(0.0, lowest, highest), ratio).reshape(above.value.shape)
+        difference = above.slope - self._spread(np.where(np.isfinite(central), central, 0.0)) * below.slope
+        covariance = self.estimates.covariance(self.clique, above.slope, below.slope, self.groups)
+        intervals = RatioIntervals(
+            numerator=LinearForm(a, self.margins(above.slope, errors[0])),
+            denominator=LinearForm(b, self.margins(below.slope, errors[1])),
+            difference=self.margins(difference, self.std_error(difference)),
+            covariance=np.asarray(covariance).ravel(),
+            lowest=lowest,
+            highest=highest,
+            weight=quotient.weight,
+            offset=formula.offset,
+        )
+        rough = formula.offset + quotient.weight * np.where(np.isfinite(lowest) & np.isfinite(highest), ratio, np.nan)
+        return Result(np.where(np.isnan(estimate), rough, estimate), std_error, intervals)
+
+    def bounded_ratio(self, formula: Formula, quotient: Quotient, level: float) -> FixedIntervals:
+        """The interval of a ratio of numbers from a model: all that the bounds of both, which hold together, allow."""
+        sides = quotient.numerator, quotient.denominator
+        (a, m), (b, n) = ((self.jet(side).value.ravel(), self.bound(side, level)) for side in sides)
+        lowest, highest = self._ratio_range(quotient)
+        ends = [top / bottom for top in (a - m, a + m) for bottom in (b - n, b + n)]
+        known = ~np.isnan(m + n) & np.isfinite(lowest) & np.isfinite(highest)
+        lower = np.where(b > n, np.clip(np.minimum.reduce(ends), lowest, highest), lowest)
+        upper = np.where(b > n, np.clip(np.maximum.reduce(ends), lowest, highest), highest)
+        first, second = (formula.offset + quotient.weight * np.where(known, end, np.nan) for end in (lower, upper))
+        return FixedIntervals(np.minimum(first, second), np.maximum(first, second), level)
+
+    def bound(self, formula: Formula, level: float) -> Floats:
+        """How far a sum over a table without covariances can be off in each group; NaN where it is not known."""
+        assert isinstance(self.estimates, BoundedEstimates)  # noqa: S101
+        margin = self.estimates.margin(self.clique, *self.extremes(formula.coefficients), level)
+        return np.broadcast_to(margin, self.counts.shape[: self.groups]).ravel()
+
+    def _ratio_range(self, quotient: Quotient) -> tuple[Floats, Floats]:
+        """The least and the largest value that a ratio can have in each group; infinite where it has no limit."""
+        shape = (math.prod(self.counts.shape[: self.groups]), -1)
+        f, g = (
+            np.broadcast_to(side.coefficients.spread(self.clique), self.counts.shape).reshape(shape)
+            for side in (quotient.numerator, quotient.denominator)
+        )
+        offsets = quotient.numerator.offset or quotient.denominator.offset
+        free = np.any((g < 0) | ((g == 0) & (f != 0)), axis=1) | bool(offsets)
+        values = f / np.where(g > 0, g, np.nan)
+        lowest, highest = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
+        return np.where(free, -np.inf, lowest), np.where(free, np.inf, highest)
 
     def extremes(self, coefficients: Cells) -> tuple[Floats, Floats]:
         """The smallest and the largest coefficient of the cells of the table in the sum of each group.
@@ -350,22 +424,31 @@ def _quantity(
     level: float,
 ) -> Quantity:
     result = evaluate(formula, groups, estimates, level)
-    estimate, std_error = result.estimate.reshape(-1)[rows], result.std_error.reshape(-1)[rows]
-    margin = None if result.margin is None else result.margin.reshape(-1)[rows]
+    value = Quantity(item.name, result.estimate, result.std_error, error_kind, result.intervals).take(rows)
     if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique := formula.clique(groups)):
-        bounded = margin is not None and not np.isnan(margin).all()
-        error_kind = ErrorKind.BOUND if bounded else ErrorKind.NONE
+        error_kind = ErrorKind.BOUND if value.known.any() else ErrorKind.NONE
         scope.note(bound_note(clique, estimates.l1_bound(clique, level), level))
-        if not formula.linear:
+        if not formula.linear and error_kind is ErrorKind.NONE:
             scope.note(f"{item.name}: a ratio of numbers from the fitted model; it has no interval.")
-    absent = int(np.isnan(estimate).sum())
-    if not formula.linear and error_kind is not ErrorKind.NONE:
+    elif not formula.linear and error_kind is not ErrorKind.NONE:
         error_kind = ErrorKind.APPROXIMATE
-        scope.note(f"{item.name}: a ratio; its standard error is by the delta method.")
+        single = single_ratio(formula) is not None
+        scope.note(
+            f"{item.name}: a ratio; its standard error is by the delta method"
+            + (", its interval by Fieller's method." if single else ".")
+        )
+    few = np.isnan(value.std_error) & value.known & (error_kind is ErrorKind.APPROXIMATE)
+    if few.any():
+        what = "The group" if len(few) == 1 else f"{int(few.sum()):,} of {len(few):,} groups"
+        scope.note(
+            f"{item.name}: {what} may have hardly any rows: the denominator is not {CLEAR:g} standard errors away from "
+            "zero. There is an interval, and no standard error."
+        )
+    absent = int((np.isnan(value.estimate) & ~value.known).sum())
     if absent:
-        what = "The answer" if len(estimate) == 1 else f"{absent:,} of {len(estimate):,} answers"
+        what = "The answer" if len(few) == 1 else f"{absent:,} of {len(few):,} answers"
         reason = "the denominator is zero: the model has no such rows"
-        if error_kind is not ErrorKind.NONE:
+        if error_kind not in (ErrorKind.NONE, ErrorKind.BOUND):
             reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
         scope.note(f"{item.name}: {what} cannot be given, because {reason}.")
-    return Quantity(item.name, estimate, std_error, error_kind, margin)
+    return replace(value, error_kind=error_kind)

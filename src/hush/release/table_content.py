@@ -85,12 +85,6 @@ class TableContent(Content):
     def tables(self) -> int:
         return len(self.noisy_tables)
 
-    @property
-    def grain(self) -> float:
-        """Half a step of the noise over the least standard deviation."""
-        self.require_tables()
-        return 0.5 / min(table.stddev for table in self.noisy_tables)
-
     def require_tables(self) -> None:
         if not self.noisy_tables:
             raise QueryError(
@@ -111,7 +105,9 @@ class TableContent(Content):
     def unbiased(self) -> UnbiasedEstimates | None:
         """The best unbiased estimates from the noisy tables; None if these are too wide."""
         try:
-            return UnbiasedEstimates(self.domain, [table for table in self.measurements() if table.query is None])
+            tables = [table for table in self.noisy_tables if table.query is None]
+            floored = [table.floored(LEAST_STDDEV) for table in tables]
+            return UnbiasedEstimates(self.domain, floored, [table.law for table in tables])
         except SizeError:
             return None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hush.errors import WorkloadError
+from hush.inference.error_margins import product_margins
 from hush.inference.estimates import Estimates
 from hush.linops import (
     AllRange,
@@ -24,6 +25,7 @@ from hush.linops import (
 )
 from hush.release.answer_columns import GroupColumn, Quantity, QueryColumn, group_notes
 from hush.release.answers import Answers, check_level, spare
+from hush.release.intervals import NoiseIntervals
 from hush.schema import Column, Schema
 from hush.workloads import ProductTerm
 
@@ -98,13 +100,16 @@ def term_answers(
     values, variances = estimates.product(term.clique, term.blocks)
     codes = np.unravel_index(np.arange(values.size), values.shape) if columns else ()
     errors = np.sqrt(np.maximum(variances, 0.0))  # rounding may leave a small negative variance
+    cells, margins = values.ravel(), product_margins(estimates, term.clique, term.blocks, errors)
     orders = [_order_note(column, block) for column, block in pairs if isinstance(block, Permuted)]
     return Answers(
         groups=tuple(
             GroupColumn(column.name, column, code) if texts is None else QueryColumn(column.name, tuple(texts), code)
             for column, texts, code in zip(columns, labels, codes, strict=True)
         ),
-        quantities=(Quantity(spare("count", term.clique), values.ravel(), errors.ravel()),),
+        quantities=(
+            Quantity(spare("count", term.clique), cells, errors.ravel(), intervals=NoiseIntervals(cells, margins)),
+        ),
         level=level,
         notes=(*group_notes(columns), *orders, *notes),
     )

@@ -188,9 +188,7 @@ def bar_figures(release: Release, columns: Sequence[Departure]) -> list[Figure]:
     figures = []
     for name in (name for name in release.domain if name in chosen):
         grouping = _grouping(release, name, MOST_BARS, MOST_NAMES)
-        figures.append(
-            Figure(sums=grouped(release.estimates, (grouping,), laplace=release.laplace), ranked=chosen[name])
-        )
+        figures.append(Figure(sums=grouped(release.estimates, (grouping,)), ranked=chosen[name]))
     return sorted(figures, key=lambda figure: chart_height(figure.sums), reverse=True)  # similar heights side by side
 
 
@@ -201,7 +199,7 @@ def map_figures(release: Release, pairs: Sequence[Departure]) -> list[Figure]:
     for ranked in chosen:
         sides = [_grouping(release, name, MAP_SIDE, MAP_SIDE) for name in ranked.clique]
         rows, columns = sorted(sides, key=len)
-        figures.append(Figure(sums=grouped(release.estimates, (rows, columns), laplace=release.laplace), ranked=ranked))
+        figures.append(Figure(sums=grouped(release.estimates, (rows, columns)), ranked=ranked))
     return figures
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from hush.arrays import Floats, Integers
 from hush.domain import Clique
+from hush.inference.error_margins import sum_margins
 from hush.inference.estimates import Estimates
-from hush.release.answers import two_sided_quantile
 from hush.report.labels import compact
 from hush.schema import Column, Date, Granularity, Integer, Numeric
 from hush.text_table import counted
@@ -227,7 +227,7 @@ class GroupedCounts:
     groupings: tuple[LevelGroups, ...]
     estimate: Floats
     std_error: Floats
-    laplace: bool = False
+    margin: Floats  # half the widths of the 95 % intervals
 
     @property
     def names(self) -> Clique:
@@ -237,16 +237,12 @@ class GroupedCounts:
     @property
     def lower(self) -> Floats:
         """The lower ends of the 95 % intervals."""
-        return np.asarray(self.estimate - self._margin)
+        return np.asarray(self.estimate - self.margin)
 
     @property
     def upper(self) -> Floats:
         """The upper ends of the 95 % intervals."""
-        return np.asarray(self.estimate + self._margin)
-
-    @property
-    def _margin(self) -> Floats:
-        return two_sided_quantile(LEVEL, laplace=self.laplace) * self.std_error
+        return np.asarray(self.estimate + self.margin)
 
     @property
     def doubtful(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -260,7 +256,7 @@ def cell_errors(estimates: Estimates, clique: Clique) -> Floats:
     return _root(estimates.covariance(clique, ones, ones, len(clique)))
 
 
-def grouped(estimates: Estimates, groupings: tuple[LevelGroups, ...], *, laplace: bool = False) -> GroupedCounts:
+def grouped(estimates: Estimates, groupings: tuple[LevelGroups, ...]) -> GroupedCounts:
     """The table over the groupings' columns, summed over their groups.
 
     Cells share noise, so the error of a sum needs its own covariance: one, O(cells), for each combination of merged
@@ -272,24 +268,27 @@ def grouped(estimates: Estimates, groupings: tuple[LevelGroups, ...], *, laplace
         if not grouping.whole:
             sums = [counts.take(codes, axis=axis).sum(axis=axis) for codes in grouping.members]
             counts = np.stack(sums, axis=axis)
-    return GroupedCounts(
-        groupings=groupings, estimate=counts, std_error=_root(_variances(estimates, groupings)), laplace=laplace
-    )
+    std_error, margin = _errors(estimates, groupings)
+    return GroupedCounts(groupings=groupings, estimate=counts, std_error=std_error, margin=margin)
 
 
-def _variances(estimates: Estimates, groupings: tuple[LevelGroups, ...]) -> Floats:
+def _errors(estimates: Estimates, groupings: tuple[LevelGroups, ...]) -> tuple[Floats, Floats]:
+    """Standard errors and margins."""
     order = sorted(range(len(groupings)), key=lambda axis: not groupings[axis].whole)  # single levels first
     free = [groupings[axis] for axis in order if groupings[axis].whole]
     added = [groupings[axis] for axis in order if not groupings[axis].whole]
     clique = tuple(groupings[axis].column.name for axis in order)
-    variances = np.empty(tuple(len(groupings[axis]) for axis in order))
+    std_error, margin = (np.empty(tuple(len(groupings[axis]) for axis in order)) for _ in range(2))
     ones = [np.ones(len(grouping)) for grouping in free]
     for groups in itertools.product(*(range(len(grouping)) for grouping in added)):
         factors = [*ones, *(grouping.indicator(group) for grouping, group in zip(added, groups, strict=True))]
         coefficients = reduce(np.multiply.outer, factors, np.ones(()))
         at: tuple[Any, ...] = (..., *groups)
-        variances[at] = estimates.covariance(clique, coefficients, coefficients, len(free))
-    return np.transpose(variances, np.argsort(order))
+        std_error[at] = _root(estimates.covariance(clique, coefficients, coefficients, len(free)))
+        margins = sum_margins(estimates, clique, coefficients, len(free), std_error[at])
+        margin[at] = margins.at(LEVEL).reshape(std_error[at].shape)
+    back = np.argsort(order)
+    return np.transpose(std_error, back), np.transpose(margin, back)
 
 
 def _root(variances: Floats) -> Floats:

@@ -120,6 +120,11 @@ class AxisStrategy:
         return self.inverse.transpose().along(coefficients, axis)
 
     @property
+    def levels_alike(self) -> bool:
+        """Whether exchanging levels only exchanges rows."""
+        return self._facts is not None
+
+    @property
     def full(self) -> bool:
         """Whether every query is supported: rank l."""
         if self._alike is not None:

@@ -6,6 +6,7 @@ Tests compare the implicit computations with these, which are done the plain way
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -15,9 +16,10 @@ from scipy.special import logsumexp
 from hush.arrays import Floats, summed
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
+from hush.inference.error_law import ErrorLaw
 from hush.inference.factors import Factors
 from hush.linops import LinearOperator
-from hush.privacy.measurement import Measurement
+from hush.privacy.measurement import Measurement, StatedNoise
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 
@@ -68,6 +70,18 @@ class DenseEstimates:
         inside = np.eye(self.domain.size(clique[:groups]))[self._cell_numbers(clique[:groups])]  # (cells, groups)
         left, right = (inside * side.ravel()[cells, None] for side in (first, second))
         return np.asarray((left * (self.cell_covariance @ right)).sum(axis=0)).reshape(shape[:groups])
+
+    laplace = False
+
+    def alike(self, name: str) -> bool:
+        """Levels may differ."""
+        return False
+
+    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+        """The normal law of the sum's variance."""
+        one = np.ones(1)
+        variance = float(self.covariance(clique, coefficients, coefficients, 0))
+        return ErrorLaw([(one, one, StatedNoise(math.sqrt(variance)))])
 
     def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
         """W x and the diagonal of W S W^T, with W written out over the cells of the domain."""

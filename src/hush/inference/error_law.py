@@ -1,0 +1,223 @@
+"""ErrorLaw: the exact law of the error of an estimate, and the interval it gives.
+
+An estimate is a sum of noisy numbers, so its error is E = sum_j c_j N_j with independent noise N_j and public
+coefficients. The margin at a level is the least m with P(|E| <= m) >= level:
+
+- one number: the quantile of its discrete law, times c;
+- few: the law of E on a grid, from its transform phi(t) = prod_j phi_j(c_j t), inverted by FFT. Where the coefficients
+  have a common measure they lie on the grid; else E is blurred by a little normal noise, for which the margin pays;
+- many, each small beside E: their sum is normal for all that matters, and the margin is z sd(E) plus half of the common
+  measure of their coefficients.
+
+Discrete noise has steps, and at large budgets these are as wide as the noise: a normal quantile then covers too little
+at one level and too much at another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import scipy
+
+from hush.arrays import Floats
+from hush.privacy.measurement import StatedNoise
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
+
+Law: TypeAlias = Noise | StatedNoise
+Part: TypeAlias = tuple[Floats, Floats, Law]
+
+FINE = 1 / 64  # a step below this share of sd(E) counts as continuous
+SMALL_SHARE, LEAST_SPREAD = 0.01, 0.28  # so does a number with less of the variance, unless its noise is mostly zero
+REACH = {"gaussian": 9.0, "laplace": 32.0}  # standard deviations that a grid spans: beyond lies less than 1e-18
+GRID, LARGEST_GRID = 1 << 13, 1 << 16
+MOST_PARTS = 1024  # of the largest coefficient, tried as a common measure
+SUREST = 1 - 1e-9  # levels beyond this get a bound in place of a quantile
+TABLED = 4096.0  # quantiles of wider laws follow from continuous ones to all digits shown
+
+
+class ErrorLaw:
+    """The law of sum_j c_j N_j, given as parts: coefficients, how often each occurs, and the law of their noise.
+
+    >>> from fractions import Fraction
+    >>> one = ErrorLaw([(np.ones(1), np.ones(1), DiscreteGaussian(Fraction(1)))])
+    >>> one.margin(0.95), one.margin(0.5)
+    (2.0, 1.0)
+    >>> two = ErrorLaw([(np.array([0.5]), np.array([2.0]), DiscreteGaussian(Fraction(1)))])
+    >>> two.margin(0.95)
+    1.5
+    """
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        merged: dict[Law, list[tuple[Floats, Floats]]] = {}
+        for coefficients, counts, law in parts:
+            values = np.abs(coefficients).ravel()
+            merged.setdefault(law, []).append((values, np.broadcast_to(counts, values.shape)))
+        self.parts: list[Part] = []
+        for law, pieces in merged.items():
+            values, counts = _distinct(*(np.concatenate(side) for side in zip(*pieces, strict=True)))
+            if len(values):
+                self.parts.append((values, counts, law))
+        self.stddev = math.sqrt(sum(float(n @ c**2) * law.stddev**2 for c, n, law in self.parts))
+
+    @property
+    def laplace(self) -> bool:
+        """Whether some of the noise has Laplace tails."""
+        return any(law.name == "laplace" for _, _, law in self.parts)
+
+    def margin(self, level: float) -> float:
+        """The least m with P(|E| <= m) >= level, up to the width of a grid."""
+        if not self.parts:
+            return 0.0
+        if len(self.parts) == 1 and self.parts[0][1].sum() == 1:
+            (c,), _, law = self.parts[0]
+            return float(c) * quantile(law, level)
+        if level > SUREST:
+            largest = max(float(c[-1]) for c, _, _ in self.parts)
+            return two_sided_quantile(level, laplace=self.laplace) * self.stddev + largest
+        if self._gridded is None:
+            return two_sided_quantile(level) * self.stddev + self._half_step
+        step, within, widened = self._gridded
+        return float(np.searchsorted(within, level)) * step + widened
+
+    @cached_property
+    def _half_step(self) -> float:
+        """Half of the step in which all of E moves; 0 where it moves continuously."""
+        if any(isinstance(law, StatedNoise) for _, _, law in self.parts):
+            return 0.0
+        return _common_measure([c for c, _, _ in self.parts], FINE * self.stddev) / 2 or FINE * self.stddev / 2
+
+    @cached_property
+    def _gridded(self) -> tuple[float, Floats, float] | None:
+        """A step h, P(|E| <= k h) for every k, and what a margin needs on top; None where the law is normal."""
+        stepped = [self._split(part) for part in self.parts]
+        coarse, fine = ([part for part in parts if len(part[0])] for parts in zip(*stepped, strict=True))
+        if not coarse and not self.laplace:
+            return None
+        reach = REACH["laplace" if self.laplace else "gaussian"] * self.stddev
+        reach += 4 * max((float(c[-1]) for c, _, _ in coarse), default=0.0)
+        blur = math.sqrt(sum(float(n @ c**2) * law.stddev**2 for c, n, law in fine))
+        widened, step, extra = 0.0, 0.0, 0.0
+        if blur < self.stddev / 1024:  # too little to resolve: eight standard deviations of it, on top
+            fine, widened, blur = [], 8 * blur, 0.0
+        if blur:
+            widened += self._half_step
+        if coarse:
+            step = _common_measure([c for c, _, _ in coarse], 2 * reach / LARGEST_GRID)
+        if step and blur:
+            step /= math.ceil(4 * step / blur)
+        if not step or 2 * reach / step > LARGEST_GRID:
+            step = 2 * reach / GRID
+            extra = 2 * step if coarse else 0.0
+            widened += 3 * extra
+        size = 1 << max(6, math.ceil(math.log2(2 * reach / step)))
+        angles = 2 * np.pi * np.arange(size // 2 + 1) / size
+        transform = np.exp(-0.5 * (extra / step * angles) ** 2)
+        for parts, of in ((coarse, _discrete_transform), (fine, _continuous_transform)):
+            for coefficients, counts, law in parts:
+                for c, n in zip(coefficients, counts, strict=True):
+                    transform *= of(law, c / step * angles) ** n
+        masses = np.fft.irfft(transform, size)
+        within = masses[0] + 2 * np.concatenate([[0.0], np.cumsum(masses[1 : size // 2])])
+        return step, np.maximum.accumulate(within), widened + (step / 2 if blur or extra else 0.0)
+
+    def _split(self, part: Part) -> tuple[Part, Part]:
+        """The terms of a part whose steps show, and the others."""
+        coefficients, counts, law = part
+        if isinstance(law, StatedNoise):
+            shows = np.zeros(coefficients.shape, dtype=bool)
+        else:
+            small = (law.stddev * coefficients) ** 2 <= SMALL_SHARE * self.stddev**2
+            shows = (coefficients > FINE * self.stddev) & ~(small & (law.stddev >= LEAST_SPREAD))
+        return (coefficients[shows], counts[shows], law), (coefficients[~shows], counts[~shows], law)
+
+
+def two_sided_quantile(level: float, *, laplace: bool = False) -> float:
+    """z such that P(|X| <= z sd(X)) >= level for a normal X; with `laplace`, for sums of Laplace noise too.
+
+    These lie between one Laplace variable, P(|X| > z sd) = exp(-sqrt(2) z), and the normal law, so they get the larger
+    of the two quantiles.
+
+    >>> round(two_sided_quantile(0.95), 3), round(two_sided_quantile(0.95, laplace=True), 3)
+    (1.96, 2.118)
+    """
+    normal = float(scipy.special.ndtri((1 + level) / 2))
+    return max(normal, -math.log1p(-level) / math.sqrt(2)) if laplace else normal
+
+
+def quantile(law: Law, level: float) -> float:
+    """The least m with P(|N| <= m) >= level: a whole number for discrete noise.
+
+    >>> from fractions import Fraction
+    >>> quantile(DiscreteLaplace(Fraction(10)), 0.95), round(quantile(StatedNoise(10.0), 0.95), 2)
+    (30.0, 19.6)
+    """
+    if isinstance(law, DiscreteLaplace):  # P(|N| > k) = 2 a^(k + 1) / (1 + a) with a = exp(-1 / scale)
+        rate = 1 / float(law.scale)
+        tail = math.log1p(-level) + math.log1p(math.exp(-rate)) - math.log(2)
+        return float(max(0, math.ceil(-tail / rate - 1 - 1e-12)))
+    if isinstance(law, StatedNoise):
+        return law.stddev * (-math.log1p(-level) / math.sqrt(2) if law.name == "laplace" else two_sided_quantile(level))
+    middle = two_sided_quantile(level) * law.stddev
+    if law.stddev > TABLED or level > SUREST:
+        return float(max(0, math.ceil(middle - 0.5)))
+    masses = law.pmf(np.arange(math.ceil(middle) + 8))
+    return float(np.argmax(masses[0] + 2 * np.concatenate([[0.0], np.cumsum(masses[1:])]) >= level))
+
+
+def product_part(coefficients: Floats, others: Iterable[Floats], law: Law) -> Part:
+    """The products of coefficients with one entry of every other vector, equal entries of a vector counted once."""
+    values, counts = _distinct(np.abs(coefficients).ravel(), np.ones(1))
+    for vector in others:
+        factors, times = _distinct(np.abs(vector), np.ones(1))
+        values, counts = _distinct(np.multiply.outer(values, factors).ravel(), np.multiply.outer(counts, times).ravel())
+    return values, counts, law
+
+
+def _distinct(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Values without zeros, each once and in order, with how often it occurs; equal up to rounding."""
+    top = float(values.max(initial=0.0))
+    keys = np.rint(values * (2.0**40 / top)) if top else values
+    distinct, places = np.unique(keys, return_inverse=True)
+    totals = np.bincount(places, weights=np.broadcast_to(counts, values.shape), minlength=len(distinct)).astype(
+        np.float64
+    )
+    kept = (distinct > 0) & (totals > 0)
+    return distinct[kept] * (top / 2.0**40), totals[kept]
+
+
+def _common_measure(coefficients: list[Floats], least: float) -> float:
+    """A step of which every coefficient is a multiple, up to rounding; 0 if none above `least` is."""
+    values = np.concatenate(coefficients)
+    top = float(values.max())
+    parts = np.arange(1, min(int(top / least), MOST_PARTS) + 1)
+    multiples = np.multiply.outer(parts, values / top)
+    off = np.abs(multiples - np.rint(multiples)).max(axis=1, initial=0.0)
+    fits = np.flatnonzero(off < 1e-6 * parts * float(values.min()) / top)
+    return top / float(parts[fits[0]]) if len(fits) else 0.0
+
+
+def _discrete_transform(law: Law, angles: Floats) -> Floats:
+    """E[cos(angle N)] of integer noise; for Gaussian noise by Poisson's formula unless it is mostly zero."""
+    if isinstance(law, DiscreteLaplace):
+        a = math.exp(-1 / float(law.scale))
+        return np.asarray((1 - a) ** 2 / (1 - 2 * a * np.cos(angles) + a * a))
+    if not isinstance(law, DiscreteGaussian):
+        raise TypeError(f"{law!r} is no law of integer noise")
+    sigma = math.sqrt(law.variance_parameter)
+    if sigma < 0.5:
+        masses = law.pmf(np.arange(6))
+        return np.asarray(masses[0] + 2 * sum(m * np.cos(y * angles) for y, m in enumerate(masses[1:], 1)))
+    wrapped = np.remainder(angles + np.pi, 2 * np.pi) - np.pi
+    images = np.arange(-2, 3) if sigma < 3 else np.zeros(1)  # further ones weigh less than 1e-15
+    total = float(np.exp(-0.5 * (2 * np.pi * sigma * images) ** 2).sum())
+    return np.asarray(sum(np.exp(-0.5 * (sigma * (wrapped + 2 * np.pi * k)) ** 2) for k in images) / total)
+
+
+def _continuous_transform(law: Law, angles: Floats) -> Floats:
+    """E[cos(angle X)] of continuous noise of the same kind and standard deviation."""
+    squares = (law.stddev * angles) ** 2 / 2
+    return np.asarray(1 / (1 + squares) if law.name == "laplace" else np.exp(-squares))
