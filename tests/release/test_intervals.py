@@ -136,9 +136,9 @@ def rates(mechanism: Mechanism, runs: int, workload: Workload, budget: Budget, s
 def test_intervals_cover_the_truth_at_every_budget(name: str, size: int) -> None:
     """Counts and means of rare groups at 50 % and 95 %, whole groups taken as one draw.
 
-    A right mechanism fails with probability below 1e-5 a check (4.3 standard errors of `runs` draws). Of 95 % intervals,
-    those that hold 90 % are found with 400 runs in half of the cases, with 150 runs those that hold 87 %, and with 40
-    runs those that hold 80 %.
+    A right mechanism fails with probability below 1e-5 a check (4.3 standard errors of `runs` draws). Of 95 %
+    intervals, those that hold 90 % are found with 400 runs in half of the cases, with 150 runs those that hold 87 %,
+    and with 40 runs those that hold 80 %.
     """
     mechanism, runs, workload, budgets = COVERED[name]
     found = rates(mechanism, runs, workload, budgets[size])

@@ -10,8 +10,8 @@ import pytest
 from hush import queries
 from hush.datasets import people_schema
 from hush.domain import Domain
+from hush.inference.error_law import two_sided_quantile
 from hush.privacy.sensitivity import Neighbours
-from hush.release.answers import two_sided_quantile
 from hush.release.release import Release
 from hush.report import report_html
 from hush.report.labels import error_text, rounded

@@ -127,7 +127,8 @@ class RatioIntervals:
         va, vb = self.numerator.margins.std_error**2, self.denominator.margins.std_error**2
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             ends = ratio_range(b * b - z * vb, a * b - z * self.covariance, a * a - z * va, self.lowest, self.highest)
-        first, second = (self.offset + self.weight * end for end in ends)
+        unknown = np.isnan(va + vb)
+        first, second = (np.where(unknown, np.nan, self.offset + self.weight * end) for end in ends)
         return (first, second) if self.weight >= 0 else (second, first)
 
     def take(self, rows: Rows) -> RatioIntervals:
