@@ -30,7 +30,7 @@ PROGRAM = Path(__file__).with_name("loading_under_limits.py")
 SECONDS, BYTES = 5, 1 << 30
 LARGEST = 200_000  # bytes of a case; most have some thousand
 QUICK = range(150)
-LONG = range(1000, 5000)
+LONG = range(1000, 2200)
 Case = tuple[str, str, bytes]  # the loader, the ending of the file, and the file
 
 
@@ -236,11 +236,11 @@ TEXTS: dict[str, dict[str, str]] = {
         "names of many parts": SELECT + "a" + ".a" * 30_000 + " = 1",
         "CASE in CASE": SELECT + "CASE WHEN age = 1 THEN " * 5000,
         "subqueries": SELECT + "age IN (SELECT " * 5000,
-        "OR": SELECT + " OR ".join(["age = 1"] * 3000),
-        "AND": SELECT + " AND ".join(["age = 1"] * 3000),
+        "OR": SELECT + " OR ".join(["age = 1"] * 2000),
+        "AND": SELECT + " AND ".join(["age = 1"] * 2000),
         "sums": "SELECT " + "+".join(["COUNT(*)"] * 5000) + " FROM t",
         "quotients": "SELECT " + "/".join(["COUNT(*)"] * 2000) + " FROM t",
-        "a long list": SELECT + f"age IN ({','.join(str(k % 100) for k in range(60_000))})",
+        "a long list": SELECT + f"age IN ({','.join(str(k % 100) for k in range(30_000))})",
         "many counts": "SELECT " + ", ".join(["COUNT(*)"] * 4000) + " FROM t",
         "a long integer": SELECT + "age = " + "9" * 100_000,
         "a large factor": f"SELECT COUNT(*) * {'9' * 400} FROM t",
@@ -272,11 +272,13 @@ TEXTS: dict[str, dict[str, str]] = {
     },
 }
 LOADERS = {".toml": "schema", ".yaml": "schema", ".json": "schema", ".txt": "workload", ".csv": "header"}
+COMPUTED = ("OR", "AND", "many counts", "a large factor", "semicolons", "unions")  # beyond parsing, which is shared
 HOSTILE = [
     (loader, ending, name)
     for ending, texts in TEXTS.items()
     for name in texts
     for loader in ([LOADERS[ending]] if ending in LOADERS else ["sql", "sql workload"])
+    if loader != "sql workload" or name in COMPUTED
 ]
 
 
@@ -344,7 +346,7 @@ ARCHIVES: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, bytes]], obje
     "a dotted key in its schema": ("residual", lambda m, _: m.update(schema="a" + ".a" * 1_900_000 + " = 1")),
     "a long schema": ("residual", lambda m, _: m.update(schema="a = [" + "1," * 1_900_000 + "]")),
     "lists in lists": ("residual", lambda m, _: m.update(schema=json.loads("[" * 900 + "]" * 900))),
-    "many lists": ("residual", lambda m, _: m.update(workload=[[] for _ in range(900_000)])),
+    "many lists": ("residual", lambda m, _: m.update(workload=[[] for _ in range(300_000)])),
     "a long fraction": ("plan", lambda m, _: m["strategy"].update(rho="1" * 3_000_000 + "/1")),
     "a large integer": ("plan", lambda m, _: m.update(max_rows_per_unit=10**4000)),
     "a large domain": ("plan", large_domain),
