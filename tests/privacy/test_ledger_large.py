@@ -12,7 +12,7 @@ from hush.errors import BudgetError, LedgerError
 from hush.privacy import events, ledger_chain
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
-from hush.privacy.events import Event, GaussianEvent, SelectionEvent, compose, price
+from hush.privacy.events import MOST_TIMES, ComposedEvent, Event, GaussianEvent, SelectionEvent, compose, price
 from hush.privacy.ledger import Ledger
 from hush.privacy.ledger_file import LedgerFile
 
@@ -142,6 +142,16 @@ def test_a_price_is_never_that_of_another_event() -> None:
     object.__setattr__(many, "parts", ((event_of(1), 0),))
     with pytest.raises(BudgetError, match="count must be an integer >= 1"):
         price(many)
+
+
+def test_an_event_happens_at_most_as_often_as_can_be_recorded(path: Path) -> None:
+    tiny = GaussianEvent(Fraction(10**400), Fraction(1))
+    ledger, most = Ledger(path, cap=CAP), ComposedEvent(((tiny, MOST_TIMES),))
+    ledger.charge(most)
+    assert Ledger.open(path).events() == [most]
+    for parts in (((tiny, 10**5000),), ((tiny, MOST_TIMES), (tiny, 1)), ((most, 2),)):
+        with pytest.raises(BudgetError, match="count must be an integer of at most 2"):
+            ComposedEvent(parts)
 
 
 def event_of(epsilon: int) -> Event:

@@ -106,17 +106,16 @@ def test_a_name_made_while_a_charge_waits_is_found_under_the_lock(
     connect = LedgerFile._connect
     connected: list[str] = []
 
-    def link_second(self: LedgerFile, options: str) -> sqlite3.Connection:
+    def link_now(self: LedgerFile, options: str) -> sqlite3.Connection:
         connected.append(options)
-        if len(connected) == 2:  # the first reads what is left, the second is for the charge
-            os.link(path, tmp_path / "other.db")
+        os.link(path, tmp_path / "other.db")
         return connect(self, options)
 
-    monkeypatch.setattr(LedgerFile, "_connect", link_second)
+    monkeypatch.setattr(LedgerFile, "_connect", link_now)
     content = path.read_bytes()
     with pytest.raises(LedgerError, match="hard links"):
         ledger.charge(SELECT)
-    assert len(connected) == 2
+    assert len(connected) == 1
     assert path.read_bytes() == content
 
 

@@ -18,6 +18,8 @@ from hush.errors import BudgetError
 from hush.privacy.budget import Cost
 from hush.rational import LONGEST, is_readable, parse_rational, rational_text
 
+MOST_TIMES = 2**63  # that one event happens; Python neither writes nor reads integers of over 4300 digits as JSON
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -140,7 +142,7 @@ class ComposedEvent(Event):
                 raise BudgetError(f"composition of {type(event).__name__}: expected events")
             inner = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
             for simple, times in inner:
-                counts[simple] += times * _count(count)
+                counts[simple] = _count(counts[simple] + times * _count(count))
         object.__setattr__(self, "parts", tuple(counts.items()))
 
     @property
@@ -221,6 +223,8 @@ def _decode(name: str, of_type: str, value: Any) -> Any:
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise BudgetError("composition: count must be an integer >= 1")
+    if value > MOST_TIMES:
+        raise BudgetError("composition: count must be an integer of at most 2^63")
     return value
 
 

@@ -157,7 +157,6 @@ class Ledger:
         cost = price(event)
         _name("release", release, empty=True)
         _name("terms", terms, empty=True)
-        self._require(self._book(), cost, terms)  # before the work of writing a large charge
         fields = charge_fields(event, cost)
         with self._extending() as (chain, add):
             self._require(chain.books[self._dataset], cost, terms)
