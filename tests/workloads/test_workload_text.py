@@ -111,3 +111,10 @@ def test_small_marginals_are_counted_as_they_are_listed(monkeypatch: pytest.Monk
     monkeypatch.setattr("hush.workloads.workload.LARGEST_TERMS", len(listed) - 1)
     with pytest.raises(SizeError, match=f"have at most {cells} cells"):
         Workload.small(domain, cells)
+
+
+def test_summands_that_list_too_much_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hush.workloads.workload_text.MOST_LISTED", 20)
+    assert len(parse_workload(DOMAIN, " + ".join(["2-way"] * 1000))) == 10
+    with pytest.raises(SizeError, match="the summands list more than 20 marginals; leave some out"):
+        parse_workload(DOMAIN, "2-way + 3-way + 1-way")

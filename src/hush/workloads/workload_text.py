@@ -15,20 +15,22 @@ Names with other marks than letters, digits, `_`, `-`, `>` and `.` are written i
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
 from hush import queries
 from hush.domain import Domain
-from hush.errors import WorkloadError, shown
+from hush.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator
-from hush.workloads.term import ProductTerm, merged
+from hush.workloads.term import ProductTerm, Term, merged
 from hush.workloads.workload import Workload
 
 _NAME = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",:;*+]+))\s*(?::\s*([a-z]+)(\d*)\s*)?(,|$)')
 SKEWED_ORDER, SKEWED_DRAWS = 3, 256  # [AIM, sec. 6.1]
 _PIECES = re.compile(r'"(?:[^"\\]|\\.?)*+"?|.', re.DOTALL)  # a text in quotes, closed or not, or one mark
 LONGEST_TEXT = 2**20  # characters
+MOST_LISTED = 1_000_000  # marginals, by several summands together
 _WEIGHTED = re.compile(r"\s*([0-9][0-9.eE+-]*)\s*\*\s*(?=\S)")
 _EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way` or `age,sex; race`"
 
@@ -45,22 +47,31 @@ def parse_workload(domain: Domain, text: str) -> Workload:
     summands = [summand.strip() for summand in _split(text, "+")]
     if not any(summands):
         raise WorkloadError(f"the workload is empty; {_EXAMPLES}")
-    workloads = [_parse_summand(domain, summand) for summand in summands]
-    if len(workloads) == 1:
-        return workloads[0]
-    return Workload(domain, merged([term for workload in workloads for term in workload]))
+    asked: dict[str, float] = {}
+    for summand in summands:
+        weight, rest = _weighted(summand)
+        if not 0 < weight < math.inf:
+            raise WorkloadError(f"weight {weight!r} in the workload: expected a finite number > 0")
+        asked[rest] = asked.get(rest, 0.0) + weight
+    terms: list[Term] = []
+    for rest, weight in asked.items():
+        workload = _parse_unweighted(domain, rest)
+        terms.extend(workload if weight == 1 else weight * workload)
+        if len(asked) > 1 and len(terms) > MOST_LISTED:
+            raise SizeError(f"the summands list more than {MOST_LISTED:,} marginals; leave some out")
+    return Workload(domain, terms if len(asked) == 1 else merged(terms))
 
 
-def _parse_summand(domain: Domain, summand: str) -> Workload:
+def _weighted(summand: str) -> tuple[float, str]:
+    """The product of the weights in front of a summand, and the rest of it."""
     weight, position = 1.0, 0
-    while weighted := _WEIGHTED.match(summand, position):
+    while match := _WEIGHTED.match(summand, position):
         try:
-            weight *= float(weighted[1])
+            weight *= float(match[1])
         except ValueError:
-            raise WorkloadError(f"weight {weighted[1]!r} in the workload: expected a number such as 2.5") from None
-        position = weighted.end()
-    workload = _parse_unweighted(domain, summand[position:])
-    return weight * workload if position else workload
+            raise WorkloadError(f"weight {match[1]!r} in the workload: expected a number such as 2.5") from None
+        position = match.end()
+    return weight, summand[position:]
 
 
 def _parse_unweighted(domain: Domain, summand: str) -> Workload:
