@@ -24,6 +24,7 @@ import pytest
 import hush
 from hush import queries
 from hush.privacy.events import GaussianEvent
+from hush.testing import TinyTable
 from hush.workloads import Workload
 
 PROGRAM = Path(__file__).with_name("loading_under_limits.py")
@@ -118,6 +119,10 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     small = Workload.kway(hush.Domain({"a": 3, "b": 2, "c": 5}), 2)
     hush.plan(small, budget, mechanism="residual").save(folder / "plan.hush")
     hush.plan(small, budget, mechanism="hdmm").save(folder / "hdmm.hush")
+    rows = TinyTable(small.domain, [(0, 1, 4), (2, 0, 3)])
+    hush.plan(small, budget, mechanism="independent").release(rows).save(folder / "record.hush")
+    manifest, arrays = parts_of((folder / "record.hush").read_bytes())
+    (folder / "partial.hush").write_bytes(archive_of(manifest | {"complete": False}, arrays))
     tables = [hush.Measurement(("a", "c"), np.arange(15.0), 2.0), hush.Measurement(("b",), [60, 45], 1.0)]
     hush.fit(hush.Schema.from_domain(small.domain), tables).save(folder / "model.hush")
     ledger = hush.Ledger(folder / "ledger.db", dataset="people", cap=hush.Budget(rho=1.0))
@@ -140,7 +145,7 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
 
 @pytest.fixture(scope="module")
 def watcher(valid: dict[str, Case], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watcher]:
-    folder, names = tmp_path_factory.mktemp("release"), ("residual", "hdmm", "model")
+    folder, names = tmp_path_factory.mktemp("release"), ("residual", "hdmm", "model", "record")
     for name in names:
         (folder / name).write_bytes(valid[name][2])
     process = Watcher(*(folder / name for name in names))
@@ -342,6 +347,12 @@ def large_domain(manifest: dict[str, Any], arrays: dict[str, bytes]) -> None:
     manifest["domain"] = [[name, 2**31] for name, _ in manifest["domain"]]
 
 
+def large_domain_and_schema(manifest: dict[str, Any], arrays: dict[str, bytes]) -> None:
+    large_domain(manifest, arrays)
+    columns = (f'[columns.{name}]\nkind = "integer"\nlow = 0\nhigh = {2**31 - 1}' for name, _ in manifest["domain"])
+    manifest["schema"] = "\n".join(["hush_schema = 1", *columns])
+
+
 ARCHIVES: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, bytes]], object]]] = {
     "a dotted key in its schema": ("residual", lambda m, _: m.update(schema="a" + ".a" * 1_900_000 + " = 1")),
     "a long schema": ("residual", lambda m, _: m.update(schema="a = [" + "1," * 1_900_000 + "]")),
@@ -351,6 +362,9 @@ ARCHIVES: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, bytes]], obje
     "a large integer": ("plan", lambda m, _: m.update(max_rows_per_unit=10**4000)),
     "a large domain": ("plan", large_domain),
     "a large domain of products": ("hdmm", large_domain),
+    "a large domain of a model": ("model", large_domain_and_schema),
+    "a large domain of a record": ("record", large_domain_and_schema),
+    "a large domain of a release": ("residual", large_domain_and_schema),
     "many cliques": ("plan", many_cliques),
     "blocks that double": ("plan", doubled_blocks),
     "blocks in a chain": ("plan", chained_blocks),
