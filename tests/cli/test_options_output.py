@@ -57,6 +57,16 @@ def test_places_that_cannot_hold_a_file_are_refused(tmp_path: Path, place: str) 
         check_output(tmp_path / place, force=True)
 
 
+def test_the_folder_that_a_link_leads_to_must_be_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "locked" / "x").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "locked" / "x")
+    monkeypatch.setattr("os.access", lambda place, _: Path(place).name != "locked")
+    with pytest.raises(HushError, match="locked cannot be written to; choose another folder"):
+        check_output(tmp_path / "link", force=True)
+    check_output(tmp_path / "other", force=True)
+
+
 def test_what_was_paid_for_is_kept_elsewhere_if_it_cannot_be_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

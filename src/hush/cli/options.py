@@ -210,7 +210,7 @@ def check_output(output: Path, *, force: bool, inputs: Iterable[str | Path | Non
     Even `force` does not replace a file that the command reads, a SQLite file (such as a ledger), or anything but a
     regular file.
     """
-    folder = output.absolute().parent
+    folder = Path(os.path.realpath(output)).parent  # where a link leads is where the file is written
     if not folder.is_dir():
         raise HushError(f"{folder} is no folder; create it first")
     if not os.access(folder, os.W_OK):
