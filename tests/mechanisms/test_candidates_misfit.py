@@ -2,20 +2,24 @@
 
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush import Domain, Neighbours
+from hush import Budget, Domain, Neighbours, Workload
 from hush.errors import ConvergenceError
+from hush.mechanisms import AIM, MST, MWEM
 from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
+from hush.privacy.gate import watch
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.schema import ROW, Unit
 from hush.strategies.rare_levels import Merging
 from hush.testing import TinyTable, neighbours_of
 from hush.testing.laws import DivergenceError, check_selection_privacy, scores_of
+from hush.testing.replay import Recorder
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 2})
 CLIQUES = tuple(clique for k in (1, 2) for clique in combinations(DOMAIN, k))
@@ -115,3 +119,26 @@ def test_a_penalty_beyond_what_is_exact_is_refused_before_counts_are_looked_at()
     scorer = MisfitScorer(CLIQUES, tables(1), WEIGHTS, 2.0**40 * PENALTIES)
     with pytest.raises(ConvergenceError, match="penalty"):
         scorer.scores({}, Fraction(1))
+
+
+class Watching(Recorder):
+    """Keeps the scorers that choices are made by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scorers: list[Any] = []
+
+    def selected(self, scorer: Any, law: Any, scores: Any, draw: Any) -> Any:
+        self.scorers.append(scorer)
+        return draw()
+
+
+@pytest.mark.parametrize("mechanism", [AIM(rounds=4), AIM(rounds=4, merge_rare=True), MWEM(rounds=2), MST()], ids=str)
+def test_every_mechanism_scores_models_on_the_grid(mechanism):
+    """Off the grid, sums of floats depend on their order, and the error that scores admit to would not hold."""
+    watcher = Watching()
+    with watch(watcher):
+        mechanism.plan(Workload.kway(DOMAIN, 2), Budget(rho=0.4)).release(TinyTable(DOMAIN, ROWS))
+    assert watcher.scorers
+    for table in (table for scorer in watcher.scorers for table in scorer.tables.values()):
+        assert (table / GRID == np.rint(table / GRID)).all()

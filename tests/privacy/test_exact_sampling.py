@@ -1,3 +1,4 @@
+import math
 from fractions import Fraction
 
 import mpmath
@@ -140,3 +141,12 @@ def test_comparison_respects_the_bits_already_drawn() -> None:
     boundary = [below_exp(0b01011110, 8, x, entropy) for _ in range(4000)]
     inside = float((mpmath.exp(-1) * 256) % 1)
     assert stats.binomtest(int(np.sum(boundary)), 4000, inside).pvalue > 1e-9
+
+
+@pytest.mark.parametrize("x", [Fraction(40), Fraction(800), Fraction(100_001, 100)])
+def test_comparison_goes_on_where_floats_are_zero(x: Fraction) -> None:
+    """Zero bits of U are below exp(-x) however large x is; one bit further up, where exp(-x) ends, they are not."""
+    place = int(float(x) / math.log(2))  # exp(-x) lies between 2^-(place + 1) and 2^-place
+    assert below_exp(0, 53, x, Scripted([0] * (place // 64 + 2)))
+    assert not below_exp(1, place - 1, x, Scripted([]))
+    assert below_exp(0, place + 2, x, Scripted([]))

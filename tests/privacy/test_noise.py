@@ -82,6 +82,16 @@ def test_noise_for_a_budget_never_costs_more(rho: float, l2_squared: Fraction) -
     assert laplace.event(bound).cost.epsilon <= Fraction(rho / 10)  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("amount", [3, 7, 30])
+def test_noise_that_no_short_fraction_holds_is_rounded_up(amount: int) -> None:
+    """Scales such as 1/3 and 1/14: a little more noise, never less."""
+    for law, spent in (
+        (DiscreteGaussian.for_rho(Fraction(amount), ONE), lambda law: law.event(ONE).cost.rho),
+        (DiscreteLaplace.for_epsilon(Fraction(amount), ONE), lambda law: law.event(ONE).cost.epsilon),
+    ):
+        assert amount * (1 - Fraction(1, 2**39)) <= spent(law) < amount
+
+
 def test_scales_are_taken_exactly() -> None:
     assert DiscreteGaussian.of_scale(0.1).variance_parameter == Fraction(0.1) ** 2
     assert DiscreteGaussian.of_scale(Fraction(1, 3)).variance_parameter == Fraction(1, 9)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -85,6 +85,7 @@ def check_mechanism(
                 contract.read_files,
                 contract.refusals,
                 contract.interrupts,
+                contract.interrupted_replay,
                 contract.files,
                 contract.answers,
             )
@@ -243,6 +244,23 @@ class _Contract:
                 total = Ledger.open(file).total
                 _require(total == spent(whole.statement.event), "a resumed release does not state what was charged")
                 _require(affordable(total, plan), "resuming overspends")
+
+    def interrupted_replay(self, folder: Path) -> None:
+        """What an interrupted run keeps depends on the data through the gate alone, as what a whole one publishes."""
+
+        def run(reads: int, rows: Sequence[Sequence[int]]) -> object:
+            table: Any = InterruptedTable(self.table.domain, rows)
+            table.left = reads
+            try:
+                release = self.plan().release(table)
+            except InterruptedRelease as stopped:
+                release = cast("Release", stopped.release)
+            release.save(folder / "kept.hush")
+            return folder / "kept.hush", [measurement.values for measurement in release.measurements()]
+
+        rows = self.table.rows
+        for reads in (1, 2):
+            _replayed(partial(run, reads), rows, [rows[1:], [*rows, rows[0]]])
 
     def files(self, folder: Path) -> None:
         """Plans and releases come back from their files as they were."""
