@@ -154,23 +154,25 @@ class _Contract:
     def neighbours(self, folder: Path) -> None:
         """The same requests and charges come on neighbouring tables, with inputs within the declared sensitivity."""
 
-        def run(table: Any) -> object:
-            release = self.plan(neighbours=relation).release(table)
+        def run(plan: Plan, table: Any) -> object:
+            release = plan.release(table)
             release.save(folder / "neighbour.hush")
             return folder / "neighbour.hush", [measurement.values for measurement in release.measurements()]
 
         for relation, step in ((Neighbours.ADD_REMOVE, 2), (Neighbours.REPLACE, 6)):
+            plan = self.plan(neighbours=relation)
             for count in (3, 0):
                 table = TinyTable(self.table.domain, self.table.rows[:count])
                 others = list(neighbours_of(table, relation))[::step]
                 if others:
-                    _replayed(run, table, others)
+                    _replayed(partial(run, plan), table, others)
 
     def several_rows(self, folder: Path) -> None:
         """Nothing moves further than was charged when a whole unit of several rows comes, goes or is exchanged."""
         for relation in Neighbours:
             table, *others = self._tables(UNIT, relation)
-            _replayed(partial(self._published, folder, relation=relation), table, others)
+            plan = self.plan(neighbours=relation, max_rows_per_unit=UNIT.max_rows)
+            _replayed(partial(self._published, folder, plan), table, others)
 
     def read_files(self, folder: Path) -> None:
         """The same through `hush.read` of real files, for units of one row and of several."""
@@ -179,8 +181,8 @@ class _Contract:
             for number, table in enumerate(self._tables(unit)):
                 paths.append(folder / f"{number}.csv")
                 paths[-1].write_text(_csv(table))
-            schema = self.table.schema.with_unit(unit)
-            _replayed(partial(self._published_from_file, folder, schema), paths[0], paths[1:])
+            schema, plan = self.table.schema.with_unit(unit), self.plan(max_rows_per_unit=unit.max_rows)
+            _replayed(partial(self._published_from_file, folder, plan, schema), paths[0], paths[1:])
 
     def _tables(self, unit: Unit, relation: Neighbours = Neighbours.ADD_REMOVE) -> list[TinyTable]:
         """A table, then neighbours of it that differ by as many rows as a unit may have, and by units that have more.
@@ -199,12 +201,12 @@ class _Contract:
             tables.append(TinyTable(self.table.domain, [*few, *rows], unit=unit, units=ids))
         return tables
 
-    def _published_from_file(self, folder: Path, schema: Schema, path: Path) -> object:
-        return self._published(folder, read(path, schema), Neighbours.ADD_REMOVE)
+    def _published_from_file(self, folder: Path, plan: Plan, schema: Schema, path: Path) -> object:
+        return self._published(folder, plan, read(path, schema))
 
-    def _published(self, folder: Path, table: Any, relation: Neighbours) -> object:
+    def _published(self, folder: Path, plan: Plan, table: Any) -> object:
         """What a release of a table publishes."""
-        release = self.plan(neighbours=relation, max_rows_per_unit=table.unit.max_rows).release(table)
+        release = plan.release(table)
         release.save(folder / "published.hush")
         return folder / "published.hush", str(release.marginal(*self.pair)), str(release.sql(self.sql))
 
@@ -252,13 +254,13 @@ class _Contract:
             table: Any = InterruptedTable(self.table.domain, rows)
             table.left = reads
             try:
-                release = self.plan().release(table)
+                release = plan.release(table)
             except InterruptedRelease as stopped:
                 release = cast("Release", stopped.release)
             release.save(folder / "kept.hush")
             return folder / "kept.hush", [measurement.values for measurement in release.measurements()]
 
-        rows = self.table.rows
+        plan, rows = self.plan(), self.table.rows
         for reads in (1, 2):
             _replayed(partial(run, reads), rows, [rows[1:], [*rows, rows[0]]])
 
