@@ -134,6 +134,8 @@ def test_bad_requests_are_refused_before_the_charge() -> None:
         entrance.measure([Request(MarginalQuery(("a",)), NOISE), Request(MarginalQuery(("c",)), NOISE)])
     with pytest.raises(DomainError, match="'c'"):
         entrance.select(Favourite(cliques=(("c",),), candidates=1), ExponentialMechanism(Fraction(1)))
+    with pytest.raises(BudgetError, match="count=3 of 2 candidates"):
+        entrance.select(Favourite(), TopK(3, Fraction(1)))
     assert (account.cost.rho, table.reads) == (0, 0)
 
 

@@ -255,6 +255,8 @@ class Gate:
         """Charge for one choice, score the candidates, choose."""
         if type(law) not in SELECTION_LAWS:
             raise BudgetError(_not_a_law("a choice by", law, SELECTION_LAWS))
+        if isinstance(law, TopK):
+            law.check(scorer.candidates)
         _require_frozen(scorer)
         bound = sensitivity(scorer.row_norms, max_rows=self._table.unit.max_rows, neighbours=self.neighbours).l1
         self._table.require(scorer.cliques)

@@ -150,13 +150,17 @@ class TopK:
             raise BudgetError(f"count={self.count}: expected an integer >= 1")
         object.__setattr__(self, "epsilon", ExponentialMechanism(self.epsilon).epsilon)
 
+    def check(self, candidates: int) -> None:
+        """Refuse to choose more than there are; public."""
+        if self.count > candidates:
+            raise BudgetError(f"count={self.count} of {candidates} candidates; ask for fewer")
+
     def event(self) -> Event:
         return compose([SelectionEvent(self.epsilon)] * self.count)
 
     def choose(self, scores: Scores, entropy: Entropy) -> list[int]:
         """Indices of the chosen candidates, in the order they were chosen."""
-        if self.count > len(scores.values):
-            raise BudgetError(f"count={self.count} of {len(scores.values)} candidates; ask for fewer")
+        self.check(scores.candidates)
         steps, rate = ExponentialMechanism(self.epsilon).weights(scores)
         left = np.arange(len(steps))
         chosen: list[int] = []
