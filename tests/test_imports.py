@@ -135,7 +135,9 @@ LAYERS = (
     {"planning", "loading"},
     {"evaluation"},
     {"report"},
-    {"cli", "testing", "__main__"},
+    {"testing"},
+    {"audit"},
+    {"cli", "__main__"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 SAME_PART = {"__init__.py", "__main__.py", "_kernels.py"}  # play one part in every room

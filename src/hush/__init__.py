@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hush._version import __version__
 
 if TYPE_CHECKING:
-    from hush import datasets, evaluation, mechanisms, queries
+    from hush import audit, datasets, evaluation, mechanisms, queries
     from hush.constraints import Constraint
     from hush.domain import Domain
     from hush.errors import HushError
@@ -85,6 +85,7 @@ __all__ = [
     "Schema",
     "Workload",
     "__version__",
+    "audit",
     "datasets",
     "evaluation",
     "fit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hush._version import __version__
+from hush.cli.audit_command import audit
 from hush.cli.budget_command import budget
 from hush.cli.demo import demo
 from hush.cli.evaluate_command import evaluate
@@ -30,6 +31,7 @@ COMMANDS: tuple[click.Command, ...] = (
     evaluate,
     report,
     budget,
+    audit,
 )
 
 

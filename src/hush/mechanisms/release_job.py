@@ -10,7 +10,6 @@ import os
 import shlex
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -24,13 +23,14 @@ from hush.mechanisms.plan import OnRound, Plan, Progress
 from hush.mechanisms.registry import mechanism_class
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance, used_up
-from hush.privacy.events import Event, GaussianEvent, compose
+from hush.privacy.events import GaussianEvent, compose
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import Gate
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
+from hush.release.accounting import uncharged
 from hush.release.release import Release
 from hush.release.rounds import Round
-from hush.release.statement import Statement, event_parts
+from hush.release.statement import Statement
 from hush.schema import Schema
 from hush.schema.provenance import refuse_drafted
 
@@ -402,10 +402,7 @@ def _check_charged(release: Release, ledger: str | Path | Ledger | None, dataset
             f"the release to resume was charged to the dataset {release.dataset!r} of {path}, not to {name!r}; resume "
             f"it with dataset={release.dataset!r}, --dataset on the command line"
         )
-    charged: Counter[Event] = Counter()
-    for event in books[name].events(until=head) if name in books else ():
-        charged.update(dict(event_parts(event)))
-    if Counter(dict(event_parts(release.statement.event))) - charged:
+    if uncharged(release.statement, books[name].events(until=head) if name in books else ()):
         raise LedgerError(
             f"the release to resume was not charged to the dataset {name!r} of {path}, which has "
             f"{', '.join(map(repr, books))}; resume it with the dataset that was charged"

@@ -12,7 +12,7 @@ noise events are the same on both sides. A budget above the cost is no contradic
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,14 @@ def _noise(event: Event) -> Fraction:
 def _kind(event: Event) -> tuple[Any, ...]:
     """The type of an event and all but the scale of its noise."""
     return type(event), *astuple(event)[1:]
+
+
+def uncharged(statement: Statement, charged: Iterable[Event]) -> Counter[Event]:
+    """The stated events that are not among those that a ledger was charged for."""
+    recorded: Counter[Event] = Counter()
+    for event in charged:
+        recorded.update(dict(event_parts(event)))
+    return Counter(dict(event_parts(statement.event))) - recorded
 
 
 def beyond_budget(statement: Statement) -> str | None:

@@ -163,7 +163,7 @@ def report_html(release: Release, *, progress: Progress | None = None) -> str:
         caveats_section(release, known=known),
     )
     done(1.0)
-    return _page(body)
+    return page_html(body, title="What this release says")
 
 
 def _errors(release: Release, orders: list[Precision], number: int) -> Markup:
@@ -178,13 +178,14 @@ def write_report(release: Release, path: str | Path, *, progress: Progress | Non
     write_whole(path, report_html(release, progress=progress).encode())
 
 
-def _page(body: Markup) -> str:
+def page_html(body: Markup, *, title: str) -> str:
+    """A whole page in the style of reports."""
     head = lines(
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup('<meta name="color-scheme" content="light dark">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        tag("title", "What this release says"),
+        tag("title", title),
         tag("style", Markup(STYLE)),
     )
     page = tag("html", "\n", tag("head", head), "\n", tag("body", tag("main", body)), "\n", lang="en")

@@ -1,0 +1,107 @@
+"""`hush audit`: the owner's self-check in one command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+import hush
+from hush.cli.options import (
+    PATH,
+    BudgetOptions,
+    MechanismOptions,
+    Whole,
+    budget_options,
+    check_output,
+    mechanism_options,
+    progress_bar,
+)
+from hush.errors import printable
+
+FAILED = 1
+
+
+@click.command()
+@mechanism_options
+@budget_options
+@click.option(
+    "--runs",
+    type=Whole(),
+    help="Releases of each generated table; more prove more, 0 leaves them out.  [default: 600, adaptive 200]",
+)
+@click.option("--max-rows-per-unit", type=int, default=1, show_default=True, help="Rows of the person looked for.")
+@click.option("--ledger", type=PATH, help="Verify this ledger too.")
+@click.option("--expect-head", metavar="HEX", help="Fail unless the ledger contains this earlier head.")
+@click.option("--release", "released", type=PATH, help="Account for this release again, and look it up in the ledger.")
+@click.option("-o", "--output", type=PATH, help="Also write the result as an HTML page.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+def audit(
+    chosen: MechanismOptions,
+    limit: BudgetOptions,
+    runs: int | None,
+    max_rows_per_unit: int,
+    ledger: Path | None,
+    expect_head: str | None,
+    released: Path | None,
+    output: Path | None,
+    as_json: bool,
+    force: bool,
+) -> None:
+    """Check the samplers, a mechanism, a ledger and a release for faults.
+
+    Tests the noise against its exact law. Releases two generated tables that differ in one person many times, tries to
+    tell them apart, and compares what that proves was lost with what was stated. Verifies a ledger, and computes the
+    cost of a release again. Reads no private table and spends nothing. Exit code 1 means that a check failed.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from hush.audit import audit as run_audit
+    from hush.audit.audit_page import write_audit
+    from hush.audit.findings import LIMITS, finding_table
+
+    if expect_head is not None and ledger is None:
+        raise click.UsageError("--expect-head is about a ledger; add --ledger")
+    if output is not None:
+        check_output(output, force=force, inputs=[ledger, released])
+    budget = limit.read() if limit.given or limit.delta is not None else hush.Budget(rho=0.5)
+    with progress_bar("auditing") as progress:
+        result = run_audit(
+            chosen.read(),
+            budget,
+            runs=runs,
+            max_rows_per_unit=max_rows_per_unit,
+            ledger=ledger,
+            expected_head=expect_head,
+            release=released,
+            progress=progress,
+            on_start=lambda seconds: click.echo(f"hush: this takes about {_duration(seconds)}", err=True),
+        )
+    if output is not None:
+        write_audit(result, output)
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=2))
+    else:
+        console = Console()
+        for section, findings in result.sections.items():
+            console.print(finding_table(findings, title=section))
+            console.print()
+        console.print(Text(result.summary, style="bold" if result.passed else "bold red"))
+        console.print(Text(LIMITS, style="dim"))
+        if output is not None:
+            console.print(Text(printable(f"wrote {output}")))
+    if not result.passed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _duration(seconds: float) -> str:
+    """A time for people to read.
+
+    >>> _duration(4.2), _duration(90), _duration(400)
+    ('5 seconds', '90 seconds', '7 minutes')
+    """
+    rounded = 5 * max(1, round(seconds / 5))
+    return f"{rounded} seconds" if rounded <= 100 else f"{-(-rounded // 60)} minutes"
