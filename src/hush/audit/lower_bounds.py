@@ -38,8 +38,9 @@ class Rates:
     def of(cls, hits_present: int, hits_absent: int, runs: int, confidence: float) -> Rates:
         """Bounds that hold together with this confidence, from hits in as many runs on either table.
 
-        >>> Rates.of(10, 0, 10, 0.9)
-        Rates(present=0.7411344491069477, absent=0.25886555089305233)
+        >>> rates = Rates.of(10, 0, 10, 0.9)
+        >>> round(rates.present, 3), round(rates.absent, 3)
+        (0.741, 0.259)
         """
         each = (1 - confidence) / 2
         return cls(float(_at_least(hits_present, runs, each)), float(_at_most(hits_absent, runs, each)))
