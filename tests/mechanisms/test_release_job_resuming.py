@@ -324,7 +324,6 @@ def test_a_release_without_a_table_answers_nothing() -> None:
         lambda: partial.synthesize(rows=3),
         lambda: partial.error_bounds(),
         lambda: partial.error_bound("a"),
-        lambda: partial.grain,
         lambda: partial.tables(),
     ]
     for ask in asked:
