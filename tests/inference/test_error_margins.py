@@ -107,5 +107,17 @@ def test_too_much_work_gives_the_normal_quantile_and_half_a_count(
     assert margins.take(np.array([1])).at(0.9).tolist() == [margins.at(0.9)[1]]
 
 
+def test_queries_of_a_workload_have_laws_where_their_cells_are_not_known() -> None:
+    """Ranges of one width do not tell single levels."""
+    workload = Workload.product(DOMAIN, {"b": queries.width(2), "c": queries.identity})
+    release = plan(workload, Budget(epsilon=2.0), mechanism=Direct(noise="laplace")).release(TinyTable(DOMAIN, ROWS))
+    (term,) = workload.products
+    assert not release.estimates.covers(term.clique)
+    _, variances = release.estimates.product(term.clique, term.blocks)
+    margins = product_margins(release.estimates, term.clique, term.blocks, np.sqrt(variances))
+    assert margins.places is not None
+    np.testing.assert_allclose([margins.laws[k].stddev for k in margins.places], np.sqrt(variances).ravel(), rtol=1e-6)
+
+
 def test_the_largest_coefficients_of_a_block() -> None:
     assert largest_coefficients(Dense([[1.0, -3.0], [0.0, 2.0]])).tolist() == [3.0, 2.0]

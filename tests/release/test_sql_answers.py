@@ -171,7 +171,7 @@ def test_columns_that_differ_by_item_need_not_share_a_table() -> None:
         def alike(self, name: str) -> bool:
             return False
 
-        def error_law(self, clique: tuple[str, ...], coefficients: Any) -> None:
+        def error_law(self, clique: tuple[str, ...], coefficients: Any, blocks: Any = None) -> None:
             return None
 
     totals = ", ".join(f"SUM({name})" for name in names)

@@ -75,7 +75,7 @@ class StandInEstimates:
     def alike(self, name: str) -> bool:
         return True
 
-    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+    def error_law(self, clique: Clique, coefficients: Floats, blocks: Any = None) -> ErrorLaw:
         return ErrorLaw([(coefficients, np.ones(1), StatedNoise(math.sqrt(self.variance)))])
 
 

@@ -131,7 +131,9 @@ class UnbiasedEstimates:
     def alike(self, name: str) -> bool:
         return True
 
-    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+    def error_law(
+        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
+    ) -> ErrorLaw:
         several = self._several(clique)
         return self._estimates.error_law(several, np.reshape(coefficients, self._domain.sizes(several)))
 

@@ -93,7 +93,7 @@ def product_margins(
         query: Floats = np.ones(())
         for axis, position in enumerate(np.unravel_index(row, shape)):
             query = np.multiply.outer(query, rows[axis][position])
-        return estimates.error_law(clique, query)
+        return estimates.error_law(clique, query, blocks)
 
     return _with_laws(unknown, _crossed(kinds), law, estimates.domain.size(clique))
 

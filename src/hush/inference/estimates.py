@@ -57,8 +57,13 @@ class Estimates(Protocol):
     def alike(self, name: str) -> bool:
         """Whether the noise treats all levels of an attribute alike, so that errors stay when levels change places."""
 
-    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw | None:
-        """The law of the error of one sum over the cells of a clique; None if it is not known or too much work."""
+    def error_law(
+        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
+    ) -> ErrorLaw | None:
+        """The law of the error of one sum over the cells of a clique; None if it is not known or too much work.
+
+        With `blocks`, the sum is one of the queries of that product, as `product` estimates them.
+        """
 
 
 @runtime_checkable

@@ -140,9 +140,11 @@ class LocalEstimates(_ProductEstimates):
             if name in group
         )
 
-    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+    def error_law(
+        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
+    ) -> ErrorLaw:
         names = self.domain.check(clique)
-        product = self._best(names, self._levels(names))
+        product = self._best(names, self._levels(names) if blocks is None else blocks)
         pairs = list(zip(product.groups, product.factors, strict=True))
         inside = [(group, factor) for group, factor in pairs if set(group) & set(names)]
         attributes = [name for group, _ in inside for name in group]
@@ -285,7 +287,9 @@ class GlobalEstimates(_ProductEstimates):
     def alike(self, name: str) -> bool:
         return False
 
-    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw | None:
+    def error_law(
+        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
+    ) -> ErrorLaw | None:
         """N^+ f, brought to the answers of every product; only where N^+ is held as a matrix."""
         joint, names = self._joint, self.domain.check(clique)
         if not joint.small:

@@ -196,7 +196,9 @@ class ResidualEstimates:
     def alike(self, name: str) -> bool:
         return self.strategy.basis(name).is_plain
 
-    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+    def error_law(
+        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
+    ) -> ErrorLaw:
         """The law of the error of a sum: that of the residual answers, or of the tables that these combine.
 
         A combined answer of set A averages what each table t has of it, with the weights w_tA of `marginal_noise`, so

@@ -78,8 +78,10 @@ class MeasuredEstimates:
     def alike(self, name: str) -> bool:
         return self._unbiased is not None and self._unbiased.alike(name)
 
-    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw | None:
-        return self._source(clique).error_law(clique, coefficients)
+    def error_law(
+        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
+    ) -> ErrorLaw | None:
+        return self._source(clique).error_law(clique, coefficients, blocks)
 
     def l1_bound(self, clique: Clique, level: float) -> float:
         """A bound on sum_x |model count - true count| that holds with probability `level`; NaN if there is none."""

@@ -85,7 +85,7 @@ class ModelEstimates:
     def alike(self, name: str) -> bool:
         return True
 
-    def error_law(self, clique: Clique, coefficients: Floats) -> None:
+    def error_law(self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None) -> None:
         """None: how far a model is off is no law of noise."""
 
 

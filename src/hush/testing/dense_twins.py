@@ -77,7 +77,9 @@ class DenseEstimates:
         """Levels may differ."""
         return False
 
-    def error_law(self, clique: Clique, coefficients: Floats) -> ErrorLaw:
+    def error_law(
+        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
+    ) -> ErrorLaw:
         """The normal law of the sum's variance."""
         one = np.ones(1)
         variance = float(self.covariance(clique, coefficients, coefficients, 0))
