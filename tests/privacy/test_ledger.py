@@ -456,7 +456,7 @@ def test_threads_share_a_ledger(path):
 
 
 READ_ONLY = """
-import os, sys
+import os, sys, urllib.parse  # pathlib would import it once the rights to read it are gone
 from fractions import Fraction
 from hush.errors import LedgerError
 from hush.privacy.events import SelectionEvent
