@@ -212,6 +212,16 @@ def missing_ids_are_units(patch: Patch) -> None:
     patch.setattr(rows_per_unit.CappedRows, "check_units", lambda self, orphans=False, rounded=False: None)
 
 
+def share_of_every_level(patch: Patch) -> None:
+    """The bound on rows of a unit kept for each level by itself."""
+    true = rows_per_unit.CappedRows._kept
+    patch.setattr(
+        rows_per_unit.CappedRows,
+        "_kept",
+        lambda self, encoded: true(self, encoded).replace("PARTITION BY unit", "PARTITION BY unit, k0"),
+    )
+
+
 def budget_rounded_up(patch: Patch) -> None:
     """The zCDP of (epsilon, delta) rounded up."""
     patch.setattr(conversions, "_down", conversions._up)
@@ -394,6 +404,7 @@ SLIPS = {
         "tables/test_rows_per_unit.py::test_a_row_without_a_unit_is_refused",
         {"engine": "memory", "blank": None},
     ),
+    "a share of rows for every level": Bug(share_of_every_level, CONTRACT, COLUMNS),
     "budget rounded up": Bug(
         budget_rounded_up,
         "privacy/test_conversions.py::test_zcdp_rho_is_sound_and_tight",

@@ -93,6 +93,14 @@ def test_a_unit_of_many_rows_changes_counts_by_its_share(engine, most) -> None:
         assert difference.sum() == most
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_unit_in_several_files_is_one_unit(engine, tmp_path) -> None:
+    for name, rows in (("a", 3), ("b", 5)):
+        (tmp_path / f"{name}.csv").write_text("who,x,y\n" + "ann,1,a\n" * rows + f"{name},2,b\n")
+    table = read(tmp_path / "*.csv", SCHEMA, unit="who", max_rows_per_unit=2, engine=engine)
+    assert table.counts([("x",)])[("x",)].tolist() == [0, 2, 2, 0]
+
+
 def test_every_row_of_a_unit_has_the_same_chance() -> None:
     """A unit with 9 rows of one cell and 1 of another is kept by the first in about 9 cases of 10."""
     rows = [(f"unit {u}", 0 if k else 1, "a") for u in range(4000) for k in range(10)]

@@ -191,7 +191,8 @@ class _Contract:
         """
         first, *_, last = self.table.rows
         most, beyond = unit.max_rows, unit.max_rows + (2 if unit.column else 0)
-        units = [[first] * most, [], [first] * most + [last] * beyond, [first] * (most + beyond)]
+        mixed = [first, last] * most if unit.column else [first]
+        units = [[first] * most, [], [first] * most + [last] * beyond, [first] * most + mixed]
         if relation is Neighbours.REPLACE:
             units = [[first] * most, [last] * beyond, [last], [first, *self.table.rows[:most]]]
         few, second = self.table.rows[:3], relation is Neighbours.ADD_REMOVE
