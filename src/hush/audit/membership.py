@@ -3,11 +3,11 @@
 The attacker knows every row but one, as the promise allows. The person sits in a cell that nobody else is in. The score
 of a release is the log-likelihood ratio of its noisy answers,
 
-    sum over noisy numbers y of log P(y - answer with) - log P(y - answer without),
+    sum over noisy numbers y of log P(y - answer with) - log P(y - answer without).
 
-plus epsilon / 2 for every query that a private game drew at the person's cell. A quarter of the runs choose the
-threshold, the others count how often the test is right, so the lower bound on what was lost holds with its confidence
-however the threshold was found. A bound above what the releases state is a fault.
+What private choices give away is left out. A quarter of the runs choose the threshold, the others count how often the
+test is right, so the lower bound on what was lost holds with its confidence however the threshold was found. A bound
+above what the releases state is a fault.
 
 The control repeats the audit on noise that costs several times what it is held to; the audit must catch it.
 """
@@ -36,7 +36,6 @@ from hush.privacy.measurement import Measurement
 from hush.rational import float_up, shown_down, shown_up
 from hush.release.accounting import contradiction
 from hush.release.release import Release
-from hush.release.rounds import Draw
 from hush.schema import ROW, Schema, Unit
 from hush.tables.read import read
 from hush.tables.table import Table
@@ -82,7 +81,7 @@ class Attacker:
 
     def score(self, release: Release) -> float:
         """The larger, the more the release looks as if the person were present."""
-        return sum(map(self._table_score, release.measurements())) + sum(map(self._draw_score, release.rounds))
+        return sum(map(self._table_score, release.measurements()))
 
     def _table_score(self, table: Measurement) -> float:
         asked: Any = table.asked
@@ -92,14 +91,6 @@ class Attacker:
         else:
             ratio = (from_absent.astype(float) ** 2 - from_present.astype(float) ** 2) / (2 * table.law.stddev**2)
         return float(ratio.sum())
-
-    @staticmethod
-    def _draw_score(played: Any) -> float:
-        if not isinstance(played, Draw):
-            return 0.0
-        codes = tuple(CANARY[DOMAIN.attributes.index(name)] for name in played.clique)
-        cell = int(np.ravel_multi_index(codes, DOMAIN.sizes(played.clique)))
-        return played.weight * played.epsilon / 2 if played.cell == cell else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,9 +219,10 @@ class MembershipAudit:
     def _finding(self, result: Membership) -> Finding:
         unit = f"units of {self.rows} rows, " if self.rows > 1 else ""
         lost = f"at least {result.unit}={shown_down(result.proven)} was lost" if result.proven else "no loss was proven"
+        found = "at best" if self.plan.adaptive else "about"  # a budget that also pays for choices shows less
         detail = (
             f"{unit}{2 * self.runs:,} releases: {lost}, with {100 * result.confidence:.6g} % confidence; "
-            f"{result.unit}={shown_up(result.stated)} is stated, and about {self.factor:.2g} times that would be found"
+            f"{result.unit}={shown_up(result.stated)} is stated; {found} {self.factor:.2g} times that would be found"
         )
         if result.problem is not None:
             detail = f"a release is not what it says: {result.problem}"

@@ -78,4 +78,4 @@ def _findings(name: str, detail: str, pvalues: list[tuple[float, float]], alpha:
 
 
 def _text(scale: Fraction) -> str:
-    return f"{float(scale):.6g}"
+    return f"{float(scale):,.10g}"
