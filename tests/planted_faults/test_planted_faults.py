@@ -245,6 +245,15 @@ def rules_not_on_record(patch: Patch) -> None:
     patch.setattr(release_job, "fingerprint", lambda constraints: None)
 
 
+def one_row_accounted(patch: Patch) -> None:
+    """Costs recomputed as if every unit had one row."""
+    original = sensitivity.sensitivity
+    patch.setattr(
+        "hush.release.accounting.sensitivity",
+        lambda row, *, max_rows, neighbours: original(row, max_rows=1, neighbours=neighbours),
+    )
+
+
 FAULTS = {
     "fixed seed": Bug(fixed_seed, "privacy/test_gate.py::test_two_runs_by_default_differ"),
     "fixed seed, seen in the words": Bug(
@@ -343,6 +352,15 @@ FAULTS = {
     "rules not on record": Bug(
         rules_not_on_record,
         "mechanisms/test_release_job_provenance.py::test_the_statement_has_the_fingerprint_of_the_rules",
+    ),
+    "statement believed": Bug(
+        lambda patch: patch.setattr("hush.release.release.contradiction", lambda *_: None),
+        "release/test_accounting.py::test_a_fixed_release_states_no_noise_that_it_does_not_hold",
+    ),
+    "statement read for one row": Bug(
+        one_row_accounted,
+        "release/test_accounting.py::test_units_of_several_rows_are_accounted_for",
+        {"name": "direct, Laplace", "relation": Neighbours.ADD_REMOVE},
     ),
     "overflow": Bug(
         overflow,
