@@ -149,7 +149,7 @@ def test_intervals_cover_the_truth_at_every_budget(name: str, size: int) -> None
 
 @pytest.mark.slow
 def test_intervals_that_are_too_short_are_found() -> None:
-    """The control: intervals of 40 % of the width hold 21 % and 57 %, at least five standard errors below the limits."""
+    """The control: intervals of 40 % of the width hold 21 % and 57 %, five standard errors below the limits or more."""
     mechanism, _, workload, budgets = COVERED["residual"]
     runs = 250
     found = rates(mechanism, runs, workload, budgets[0], shrink=0.4)
