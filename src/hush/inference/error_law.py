@@ -88,7 +88,9 @@ class ErrorLaw:
         """Half of the step in which all of E moves; 0 where it moves continuously."""
         if any(isinstance(law, StatedNoise) for _, _, law in self.parts):
             return 0.0
-        return _common_measure([c for c, _, _ in self.parts], FINE * self.stddev) / 2 or FINE * self.stddev / 2
+        values, least = np.concatenate([c for c, _, _ in self.parts]), FINE * self.stddev
+        large = values[values > least]
+        return (_common_measure([large], least) or least) / 2 if len(large) else float(values.max()) / 2
 
     @cached_property
     def _gridded(self) -> tuple[float, Floats, float] | None:
