@@ -50,7 +50,7 @@ def audit(
     as_json: bool,
     force: bool,
 ) -> None:
-    """Check the samplers, a mechanism, a ledger and a release for faults.
+    """Look for faults in noise, a mechanism, a ledger, a release.
 
     Tests the noise against its exact law. Releases two generated tables that differ in one person many times, tries to
     tell them apart, and compares what that proves was lost with what was stated. Verifies a ledger, and computes the
