@@ -91,6 +91,24 @@ class FixedIntervals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class WidenedIntervals:
+    """From the lower end of one interval to the upper end of another: of sums at both ends of their bins."""
+
+    low: Intervals
+    high: Intervals
+
+    @property
+    def level(self) -> float | None:
+        return self.low.level if self.high.level is None else self.high.level
+
+    def at(self, level: float) -> Ends:
+        return self.low.at(level)[0], self.high.at(level)[1]
+
+    def take(self, rows: Rows) -> WidenedIntervals:
+        return WidenedIntervals(self.low.take(rows), self.high.take(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LinearForm:
     """A sum of counts in each row: its value, and the margins of its error."""
 

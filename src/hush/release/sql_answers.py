@@ -27,7 +27,14 @@ from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.release.answer_columns import Codes, ErrorKind, GroupColumn, Quantity, check_error_kind, group_notes
 from hush.release.answers import Answers, check_level
 from hush.release.error_bounds import bound_note
-from hush.release.intervals import FixedIntervals, Intervals, LinearForm, NoiseIntervals, RatioIntervals
+from hush.release.intervals import (
+    FixedIntervals,
+    Intervals,
+    LinearForm,
+    NoiseIntervals,
+    RatioIntervals,
+    WidenedIntervals,
+)
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
 from hush.sql.aggregate import formula_of
@@ -93,7 +100,23 @@ class _Jet:
 
 
 def evaluate(formula: Formula, groups: Clique, estimates: Estimates, level: float = 0.95) -> Result:
-    """The formula in each combination of levels of the groups; intervals from bounds hold at `level`."""
+    """The formula in each combination of levels of the groups; intervals from bounds hold at `level`.
+
+    Where values are known up to their bins, the interval reaches from the lower end for the least that they may be to
+    the upper end for the largest.
+    """
+    if not formula.binned:
+        return _evaluate(formula, groups, estimates, level)
+    result = _evaluate(formula, groups, estimates, level)
+    ends = [formula.end(high=high) for high in (False, True)]
+    if any(end is None for end in ends):
+        unknown = np.full(result.estimate.shape, np.nan)
+        return replace(result, intervals=FixedIntervals(unknown, unknown, level))
+    low, high = (_evaluate(end, groups, estimates, level).intervals for end in ends if end is not None)
+    return replace(result, intervals=WidenedIntervals(low, high))
+
+
+def _evaluate(formula: Formula, groups: Clique, estimates: Estimates, level: float) -> Result:
     table = _Table(formula.clique(groups), len(groups), estimates)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         jet = table.jet(formula)
@@ -158,7 +181,7 @@ class _Table:
         return sum_margins(self.estimates, self.clique, slope, self.groups, std_error)
 
     def ratio(self, formula: Formula, quotient: Quotient, estimate: Floats, std_error: Floats) -> Result:
-        """A ratio of sums, also in groups too small to tell: clipped to its range there, without a standard error."""
+        """A ratio of sums, clipped to its range; in groups too small to tell without a standard error."""
         above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
         lowest, highest = self._ratio_range(quotient)
         a, b = above.value.ravel(), below.value.ravel()
@@ -178,7 +201,7 @@ class _Table:
             offset=formula.offset,
         )
         rough = formula.offset + quotient.weight * np.where(np.isfinite(lowest) & np.isfinite(highest), ratio, np.nan)
-        return Result(np.where(np.isnan(estimate), rough, estimate), std_error, intervals)
+        return Result(np.where(np.isnan(rough), estimate, rough), std_error, intervals)
 
     def bounded_ratio(self, formula: Formula, quotient: Quotient, level: float) -> FixedIntervals:
         """The interval of a ratio of numbers from a model: all that the bounds of both, which hold together, allow."""
@@ -437,7 +460,9 @@ def _quantity(
             f"{item.name}: a ratio; its standard error is by the delta method"
             + (", its interval by Fieller's method." if single else ".")
         )
-    few = np.isnan(value.std_error) & value.known & (error_kind is ErrorKind.APPROXIMATE)
+    if formula.binned and error_kind in (ErrorKind.EXACT, ErrorKind.APPROXIMATE):
+        error_kind = ErrorKind.BINNED
+    few = np.isnan(value.std_error) & value.known & (error_kind in (ErrorKind.APPROXIMATE, ErrorKind.BINNED))
     if few.any():
         what = "The group" if len(few) == 1 else f"{int(few.sum()):,} of {len(few):,} groups"
         scope.note(

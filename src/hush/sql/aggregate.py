@@ -12,7 +12,7 @@ from hush.errors import QueryError
 from hush.schema import Boolean, Column, Integer, Numeric
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.constants import constant_number, is_literal, literal_value
-from hush.sql.formula import Cells, Formula, combine
+from hush.sql.formula import Cells, Formula, RowValue, combine
 from hush.sql.predicate import TRUE, UNKNOWN, conjunction, truth
 from hush.sql.scope import Scope, quote, refusal
 
@@ -41,21 +41,21 @@ def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
     if isinstance(node, exp.Filter):
         return aggregate(node.this, conjunction(where, truth(node.expression.this, scope)), scope)
     if isinstance(node, exp.CountIf):
-        return _total(conjunction(where, truth(node.this, scope)), _ones(scope))
+        return _total(conjunction(where, truth(node.this, scope)), RowValue(_ones(scope)))
     if not isinstance(node, exp.Count | exp.Sum | exp.Avg):
         raise refusal(node, SUPPORTED)
     _check_argument(node)
     inner = node.this
     if isinstance(node, exp.Count):
         everything = inner is None or isinstance(inner, exp.Star)
-        value = _ones(scope) if everything else row_value(inner, scope, numeric=False)
-        return _total(where, combine(_presence, value))
+        value = RowValue(_ones(scope)) if everything else row_value(inner, scope, numeric=False)
+        return _total(where, _present(value))
     value = row_value(inner, scope, numeric=True)
     total = _total(where, value)
-    return total if isinstance(node, exp.Sum) else total.over(_total(where, combine(_presence, value)))
+    return total if isinstance(node, exp.Sum) else total.over(_total(where, _present(value)))
 
 
-def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> Cells:
+def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:
     """The number that one row adds, NaN for null; where only its presence counts, any number that is not NaN."""
     match node:
         case exp.Paren():
@@ -63,42 +63,44 @@ def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> Cells:
         case exp.Column():
             return _column_value(scope.column(node), scope, numeric)
         case exp.Null():
-            return Cells.constant(scope.domain, np.nan)
+            return RowValue(Cells.constant(scope.domain, np.nan))
         case exp.Case():
             return _case(node, scope, numeric)
         case exp.If():
             no = row_value(node.args.get("false") or exp.Null(), scope, numeric=numeric)
-            return combine(_where, truth(node.this, scope), row_value(node.args["true"], scope, numeric=numeric), no)
+            return row_value(node.args["true"], scope, numeric=numeric).chosen(truth(node.this, scope), no, _where)
         case exp.Cast() if _harmless(node, scope):
             return row_value(node.this, scope, numeric=numeric)
     if isinstance(node, CONDITIONS):
-        return combine(_as_number, truth(node, scope))
+        return RowValue(combine(_as_number, truth(node, scope)))
     if is_literal(node):
         if not numeric and literal_value(node) is not None:
-            return _ones(scope)
-        return Cells.constant(scope.domain, float(constant_number(node)))
+            return RowValue(_ones(scope))
+        return RowValue(Cells.constant(scope.domain, float(constant_number(node))))
     return _arithmetic(node, scope)
 
 
-def _arithmetic(node: exp.Expr, scope: Scope) -> Cells:
+def _arithmetic(node: exp.Expr, scope: Scope) -> RowValue:
     if isinstance(node, exp.Neg):
-        return combine(np.negative, row_value(node.this, scope, numeric=True))
+        return row_value(node.this, scope, numeric=True).negative()
     function = ARITHMETIC.get(type(node))
     if function is not None:
-        sides = (row_value(side, scope, numeric=True) for side in (node.this, node.expression))
-        return combine(function, *sides)
+        first, second = (row_value(side, scope, numeric=True) for side in (node.this, node.expression))
+        return first.with_other(function, second)
     if isinstance(node, exp.Div) and is_literal(node.expression):
         divisor = constant_number(node.expression)
         if divisor == 0:
             raise QueryError("division by zero; divide by a number other than 0")
-        return combine(lambda values: values / divisor, row_value(node.this, scope, numeric=True))
+        divided = row_value(node.this, scope, numeric=True).apply(lambda values: values / abs(divisor))
+        return divided if divisor > 0 else divided.negative()
     if isinstance(node, exp.AggFunc):
         raise refusal(node, "an aggregate cannot stand inside another one")
     raise refusal(node, "add up columns, numbers, CASE WHEN ... THEN ... ELSE ... END, and their sums and products")
 
 
-def _column_value(column: Column, scope: Scope, numeric: bool) -> Cells:
+def _column_value(column: Column, scope: Scope, numeric: bool) -> RowValue:
     values = np.ones(column.size)
+    ends: tuple[Numbers, ...] = ()
     if numeric:
         match column:
             case Integer():
@@ -107,17 +109,21 @@ def _column_value(column: Column, scope: Scope, numeric: bool) -> Cells:
                 values = np.arange(column.size, dtype=np.float64)
             case Numeric():
                 values[: column.levels] = np.array([column.value(code) for code in range(column.levels)], dtype=float)
+                ends = values.copy(), values.copy()
+                for end, edges in zip(ends, (column.edges[:-1], column.edges[1:]), strict=True):
+                    end[: column.levels] = edges
                 scope.note(
-                    f"{column.name}: every value counts as the middle of its bin, such as {values[0]:g} in "
-                    f"{column.label(0)}; what this adds to the error is not in the standard error."
+                    f"{column.name}: only the bins were counted, so every value counts as the middle of its bin, such "
+                    f"as {values[0]:g} in {column.label(0)}; the interval allows for any value in the bins."
                 )
             case _:
                 raise QueryError(f"column {column.name!r} is {column.kind} and cannot be added up; COUNT it instead")
         if clamps(column):
             scope.note(clamp_note(column))
-    if column.missing_code is not None:
-        values[column.missing_code] = np.nan
-    return scope.cells(column, values)
+    for numbers in (values, *ends):
+        if column.missing_code is not None:
+            numbers[column.missing_code] = np.nan
+    return RowValue(*(scope.cells(column, numbers) for numbers in (values, *ends)))
 
 
 def _harmless(node: exp.Cast, scope: Scope) -> bool:
@@ -131,12 +137,12 @@ def _harmless(node: exp.Cast, scope: Scope) -> bool:
     return whole and node.to.is_type(*INTEGERS)
 
 
-def _case(node: exp.Case, scope: Scope, numeric: bool) -> Cells:
+def _case(node: exp.Case, scope: Scope, numeric: bool) -> RowValue:
     subject = node.this
     result = row_value(node.args.get("default") or exp.Null(), scope, numeric=numeric)
     for branch in reversed(node.args["ifs"]):
         when = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
-        result = combine(_where, truth(when, scope), row_value(branch.args["true"], scope, numeric=numeric), result)
+        result = row_value(branch.args["true"], scope, numeric=numeric).chosen(truth(when, scope), result, _where)
     return result
 
 
@@ -152,11 +158,18 @@ def _check_argument(node: exp.Expr) -> None:
         raise refusal(node, "name a column")
 
 
-def _total(where: Cells, value: Cells) -> Formula:
+def _total(where: Cells, value: RowValue) -> Formula:
     """The sum over rows where the condition is true and the value is not null."""
-    return Formula(
-        combine(lambda kept, values: np.where((kept == TRUE) & ~np.isnan(values), values, 0.0), where, value)
-    )
+    low, high = (None if side is None else combine(_kept, where, side) for side in (value.low, value.high))
+    return Formula(combine(_kept, where, value.middle), low=low, high=high)
+
+
+def _kept(where: Numbers, values: Numbers) -> Numbers:
+    return np.where((where == TRUE) & ~np.isnan(values), values, 0.0)
+
+
+def _present(value: RowValue) -> RowValue:
+    return RowValue(combine(_presence, value.middle))
 
 
 def _ones(scope: Scope) -> Cells:

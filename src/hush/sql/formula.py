@@ -1,7 +1,8 @@
 """Formulas: what a column of the answers is made of, and the numbers over cells that enter it.
 
 A formula is offset + sum of coefficients x counts + weighted quotients. Its coefficients are `Cells`: one number for
-every combination of levels of the attributes that matter, and of those only.
+every combination of levels of the attributes that matter, and of those only. Where a row adds a value of which only the
+bin is known, the coefficient is the middle of the bin, and `low` and `high` are its ends.
 """
 
 from __future__ import annotations
@@ -76,6 +77,55 @@ def check_size(domain: Domain, names: Clique) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class RowValue:
+    """The number that one row adds, NaN for null, and the ends of what it may be if only its bin is known."""
+
+    middle: Cells
+    low: Cells | None = None  # with `high`; None where the number is known
+    high: Cells | None = None
+
+    @property
+    def ends(self) -> tuple[Cells, Cells]:
+        """The least and the largest number that it may be."""
+        return self.low or self.middle, self.high or self.middle
+
+    def apply(self, function: Callable[..., Numbers], *others: Cells) -> RowValue:
+        """A function that does not fall as the number rises, of it and other arrays, cell by cell."""
+        if self.low is None:
+            return RowValue(combine(function, self.middle, *others))
+        return RowValue(*(combine(function, side, *others) for side in (self.middle, *self.ends)))
+
+    def negative(self) -> RowValue:
+        """The number with its sign changed."""
+        flipped = self.apply(np.negative)
+        return RowValue(flipped.middle, flipped.high, flipped.low)
+
+    def with_other(self, function: Callable[..., Numbers], other: RowValue) -> RowValue:
+        """A sum or a product of both; its ends are the extremes over all ends."""
+        middle = combine(function, self.middle, other.middle)
+        if self.low is None and other.low is None:
+            return RowValue(middle)
+        corners = [combine(function, a, b) for a in self.ends for b in other.ends]
+        return RowValue(middle, combine(_least, *corners), combine(_largest, *corners))
+
+    def chosen(self, condition: Cells, other: RowValue, choose: Callable[..., Numbers]) -> RowValue:
+        """This number where a condition holds, another elsewhere."""
+        middle = combine(choose, condition, self.middle, other.middle)
+        if self.low is None and other.low is None:
+            return RowValue(middle)
+        pairs = zip(self.ends, other.ends, strict=True)
+        return RowValue(middle, *(combine(choose, condition, mine, theirs) for mine, theirs in pairs))
+
+
+def _least(*corners: Numbers) -> Numbers:
+    return np.asarray(np.minimum.reduce(np.broadcast_arrays(*corners)))
+
+
+def _largest(*corners: Numbers) -> Numbers:
+    return np.asarray(np.maximum.reduce(np.broadcast_arrays(*corners)))
+
+
+@dataclass(frozen=True, slots=True)
 class Quotient:
     """weight x numerator / denominator."""
 
@@ -88,12 +138,15 @@ class Quotient:
 class Formula:
     """offset + sum_x coefficients[x] count[x] + sum_i weight_i numerator_i / denominator_i, within each group.
 
-    Closed under sums, multiples and division, so that every supported expression is one of these.
+    Closed under sums, multiples and division, so that every supported expression is one of these. `low` and `high` are
+    the least and the largest that coefficients may be, where they are known only up to bins.
     """
 
     coefficients: Cells
     offset: float = 0.0
     quotients: tuple[Quotient, ...] = field(default=())
+    low: Cells | None = None
+    high: Cells | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.offset) and np.isfinite(self.coefficients.values).all()):
@@ -118,7 +171,32 @@ class Formula:
     def names(self) -> frozenset[str]:
         """The attributes on which it depends."""
         inner = [quotient.numerator.names | quotient.denominator.names for quotient in self.quotients]
-        return frozenset(self.coefficients.names).union(*inner)
+        ends = [side.names for side in (self.low, self.high) if side is not None]
+        return frozenset(self.coefficients.names).union(*inner, *ends)
+
+    @property
+    def binned(self) -> bool:
+        """Whether it adds up values of which only the bin is known."""
+        inner = (quotient.numerator.binned or quotient.denominator.binned for quotient in self.quotients)
+        return self.low is not None or any(inner)
+
+    def end(self, *, high: bool) -> Formula | None:
+        """The formula at the least or the largest that binned values may be; None where that is not known.
+
+        A quotient falls with its denominator only if neither is ever negative.
+        """
+        side = self.high if high else self.low
+        quotients = []
+        for quotient in self.quotients:
+            upward = high == (quotient.weight >= 0)
+            above = quotient.numerator.end(high=upward)
+            below = quotient.denominator.end(high=not upward)
+            if above is None or below is None:
+                return None
+            if quotient.denominator.binned and not (above.never_negative and below.never_negative):
+                return None
+            quotients.append(replace(quotient, numerator=above, denominator=below))
+        return Formula(self.coefficients if side is None else side, self.offset, tuple(quotients))
 
     def clique(self, groups: Clique) -> Clique:
         """The table it is computed from: the groups, then the other attributes in domain order."""
@@ -127,18 +205,30 @@ class Formula:
 
     def plus(self, other: Formula) -> Formula:
         """The sum of both."""
+        low = high = None
+        if self.low is not None or other.low is not None:
+            low = combine(np.add, self.low or self.coefficients, other.low or other.coefficients)
+            high = combine(np.add, self.high or self.coefficients, other.high or other.coefficients)
         return Formula(
             combine(np.add, self.coefficients, other.coefficients),
             self.offset + other.offset,
             self.quotients + other.quotients,
+            low,
+            high,
         )
 
     def times(self, factor: float) -> Formula:
         """A multiple."""
+
+        def scaled(cells: Cells | None) -> Cells | None:
+            return None if cells is None else combine(lambda values: values * factor, cells)
+
+        ends = (scaled(self.low), scaled(self.high))
         return Formula(
             combine(lambda values: values * factor, self.coefficients),
             self.offset * factor,
             tuple(replace(quotient, weight=quotient.weight * factor) for quotient in self.quotients),
+            *(ends if factor >= 0 else ends[::-1]),
         )
 
     def over(self, denominator: Formula) -> Formula:
