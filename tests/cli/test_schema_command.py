@@ -1,5 +1,6 @@
 """hush schema: draft, check and convert from the terminal."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -185,3 +186,28 @@ def test_the_installed_command(data: Path, tmp_path: Path) -> None:
         f"hush: {tmp_path}/s.toml: column 'age': low is missing; write the smallest possible integer, "
         "taken from public knowledge, not from the rows\n"
     )
+
+
+def test_check_with_data_shows_the_owner_all_refusals_at_once(tmp_path: Path) -> None:
+    schema, rows = tmp_path / "s.toml", tmp_path / "people.csv"
+    Schema([Integer(name="age", low=0, high=99), Boolean(name="owner")]).save(schema)
+    rows.write_text("age,owner\n17.5,maybe\n18,yes\n")
+    result = run("schema", "check", schema, rows)
+    assert result.exit_code == 2
+    assert result.stderr == ""
+    assert result.stdout.startswith("PRIVATE: exact counts and values of the rows")
+    assert "1 fractional values in an integer column: use" in result.stdout
+    assert "1 neither true nor false" in result.stdout
+    as_json = run("schema", "check", schema, rows, "--json")
+    assert (as_json.exit_code, json.loads(as_json.stdout)["columns"][0]["refused"][0]["examples"]) == (2, ["17.5"])
+    rows.write_text("age,owner\n17,no\n18,yes\n")
+    result = run("schema", "check", schema, rows)
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "All columns fit the schema.")
+
+
+def test_check_without_data_has_no_json(tmp_path: Path) -> None:
+    schema = tmp_path / "s.toml"
+    Schema([Boolean(name="owner")]).save(schema)
+    result = run("schema", "check", schema, "--json")
+    assert result.exit_code == 2
+    assert "--json goes with DATA" in result.stderr

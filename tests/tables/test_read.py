@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -203,3 +204,37 @@ def test_pandas_and_polars_are_not_imported(tmp_path) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "False", "False"]
     assert Path(path).exists()
+
+
+MISFITS = {"a": ["1", "x"], "b": ["oops", "2"], "c": ["3", "3"], "who": ["ann", None]}
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream", "sql"])
+def test_all_columns_that_do_not_fit_are_named_at_once(engine) -> None:
+    schema = Schema([Integer(name=name, low=0, high=9) for name in "abc"], unit=Unit(column="who"))
+    with pytest.raises(DataError) as refused:
+        read(pa.table(MISFITS), schema, engine=engine).check()
+    message = str(refused.value)
+    assert message.startswith("the data do not fit the schema in 3 ways: (1) column 'a' holds values")
+    assert "(2) column 'b' holds values" in message
+    assert "(3) the unit column 'who' is missing in some rows" in message
+    assert message.endswith("`hush schema check SCHEMA DATA` shows the owner every cause")
+    assert "column 'c'" not in message
+    assert "oops" not in message
+
+
+def test_columns_refused_in_different_batches_are_named_at_once() -> None:
+    rows = 2**19 + 7
+    numbers = {"a": [10] + [1] * (rows - 1), "b": [1] * (rows - 1) + [10]}
+    with pytest.raises(DataError, match=r"\(1\) column 'a' .* \(2\) column 'b' "):
+        read(pa.table(numbers), Schema([Integer(name=name, low=0, high=9) for name in "ab"]), engine="memory")
+
+
+@pytest.mark.parametrize("make", [pa.table, pd.DataFrame])
+def test_all_columns_that_are_absent_or_of_another_type_are_named_at_once(make) -> None:
+    schema = Schema([Integer(name=name, low=0, high=9) for name in "abc"])
+    with pytest.raises(DataError, match=r"2 ways: \(1\) .* no column 'a'.*\(2\) .* no column 'b'"):
+        read(make({"c": [1]}), schema)
+    dates = pa.table({"a": pa.array([1], pa.date32()), "b": pa.array([1], pa.date32()), "c": [1]})
+    with pytest.raises(DataError, match=r"2 ways: \(1\) column 'a' is stored as DATE.*\(2\) column 'b' is stored"):
+        read(dates, schema)

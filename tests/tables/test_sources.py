@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hush.errors import DataError
-from hush.tables.sources import find_column
+from hush.tables.sources import find_column, gathered, raise_together
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,18 @@ def test_a_label_that_may_be_a_cell_is_not_quoted() -> None:
 
 def test_a_name_that_is_there_once() -> None:
     assert find_column("age", ["Age", "age", "sex", "sex"], "the file") == 1
+
+
+def _fail(message: str) -> int:
+    raise DataError(message)
+
+
+def test_all_failures_are_told_together() -> None:
+    assert gathered([lambda: 1, lambda: 2]) == [1, 2]
+    with pytest.raises(DataError, match=r"^a; mend it$"):
+        gathered([lambda: 1, lambda: _fail("a; mend it"), lambda: _fail("a; mend it")])
+    with pytest.raises(DataError, match=r"^the data do not fit the schema in 2 ways: \(1\) a\. \(2\) b\.$"):
+        gathered([lambda: _fail("a"), lambda: 1, lambda: _fail("b")])
+    raise_together([])
+    with pytest.raises(DataError, match=r"^a\. Look$"):
+        raise_together(["a"], "Look")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import click
 import hush
 from hush.atomic_write import write_whole
 from hush.cli.options import PATH, check_output
+from hush.cli.program import BAD_INPUT
 from hush.errors import SchemaError, printable
 
 if TYPE_CHECKING:
@@ -65,11 +67,21 @@ def draft(file: Path, from_data: bool, from_public_data: bool, output: Path | No
 
 @schema.command()
 @click.argument("file", metavar="SCHEMA", type=PATH)
-def check(file: Path) -> None:
-    """Show the columns of SCHEMA, their sizes and rules.
+@click.argument("data", metavar="[DATA]", type=PATH, required=False)
+@click.option("--json", "as_json", is_flag=True, help="With DATA: print the outcome as JSON, which is private too.")
+def check(file: Path, data: Path | None, as_json: bool) -> None:
+    """Show the columns of SCHEMA, or how the rows of DATA fit them.
 
-    SCHEMA is hush's .toml, mbi's .json or dpsynth's .yaml.
+    SCHEMA is hush's .toml, mbi's .json or dpsynth's .yaml. DATA is a CSV or Parquet file.
+
+    With DATA, the outcome is PRIVATE: it shows the owner, for all columns at once, how many values are refused, which,
+    and why. The exit code is 2 if some are.
     """
+    if data is not None:
+        _dry_run(hush.Schema.load(file), data, as_json)
+        return
+    if as_json:
+        raise click.UsageError("--json goes with DATA; name the data file, or leave it out")
     from rich.console import Console
     from rich.text import Text
 
@@ -104,6 +116,19 @@ def convert(file: Path, output: Path | None, force: bool) -> None:
     if output is not None:
         check_output(output, force=force, inputs=[file])
     _deliver(hush.Schema.load(file).to_toml(), output)
+
+
+def _dry_run(declared: hush.Schema, data: Path, as_json: bool) -> None:
+    """Print how the rows fit, and end with a code that scripts can use."""
+    from rich.console import Console
+
+    from hush.tables.dry_run import dry_run
+
+    with Console(stderr=True).status("reading the rows"):
+        outcome = dry_run(data, declared)
+    click.echo(json.dumps(outcome.to_dict(), indent=2) if as_json else str(outcome))
+    if not outcome.fits:
+        click.get_current_context().exit(BAD_INPUT)
 
 
 def _deliver(text: str, output: Path | None) -> None:

@@ -26,6 +26,7 @@ from hush.tables.csv_header import ending_of
 from hush.tables.dialects.dialect import WHITESPACE, Family
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.file_sources import CSV_ENDINGS, file_source
+from hush.tables.refusal_causes import ALWAYS_MISSING, MISSING_AMONG_NUMBERS
 from hush.tables.sources import RowSource
 
 MOST_VALUES = 1000
@@ -40,9 +41,7 @@ _KINDS = {
     Family.TEXT: "categorical",
 }
 _BATCH = 40  # columns per pass over the file
-_ALWAYS_MISSING = ("?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A", "<NA>")
-_MISSING_AMONG_NUMBERS = ("NA", "na", "None", "none", "-", ".")
-_MARKS = (*_ALWAYS_MISSING, *_MISSING_AMONG_NUMBERS)
+_MARKS = (*ALWAYS_MISSING, *MISSING_AMONG_NUMBERS)
 _INTEGER = r"[+-]?(0|[1-9][0-9]{0,14})([.]0+)?"
 _NUMBER = r"[+-]?(0|[1-9][0-9]*|)([.][0-9]*)?([eE][+-]?[0-9]+)?"
 _INFINITE = r"[+-]?inf(inity)?"
@@ -107,7 +106,7 @@ def _facts(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> d
 def _distinct(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> dict[int, tuple[str, ...]]:
     if not columns:
         return {}
-    always = _texts(_ALWAYS_MISSING)
+    always = _texts(ALWAYS_MISSING)
     wanted = [f"list(DISTINCT c{k}) FILTER (c{k} NOT IN ({always}))" for k in columns]
     answers = _ask(source, kinds, columns, wanted)
     return {k: tuple(sorted(texts)) for k, texts in zip(columns, answers, strict=True) if len(texts) <= MOST_VALUES}
@@ -115,7 +114,7 @@ def _distinct(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -
 
 def _questions(x: str) -> dict[str, str]:
     """What is asked of a column of texts, as SQL aggregates."""
-    always, among = _texts(_ALWAYS_MISSING), _texts(_MARKS)
+    always, among = _texts(ALWAYS_MISSING), _texts(_MARKS)
     marks = " ".join(f"WHEN {_texts([mark])} THEN {1 << bit}" for bit, mark in enumerate(_MARKS))
     cast = f"TRY_CAST({x} AS DOUBLE)"
     number = f"(CASE WHEN regexp_full_match({x}, '{_NUMBER}') AND isfinite({cast}) THEN {cast} END)"
@@ -161,7 +160,7 @@ def _kind_of(facts: dict[str, Any]) -> str:
 def _profile(facts: dict[str, Any], values: tuple[str, ...] | None) -> ColumnProfile:
     kind = _kind_of(facts)
     seen = [mark for bit, mark in enumerate(_MARKS) if (facts["marks"] or 0) >> bit & 1]
-    marks = [mark for mark in seen if kind != "categorical" or mark in _ALWAYS_MISSING]
+    marks = [mark for mark in seen if kind != "categorical" or mark in ALWAYS_MISSING]
     return ColumnProfile(
         kind=kind,
         missing=facts["present"] < facts["total"] or bool(marks),

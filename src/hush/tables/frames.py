@@ -23,6 +23,7 @@ from hush.errors import DataError
 from hush.schema.column import canonical
 from hush.tables.dialects.dialect import attempt
 from hush.tables.rows_per_unit import number_id
+from hush.tables.sources import gathered
 
 HUGE = 10**400  # beyond any float64; Python would refuse to write much longer integers as text
 PLAIN = frozenset({str, bytes, float, type(None)})  # what a column of text is made of; a float for NaN
@@ -134,11 +135,11 @@ def _table(
     names: Sequence[str], unit: str | None, convert: Sequence[Callable[[str, Spelling], ArrowColumn]]
 ) -> pa.Table:
     """The converted columns; whatever error an object raises becomes a DataError."""
-    columns = []
+    calls = []
     for name, conversion in zip(names, convert, strict=True):
         failed = f"column {name!r} holds objects that cannot be read; convert them to text, numbers or dates"
-        columns.append(attempt(partial(conversion, name, id_of if name == unit else text_of), failed))
-    return pa.table(columns, names=names)
+        calls.append(partial(attempt, partial(conversion, name, id_of if name == unit else text_of), failed))
+    return pa.table(gathered(calls), names=names)
 
 
 def _moment(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hush.tables.counted_tables import MemoryTable, SqlTable, StreamTable
 from hush.tables.dialects.dialect import Dialect, attempt
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.file_sources import file_source
-from hush.tables.sources import RowSource, find_column
+from hush.tables.sources import RowSource, find_column, gathered
 from hush.tables.table import Progress, Table
 
 DIALECTS: tuple[Dialect, ...] = (DUCKDB,)  # engines whose connections can be given
@@ -56,11 +57,11 @@ def read(
 
     Privacy: reads the data. A value that the schema refuses raises DataError, which names the column only.
     """
-    declared = _with_unit(_schema(schema), unit, max_rows_per_unit)
+    declared = _with_unit(schema_of(schema), unit, max_rows_per_unit)
     if engine not in ENGINES:
         raise DataError(f"engine = {engine!r}: expected one of {', '.join(ENGINES)}")
     limit = bytes_of(memory_limit)
-    opened = _source(source, declared, table, query, lambda: DUCKDB.connect(limit // 2))
+    opened = open_source(source, declared, table, query, lambda: DUCKDB.connect(limit // 2))
     if opened.once and engine in {"stream", "sql"}:
         raise DataError(f"engine = {engine!r}: {opened.name} can be read only once; use engine='memory'")
     if engine == "stream":
@@ -78,7 +79,8 @@ def read(
     return StreamTable(opened, declared, memory_limit=limit, progress=progress)
 
 
-def _schema(schema: Schema | Domain | str | Path) -> Schema:
+def schema_of(schema: Schema | Domain | str | Path) -> Schema:
+    """The schema that a domain or the path of a file stands for."""
     if isinstance(schema, Domain):
         return Schema.from_domain(schema)
     if isinstance(schema, str | Path):
@@ -103,7 +105,19 @@ def _with_unit(schema: Schema, unit: str | Unit | None, max_rows: int | None) ->
     return schema.with_unit(chosen)
 
 
-def _source(source: Any, schema: Schema, table: str | None, query: str | None, connect: Callable[[], Any]) -> RowSource:
+def open_source(
+    source: Any,
+    schema: Schema,
+    table: str | None,
+    query: str | None,
+    connect: Callable[[], Any],
+    *,
+    partly: bool = False,
+) -> RowSource:
+    """The rows of any source that `read` takes; with `partly` columns of the schema may be absent.
+
+    Privacy: reads no row of files and databases, and converts the wanted columns of frames.
+    """
     for dialect in DIALECTS:
         if dialect.holds(source):
             return dialect.open_table(source, table, query)
@@ -116,7 +130,7 @@ def _source(source: Any, schema: Schema, table: str | None, query: str | None, c
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if _is_a(source, "polars", "LazyFrame"):
-        source = _collected(source, wanted)
+        source = _collected(source, wanted, partly)
     indexed: set[str] = set()
     convert: Callable[..., pa.Table | pa.RecordBatchReader]
     if isinstance(source, pa.Table):
@@ -130,14 +144,18 @@ def _source(source: Any, schema: Schema, table: str | None, query: str | None, c
         name, columns, convert = "the DataFrame", source.columns, frames.from_polars
     else:
         raise DataError(f"source of type {type(source).__name__}: expected {ACCEPTED}")
+    if partly:
+        wanted = [each for each in wanted if each in columns]
     positions = _positions(wanted, columns, name, indexed)
     return DUCKDB.open_frame(name, wanted, convert(source, positions, unit), connect())
 
 
-def _collected(source: Any, wanted: Sequence[str]) -> Any:
+def _collected(source: Any, wanted: Sequence[str], partly: bool) -> Any:
     """The wanted columns of a polars LazyFrame as a DataFrame."""
     failed = "the LazyFrame cannot be collected; collect it yourself to see why"
-    _positions(wanted, attempt(lambda: source.collect_schema().names(), failed), "the LazyFrame")
+    names = attempt(lambda: source.collect_schema().names(), failed)
+    wanted = [name for name in wanted if name in names] if partly else wanted
+    _positions(wanted, names, "the LazyFrame")
     if not any(name.startswith("^") for name in wanted):  # polars would take it for a pattern
         source = source.select(wanted)
     return attempt(source.collect, failed)
@@ -146,7 +164,9 @@ def _collected(source: Any, wanted: Sequence[str]) -> Any:
 def _positions(wanted: Sequence[str], columns: Sequence[str], where: str, indexed: Collection[str] = ()) -> list[int]:
     """The positions of columns in a frame; no label is quoted: if its file had no header, labels are private."""
     advice = "it is in the index: call reset_index() first"
-    return [find_column(name, columns, where, advice if name in indexed else "", similar=False) for name in wanted]
+    return gathered(
+        partial(find_column, name, columns, where, advice if name in indexed else "", similar=False) for name in wanted
+    )
 
 
 def _is_a(source: object, package: str, name: str) -> bool:

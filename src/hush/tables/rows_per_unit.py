@@ -8,8 +8,9 @@ float at which neighbouring integers are rounded may stand for several ids, and 
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from hush.errors import DataError
 from hush.schema import Column, Schema
 from hush.tables.dialects.dialect import Family, type_name
 from hush.tables.encoding import Encoding, Names, encode, refusal
-from hush.tables.sources import RowSource
+from hush.tables.sources import RowSource, gathered, raise_together
 
 MOST_DIGITS = 400  # numbers with more are written with an exponent; Python refuses to write very long integers
 
 Number = int | float | np.integer[Any] | np.floating[Any] | decimal.Decimal
+CAUSES = "`hush schema check SCHEMA DATA` shows the owner every cause"
 ORPHAN = "orphan"  # the column that says whether a row has no unit
 ROUNDED = "rounded"  # the column that says whether a row's unit may have been rounded to another one
 _ORPHANED = "unit IS NULL"
@@ -47,30 +49,32 @@ class CappedRows:
         self.source = source
         self._dialect = source.dialect
         self._unit = schema.unit
-        self._encodings: list[tuple[Names, Encoding]] = []
-        for index, column in enumerate(self.columns):
-            at = source.position(column.name)
-            names = Names.numbered(index, f"c{at}")
-            self._encodings.append((names, encode(column, source.types[at], names, source.dialect)))
-        self._encoded_sql = self._encoded()
+        calls: list[Callable[[], Any]] = [partial(encoding_in, source, *each) for each in enumerate(self.columns)]
+        if schema.unit.column is not None:
+            calls.append(partial(unit_id, source, schema.unit.column))
+        found = gathered(calls)
+        self._encodings: list[tuple[Names, Encoding]] = found[: len(self.columns)]
+        carried = dict(zip(("unit",), found[len(self.columns) :], strict=False))
+        self._encoded_sql = encoded_rows(source, self._encodings, carried)
         self.sql = self._kept(self._encoded_sql)
 
     @contextmanager
     def session(self) -> Iterator[Any]:
         """A session in which the SQL can run."""
         with self.source.session() as session:
-            for names, encoding in self._encodings:
-                if encoding.texts:
-                    self._dialect.declare_texts(session, names.texts, encoding.texts)
+            declare_texts(session, self.source, self._encodings)
             yield session
 
     def batches(self, session: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The selected rows; DataError as soon as one holds what the schema refuses."""
+        """The selected rows; DataError where some hold what the schema refuses, for all columns of all rows at once."""
+        width = len(self.columns)
+        refused = np.zeros(width + 2 * (self._unit.column is not None), dtype=bool)
         for batch in self._dialect.stream(session, self.sql, batch_rows, self.source.failure):
-            self.check([column.null_count > 0 for column in batch.columns[: len(self.columns)]])
-            if self._unit.column is not None:
-                self.check_units(*(column.true_count > 0 for column in batch.columns[len(self.columns) :]))
-            yield batch
+            nulls = [column.null_count > 0 for column in batch.columns[:width]]
+            refused |= [*nulls, *(column.true_count > 0 for column in batch.columns[width:])]
+            if not refused.any():
+                yield batch
+        self._check(refused.tolist())
 
     def check_all(self) -> None:
         """Raise if any row of the source holds what the schema refuses; reads every row once."""
@@ -81,8 +85,12 @@ class CappedRows:
         select = f"SELECT {selected} FROM ({self._encoded_sql})"
         with self.session() as session:
             refused = self._dialect.fetch_row(session, select, self.source.failure)
-        self.check(refused[: len(self.columns)])
-        self.check_units(*refused[len(self.columns) :])
+        self._check(refused)
+
+    def _check(self, refused: Sequence[bool]) -> None:
+        """Raise for all columns, and for the unit, that these flags say hold refused values."""
+        width = len(self.columns)
+        raise_together([*self.misfits(refused[:width]), *self.unit_misfits(*refused[width:])], CAUSES)
 
     @property
     def _refusals(self) -> list[str]:
@@ -98,40 +106,17 @@ class CappedRows:
         units = [] if self._unit.column is None else [ORPHAN, ROUNDED]
         return " OR ".join([*units, *self._refusals])
 
-    def check(self, refused: Sequence[bool]) -> None:
-        """Raise for the first column that holds a refused value."""
-        for column, bad in zip(self.columns, refused, strict=True):
-            if bad:
-                raise DataError(refusal(column))
+    def misfits(self, refused: Sequence[bool]) -> list[str]:
+        """A message for each column that holds a refused value."""
+        return [refusal(column) for column, bad in zip(self.columns, refused, strict=True) if bad]
 
-    def check_units(self, orphans: bool = False, rounded: bool = False) -> None:
-        """Raise if some row belongs to no unit, or to one that may be several."""
-        if orphans:
-            raise DataError(
-                f"the unit column {self._unit.column!r} is missing in some rows (how many is private); "
-                "fill it in or leave these rows out of the source"
-            )
-        if rounded:
-            raise DataError(rounded_ids(str(self._unit.column)))
-
-    def _encoded(self) -> str:
-        """SELECT of the codes, and of the unit's id as bytes where there is one."""
-        aliases = ", ".join(f"c{index}" for index in range(len(self.source.columns)))
-        prepared = [f"{encoding.prepare} AS {names.prepared}" for names, encoding in self._encodings]
-        codes = [f"{encoding.code} AS k{index}" for index, (_, encoding) in enumerate(self._encodings)]
-        if self._unit.column is not None:
-            prepared.append(f"{self._unit_id(self._unit.column)} AS unit")
-            codes.append("unit")
-        sql = f"SELECT {', '.join(prepared)} FROM ({self.source.select}) AS source({aliases})"
-        steps = max((len(encoding.refine) for _, encoding in self._encodings), default=0)
-        for step in range(steps):
-            refined = [
-                f"{encoding.refine[step]} AS {names.step(step)}"
-                for names, encoding in self._encodings
-                if step < len(encoding.refine)
-            ]
-            sql = f"SELECT *, {', '.join(refined)} FROM ({sql})"
-        return f"SELECT {', '.join(codes)} FROM ({sql})"
+    def unit_misfits(self, orphans: bool = False, rounded: bool = False) -> list[str]:
+        """A message if some row belongs to no unit, and one if some belongs to one that may be several."""
+        missing = (
+            f"the unit column {self._unit.column!r} is missing in some rows (how many is private); "
+            "fill it in or leave these rows out of the source"
+        )
+        return [missing] * orphans + [rounded_ids(str(self._unit.column))] * rounded
 
     def _kept(self, encoded: str) -> str:
         """The rows that count towards their unit's share."""
@@ -148,22 +133,53 @@ class CappedRows:
             f"OR (nth * {most} + {self._dialect.unit_hash('unit')}) % unit_rows < {most}"
         )
 
-    def _unit_id(self, column: str) -> str:
-        """The id as the bytes of its text, the same however a source stores it; NULL and empty as `as_id` says.
 
-        Bytes have no collation, under which ids would be one unit here and several there.
-        """
-        at = self.source.position(column)
-        declared = self.source.types[at]
-        stored = self._dialect.family(declared)
-        if stored is Family.UNSUPPORTED:
-            raise DataError(
-                f"the unit column {column!r} is stored as {type_name(declared)}, which cannot be an id; convert it to "
-                "text or an integer"
-            )
-        if stored is Family.NOTHING:
-            return self._dialect.cast("NULL", self._dialect.bytes_type)
-        return self._dialect.as_bytes(self._dialect.as_id(f"c{at}", stored))
+def encoding_in(source: RowSource, index: int, column: Column) -> tuple[Names, Encoding]:
+    """The encoding of a column of a source, with the names for its position in a query."""
+    at = source.position(column.name)
+    names = Names.numbered(index, f"c{at}")
+    return names, encode(column, source.types[at], names, source.dialect)
+
+
+def unit_id(source: RowSource, name: str) -> str:
+    """The id as the bytes of its text, the same however a source stores it; NULL and empty as `as_id` says.
+
+    Bytes have no collation, under which ids would be one unit here and several there.
+    """
+    at, dialect = source.position(name), source.dialect
+    stored = dialect.family(source.types[at])
+    if stored is Family.UNSUPPORTED:
+        raise DataError(
+            f"the unit column {name!r} is stored as {type_name(source.types[at])}, which cannot be an id; convert it "
+            "to text or an integer"
+        )
+    if stored is Family.NOTHING:
+        return dialect.cast("NULL", dialect.bytes_type)
+    return dialect.as_bytes(dialect.as_id(f"c{at}", stored))
+
+
+def encoded_rows(source: RowSource, encodings: Sequence[tuple[Names, Encoding]], carried: Mapping[str, str]) -> str:
+    """SELECT of the codes k0, k1, ..., and of further expressions of the stored columns, by the names they get."""
+    aliases = ", ".join(f"c{index}" for index in range(len(source.columns)))
+    prepared = [f"{encoding.prepare} AS {names.prepared}" for names, encoding in encodings]
+    prepared += [f"{expression} AS {name}" for name, expression in carried.items()]
+    codes = [*(f"{encoding.code} AS k{index}" for index, (_, encoding) in enumerate(encodings)), *carried]
+    sql = f"SELECT {', '.join(prepared)} FROM ({source.select}) AS source({aliases})"
+    for step in range(max((len(encoding.refine) for _, encoding in encodings), default=0)):
+        refined = [
+            f"{encoding.refine[step]} AS {names.step(step)}"
+            for names, encoding in encodings
+            if step < len(encoding.refine)
+        ]
+        sql = f"SELECT *, {', '.join(refined)} FROM ({sql})"
+    return f"SELECT {', '.join(codes)} FROM ({sql})"
+
+
+def declare_texts(session: Any, source: RowSource, encodings: Sequence[tuple[Names, Encoding]]) -> None:
+    """Declare in a session the texts that some encodings look up."""
+    for names, encoding in encodings:
+        if encoding.texts:
+            source.dialect.declare_texts(session, names.texts, encoding.texts)
 
 
 def number_id(value: Number, name: str) -> str | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from hush.errors import DataError, close_match
 from hush.tables.dialects.dialect import Dialect, Explain, attempt
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +67,25 @@ def find_column(name: str, columns: Sequence[str], where: str, advice: str = "",
     near = folded[0] if folded else close_match(name, columns) if similar else None
     hint = f"did you mean {near!r}?" if near else "none of its columns is spelled alike"
     raise DataError(f"{where} has no column {name!r}; {advice or hint}")
+
+
+def gathered(calls: Iterable[Callable[[], Result]]) -> list[Result]:
+    """The result of every call; one DataError with the messages of all that fail, so that nobody mends one per try."""
+    results, messages = [], []
+    for call in calls:
+        try:
+            results.append(call())
+        except DataError as error:
+            messages.append(str(error))
+    raise_together(messages)
+    return results
+
+
+def raise_together(messages: Iterable[str], advice: str = "") -> None:
+    """Raise one DataError for all messages; none if there are none."""
+    distinct = list(dict.fromkeys(messages))
+    if distinct:
+        listed = " ".join(f"({number}) {message}." for number, message in enumerate(distinct, start=1))
+        several = f"the data do not fit the schema in {len(distinct)} ways: {listed}"
+        text = distinct[0] if len(distinct) == 1 else several
+        raise DataError(f"{text.removesuffix('.')}. {advice}" if advice else text)

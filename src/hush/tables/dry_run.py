@@ -1,0 +1,228 @@
+"""Dry run: how the rows of a source fit a schema, column by column, for the eyes of their owner.
+
+A first pass counts the codes of every column. A second one, only over columns with refused values, lists these values;
+each is given a cause with a remedy.
+
+Privacy: counts and examples are exact and private. Nothing of them goes into a message, a log or a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hush.domain import Domain
+from hush.errors import DataError, printable
+from hush.memory import memory_limit as bytes_of
+from hush.schema import Column, Schema
+from hush.tables.dialects.duckdb import DUCKDB
+from hush.tables.encoding import Encoding, Names
+from hush.tables.read import open_source, schema_of
+from hush.tables.refusal_causes import RefusalCauses
+from hush.tables.rows_per_unit import declare_texts, encoded_rows, encoding_in, unit_id
+from hush.tables.sources import RowSource
+from hush.text_table import TextColumn, TextTable, number_columns
+
+BATCH_ROWS = 2**14
+MOST_EXAMPLES = 3
+PRIVATE = "PRIVATE: exact counts and values of the rows, for the eyes of their owner only. Do not publish or log them."
+PUBLIC_SCHEMA = (
+    "The schema is public. Mend it by what is publicly known, not by the values above, or let it take anything: "
+    'other = true, outside = "clamp", missing = true.'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedValues:
+    """Why some values of a column are refused, how many there are, and the most frequent ones."""
+
+    cause: str
+    count: int
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnFit:
+    """How the values of one column fit: how many have a level, are missing, go to `other`, or are refused.
+
+    `problem` says why the column cannot be read at all.
+    """
+
+    name: str
+    kind: str
+    levels: int = 0
+    missing: int = 0
+    other: int = 0
+    refused: tuple[RefusedValues, ...] = ()
+    problem: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether a release would take the column as it is."""
+        return not self.problem and not self.refused
+
+    @property
+    def refusals(self) -> int:
+        """How many values are refused."""
+        return sum(values.count for values in self.refused)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """The outcome for all columns; prints as a table with the causes below.
+
+    Privacy: exact and private, as the text says in its first line.
+    """
+
+    source: str
+    rows: int
+    columns: tuple[ColumnFit, ...] = field(default=())
+
+    @property
+    def fits(self) -> bool:
+        """Whether a release would take the rows as they are."""
+        return all(column.fits for column in self.columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, private."""
+        return {"private": True, "fits": self.fits, **asdict(self)}
+
+    def __str__(self) -> str:
+        headings = (TextColumn(heading="column", fit="fold"), TextColumn(heading="kind"))
+        numbers = number_columns("in a level", "missing", "other", "refused")
+        table = TextTable(columns=(*headings, *numbers), rows=[_row(column) for column in self.columns])
+        lines = [PRIVATE, "", f"{self.source}, {self.rows:,} rows", "", table.text()]
+        for column in self.columns:
+            if not column.fits:
+                lines += ["", f"column {column.name!r}:", *_causes(column)]
+        misfits = sum(not column.fits for column in self.columns)
+        if misfits:
+            lines += ["", f"{misfits} of {len(self.columns)} columns do not fit the schema.", PUBLIC_SCHEMA]
+        else:
+            lines += ["", "All columns fit the schema."]
+        return "\n".join(printable(line) for text in lines for line in text.split("\n"))
+
+
+def _row(column: ColumnFit) -> tuple[str, ...]:
+    if column.problem:
+        return column.name, column.kind, "", "", "", "all"
+    return column.name, column.kind, *(f"{n:,}" for n in (column.levels, column.missing, column.other, column.refusals))
+
+
+def _causes(column: ColumnFit) -> Iterator[str]:
+    if column.problem:
+        yield f"  {column.problem}"
+    for values in column.refused:
+        examples = ", ".join(f"`{printable(example)}`" for example in values.examples)
+        yield f"  {values.count:,} {values.cause}" + (f" (such as {examples})" if examples else "")
+
+
+def dry_run(
+    source: Any,
+    schema: Schema | Domain | str | Path,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    memory_limit: int | str | None = None,
+) -> DryRun:
+    """How the rows of a source, of any kind that `hush.read` takes, fit a schema; all columns at once.
+
+    >>> import pyarrow as pa
+    >>> from hush.schema import Integer
+    >>> found = dry_run(pa.table({"age": ["17", "18.5", "200"]}), Schema([Integer(name="age", low=0, high=99)]))
+    >>> [(values.cause.split(":")[0], values.count) for values in found.columns[0].refused]
+    [('fractional values in an integer column', 1), ('values above high = 99', 1)]
+
+    Privacy: reads all rows and shows exact counts and values; for their owner only. It charges no budget and releases
+    nothing.
+    """
+    declared, limit = schema_of(schema), bytes_of(memory_limit)
+    opened = open_source(source, declared, table, query, lambda: DUCKDB.connect(limit // 2), partly=True)
+    if opened.once:
+        raise DataError(f"{opened.name} can be read only once, a dry run reads twice; read it into a table first")
+    readable: dict[str, tuple[Names, Encoding]] = {}
+    problems: dict[str, str] = {}
+    for index, column in enumerate(declared):
+        try:
+            readable[column.name] = encoding_in(opened, index, column)
+        except DataError as error:
+            problems[column.name] = str(error)
+    rows, fits = _counted(opened, [column for column in declared if column.name in readable], list(readable.values()))
+    for name, problem in problems.items():
+        fits[name] = ColumnFit(name=name, kind=declared[name].kind, problem=problem)
+    ordered = [fits[column.name] for column in declared]
+    if declared.unit.column is not None:
+        ordered.append(_unit_fit(opened, declared.unit.column))
+    return DryRun(source=opened.name, rows=rows, columns=tuple(ordered))
+
+
+def _counted(
+    source: RowSource, columns: Sequence[Column], encodings: Sequence[tuple[Names, Encoding]]
+) -> tuple[int, dict[str, ColumnFit]]:
+    """How many rows there are, and the fit of each column that can be read."""
+    questions = ["count(*)"]
+    for k, column in enumerate(columns):
+        other, missing = column.other_code, column.missing_code
+        questions += [f"count(k{k})", *(f"count(*) FILTER (k{k} = {_code(code)})" for code in (other, missing))]
+    select = f"SELECT {', '.join(questions)} FROM ({encoded_rows(source, encodings, {'present': '1'})})"
+    with source.session() as session:
+        declare_texts(session, source, encodings)
+        rows, *counts = source.dialect.fetch_row(session, select, source.failure)
+    fits = {}
+    for k, column in enumerate(columns):
+        coded, other, missing = counts[3 * k : 3 * k + 3]
+        refused = () if coded == rows else _refused(source, column)
+        fits[column.name] = ColumnFit(
+            name=column.name,
+            kind=column.kind,
+            levels=coded - other - missing,
+            missing=missing,
+            other=other,
+            refused=refused,
+        )
+    return rows, fits
+
+
+def _code(code: int | None) -> str:
+    return "NULL" if code is None else str(code)
+
+
+def _refused(source: RowSource, column: Column) -> tuple[RefusedValues, ...]:
+    """The refused values of a column by their causes, the most frequent first."""
+    names, encoding = encoding_in(source, 0, column)
+    stored = source.dialect.as_text(names.stored, source.dialect.family(source.types[source.position(column.name)]))
+    rows = encoded_rows(source, [(names, encoding)], {"stored": stored})
+    select = f"SELECT stored, count(*) AS n FROM ({rows}) WHERE k0 IS NULL GROUP BY stored ORDER BY n DESC, stored"
+    counts: dict[str, int] = {}
+    examples: dict[str, list[str]] = {}
+    causes = RefusalCauses(column)
+    with source.session() as session:
+        declare_texts(session, source, [(names, encoding)])
+        for batch in source.dialect.stream(session, select, BATCH_ROWS, source.failure):
+            for text, count in zip(*(each.to_pylist() for each in batch.columns), strict=True):
+                cause = causes.of(text)
+                counts[cause] = counts.get(cause, 0) + count
+                shown = examples.setdefault(cause, [])
+                if text is not None and text.strip() and len(shown) < MOST_EXAMPLES:
+                    shown.append(text[:60])
+    ordered = sorted(counts, key=lambda cause: -counts[cause])
+    return tuple(RefusedValues(cause=cause, count=counts[cause], examples=tuple(examples[cause])) for cause in ordered)
+
+
+def _unit_fit(source: RowSource, name: str) -> ColumnFit:
+    """How the ids of the unit fit: each row needs one that was not rounded."""
+    try:
+        rows = encoded_rows(source, [], {"unit": unit_id(source, name)})
+    except DataError as error:
+        return ColumnFit(name=name, kind="unit", problem=str(error))
+    select = f"SELECT count(*), count(unit), count(*) FILTER (octet_length(unit) = 0) FROM ({rows})"
+    with source.session() as session:
+        total, present, rounded = source.dialect.fetch_row(session, select, source.failure)
+    causes = {
+        "rows without an id: fill it in, or leave these rows out": total - present,
+        "ids that are too large for floats: store ids as text or integers": rounded,
+    }
+    refused = tuple(RefusedValues(cause=cause, count=count) for cause, count in causes.items() if count)
+    return ColumnFit(name=name, kind="unit", levels=present - rounded, refused=refused)

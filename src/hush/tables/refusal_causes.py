@@ -1,0 +1,136 @@
+"""Refusal causes: why a column refuses a value, in words that its owner can act on.
+
+Privacy: a cause quotes declared values at most; which values it is said of is private.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable
+
+from hush.schema.column import Column, canonical
+from hush.schema.column_kinds import Boolean, Categorical, Date, Integer, Numeric
+
+ALWAYS_MISSING = ("?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A", "<NA>")
+MISSING_AMONG_NUMBERS = ("NA", "na", "None", "none", "-", ".")
+UNKNOWN = "values that the column cannot read"
+_MARKS = frozenset((*ALWAYS_MISSING, *MISSING_AMONG_NUMBERS))
+_CURRENCY = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|GBP|CHF|JPY)\b")
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:[. '\u00a0\u202f]\d{3})+),\d+")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}([,. '_\u00a0\u202f])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
+_DAY_FIRST = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*")
+
+
+class RefusalCauses:
+    """Why a column refuses values, and what to do about it.
+
+    >>> RefusalCauses(Categorical(name="sex", values=("female", "male"))).of("Female")
+    'differ from the declared `female` in case only: spell the value as the data do'
+    """
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        texts = column.texts if isinstance(column, Categorical) else []
+        self._alike = [(key, how, {key(text): text for text in reversed(texts)}) for key, how in _LIKENESSES]
+
+    def of(self, text: str | None) -> str:
+        """The cause for one refused value, as text; None for null."""
+        column, value = self.column, "" if text is None else text.strip()
+        if not value or value in column.missing_values:
+            return "empty cells: set missing = true"
+        match column:
+            case Categorical():
+                return self._category(value)
+            case Boolean():
+                return _mark(value) or 'neither true nor false: declare kind = "categorical" with these values'
+            case Integer() | Numeric():
+                return _number(column, value)
+            case Date():
+                return _day(column, value)
+        return UNKNOWN
+
+    def _category(self, value: str) -> str:
+        for key, how, declared in self._alike:
+            near = declared.get(key(value)) if key(value) else None
+            if near is not None:
+                return f"differ from the declared `{near}` in {how}: spell the value as the data do"
+        return _mark(value) or "not among the declared values: add what is missing to values, or set other = true"
+
+
+def _mark(value: str) -> str:
+    """The cause of a text by which people write missing."""
+    if value not in _MARKS:
+        return ""
+    return f'marks for missing: set missing = true and missing_values = ["{value}"]'
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.casefold().split())
+
+
+def _as_number(text: str) -> str | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return canonical(number) if math.isfinite(number) else None
+
+
+_LIKENESSES: tuple[tuple[Callable[[str], str | None], str], ...] = (
+    (str.casefold, "case only"),
+    (_squeezed, "blanks and case only"),
+    (_as_number, "how a number is written"),
+)
+
+
+def _number(column: Integer | Numeric, value: str) -> str:
+    try:
+        number = float(value)
+    except ValueError:
+        return _mark(value) or _spelling(value)
+    low, high = (column.low, column.high) if isinstance(column, Integer) else (column.edges[0], column.edges[-1])
+    if math.isnan(number):
+        return "not a number (NaN): set missing = true"
+    if isinstance(column, Integer) and math.isfinite(number) and number != math.trunc(number):
+        return 'fractional values in an integer column: use kind = "numeric" with bins'
+    if number < low:
+        return f'values below low = {low:.15g}: lower it, or set outside = "clamp"'
+    if number > high:
+        return f'values above high = {high:.15g}: raise it, or set outside = "clamp"'
+    return UNKNOWN
+
+
+def _spelling(value: str) -> str:
+    """The cause of a text that is no number as it stands."""
+    bare = _CURRENCY.sub("", value).strip()
+    if bare != value and _looks_like_a_number(bare):
+        return "numbers with a currency: take the sign out of the data"
+    if value.endswith("%") and _looks_like_a_number(value[:-1].strip()):
+        return "percentages: take the percent sign out of the data"
+    if _DECIMAL_COMMA.fullmatch(value):
+        return "numbers with a decimal comma: write a point"
+    if _THOUSANDS.fullmatch(value):
+        return "numbers with thousands separators: take the separators out of the data"
+    if _DAY_FIRST.fullmatch(value):
+        return 'dates among numbers: use kind = "date"'
+    return 'texts that are no numbers: use kind = "categorical", or clean them'
+
+
+def _looks_like_a_number(text: str) -> bool:
+    return _as_number(text) is not None or bool(_DECIMAL_COMMA.fullmatch(text) or _THOUSANDS.fullmatch(text))
+
+
+def _day(column: Date, value: str) -> str:
+    try:
+        day = dt.date.fromisoformat(value[:10])
+    except ValueError:
+        if _DAY_FIRST.fullmatch(value):
+            return "dates in another order or spelling: write them as 2020-01-31"
+        return _mark(value) or "texts that are no dates: write dates as 2020-01-31"
+    if day < column.start:
+        return f'days before start = {column.start}: move it back, or set outside = "clamp"'
+    if day > column.end:
+        return f'days after end = {column.end}: move it on, or set outside = "clamp"'
+    return "texts that are no dates: write dates as 2020-01-31"

@@ -1,0 +1,112 @@
+"""A dry run of rows against a schema: all columns at once, with counts, examples and causes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from hush.errors import DataError
+from hush.schema import Boolean, Categorical, Integer, Schema, Unit
+from hush.tables import read
+from hush.tables.dry_run import DryRun, dry_run
+
+SCHEMA = Schema(
+    [
+        Integer(name="age", low=0, high=99),
+        Categorical(name="sex", values=("female", "male"), other=True, missing=True),
+        Categorical(name="city", values=("ulm", "bonn")),
+        Boolean(name="owner"),
+    ]
+)
+ROWS = {
+    "age": ["17", "18.5", "18.5", "300", " 20 "],
+    "sex": ["female", "", "x", "male", "male"],
+    "city": ["Ulm", "bonn", "ULM", "rome", "ulm"],
+    "owner": ["yes", "no", "1", "0", "true"],
+}
+
+
+def causes(outcome: DryRun, name: str) -> dict[str, tuple[int, tuple[str, ...]]]:
+    column = next(column for column in outcome.columns if column.name == name)
+    return {values.cause.split(":")[0]: (values.count, values.examples) for values in column.refused}
+
+
+def sources(tmp_path: Path) -> list[object]:
+    frame = pd.DataFrame(ROWS)
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    frame.to_parquet(tmp_path / "people.parquet")
+    return [
+        tmp_path / "people.csv",
+        tmp_path / "people.parquet",
+        frame,
+        pl.DataFrame(ROWS),
+        pl.LazyFrame(ROWS),
+        pa.table(ROWS),
+    ]
+
+
+def test_every_source_gives_all_columns_with_counts_examples_and_causes(tmp_path) -> None:
+    for source in sources(tmp_path):
+        outcome = dry_run(source, SCHEMA)
+        assert (outcome.rows, outcome.fits) == (5, False)
+        assert causes(outcome, "age") == {
+            "fractional values in an integer column": (2, ("18.5",)),
+            "values above high = 99": (1, ("300",)),
+        }
+        assert causes(outcome, "city") == {
+            "differ from the declared `ulm` in case only": (2, ("ULM", "Ulm")),
+            "not among the declared values": (1, ("rome",)),
+        }
+        fits = {
+            column.name: (column.levels, column.missing, column.other, column.refusals) for column in outcome.columns
+        }
+        assert fits == {"age": (2, 0, 0, 3), "sex": (3, 1, 1, 0), "city": (2, 0, 0, 3), "owner": (5, 0, 0, 0)}
+
+
+def test_columns_that_are_absent_or_of_another_type_do_not_hide_the_others() -> None:
+    table = pa.table({"age": [[1], [2]], "city": ["ulm", "rome"], "owner": [True, False]})
+    outcome = dry_run(table, SCHEMA)
+    problems = {column.name: column.problem for column in outcome.columns}
+    assert problems["age"].startswith("column 'age' is stored as BIGINT[], which the kind 'integer' cannot read")
+    assert problems["sex"].startswith("the Arrow table has no column 'sex'")
+    assert causes(outcome, "city") == {"not among the declared values": (1, ("rome",))}
+    assert causes(outcome, "owner") == {}
+
+
+def test_the_unit_is_looked_at_too() -> None:
+    schema = Schema([Integer(name="x", low=0, high=9)], unit=Unit(column="who"))
+    outcome = dry_run(pa.table({"who": ["ann", "", None], "x": [1, 2, 3]}), schema)
+    assert causes(outcome, "who") == {"rows without an id": (2, ())}
+    assert dry_run(pa.table({"x": [1]}), schema).columns[1].problem.startswith("the Arrow table has no column 'who'")
+
+
+def test_the_text_is_marked_private_and_prints_nothing_that_controls_a_terminal() -> None:
+    schema = Schema([Categorical(name="x", values=("a",))])
+    text = str(dry_run(pa.table({"x": ["\x1b[31mred", "a"]}), schema))
+    assert text.startswith("PRIVATE: exact counts and values of the rows, for the eyes of their owner only.")
+    assert "1 not among the declared values" in text
+    assert "`\\x1b[31mred`" in text
+    assert "\x1b" not in text
+    assert "1 of 1 columns do not fit the schema." in text
+    assert "not by the values above" in text
+
+
+def test_rows_that_fit_say_so_and_a_release_would_take_them() -> None:
+    table = pa.table({"x": ["a", "a"]})
+    schema = Schema([Categorical(name="x", values=("a",))])
+    outcome = dry_run(table, schema)
+    assert outcome.fits
+    assert str(outcome).endswith("All columns fit the schema.")
+    assert json.loads(json.dumps(outcome.to_dict()))["private"] is True
+    assert read(table, schema).counts([("x",)])[("x",)].tolist() == [2]
+
+
+def test_a_stream_that_can_be_read_once_is_refused() -> None:
+    reader = pa.table({"x": ["a"]}).to_reader()
+    with pytest.raises(DataError, match="can be read only once, a dry run reads twice"):
+        dry_run(reader, Schema([Categorical(name="x", values=("a",))]))
