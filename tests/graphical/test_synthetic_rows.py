@@ -18,7 +18,6 @@ from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.synthetic_rows import METHODS, decoded, draw_rows, row_chunks
 from hush.inference.factors import Factors
 from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
-from hush.schema.column_kinds import bin_of
 
 DOMAIN = Domain({"a": 3, "b": 4, "one": 1, "c": 2, "d": 5, "e": 3, "alone": 6})
 CLIQUES = {
@@ -473,7 +472,7 @@ def test_decoded_numbers_lie_inside_their_bins_and_the_rest_is_what_the_schema_s
         assert table[name].equals(plain[name])
     for column in SCHEMA.columns[:2]:
         values = table[column.name].to_pylist()
-        assert [column.missing_code if v is None else bin_of(column, v) for v in values] == codes[column.name].tolist()
+        assert [column.missing_code if v is None else column.code_of(v) for v in values] == codes[column.name].tolist()
         assert all(math.isfinite(v) for v in values if v is not None)
     wide = np.array([v for v in table["height"].to_pylist() if v is not None and v >= 50])
     assert stats.kstest(wide, stats.uniform(50, 950).cdf).pvalue > 1e-6
@@ -500,7 +499,7 @@ def test_rounded_numbers_stay_in_their_bins(edges: list[float], seed: int) -> No
     column = Numeric(name="x", edges=tuple(sorted(edges)))
     codes = np.repeat(np.arange(column.levels), 20)
     values = decoded(Schema([column]), {"x": codes}, generator(seed))["x"].to_pylist()
-    assert [bin_of(column, value) for value in values] == codes.tolist()
+    assert [column.code_of(value) for value in values] == codes.tolist()
     assert all(column.edges[0] <= value < column.edges[-1] for value in values)
 
 
@@ -529,3 +528,22 @@ def test_days_are_uniform_in_their_period(granularity: str) -> None:
     inside = [(day - first).days for day in days if day is not None and first <= day <= last]
     share = np.bincount(inside, minlength=(last - first).days + 1)
     assert stats.chisquare(share).pvalue > 1e-6
+
+
+def test_points_are_given_exactly_and_integers_stay_in_their_bins() -> None:
+    schema = Schema(
+        [
+            Numeric(name="gain", edges=(0.0, 10.0, 1e6), points=(0.0, 7.3, 1e6), missing=True),
+            Integer(name="hours", low=-3, high=99, starts=(-3, 10, 41), points=(0, 40)),
+        ]
+    )
+    random = generator(8)
+    codes = {column.name: random.integers(0, column.size, 4000).astype(column.dtype) for column in schema}
+    table = decoded(schema, codes, random)
+    assert table.schema == schema.decode(codes).schema
+    for column in schema:
+        values = table[column.name].to_pylist()
+        assert [column.missing_code if v is None else column.code_of(v) for v in values] == codes[column.name].tolist()
+    gains, hours = np.array(table["gain"].to_pylist(), dtype=float), np.array(table["hours"].to_pylist())
+    assert set(gains[codes["gain"] == schema["gain"].code_of(7.3)]) == {7.3}
+    assert set(hours[codes["hours"] == schema["hours"].code_of(50)]) == set(range(41, 100))

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +14,6 @@ from hypothesis import strategies as st
 from hush.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside, Schema
 from hush.schema.column import LARGEST_INTEGER, LARGEST_SIZE, canonical
-from hush.schema.column_kinds import bin_of
 from hush.testing.schemas import columns, days, values
 
 CODES_CHECKED = 64
@@ -44,9 +45,9 @@ def test_the_value_of_a_level_belongs_to_that_level(column: Column) -> None:
         case Categorical():
             found = [column.texts.index(canonical(column.value(code))) for code in codes]
         case Integer():
-            found = [column.value(code) - column.low for code in codes]
+            found = [column.code_of(column.value(code)) for code in codes]
         case Numeric():
-            found = [bin_of(column, column.value(code)) for code in codes]
+            found = [column.code_of(column.value(code)) for code in codes]
         case Date():
             found = [column.ordinal(column.value(code)) for code in codes]
         case _:
@@ -78,7 +79,7 @@ def test_bins_partition_the_numbers_between_the_bounds(edges: list[float], numbe
     bins = list(zip(column.edges, column.edges[1:], strict=False))
     inside = [k for k, (low, high) in enumerate(bins) if low <= number < high]
     expected = inside or [len(bins) - 1]  # the last bin is closed
-    assert [bin_of(column, number)] == expected
+    assert [column.code_of(number)] == expected
 
 
 @given(columns(kinds=(Date,)), st.data())
@@ -132,7 +133,7 @@ def test_middles_of_the_widest_and_the_narrowest_bins() -> None:
     widest = Numeric(name="x", edges=(-1.7e308, 1.7e308))
     assert widest.value(0) == 0.0
     narrow = Numeric(name="x", edges=(1.0, math.nextafter(1.0, 2), math.nextafter(math.nextafter(1.0, 2), 2)))
-    assert [bin_of(narrow, narrow.value(code)) for code in (0, 1)] == [0, 1]
+    assert [narrow.code_of(narrow.value(code)) for code in (0, 1)] == [0, 1]
 
 
 def test_equal_width_edges() -> None:
@@ -231,3 +232,67 @@ def test_a_schema_has_only_so_many_bins(monkeypatch: pytest.MonkeyPatch) -> None
     assert Schema(columns).domain.size() == 250_000
     with pytest.raises(SchemaError, match="up to 'c' have 1,001 bins in all: at most 1,000 are possible; use fewer"):
         Schema([*columns, Numeric(name="c", edges=(0, 1))])
+
+
+def labels(column: Column) -> list[str]:
+    return [column.label(code) for code in range(column.size)]
+
+
+def test_integers_in_bins_stay_integers() -> None:
+    hours = Integer.equal_width(name="hours", low=1, high=10, bins=4, missing=True)
+    assert labels(hours) == ["1 to 3", "4 to 5", "6 to 8", "9 to 10", "(missing)"]
+    assert hours.level_values() == [2, 4, 7, 9, None]
+    assert [type(value) for value in hours.level_values()[:4]] == [int] * 4
+    assert labels(Integer(name="x", low=-5, high=9, starts=(-5, 0, 9))) == ["-5 to -1", "0 to 8", "9"]
+
+
+@pytest.mark.parametrize(("low", "high", "bins"), [(0, 99, 10), (-7, 5, 13), (0, 99, 7), (5, 5, 1), (0, 2**53, 3)])
+def test_bins_of_integers_cover_all_and_differ_by_one_at_most(low: int, high: int, bins: int) -> None:
+    column = Integer.equal_width(name="x", low=low, high=high, bins=bins)
+    ends = [column.ends(code) for code in range(column.levels)]
+    assert (len(ends), ends[0][0], ends[-1][1]) == (bins, low, high)
+    assert all(b[0] == a[1] + 1 for a, b in pairwise(ends))
+    widths = {last - first for first, last in ends}
+    assert max(widths) - min(widths) <= 1
+
+
+def test_points_are_levels_of_their_own() -> None:
+    gain = Numeric(name="gain", edges=(0, 100, 1000), points=(0,))
+    assert labels(gain) == ["0", "(0, 100)", "[100, 1000]"]
+    assert gain.level_values() == [0.0, 50.0, 550.0]
+    inside = Numeric(name="x", edges=(0, 10, 20), points=(10, 5, 20))
+    assert inside.points == (5.0, 10.0, 20.0)
+    assert labels(inside) == ["[0, 5)", "5", "(5, 10)", "10", "(10, 20)", "20"]
+    years = Integer(name="y", low=0, high=20, starts=(0, 10), points=(0, 15))
+    assert labels(years) == ["0", "1 to 9", "10 to 14", "15", "16 to 20"]
+
+
+def test_every_float_has_one_level_also_next_to_a_point() -> None:
+    column = Numeric(name="x", edges=(0, 10), points=(0, math.nextafter(0, 1), 3))
+    near = [0.0, 5e-324, 1e-323, math.nextafter(3, 0), 3.0, math.nextafter(3, 9), 10.0]
+    assert [column.code_of(value) for value in near] == [0, 1, 2, 2, 3, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Integer(name="x", low=0, high=9, points=(0,)), "every integer is a level already"),
+        (lambda: Integer(name="x", low=0, high=9, starts=(1, 5)), "starts must begin with low = 0"),
+        (lambda: Integer(name="x", low=0, high=9, starts=(0, 5, 5)), "and increase up to high = 9"),
+        (lambda: Integer(name="x", low=0, high=9, starts=(0, 10)), "up to high = 9 at most"),
+        (lambda: Integer(name="x", low=0, high=9, starts=(0, 2.5)), "starts = 2.5: expected an integer"),
+        (lambda: Integer(name="x", low=0, high=9, starts=(0,), points=(10,)), r"the point 10 lies outside 0 \.\. 9"),
+        (lambda: Integer.equal_width(name="x", low=0, high=9, bins=11), "bins = 11 for 10 integers; use fewer"),
+        (lambda: Integer.equal_width(name="x", low=0, high=9, bins=0), "bins = 0: expected an integer >= 1"),
+        (lambda: Numeric(name="x", edges=(0, 9), points=(9.5,)), r"the point 9.5 lies outside 0 \.\. 9"),
+        (lambda: Numeric(name="x", edges=(0, 9), points=(math.nan,)), "points = nan: expected a finite number"),
+        (lambda: Numeric(name="x", edges=(0, 9), points=5), "points = 5: expected a list of numbers"),
+        (
+            lambda: Numeric(name="x", edges=(0, 9), points=(0,), missing=True, missing_values=("0",)),
+            "has 0.0 both as a point and as missing; keep one",
+        ),
+    ],
+)
+def test_bins_and_points_that_cannot_be_are_refused(make: Callable[[], Column], words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        make()

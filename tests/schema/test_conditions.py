@@ -24,6 +24,8 @@ DAY = Date(name="day", start=dt.date(2020, 1, 5), end=dt.date(2020, 3, 20))
 MONTH = Date(name="month", start=dt.date(2020, 1, 5), end=dt.date(2020, 12, 20), granularity="month", missing=True)
 QUARTER = Date(name="quarter", start=dt.date(2020, 1, 1), end=dt.date(2021, 12, 31), granularity="quarter")
 
+HOURS = Integer(name="hours", low=0, high=9, starts=(0, 6, 8), points=(0, 6, 7))
+GAIN = Numeric(name="gain", edges=(0, 10, 20), points=(0, 10, 20))
 READ: list[tuple[Column, Any, list[int]]] = [
     (SEX, "male", [1]),
     (SEX, " male ", [1]),
@@ -64,6 +66,14 @@ READ: list[tuple[Column, Any, list[int]]] = [
     (MONTH, {"from": dt.date(2020, 1, 5), "to": dt.date(2020, 1, 31)}, [0]),
     (MONTH, {"from": dt.date(2020, 11, 1), "to": dt.date(2020, 12, 20)}, [10, 11]),
     (QUARTER, "2021-Q2", [5]),
+    (HOURS, 7, [3]),
+    (HOURS, "1 to 5", [1]),
+    (HOURS, {"from": 1, "to": 7}, [1, 2, 3]),
+    (GAIN, 0, [0]),
+    (GAIN, "(0, 10)", [1]),
+    (GAIN, {"from": 0, "to": 10}, [0, 1]),
+    (GAIN, {"from": 10}, [2, 3, 4]),
+    (GAIN, {"to": 20}, [0, 1, 2, 3, 4]),
 ]
 
 
@@ -84,6 +94,11 @@ WRITTEN: list[tuple[Column, list[int], Any]] = [
     (DAY, [1, 3], [dt.date(2020, 1, 6), dt.date(2020, 1, 8)]),
     (MONTH, [11], "2020-12"),
     (MONTH, [0, 1], {"from": dt.date(2020, 1, 5), "to": dt.date(2020, 2, 29)}),
+    (HOURS, [1, 2], {"from": 1, "to": 6}),
+    (GAIN, [0], 0),
+    (GAIN, [1, 2], ["(0, 10)", 10]),
+    (GAIN, [0, 1, 2, 3, 4], "*"),
+    (GAIN, [2, 3, 4], {"from": 10, "to": 20}),
 ]
 
 
@@ -133,6 +148,9 @@ BAD: list[tuple[Column, Any, str]] = [
     (PAY, {"from": 3}, r"3 cuts the bin \[0, 10\); write the edge 0 or 10"),
     (PAY, {"to": 60}, r"60 cuts the bin \[50.5, 100\]; write the edge 50.5 or 100"),
     (PAY, {"from": 10, "to": 10}, "holds no level"),
+    (HOURS, {"from": 3}, "3 cuts the bin 1 to 5; write from = 1$"),
+    (HOURS, {"to": 3}, "3 cuts the bin 1 to 5; write to = 5$"),
+    (GAIN, {"from": 3}, r"3 cuts the bin \(0, 10\); write the edge 0 or 10"),
     (PAY, float("nan"), r"nan lies outside 0 \.\. 100"),
     (PAY, "[10, 50)", r"did you mean '\[10, 50.5\)'?"),
     (DAY, dt.date(2020, 1, 4), r"2020-01-04 lies outside 2020-01-05 \.\. 2020-03-20"),

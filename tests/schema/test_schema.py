@@ -12,7 +12,6 @@ import hush
 from hush.errors import DomainError, SchemaError
 from hush.schema import ROW, Boolean, Categorical, Column, Date, Integer, Numeric, Schema, Unit
 from hush.schema.column import canonical
-from hush.schema.column_kinds import bin_of
 from hush.testing.schemas import columns
 
 
@@ -83,9 +82,9 @@ def reference_code(column: Column, value: object) -> int | None:
             text = canonical(value)
             return column.texts.index(text) if text in column.texts else column.other_code
         case Integer():
-            return value - column.low
+            return next(k for k in range(column.levels) if column.ends(k)[0] <= value <= column.ends(k)[1])
         case Numeric():
-            return bin_of(column, value)
+            return column.code_of(value)
         case Date():
             return column.ordinal(value)
         case _:

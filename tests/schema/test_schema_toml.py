@@ -238,3 +238,50 @@ def test_mistakes_are_named_in_one_line(case: str) -> None:
 def test_a_type_that_has_no_toml_is_an_error_of_ours() -> None:
     with pytest.raises(TypeError, match="no TOML for NoneType"):
         value_text(None)
+
+
+BINS_AND_POINTS = """\
+hush_schema = 1
+
+[columns.gain]
+kind = "numeric"
+low = 0
+high = 100000
+bins = 20
+points = [0]
+
+[columns.hours]
+kind = "integer"
+low = 0
+high = 99
+starts = [0, 35, 41]
+points = [40]
+
+[columns.year]
+kind = "integer"
+low = 1900
+high = 2029
+bins = 13
+"""
+
+
+def test_bins_of_integers_and_points_are_read_and_written() -> None:
+    schema = read_toml(BINS_AND_POINTS)
+    assert schema.domain.shape == (21, 4, 13)
+    assert [schema["hours"].label(code) for code in range(4)] == ["0 to 34", "35 to 39", "40", "41 to 99"]
+    assert write_toml(schema) == BINS_AND_POINTS
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ("bins = 3\nstarts = [0, 5]", "bins = 3 .*starts already say this; keep either bins or starts"),
+        ("bins = 2.5", "bins = 2.5 .*expected an integer"),
+        ("points = 0", "points = 0 .*expected a list"),
+        ('bins = 2\npoints = ["a"]', "points = 'a': expected an integer"),
+        ("edges = [0, 5]", "unknown key 'edges'"),
+    ],
+)
+def test_bins_of_integers_that_cannot_be_are_refused(entries: str, words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        read_toml(f'hush_schema = 1\n[columns.x]\nkind = "integer"\nlow = 0\nhigh = 9\n{entries}\n')

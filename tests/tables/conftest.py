@@ -14,7 +14,6 @@ import pytest
 
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
 from hush.schema.column import LARGEST_INTEGER, canonical
-from hush.schema.column_kinds import bin_of
 from hush.tables import frames
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import FALSE_TEXTS, TRUE_TEXTS
@@ -56,8 +55,17 @@ def _place_number(column: Column, value: Any) -> Code:
         if math.isfinite(number) and number != math.trunc(number):
             return None
         exact = value if isinstance(value, int) else number
-        return _bounded(column, exact, column.low, column.high, lambda: int(exact) - column.low)
-    return _bounded(column, number, column.edges[0], column.edges[-1], lambda: bin_of(column, number))
+        cuts = {*column.starts, *column.points, *(point + 1 for point in column.points)} or range(column.low, 2**53)
+        return _bounded(column, exact, column.low, column.high, lambda: _behind(cuts, column.low, exact))
+    cuts = {*column.edges[:-1], *column.points, *(math.nextafter(point, math.inf) for point in column.points)}
+    return _bounded(column, number, column.edges[0], column.edges[-1], lambda: _behind(cuts, column.edges[0], number))
+
+
+def _behind(cuts: Any, low: Any, number: Any) -> int:
+    """How many cuts above `low` lie at or below a number."""
+    if isinstance(cuts, range):
+        return int(number) - low
+    return sum(low < cut <= number for cut in cuts)
 
 
 def _place_date(column: Date, value: Any) -> Code:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hush.schema import Numeric, Outside
+from hush.schema import Integer, Numeric, Outside
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import LARGEST_TREE, equal_width_scale, locate
 
@@ -58,3 +58,36 @@ def test_each_way_is_used_where_it_is_the_fastest() -> None:
     assert len(locate(even, "p", step, DUCKDB)[0]) == 1
     assert len(locate(uneven[: LARGEST_TREE + 1], "p", step, DUCKDB)[0]) == 0
     assert len(locate(uneven, "p", step, DUCKDB)[0]) == 8
+
+
+@pytest.mark.parametrize("bins", [1, 3, 24, 100])
+@pytest.mark.parametrize("stored", [pa.float64(), pa.string(), pa.decimal128(38, 20)])
+def test_points_hold_one_number_in_every_type(bins, stored, reference, sql_codes) -> None:
+    edges = Numeric.edges_of_equal_width(0.0, 100.0, bins)
+    column = Numeric(name="x", edges=edges, points=(0, 0.5, 50, 100), outside=CLAMP, missing=True)
+    near = [math.nextafter(p, side) for p in column.points for side in (-math.inf, math.inf)]
+    values = [*column.points, *column.edges, -1.0, 101.0]
+    values = [round(value, 15) for value in values] if pa.types.is_decimal(stored) else values + near
+    array = pa.array([repr(value) for value in values]).cast(stored)
+    assert sql_codes(column, array) == [reference(column, value) for value in values]
+
+
+@pytest.mark.parametrize("outside", Outside)
+@pytest.mark.parametrize("stored", [pa.int64(), pa.float64(), pa.string(), pa.int8(), pa.decimal128(20, 0)])
+@pytest.mark.parametrize("bins", [1, 7, 13, 40])
+def test_integers_land_in_their_bins_in_every_type(bins, stored, outside, reference, sql_codes) -> None:
+    starts = Integer.starts_of_equal_width(-20, 99, bins)
+    column = Integer(name="x", low=-20, high=99, starts=starts, points=(0, 99), outside=outside)
+    values = list(range(-25, 105))
+    assert sql_codes(column, pa.array([str(v) for v in values]).cast(stored)) == [reference(column, v) for v in values]
+
+
+def test_integers_beyond_floats_are_not_rounded_into_a_bin(sql_codes) -> None:
+    column = Integer.equal_width(name="x", low=0, high=2**53, bins=4)
+    values = [2**53, 2**53 + 1, 2**62, -1, 0]
+    assert sql_codes(column, pa.array(values, pa.int64())) == [3, None, None, None, 0]
+
+
+def test_fractions_are_refused_in_bins_of_integers_too(sql_codes) -> None:
+    column = Integer(name="x", low=0, high=9, starts=(0, 5), outside=CLAMP)
+    assert sql_codes(column, pa.array([4.0, 4.5, 12.5, 12.0])) == [0, None, None, 1]

@@ -143,10 +143,12 @@ def _levels(column: Column) -> str:
     from hush.schema import Date, Integer, Numeric
 
     match column:
-        case Integer():
+        case Integer() if not column.binned:
             text = f"{column.low} .. {column.high}"
-        case Numeric():
-            text = f"{column.edges[0]:g} .. {column.edges[-1]:g} in {column.levels} bins"
+        case Integer() | Numeric():
+            bins = len(column.starts) if isinstance(column, Integer) else len(column.edges) - 1
+            text = f"{column.low:.15g} .. {column.high:.15g} in {bins} bin{'s' if bins != 1 else ''}"
+            text += f", points {', '.join(f'{point:g}' for point in column.points)}" if column.points else ""
         case Date():
             text = f"{column.start} .. {column.end} by {column.granularity}"
         case _:

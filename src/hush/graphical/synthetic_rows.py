@@ -12,7 +12,7 @@ from hush.errors import DataError, WorkloadError, shown
 from hush.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
 from hush.graphical.junction_tree import JunctionTree
 from hush.memory import require_memory
-from hush.schema.column_kinds import Date, Granularity, Numeric
+from hush.schema.column_kinds import Date, Granularity, Integer, Numeric
 from hush.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Gener
     """Codes as a table of real values, as `Schema.decode` gives them, but with a random number or day in each level.
 
     A number of a `Numeric` column is drawn uniformly from its bin and rounded to about four digits of the bin's width,
-    and a day of a `Date` column uniformly from its period; where inside they lie is made up, and says nothing that the
-    code does not. Everything else is the value of its level: labels, whole numbers; missing becomes null. Encoding the
-    table gives the codes again.
+    an integer uniformly from its bin, and a day of a `Date` column uniformly from its period; where inside they lie is
+    made up, and says nothing that the code does not. Everything else is the value of its level: points, labels, whole
+    numbers; missing becomes null. Encoding the table gives the codes again.
 
     >>> schema = Schema([Numeric(name="height", edges=(100.0, 150.0, 200.0), missing=True)])
     >>> table = decoded(schema, {"height": np.array([0, 1, 2])}, np.random.Generator(np.random.PCG64(1)))
@@ -112,6 +112,9 @@ def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Gener
         if isinstance(column, Numeric):
             numbers = _inside(column, np.asarray(codes[name]).astype(np.int64), generator)
             table = table.set_column(index, name, numbers)
+        elif isinstance(column, Integer) and column.binned:
+            integers = _integers(column, np.asarray(codes[name]).astype(np.int64), generator)
+            table = table.set_column(index, name, integers)
         elif isinstance(column, Date) and column.granularity is not Granularity.DAY:
             days = _days(column, np.asarray(codes[name]).astype(np.int64), generator)
             table = table.set_column(index, name, days)
@@ -122,15 +125,25 @@ def _inside(column: Numeric, codes: np.ndarray[Any, np.dtype[np.int64]], generat
     """A number in the bin of each code, below the bin's upper edge whatever the rounding; null for missing."""
     import pyarrow as pa
 
-    edges = np.array(column.edges)
-    bins = np.minimum(codes, column.levels - 1)
-    low, high, u = edges[bins], edges[bins + 1], generator.random(len(codes))
+    levels = np.minimum(codes, column.levels - 1)
+    starts = np.array(column.level_starts)
+    ends = np.array([column.ends(code) for code in range(column.levels)])  # of a point, both the point
+    low, high, u = starts[levels], ends[levels, 1], generator.random(len(codes))
     numbers = np.clip(low * (1 - u) + high * u, low, np.nextafter(high, low))
-    with np.errstate(over="ignore"):  # the width may be beyond floats
+    with np.errstate(over="ignore", divide="ignore"):  # the width may be beyond floats, that of a point is zero
         scale = 10.0 ** np.clip(DIGITS - 1 - np.floor(np.log10(high - low)), 0, MOST_DECIMALS)
-    for rounded in (np.ceil(numbers * scale) / scale, np.floor(numbers * scale) / scale):
-        numbers = np.where((low <= rounded) & (rounded < high), rounded + 0.0, numbers)
+        for rounded in (np.ceil(numbers * scale) / scale, np.floor(numbers * scale) / scale):
+            numbers = np.where((low <= rounded) & (rounded < high), rounded + 0.0, numbers)
     return pa.array(numbers, mask=codes == column.missing_code)
+
+
+def _integers(column: Integer, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:
+    """An integer in the bin of each code; null for missing."""
+    import pyarrow as pa
+
+    ends = np.array([column.ends(code) for code in range(column.levels)])
+    first, last = ends[np.minimum(codes, column.levels - 1)].T
+    return pa.array(generator.integers(first, last, endpoint=True), mask=codes == column.missing_code)
 
 
 def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hush.arrays import Floats
 from hush.errors import QueryError
 from hush.release.intervals import Ends, Intervals, NormalIntervals
-from hush.schema import Column, Date, Granularity, Numeric
+from hush.schema import Column, Date, Granularity
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.schema.schema import decode_column
 
@@ -44,7 +44,7 @@ class GroupColumn:
 
     def values(self) -> pa.Array:
         """Real values: null for missing, "other" for other, the first day of a date level, the label of a bin."""
-        if not isinstance(self.column, Numeric):
+        if not self.column.binned:
             return decode_column(self.column, self.codes)
         labels = [self.column.label(code) for code in range(self.column.levels)]
         return pa.array([*labels, *[None] * self.column.missing], pa.string()).take(pa.array(self.codes))

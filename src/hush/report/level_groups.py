@@ -73,6 +73,8 @@ def group_levels(column: Column, counts: Floats, most: int) -> LevelGroups:
     estimates; the rest is one group.
     """
     match column:
+        case Integer() | Numeric() if column.points or (column.binned and isinstance(column, Integer)):
+            return _runs(column, most)
         case Integer():
             return _integers(column, most)
         case Numeric():
@@ -163,6 +165,20 @@ def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
     names.append(f"{rest.size:,} more levels")
     note = f"the {largest.size} levels with the largest estimates are shown and the other {rest.size:,} added up"
     return _with_special(column, [*(np.array([code]) for code in largest), rest], names, names, note=note)
+
+
+def _runs(column: Integer | Numeric, most: int) -> LevelGroups:
+    """Bins beside points: neighbouring bins are merged, each point stays by itself."""
+    step = _even_step(column.levels, most)
+    groups: list[list[int]] = []
+    for code in range(column.levels):
+        alone = column.ends(code)[0] == column.ends(code)[1] and column.ends(code)[0] in column.points
+        if alone or not groups or len(groups[-1]) == step or column.ends(groups[-1][0])[0] in column.points:
+            groups.append([code])
+        else:
+            groups[-1].append(code)
+    labels = [column.run_label(group[0], group[-1]) for group in groups]
+    return _with_special(column, [np.array(group) for group in groups], labels, labels)
 
 
 def _single(column: Column) -> list[Integers]:

@@ -56,12 +56,14 @@ def column_table(schema: Schema) -> Markup:
 def levels_of(column: Column) -> Markup:
     """The ordinary levels in a few words."""
     match column:
-        case Integer():
+        case Integer() if not column.binned:
             return join(f"every integer from {column.low} to {column.high}")
-        case Numeric():
-            low, high = (compact(column.edges[end]) for end in (0, -1))
-            first = readable(column.label(0))
-            return join(f"{low} to {high} in {counted(column.levels, 'bin')}, the first {first}")
+        case Integer() | Numeric():
+            low, high = compact(column.low), compact(column.high)
+            bins = [code for code in range(column.levels) if column.value(code) not in column.points]
+            first = f", the first {readable(column.label(bins[0]))}" if bins else ""
+            points = "".join(f", and exactly {compact(point)}" for point in column.points)
+            return join(f"{low} to {high} in {counted(len(bins), 'bin')}{first}{points}")
         case Date():
             return join(f"{column.start} to {column.end} by {column.granularity}")
         case Boolean():
@@ -155,15 +157,15 @@ def _condition(release: Release, column: Column) -> _Condition | None:
     if isinstance(column, Categorical) or column.levels < 4:
         code = int(np.argmax(release.counts((column.name,))[: column.levels]))
         label = column.label(code)
-        if isinstance(column, Numeric) or readable(label, LONGEST_NAME) != label:
+        if column.binned or readable(label, LONGEST_NAME) != label:
             return None
         return _Condition(f"{column.name} {label}", f"{name} = {literal(column.value(code))}")
     match column:
         case Integer():
-            ends = [literal(column.value(code)) for code in (low, high)]
+            ends = [literal(end) for end in (column.ends(low)[0], column.ends(high)[1])]
             return _Condition(f"{column.name} from {ends[0]} to {ends[1]}", f"{name} BETWEEN {ends[0]} AND {ends[1]}")
         case Numeric():
-            ends = [literal(column.edges[i]) for i in (low, high)]
+            ends = [literal(column.cut(level)[0]) for level in (low, high)]
             return _Condition(
                 f"{column.name} of at least {ends[0]} and below {ends[1]}",
                 f"{name} >= {ends[0]} AND {name} < {ends[1]}",

@@ -69,7 +69,7 @@ class Column:
         if self.size > LARGEST_SIZE:
             raise SchemaError(
                 f"column {self.name!r} has {shown(self.size)} levels: at most {LARGEST_SIZE} are possible; "
-                "use narrower bounds or a numeric column with bins"
+                "use narrower bounds, or bins"
             )
 
     def _check(self) -> None:
@@ -79,6 +79,11 @@ class Column:
     def levels(self) -> int:
         """Ordinary levels, without `other` and missing."""
         raise NotImplementedError
+
+    @property
+    def binned(self) -> bool:
+        """Whether levels are runs of numbers, and known by their labels."""
+        return False
 
     @property
     def other_code(self) -> int | None:

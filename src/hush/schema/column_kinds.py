@@ -10,12 +10,12 @@ import datetime as dt
 import math
 import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from hush.schema.column import (
 )
 
 MOST_BINS = 2**20  # edges are held one by one
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,77 +135,125 @@ def _category(name: str, value: Value) -> Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integer(Column):
-    """Every integer from `low` to `high`, both included."""
+    """Every integer from `low` to `high`, both included: each a level of its own, or in bins.
+
+    `starts` has the first integer of each bin, and so `low` first. `points` are integers that have a level of their own
+    beside the bins. A bin is decoded to its middle, rounded down.
+    """
 
     low: int
     high: int
+    starts: tuple[int, ...] = ()
+    points: tuple[int, ...] = ()
     outside: Outside = Outside.REFUSE
+    level_starts: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())  # empty without bins
 
     kind: ClassVar[str] = "integer"
 
+    @classmethod
+    def equal_width(cls, *, name: str, low: int, high: int, bins: int, **rest: Any) -> Integer:
+        """`bins` bins from `low` to `high` whose widths differ by at most one.
+
+        >>> Integer.equal_width(name="age", low=0, high=99, bins=20).label(13)
+        '65 to 69'
+        """
+        _check_bins(name, bins)
+        low, high = _whole(name, "low", low), _whole(name, "high", high)
+        if low <= high and bins > high - low + 1:
+            raise SchemaError(f"column {name!r}: bins = {bins} for {high - low + 1} integers; use fewer, or none")
+        return cls(name=name, low=low, high=high, starts=cls.starts_of_equal_width(low, high, bins), **rest)
+
+    @staticmethod
+    def starts_of_equal_width(low: int, high: int, bins: int) -> tuple[int, ...]:
+        """low + ceil((high + 1 - low) k / bins)."""
+        return tuple(low - (low - high - 1) * k // bins for k in range(bins))
+
     def _check(self) -> None:
         for name in ("low", "high"):
-            bound = getattr(self, name)
-            whole = not isinstance(bound, bool | np.bool_) and hasattr(bound, "__index__")
-            if not whole or abs(bound) > LARGEST_INTEGER:
-                raise SchemaError(
-                    f"column {self.name!r}: {name} = {shown(bound)}: expected an integer within -2^53 .. 2^53"
-                )
-            object.__setattr__(self, name, operator.index(bound))
+            object.__setattr__(self, name, _whole(self.name, name, getattr(self, name)))
         if self.low > self.high:
             raise SchemaError(f"column {self.name!r}: low = {self.low} is above high = {self.high}; swap them")
         object.__setattr__(self, "outside", check_outside(self.name, self.outside))
+        starts = tuple(_whole(self.name, "starts", start) for start in _listed(self.name, "starts", self.starts))
+        points = _points(
+            self, [_whole(self.name, "points", each) for each in _listed(self.name, "points", self.points)]
+        )
+        object.__setattr__(self, "starts", starts)
+        object.__setattr__(self, "points", points)
+        if not starts:
+            if points:
+                raise SchemaError(
+                    f"column {self.name!r}: every integer is a level already, points too; leave points out or add bins"
+                )
+            return
+        if starts[0] != self.low or starts[-1] > self.high or any(a >= b for a, b in pairwise(starts)):
+            raise SchemaError(
+                f"column {self.name!r}: starts must begin with low = {self.low} and increase up to high = {self.high} "
+                "at most"
+            )
+        after = (point + 1 for point in points if point < self.high)
+        object.__setattr__(self, "level_starts", tuple(sorted({*starts, *points, *after})))
+
+    @property
+    def binned(self) -> bool:
+        return bool(self.starts)
 
     @property
     def levels(self) -> int:
-        return self.high - self.low + 1
+        return len(self.level_starts) if self.binned else self.high - self.low + 1
+
+    def code_of(self, number: float) -> int:
+        """The level of a number within the bounds."""
+        return bisect.bisect_right(self.level_starts, number) - 1 if self.binned else math.floor(number) - self.low
+
+    def ends(self, code: int) -> tuple[int, int]:
+        """The first and the last integer of a level."""
+        if not self.binned:
+            return self.low + code, self.low + code
+        last = self.level_starts[code + 1] - 1 if code + 1 < self.levels else self.high
+        return self.level_starts[code], last
 
     def value(self, code: int) -> int:
-        return self.low + code
+        first, last = self.ends(code)
+        return (first + last) // 2
+
+    def label(self, code: int) -> str:
+        if not 0 <= code < self.levels:
+            return Column.label(self, code)
+        return self.run_label(code, code)
+
+    def run_label(self, first: int, last: int) -> str:
+        """The levels from one to another by their first and last integer."""
+        begin, end = self.ends(first)[0], self.ends(last)[1]
+        return str(begin) if begin == end else f"{begin} to {end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numeric(Column):
     """Real numbers in bins between given edges: [e_0, e_1), ..., [e_{k-1}, e_k], the last one closed.
 
-    A level is decoded to the middle of its bin.
+    `points` are numbers that have a level of their own. A point inside a bin cuts it: [e_0, p), {p}, (p, e_1), so that
+    every level is a run of numbers. A bin is decoded to its middle, a point to itself.
     """
 
     edges: tuple[float, ...]
+    points: tuple[float, ...] = ()
     outside: Outside = Outside.REFUSE
-    digits: int = field(init=False, repr=False, compare=False, default=6)  # enough to tell the edges apart
+    digits: int = field(init=False, repr=False, compare=False, default=6)  # enough to tell edges and points apart
+    level_starts: tuple[float, ...] = field(
+        init=False, repr=False, compare=False, default=()
+    )  # the least float of each
 
     kind: ClassVar[str] = "numeric"
 
     @classmethod
-    def equal_width(
-        cls,
-        *,
-        name: str,
-        low: float,
-        high: float,
-        bins: int,
-        outside: Outside = Outside.REFUSE,
-        missing: bool = False,
-        missing_values: Sequence[str] = (),
-        from_private_data: bool = False,
-    ) -> Numeric:
+    def equal_width(cls, *, name: str, low: float, high: float, bins: int, **rest: Any) -> Numeric:
         """`bins` bins of equal width from `low` to `high`."""
-        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-            raise SchemaError(f"column {name!r}: bins = {shown(bins)}: expected an integer >= 1")
+        _check_bins(name, bins)
         low, high = _number(name, "low", low), _number(name, "high", high)
         if low >= high:
             raise SchemaError(f"column {name!r}: low = {low:g} is not below high = {high:g}; swap or widen them")
-        if bins > MOST_BINS:
-            raise SchemaError(f"column {name!r}: bins = {shown(bins)}: at most {MOST_BINS} are possible")
-        return cls(
-            name=name,
-            edges=cls.edges_of_equal_width(low, high, bins),
-            outside=outside,
-            missing=missing,
-            missing_values=tuple(missing_values),
-            from_private_data=from_private_data,
-        )
+        return cls(name=name, edges=cls.edges_of_equal_width(low, high, bins), **rest)
 
     @staticmethod
     def edges_of_equal_width(low: float, high: float, bins: int) -> tuple[float, ...]:
@@ -219,33 +268,84 @@ class Numeric(Column):
         return (low, *((first + step * k) / below for k in range(1, bins)), high)  # Python rounds quotients correctly
 
     def _check(self) -> None:
-        if isinstance(self.edges, str | int | float):
-            raise SchemaError(f"column {self.name!r}: edges = {shown(self.edges)}: expected a list of numbers")
-        edges = tuple(_number(self.name, "edges", edge) for edge in self.edges)
+        edges = tuple(_number(self.name, "edges", edge) for edge in _listed(self.name, "edges", self.edges))
         object.__setattr__(self, "edges", edges)
         if len(edges) < 2:
             raise SchemaError(f"column {self.name!r}: expected at least two edges, found {len(edges)}")
         if any(a >= b for a, b in pairwise(edges)):
             raise SchemaError(f"column {self.name!r}: edges must increase; use fewer bins or wider bounds")
+        points = _points(self, [_number(self.name, "points", p) for p in _listed(self.name, "points", self.points)])
+        object.__setattr__(self, "points", points)
         object.__setattr__(self, "outside", check_outside(self.name, self.outside))
-        digits = next(n for n in (6, 9, 12, 15, 17) if _tell_apart(edges, n))
+        after = (math.nextafter(point, math.inf) for point in points if point < edges[-1])
+        object.__setattr__(self, "level_starts", tuple(sorted({*edges[:-1], *points, *after})))
+        digits = next(n for n in (6, 9, 12, 15, 17) if _tell_apart(self.marks, n))
         object.__setattr__(self, "digits", digits)
 
     @property
+    def low(self) -> float:
+        """The lower bound."""
+        return self.edges[0]
+
+    @property
+    def high(self) -> float:
+        """The upper bound."""
+        return self.edges[-1]
+
+    @property
+    def binned(self) -> bool:
+        return True
+
+    @property
+    def marks(self) -> tuple[float, ...]:
+        """Edges and points, in order."""
+        return tuple(sorted({*self.edges, *self.points})) if self.points else self.edges
+
+    @property
     def levels(self) -> int:
-        return len(self.edges) - 1
+        return len(self.level_starts)
+
+    def is_point(self, code: int) -> bool:
+        """Whether a level holds a single number, one of the points."""
+        return bool(self.points) and self.level_starts[code] in self.points
+
+    def code_of(self, number: float) -> int:
+        """The level of a number within the bounds."""
+        return bisect.bisect_right(self.level_starts, number) - 1
+
+    def cut(self, level: int) -> tuple[float, bool]:
+        """Where a level begins: at a number, or just after it; levels + 1 cuts bound the levels."""
+        if level == self.levels:
+            return self.high, True
+        if level and self.is_point(level - 1):
+            return self.level_starts[level - 1], True
+        return self.level_starts[level], False
+
+    def ends(self, code: int) -> tuple[float, float]:
+        """The numbers between which a level lies; both are the point itself where it is one."""
+        low = self.cut(code)[0]
+        if self.is_point(code):
+            return self.level_starts[code], self.level_starts[code]
+        return low, self.cut(code + 1)[0]
 
     def value(self, code: int) -> float:
-        low, high = self.edges[code], self.edges[code + 1]
+        low, high = self.ends(code)
         middle = low / 2 + high / 2  # halves first: high - low may overflow
-        return middle if low <= middle < high else low  # neighbouring floats have no middle
+        start = self.level_starts[code]
+        return middle if start <= middle < high else start  # neighbouring floats have no middle
 
     def label(self, code: int) -> str:
         if not 0 <= code < self.levels:
             return Column.label(self, code)
-        closing = "]" if code == self.levels - 1 else ")"
-        low, high = (f"{edge:.{self.digits}g}" for edge in self.edges[code : code + 2])
-        return f"[{low}, {high}{closing}"
+        return self.run_label(code, code)
+
+    def run_label(self, first: int, last: int) -> str:
+        """The levels from one to another as one interval, or the point that it is."""
+        if first == last and self.is_point(first):
+            return f"{self.level_starts[first]:.{self.digits}g}"
+        (low, after_low), (high, after_high) = self.cut(first), self.cut(last + 1)
+        opening, closing = "(" if after_low else "[", "]" if after_high else ")"
+        return f"{opening}{low:.{self.digits}g}, {high:.{self.digits}g}{closing}"
 
 
 def _tell_apart(edges: tuple[float, ...], digits: int) -> bool:
@@ -253,18 +353,13 @@ def _tell_apart(edges: tuple[float, ...], digits: int) -> bool:
     return all(a != b for a, b in pairwise(f"{edge:.{digits}g}" for edge in edges))
 
 
-def bin_of(column: Numeric, number: float) -> int:
-    """The bin of a number within the bounds: the count of inner edges at or below it."""
-    return bisect.bisect_right(column.edges, number, 1, column.levels) - 1
-
-
-def edge_of(column: Numeric, number: float) -> int | None:
-    """The index of the edge that equals a number or is shown as it: an edge of 1/3 is shown as 0.333333."""
-    index = bisect.bisect_left(column.edges, number)
-    near = [k for k in (index, index - 1) if 0 <= k <= column.levels]
-    exact = [k for k in near if column.edges[k] == number]
-    as_shown = [k for k in near if float(f"{column.edges[k]:.{column.digits}g}") == number]
-    return next(iter(exact + as_shown), None)
+def mark_of(column: Numeric, number: float) -> float | None:
+    """The edge or point that equals a number or is shown as it: an edge of 1/3 is shown as 0.333333."""
+    marks = column.marks
+    index = bisect.bisect_left(marks, number)
+    near = [marks[k] for k in (index, index - 1) if 0 <= k < len(marks)]
+    as_shown = [mark for mark in near if float(f"{mark:.{column.digits}g}") == number]
+    return next(iter([mark for mark in near if mark == number] + as_shown), None)
 
 
 def short(number: float) -> float:
@@ -282,6 +377,40 @@ def _number(name: str, key: str, value: float) -> float:
         if math.isfinite(number):
             return number
     raise SchemaError(f"column {name!r}: {key} = {shown(value)}: expected a finite number")
+
+
+def _whole(name: str, key: str, value: int) -> int:
+    """An integer that floats hold exactly."""
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__") or abs(value) > LARGEST_INTEGER:
+        raise SchemaError(f"column {name!r}: {key} = {shown(value)}: expected an integer within -2^53 .. 2^53")
+    return operator.index(value)
+
+
+def _listed(name: str, key: str, values: Any) -> Sequence[Any]:
+    """A list of numbers."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise SchemaError(f"column {name!r}: {key} = {shown(values)}: expected a list of numbers")
+    return tuple(values)
+
+
+def _points(column: Integer | Numeric, points: Sequence[Number]) -> tuple[Number, ...]:
+    """Points in order, each within the bounds and not a number that means missing."""
+    for point in points:
+        if not column.low <= point <= column.high:
+            raise SchemaError(
+                f"column {column.name!r}: the point {shown(point)} lies outside {short(float(column.low))} .. "
+                f"{short(float(column.high))}; leave it out or widen the bounds"
+            )
+        if canonical(point) in column.missing_values:
+            raise SchemaError(f"column {column.name!r} has {shown(point)} both as a point and as missing; keep one")
+    return tuple(sorted(set(points)))
+
+
+def _check_bins(name: str, bins: int) -> None:
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+        raise SchemaError(f"column {name!r}: bins = {shown(bins)}: expected an integer >= 1")
+    if bins > MOST_BINS:
+        raise SchemaError(f"column {name!r}: bins = {shown(bins)}: at most {MOST_BINS} are possible")
 
 
 class Granularity(StrEnum):

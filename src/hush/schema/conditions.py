@@ -18,7 +18,7 @@ import numpy as np
 from hush.arrays import Integers
 from hush.errors import SchemaError, close_match, shown
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Column, canonical
-from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric, bin_of, edge_of, short
+from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric, mark_of, short
 from hush.schema.section import Section
 
 ANY = "*"
@@ -52,7 +52,7 @@ class Conditions:
             self._labels |= {text: code for code, text in enumerate(column.texts)}
         elif isinstance(column, Boolean):
             self._labels |= {"false": 0, "False": 0, "true": 1, "True": 1}
-        elif isinstance(column, Numeric):
+        elif column.binned:
             self._labels |= {column.label(code): code for code in range(column.levels)}
 
     def codes(self, condition: Any) -> Integers:
@@ -82,7 +82,7 @@ class Conditions:
         if isinstance(column, Integer | Numeric | Date):
             breaks = [0, *(k for k in range(1, len(ordinary)) if ordinary[k] != ordinary[k - 1] + 1), len(ordinary)]
             runs = [ordinary[a:b] for a, b in pairwise(breaks) if a < b]
-            pieces = [_range(column, run[0], run[-1]) for run in runs]
+            pieces = [piece for run in runs for piece in _ranges(column, run[0], run[-1])]
         else:
             pieces = [column.value(code) for code in ordinary]
         pieces += [column.label(code) for code in wanted[len(ordinary) :]]
@@ -106,9 +106,9 @@ class Conditions:
             case Boolean() if isinstance(value, bool):
                 return int(value)
             case Integer() as column if whole:
-                return int(value) - column.low if column.low <= value <= column.high else self._beyond(value)
+                return column.code_of(value) if column.low <= value <= column.high else self._beyond(value)
             case Numeric() as column if whole or isinstance(value, float):
-                return bin_of(column, value) if column.edges[0] <= value <= column.edges[-1] else self._beyond(value)
+                return column.code_of(value) if column.low <= value <= column.high else self._beyond(value)
             case Date() as column if day:
                 return column.ordinal(value) if column.start <= value <= column.end else self._beyond(value)
         if isinstance(value, str):
@@ -163,15 +163,19 @@ class Conditions:
         code = self._code(value)
         match column:
             case Integer():
+                begins, ends = column.ends(code)
+                if value != (ends if upper else begins):
+                    choice = f"to = {ends}" if upper else f"from = {begins}"
+                    self._refuse(value, f"cuts the bin {column.label(code)}; write {choice}")
                 return code + upper
             case Numeric():
-                edge = edge_of(column, value)
-                if edge is None:
-                    low, high = column.edges[code : code + 2]
+                mark = mark_of(column, value)
+                if mark is None:
+                    low, high = column.ends(code)
                     self._refuse(
                         value, f"cuts the bin {column.label(code)}; write the edge {short(low)} or {short(high)}"
                     )
-                return edge
+                return column.levels if upper and mark == column.high else column.code_of(mark)
             case Date():
                 first, last = column.days(code)
                 if value != (last if upper else first):
@@ -205,19 +209,34 @@ def _bounds(column: Column) -> tuple[Any, Any]:
         case Integer():
             return column.low, column.high
         case Numeric():
-            return short(column.edges[0]), short(column.edges[-1])
+            return short(column.low), short(column.high)
         case Date():
             return column.start, column.end
     raise TypeError(f"a {column.kind} column has no bounds")
+
+
+def _ranges(column: Integer | Numeric | Date, first: int, last: int) -> list[Any]:
+    """The conditions for the levels first .. last; a range begins and ends before a number, not just after a point."""
+    before, behind = [], []
+    if isinstance(column, Numeric) and column.cut(first)[1]:
+        before.append(column.label(first))
+        first += 1
+    if isinstance(column, Numeric) and first <= last < column.levels - 1 and column.is_point(last):
+        behind.append(short(column.value(last)))
+        last -= 1
+    return [*before, *([_range(column, first, last)] if first <= last else []), *behind]
 
 
 def _range(column: Integer | Numeric | Date, first: int, last: int) -> Any:
     """The condition for the levels first .. last."""
     match column:
         case Integer():
-            return column.low + first if first == last else {"from": column.low + first, "to": column.low + last}
+            begin, end = column.ends(first)[0], column.ends(last)[1]
+            return begin if begin == end else {"from": begin, "to": end}
+        case Numeric() if first == last and column.is_point(first):
+            return short(column.value(first))
         case Numeric():
-            return {"from": short(column.edges[first]), "to": short(column.edges[last + 1])}
+            return {"from": short(column.cut(first)[0]), "to": short(column.cut(last + 1)[0])}
         case Date() if first == last and column.granularity is Granularity.DAY:
             return column.value(first)
         case Date() if first == last and column.granularity is not Granularity.WEEK:

@@ -12,7 +12,7 @@ from hush.constraints import Constraint, contradiction, merge
 from hush.domain import Domain
 from hush.errors import SchemaError, shown
 from hush.schema.column import Column, Value, canonical
-from hush.schema.column_kinds import MOST_BINS, Integer, Numeric
+from hush.schema.column_kinds import MOST_BINS, Integer
 from hush.unit import ROW, Unit
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Schema:
             if column.name in self._columns:
                 raise SchemaError(f"column {column.name!r} is declared twice; keep one")
             self._columns[column.name] = column
-            bins += column.levels if isinstance(column, Numeric) else 0
+            bins += column.levels if column.binned else 0
             if bins > MOST_BINS:
                 raise SchemaError(
                     f"the numeric columns up to {column.name!r} have {bins:,} bins in all: at most {MOST_BINS:,} are "
@@ -210,7 +210,7 @@ def decode_column(column: Column, codes: np.ndarray[Any, Any]) -> pa.Array:
     if len(codes) and (codes.min() < 0 or codes.max() >= column.size):
         raise SchemaError(f"column {column.name!r}: codes must lie in 0 .. {column.size - 1}")
     codes = codes.astype(np.int64)
-    if isinstance(column, Integer):  # its levels may be too many to list
+    if isinstance(column, Integer) and not column.binned:  # its levels may be too many to list
         return pa.array(codes + column.low, mask=codes == column.levels)
     return pa.array(_alike(column.level_values())).take(pa.array(codes))
 

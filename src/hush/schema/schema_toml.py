@@ -25,8 +25,8 @@ _SHARED = ("kind", "missing", "missing_values", FROM_PRIVATE_DATA)
 _KEYS: dict[type[Column], tuple[str, ...]] = {
     Categorical: ("values", "other"),
     Boolean: (),
-    Integer: ("low", "high", "outside"),
-    Numeric: ("low", "high", "bins", "edges", "outside"),
+    Integer: ("low", "high", "bins", "starts", "points", "outside"),
+    Numeric: ("low", "high", "bins", "edges", "points", "outside"),
     Date: ("start", "end", "granularity", "outside"),
 }
 UNTIL_REVIEWED = "delete this line once the entries are public knowledge; until then releases refuse them"
@@ -83,11 +83,7 @@ def read_column(name: str, entries: object) -> Column:
             values = section.items("values", f"list every value that may occur, {_PUBLIC}")
             return Categorical(values=tuple(values), other=section.flag("other"), **shared)
         case Integer.kind:
-            return Integer(
-                low=section.integer("low", f"write the smallest possible integer, {_PUBLIC}"),
-                high=section.integer("high", f"write the largest possible integer, {_PUBLIC}"),
-                **shared,
-            )
+            return _read_integer(section, shared)
         case Numeric.kind:
             return _read_numeric(section, shared)
         case Date.kind:
@@ -101,7 +97,22 @@ def read_column(name: str, entries: object) -> Column:
             return Boolean(**shared)
 
 
+def _read_integer(section: Section, shared: dict[str, Any]) -> Integer:
+    bounds: dict[str, Any] = {
+        "low": section.integer("low", f"write the smallest possible integer, {_PUBLIC}"),
+        "high": section.integer("high", f"write the largest possible integer, {_PUBLIC}"),
+    }
+    for key in ("starts", "points"):
+        shared[key] = tuple(section.items(key, "")) if key in section else ()
+    if "bins" not in section:
+        return Integer(**bounds, **shared)
+    if shared.pop("starts"):
+        section.refuse("bins", "starts already say this; keep either bins or starts")
+    return Integer.equal_width(**bounds, bins=section.integer("bins", ""), **shared)
+
+
 def _read_numeric(section: Section, shared: dict[str, Any]) -> Numeric:
+    shared["points"] = tuple(section.items("points", "")) if "points" in section else ()
     if "edges" not in section:
         return Numeric.equal_width(
             low=section.number("low", f"write the lower bound, {_PUBLIC}, or give edges"),
@@ -145,7 +156,7 @@ def entries_of(column: Column) -> dict[str, Any]:
             entries["values"] = list(column.values)
             entries |= {"other": True} if column.other else {}
         case Integer():
-            entries |= {"low": column.low, "high": column.high}
+            entries |= {"low": column.low, "high": column.high} | _starts(column)
         case Numeric():
             entries |= _bins(column)
         case Date():
@@ -154,6 +165,8 @@ def entries_of(column: Column) -> dict[str, Any]:
             pass
         case _:
             raise TypeError(f"no file format for columns of type {type(column).__name__}")
+    if isinstance(column, Integer | Numeric) and column.points:
+        entries["points"] = [short(float(point)) for point in column.points]
     if isinstance(column, Integer | Numeric | Date) and column.outside is not Outside.REFUSE:
         entries["outside"] = str(column.outside)
     if column.missing:
@@ -165,12 +178,20 @@ def entries_of(column: Column) -> dict[str, Any]:
     return entries
 
 
+def _starts(column: Integer) -> dict[str, Any]:
+    """The number of bins where it gives the very same starts, else the starts; nothing where there are no bins."""
+    bins = len(column.starts)
+    if bins and Integer.starts_of_equal_width(column.low, column.high, bins) == column.starts:
+        return {"bins": bins}
+    return {"starts": list(column.starts)} if bins else {}
+
+
 def _bins(column: Numeric) -> dict[str, Any]:
     """Bounds and a number of bins where these give the very same edges, else the edges."""
-    low, high = column.edges[0], column.edges[-1]
-    even = Numeric.edges_of_equal_width(low, high, column.levels)
+    low, high, bins = column.low, column.high, len(column.edges) - 1
+    even = Numeric.edges_of_equal_width(low, high, bins)
     if even == column.edges:
-        return {"low": short(low), "high": short(high), "bins": column.levels}
+        return {"low": short(low), "high": short(high), "bins": bins}
     return {"edges": [short(edge) for edge in column.edges]}
 
 

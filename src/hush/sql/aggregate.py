@@ -103,19 +103,22 @@ def _column_value(column: Column, scope: Scope, numeric: bool) -> RowValue:
     ends: tuple[Numbers, ...] = ()
     if numeric:
         match column:
-            case Integer():
+            case Integer() if not column.binned:
                 values = np.arange(column.size, dtype=np.float64) + column.low
             case Boolean():
                 values = np.arange(column.size, dtype=np.float64)
-            case Numeric():
-                values[: column.levels] = np.array([column.value(code) for code in range(column.levels)], dtype=float)
-                ends = values.copy(), values.copy()
-                for end, edges in zip(ends, (column.edges[:-1], column.edges[1:]), strict=True):
-                    end[: column.levels] = edges
-                scope.note(
-                    f"{column.name}: only the bins were counted, so every value counts as the middle of its bin, such "
-                    f"as {values[0]:g} in {column.label(0)}; the interval allows for any value in the bins."
-                )
+            case Integer() | Numeric():
+                low, high = np.array([column.ends(code) for code in range(column.levels)], dtype=float).T
+                values[: column.levels] = low / 2 + high / 2  # halves first: the sum may overflow
+                wide = np.flatnonzero(low < high)
+                if wide.size:
+                    ends = values.copy(), values.copy()
+                    ends[0][: column.levels], ends[1][: column.levels] = low, high
+                    scope.note(
+                        f"{column.name}: only the bins were counted, so every value counts as the middle of its bin, "
+                        f"such as {values[wide[0]]:g} in {column.label(int(wide[0]))}; the interval allows for any "
+                        "value in the bins."
+                    )
             case _:
                 raise QueryError(f"column {column.name!r} is {column.kind} and cannot be added up; COUNT it instead")
         if clamps(column):

@@ -125,8 +125,7 @@ def cut(column: Ordered, at: Point, *, after: bool) -> Cut:
     if isinstance(column, Date) and isinstance(at, dt.date):
         return _cut_days(column, at.toordinal() + after)
     if isinstance(column, Integer) and not isinstance(at, dt.date):
-        first = math.floor(at) + 1 if after else math.ceil(at)
-        return Cut(min(max(first - column.low, 0), column.levels))
+        return _cut_integers(column, math.floor(at) + 1 if after else math.ceil(at))
     raise TypeError(f"{at!r} is no point of the column {column.name!r}")
 
 
@@ -156,13 +155,22 @@ def check_not_missing(column: Column, value: Value) -> None:
         raise QueryError(f"{shown(value)} means missing in column {column.name!r}; write {column.name} IS NULL")
 
 
+def _cut_integers(column: Integer, first: int) -> Cut:
+    """The cut just before an integer."""
+    if first <= column.low:
+        return Cut(0)
+    if first > column.high:
+        return Cut(column.levels)
+    level = column.code_of(first)
+    return Cut(level) if column.ends(level)[0] == first else Cut(level + 1, inside=True)
+
+
 def _cut_bins(column: Numeric, at: float, after: bool) -> Cut:
-    """Bin i lies between the cuts (e_i, before) and (e_{i+1}, before); the last bin ends at (e_k, after)."""
-    edges, last = column.edges, column.levels
-    index = bisect.bisect_left(range(last + 1), (at, after), key=lambda i: (edges[i], i == last))
-    if index > last:
-        return Cut(last)
-    return Cut(index, inside=index > 0 and (edges[index], index == last) != (at, after))
+    """Level i lies between its cut and that of level i + 1, such as (e_i, before) and (e_{i+1}, before)."""
+    index = bisect.bisect_left(range(column.levels + 1), (at, after), key=column.cut)
+    if index > column.levels:
+        return Cut(column.levels)
+    return Cut(index, inside=index > 0 and column.cut(index) != (at, after))
 
 
 def _cut_days(column: Date, ordinal: int) -> Cut:

@@ -14,7 +14,7 @@ from hush.arrays import Numbers
 from hush.errors import QueryError, shown
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric
 from hush.schema.column import Value
-from hush.schema.column_kinds import clamp_note, clamps, edge_of
+from hush.schema.column_kinds import clamp_note, clamps, mark_of
 from hush.sql.constants import Cut, Ordered, Point, check_not_missing, code_of, cut, is_literal, literal_value, point
 from hush.sql.formula import Cells, combine
 from hush.sql.scope import Scope, quote, refusal
@@ -117,11 +117,11 @@ def _read(column: Ordered, value: Value, scope: Scope) -> Point:
     at = point(column, value)
     if not isinstance(column, Numeric) or not isinstance(at, int | float):
         return at
-    index = edge_of(column, at)
-    edge = at if index is None else column.edges[index]
-    if edge != at:
-        scope.note(f"{column.name}: {_written(at)} is read as the bin edge {edge!r}.")
-    return edge
+    mark = mark_of(column, at)
+    if mark is None or mark == at:
+        return at
+    scope.note(f"{column.name}: {_written(at)} is read as the bin edge {mark!r}.")
+    return mark
 
 
 def _note_bounds(column: Ordered, comparison: str, cuts: Sequence[Cut], scope: Scope) -> None:
@@ -136,41 +136,46 @@ def _note_bounds(column: Ordered, comparison: str, cuts: Sequence[Cut], scope: S
 def _cut_message(column: Ordered, sign: str, at: Point, level: int) -> str:
     """Which level is cut, and the two comparisons nearest to the one asked for."""
     asked = f"{column.name} {sign} {_written(at)} cuts through "
-    if isinstance(column, Date):
-        days = column.days(level)
-        near = [column.days(level - 1)[1] if level else None, days[1]]
-        if not AFTER[sign]:
-            near = [days[0], column.value(level + 1) if level + 1 < column.levels else None]
-        choices = [f"{column.name} {sign} {_written(each)}" for each in near if each is not None]
-        return f"{asked}the {column.granularity} {days[0]} to {days[1]}; write {' or '.join(choices)}"
     if not isinstance(column, Numeric):
-        raise TypeError(f"a level of {column.name!r} cannot be cut")
-    low, high = column.edges[level : level + 2]
-    lower, upper = (">=", ">") if sign in {">", ">="} else ("<", "<=")
-    choices = [f"{column.name} {lower} {_written(low)}"]
-    if level + 1 < column.levels:
-        choices.append(f"{column.name} {lower} {_written(high)}")
-    elif upper == "<=":
-        choices.append(f"{column.name} {upper} {_written(high)}")
+        first, last = _first_and_last(column, level)
+        near = [_first_and_last(column, level - 1)[1] if level else None, last]
+        if not AFTER[sign]:
+            near = [first, _first_and_last(column, level + 1)[0] if level + 1 < column.levels else None]
+        choices = [f"{column.name} {sign} {_written(each)}" for each in near if each is not None]
+        return f"{asked}{_named(column, level)}; write {' or '.join(choices)}"
+    side = "><"[sign in {"<", "<="}]
+    choices = [_beside(column, level, side)]
+    if level + 1 < column.levels or side == "<":
+        choices.append(_beside(column, level + 1, side))
     return f"{asked}the bin {column.label(level)}; write {' or '.join(choices)}"
 
 
 def _inside_message(column: Ordered, at: Point, level: int) -> str:
     asked = f"{column.name} = {_written(at)} asks for one value inside "
-    if isinstance(column, Date):
-        days = column.days(level)
-        return (
-            f"{asked}the {column.granularity} {days[0]} to {days[1]}; "
-            f"write {column.name} BETWEEN {_written(days[0])} AND {_written(days[1])}"
-        )
     if not isinstance(column, Numeric):
-        raise TypeError(f"a level of {column.name!r} cannot be cut")
-    low, high = column.edges[level : level + 2]
-    closing = "<=" if level + 1 == column.levels else "<"
-    return (
-        f"{asked}the bin {column.label(level)}; "
-        f"write {column.name} >= {_written(low)} AND {column.name} {closing} {_written(high)}"
-    )
+        first, last = _first_and_last(column, level)
+        between = f"{column.name} BETWEEN {_written(first)} AND {_written(last)}"
+        return f"{asked}{_named(column, level)}; write {between}"
+    both = f"{_beside(column, level, '>')} AND {_beside(column, level + 1, '<')}"
+    return f"{asked}the bin {column.label(level)}; write {both}"
+
+
+def _first_and_last(column: Integer | Date, level: int) -> tuple[Point, Point]:
+    return column.days(level) if isinstance(column, Date) else column.ends(level)
+
+
+def _named(column: Integer | Date, level: int) -> str:
+    """A level as a message names it."""
+    if isinstance(column, Integer):
+        return f"the bin {column.label(level)}"
+    first, last = column.days(level)
+    return f"the {column.granularity} {first} to {last}"
+
+
+def _beside(column: Numeric, level: int, side: str) -> str:
+    """The comparison with all that lies on one side of the cut before a level."""
+    number, after = column.cut(level)
+    return f"{column.name} {side}{'=' * (after == (side == '<'))} {_written(number)}"
 
 
 def _written(at: Point) -> str:

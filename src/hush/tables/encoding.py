@@ -162,28 +162,38 @@ class _Encoder:
     def native_integer(self, column: Integer) -> Encoding:
         """Integers are compared as integers, which is exact for the widest of them."""
         p = self.names.prepared
+        low, high = column.low, column.high
         numbers = [str(int(n)) for n in _numbers(column) if n.is_integer() and abs(n) < 2.0**126]  # those of a HUGEINT
-        level = p if column.low == 0 else f"CAST({p} AS BIGINT) - ({column.low})"
+        steps: tuple[str, ...] = ()
+        level = p if low == 0 else f"CAST({p} AS BIGINT) - ({low})"
+        if column.binned:
+            steps, level, _ = self._in_bins((*column.level_starts, high + 1))
         stored = self.names.stored
         prepare = f"CAST({stored} AS INTEGER)" if self.stored is Family.BOOLEAN else stored
         missing = [f"{p} IS NULL", *([_among(p, numbers)] if numbers else [])]
-        return Encoding(prepare=prepare, code=self._bounded(column, column.low, column.high, level, missing))
+        return Encoding(prepare=prepare, refine=steps, code=self._bounded(column, low, high, level, missing))
 
     def integer(self, column: Integer) -> Encoding:
         sql, p = self.dialect, self.names.prepared
+        steps: tuple[str, ...] = ()
         level = f"CASE WHEN {p} = trunc({p}) THEN CAST({p} AS BIGINT) - ({column.low}) END"
+        if column.binned:
+            steps, level, _ = self._in_bins((*column.level_starts, column.high + 1))
         low, high = sql.number(column.low), sql.number(column.high)
         code = self._bounded(column, low, high, level, self._missing_numbers())
         broken = f"CASE WHEN {p} <> trunc({p}) THEN NULL ELSE {code} END"  # beyond the bounds it is not clamped either
-        return Encoding(prepare=self._as_number(), code=broken)
+        return Encoding(prepare=self._as_number(), refine=steps, code=broken)
 
     def numeric(self, column: Numeric) -> Encoding:
-        """The number of inner edges at or below p, exactly."""
-        sql, edges = self.dialect, column.edges
-        steps, level, within = locate(edges, self.names.prepared, self.names.step, sql)
-        low, high = sql.number(edges[0]), sql.number(edges[-1])
+        """The number of levels that begin at or below p, exactly, but for the first."""
+        sql = self.dialect
+        steps, level, within = self._in_bins((*column.level_starts, column.high))
+        low, high = sql.number(column.low), sql.number(column.high)
         code = self._bounded(column, low, high, level, self._missing_numbers(), within)
         return Encoding(prepare=self._as_number(), refine=steps, code=code)
+
+    def _in_bins(self, edges: Edges) -> tuple[tuple[str, ...], str, str | None]:
+        return locate(edges, self.names.prepared, self.names.step, self.dialect)
 
     def date(self, column: Date) -> Encoding:
         """Days; a stamp with a time zone counts on its day in UTC, in a typed column and in text alike."""

@@ -49,7 +49,11 @@ def columns(draw: st.DrawFn, name: str = "x", kinds: Sequence[type[Column]] = AL
         return Categorical(values=tuple(listed), other=draw(st.booleans()), **shared)
     if kind is Integer:
         low = draw(_integers)
-        return Integer(low=low, high=min(low + draw(st.integers(0, 2**20)), LARGEST_INTEGER), **shared)
+        high = min(low + draw(st.integers(0, 2**20)), LARGEST_INTEGER)
+        within = st.integers(low, high)
+        starts = sorted({low, *draw(st.lists(within, max_size=8))}) if draw(st.booleans()) else []
+        points = draw(st.lists(within, max_size=3)) if starts else []
+        return Integer(low=low, high=high, starts=tuple(starts), points=_no_marks(points, shared), **shared)
     if kind is Numeric:
         return draw(_numeric(shared))
     if kind is Date:
@@ -61,13 +65,21 @@ def columns(draw: st.DrawFn, name: str = "x", kinds: Sequence[type[Column]] = AL
 @st.composite
 def _numeric(draw: st.DrawFn, shared: dict[str, Any]) -> Numeric:
     if draw(st.booleans()):
-        edges = draw(st.lists(_floats, min_size=2, max_size=12, unique=True))
-        return Numeric(edges=tuple(sorted(edges)), **shared)
+        edges = sorted(draw(st.lists(_floats, min_size=2, max_size=12, unique=True)))
+        within = st.sampled_from(edges) | st.floats(edges[0], edges[-1])
+        points = _no_marks(draw(st.lists(within, max_size=3)), shared)
+        return Numeric(edges=tuple(edges), points=points, **shared)
     low, high = sorted(draw(st.tuples(_floats, _floats).filter(lambda pair: pair[0] != pair[1])))
     try:
         return Numeric.equal_width(low=low, high=high, bins=draw(st.integers(1, 40)), **shared)
     except SchemaError:  # too many bins between floats that are too near or too far apart
         return Numeric(edges=(low, high), **shared)
+
+
+def _no_marks(points: list[Any], shared: dict[str, Any]) -> tuple[Any, ...]:
+    """The points that do not mean missing."""
+    marks = {text.strip() for text in shared.get("missing_values", ())}
+    return tuple(point for point in points if canonical(point) not in marks)
 
 
 @st.composite
