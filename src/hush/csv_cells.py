@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FORMULA = re.compile(r"'*([\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])")  # the last four are their wide forms
-_NUMBER = re.compile(r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 
 
 def cell_text(text: str) -> str:

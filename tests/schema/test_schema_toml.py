@@ -285,3 +285,23 @@ def test_bins_of_integers_and_points_are_read_and_written() -> None:
 def test_bins_of_integers_that_cannot_be_are_refused(entries: str, words: str) -> None:
     with pytest.raises(SchemaError, match=words):
         read_toml(f'hush_schema = 1\n[columns.x]\nkind = "integer"\nlow = 0\nhigh = 9\n{entries}\n')
+
+
+def test_the_spelling_of_numbers_is_read_and_written() -> None:
+    text = """\
+hush_schema = 1
+
+[columns.fare]
+kind = "numeric"
+low = 0
+high = 500
+bins = 50
+decimal = ","
+thousands = "."
+strip = ["€", "EUR"]
+"""
+    schema = read_toml(text)
+    assert schema.spellings["fare"].read("1.234,5 €") == 1234.5
+    assert write_toml(schema) == text
+    with pytest.raises(SchemaError, match="unknown key 'decimal'"):
+        read_toml('hush_schema = 1\n[columns.x]\nkind = "boolean"\ndecimal = ","\n')

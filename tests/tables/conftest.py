@@ -40,7 +40,7 @@ def place(column: Column, value: Any) -> Code:
 
 def _place_number(column: Column, value: Any) -> Code:
     text = value.strip() if isinstance(value, str) else None
-    number = _float(value)
+    number = _float(value) if text is None else column.number_spelling.read(text)
     if text in column.missing_values or (number is not None and number in _numbers(column)):
         return column.missing_code
     if number is not None and math.isnan(number):

@@ -123,6 +123,7 @@ def synth(
     from hush.loading import load_release_or_model
     from hush.release.copies import WARNING as COPIES_WARNING
     from hush.release.copies import copy_seeds
+    from hush.schema.number_spelling import spelled_numbers
 
     check_suffix(output)
     seeds = [seed] if copies is None else copy_seeds(copies, seed)
@@ -140,6 +141,8 @@ def synth(
     with progress_bar("writing") as progress:
         for index, (path, copy_seed) in enumerate(zip(outputs, seeds, strict=True)):
             pieces = model.batches(count, method=method, given=conditions, seed=copy_seed)
+            if path.suffix.lower() == ".csv":  # all text, and so read as the schema spells numbers
+                pieces = (spelled_numbers(piece, loaded.schema.spellings) for piece in pieces)
             written = write_rows(path, pieces, _file_progress(progress, index, len(outputs), count))
     for caveat in model.caveats:
         say(f"hush: {printable(caveat)}", err=True)

@@ -2,6 +2,7 @@
 
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
+from hush.schema.number_spelling import NumberSpelling
 from hush.schema.schema import Schema, domain_and_constraints
 from hush.unit import ROW, Unit
 
@@ -13,6 +14,7 @@ __all__ = [
     "Date",
     "Granularity",
     "Integer",
+    "NumberSpelling",
     "Numeric",
     "Outside",
     "Schema",

@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from hush.errors import SchemaError, check_text, shown
+from hush.schema.number_spelling import PLAIN, NumberSpelling
 
 Value = str | int | float | bool | dt.date | None
 LARGEST_INTEGER = 2**53  # integers up to here are exact as float64, so that every source compares them alike
@@ -79,6 +80,11 @@ class Column:
     def levels(self) -> int:
         """Ordinary levels, without `other` and missing."""
         raise NotImplementedError
+
+    @property
+    def number_spelling(self) -> NumberSpelling:
+        """How texts of the column spell numbers."""
+        return PLAIN
 
     @property
     def binned(self) -> bool:

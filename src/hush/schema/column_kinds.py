@@ -33,6 +33,7 @@ from hush.schema.column import (
     check_flag,
     check_outside,
 )
+from hush.schema.number_spelling import PLAIN, NumberSpelling
 
 MOST_BINS = 2**20  # edges are held one by one
 Number = TypeVar("Number", int, float)
@@ -146,6 +147,7 @@ class Integer(Column):
     starts: tuple[int, ...] = ()
     points: tuple[int, ...] = ()
     outside: Outside = Outside.REFUSE
+    spelling: NumberSpelling = PLAIN
     level_starts: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())  # empty without bins
 
     kind: ClassVar[str] = "integer"
@@ -169,6 +171,7 @@ class Integer(Column):
         return tuple(low - (low - high - 1) * k // bins for k in range(bins))
 
     def _check(self) -> None:
+        self.spelling.check(self.name)
         for name in ("low", "high"):
             object.__setattr__(self, name, _whole(self.name, name, getattr(self, name)))
         if self.low > self.high:
@@ -193,6 +196,10 @@ class Integer(Column):
             )
         after = (point + 1 for point in points if point < self.high)
         object.__setattr__(self, "level_starts", tuple(sorted({*starts, *points, *after})))
+
+    @property
+    def number_spelling(self) -> NumberSpelling:
+        return self.spelling
 
     @property
     def binned(self) -> bool:
@@ -239,6 +246,7 @@ class Numeric(Column):
     edges: tuple[float, ...]
     points: tuple[float, ...] = ()
     outside: Outside = Outside.REFUSE
+    spelling: NumberSpelling = PLAIN
     digits: int = field(init=False, repr=False, compare=False, default=6)  # enough to tell edges and points apart
     level_starts: tuple[float, ...] = field(
         init=False, repr=False, compare=False, default=()
@@ -268,6 +276,7 @@ class Numeric(Column):
         return (low, *((first + step * k) / below for k in range(1, bins)), high)  # Python rounds quotients correctly
 
     def _check(self) -> None:
+        self.spelling.check(self.name)
         edges = tuple(_number(self.name, "edges", edge) for edge in _listed(self.name, "edges", self.edges))
         object.__setattr__(self, "edges", edges)
         if len(edges) < 2:
@@ -291,6 +300,10 @@ class Numeric(Column):
     def high(self) -> float:
         """The upper bound."""
         return self.edges[-1]
+
+    @property
+    def number_spelling(self) -> NumberSpelling:
+        return self.spelling
 
     @property
     def binned(self) -> bool:

@@ -13,6 +13,7 @@ from hush.domain import Domain
 from hush.errors import SchemaError, shown
 from hush.schema.column import Column, Value, canonical
 from hush.schema.column_kinds import MOST_BINS, Integer
+from hush.schema.number_spelling import NumberSpelling
 from hush.unit import ROW, Unit
 
 if TYPE_CHECKING:
@@ -108,6 +109,11 @@ class Schema:
     def constraints(self) -> tuple[Constraint, ...]:
         """Which combinations are possible: one constraint for each clique that has any, in the order of the columns."""
         return self._constraints
+
+    @property
+    def spellings(self) -> dict[str, NumberSpelling]:
+        """How numbers are spelled in the columns whose texts do not spell them plainly."""
+        return {column.name: column.number_spelling for column in self if not column.number_spelling.plain}
 
     @property
     def from_private_data(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from hush.constraints import Constraint
 from hush.errors import close_match
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import KINDS, Boolean, Categorical, Date, Integer, Numeric, short
+from hush.schema.number_spelling import PLAIN, NumberSpelling
 from hush.schema.rules import FROM_PRIVATE_DATA, RULES, read_rules, written_rules
 from hush.schema.schema import Schema
 from hush.schema.section import Section
@@ -22,11 +23,12 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r'["\\\x00-\x1f\x7f]')
 _LINE = 100
 _SHARED = ("kind", "missing", "missing_values", FROM_PRIVATE_DATA)
+_SPELLING = ("decimal", "thousands", "strip")
 _KEYS: dict[type[Column], tuple[str, ...]] = {
     Categorical: ("values", "other"),
     Boolean: (),
-    Integer: ("low", "high", "bins", "starts", "points", "outside"),
-    Numeric: ("low", "high", "bins", "edges", "points", "outside"),
+    Integer: ("low", "high", "bins", "starts", "points", "outside", *_SPELLING),
+    Numeric: ("low", "high", "bins", "edges", "points", "outside", *_SPELLING),
     Date: ("start", "end", "granularity", "outside"),
 }
 UNTIL_REVIEWED = "delete this line once the entries are public knowledge; until then releases refuse them"
@@ -78,6 +80,9 @@ def read_column(name: str, entries: object) -> Column:
     }
     if "outside" in _KEYS[KINDS[kind]]:
         shared["outside"] = section.text("outside", Outside.REFUSE)
+    if "decimal" in _KEYS[KINDS[kind]]:
+        marks = {key: section.text(key, getattr(PLAIN, key)) for key in ("decimal", "thousands")}
+        shared["spelling"] = NumberSpelling(**marks, strip=section.texts("strip"))
     match kind:
         case Categorical.kind:
             values = section.items("values", f"list every value that may occur, {_PUBLIC}")
@@ -167,6 +172,10 @@ def entries_of(column: Column) -> dict[str, Any]:
             raise TypeError(f"no file format for columns of type {type(column).__name__}")
     if isinstance(column, Integer | Numeric) and column.points:
         entries["points"] = [short(float(point)) for point in column.points]
+    for key in _SPELLING:
+        if getattr(column.number_spelling, key) != getattr(PLAIN, key):
+            mark = getattr(column.number_spelling, key)
+            entries[key] = list(mark) if key == "strip" else mark
     if isinstance(column, Integer | Numeric | Date) and column.outside is not Outside.REFUSE:
         entries["outside"] = str(column.outside)
     if column.missing:

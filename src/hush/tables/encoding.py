@@ -232,6 +232,10 @@ class _Encoder:
             return f"coalesce({sql.cast(x, sql.number_type)}, {nan})"
         raw = sql.as_text(x, self.stored)
         text = sql.trimmed(raw)
+        spelling = self.column.number_spelling
+        if not spelling.plain:
+            number = sql.spelled_number_or_null(text, spelling)
+            return f"CASE WHEN {x} IS NULL OR {self._is_blank(text)} THEN {nan} ELSE {number} END"
         return (
             f"coalesce({sql.number_or_null(raw)}, "
             f"CASE WHEN {x} IS NULL OR {self._is_blank(text)} THEN {nan} ELSE {sql.number_or_null(text)} END)"

@@ -11,7 +11,7 @@ import datetime as dt
 import decimal
 import math
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from hush.errors import DataError
 from hush.schema.column import canonical
+from hush.schema.number_spelling import NumberSpelling
 from hush.tables.dialects.dialect import attempt
 from hush.tables.rows_per_unit import number_id
 from hush.tables.sources import gathered
@@ -28,37 +29,43 @@ from hush.tables.sources import gathered
 HUGE = 10**400  # beyond any float64; Python would refuse to write much longer integers as text
 PLAIN = frozenset({str, bytes, float, type(None)})  # what a column of text is made of; a float for NaN
 ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
+NONE: Mapping[str, NumberSpelling] = {}
 Spelling = Callable[[Any, str], str | None]  # of an object, in the column of a name: `text_of` or `id_of`
 
 
-def from_pandas(frame: Any, positions: Sequence[int], unit: str | None = None) -> pa.Table:
+Spellings = Mapping[str, NumberSpelling]  # of the columns whose numbers are not spelled plainly
+
+
+def from_pandas(frame: Any, positions: Sequence[int], unit: str | None = None, spellings: Spellings = NONE) -> pa.Table:
     """Some columns of a pandas DataFrame, by position since names may repeat; `unit` names the id column."""
     labels = [str(label) for label in frame.columns]
     names = [labels[at] for at in positions]
-    return _table(names, unit, [partial(_pandas_column, frame.iloc[:, at]) for at in positions])
+    return _table(names, unit, spellings, [partial(_pandas_column, frame.iloc[:, at]) for at in positions])
 
 
-def from_polars(frame: Any, positions: Sequence[int], unit: str | None = None) -> pa.Table:
+def from_polars(frame: Any, positions: Sequence[int], unit: str | None = None, spellings: Spellings = NONE) -> pa.Table:
     """Some columns of a polars DataFrame; `unit` names the id column."""
     names = [frame.columns[at] for at in positions]
-    return _table(names, unit, [partial(_polars_column, frame[name]) for name in names])
+    return _table(names, unit, spellings, [partial(_polars_column, frame[name]) for name in names])
 
 
-def from_arrow(table: pa.Table | pa.RecordBatch, positions: Sequence[int], unit: str | None = None) -> pa.Table:
+def from_arrow(
+    table: pa.Table | pa.RecordBatch, positions: Sequence[int], unit: str | None = None, spellings: Spellings = NONE
+) -> pa.Table:
     """Some columns of an Arrow table, by position since names may repeat; `unit` names the id column."""
     names = [table.schema.names[at] for at in positions]
-    return _table(names, unit, [partial(readable, table.column(at)) for at in positions])
+    return _table(names, unit, spellings, [partial(readable, table.column(at)) for at in positions])
 
 
 def from_reader(
-    reader: pa.RecordBatchReader, positions: Sequence[int], unit: str | None = None
+    reader: pa.RecordBatchReader, positions: Sequence[int], unit: str | None = None, spellings: Spellings = NONE
 ) -> pa.RecordBatchReader:
     """Some columns of an Arrow stream, converted batch by batch; using the result uses up the stream."""
-    schema = from_arrow(reader.schema.empty_table(), positions, unit).schema
+    schema = from_arrow(reader.schema.empty_table(), positions, unit, spellings).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
-            yield from from_arrow(batch, positions, unit).cast(schema).to_batches()
+            yield from from_arrow(batch, positions, unit, spellings).cast(schema).to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -80,7 +87,7 @@ def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
             return _spelled([None if half is None else np.float16(half) for half in column.to_pylist()], name, spell)
         return _converted(column, pa.float32(), name)
     if pa.types.is_decimal(kind) and kind.bit_width > 128:
-        if spell is id_of:  # Arrow's text keeps zeros at the end
+        if spell is not text_of:  # Arrow's text keeps zeros at the end of an id, and has a decimal point
             return _spelled(column.to_pylist(), name, spell)
         return _converted(column, pa.string(), name)
     if spell is id_of and pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -131,14 +138,25 @@ def id_of(value: Any, name: str) -> str | None:
     return text_of(value, name)
 
 
+def _spelled_text(spelling: NumberSpelling, value: Any, name: str) -> str | None:
+    """A Python object as text, a number among them in the spelling by which the texts beside it are read."""
+    text = text_of(value, name)
+    number = isinstance(value, int | np.integer | float | np.floating | decimal.Decimal)
+    return spelling.write(text) if number and text is not None else text
+
+
 def _table(
-    names: Sequence[str], unit: str | None, convert: Sequence[Callable[[str, Spelling], ArrowColumn]]
+    names: Sequence[str],
+    unit: str | None,
+    spellings: Spellings,
+    convert: Sequence[Callable[[str, Spelling], ArrowColumn]],
 ) -> pa.Table:
     """The converted columns; whatever error an object raises becomes a DataError."""
     calls = []
     for name, conversion in zip(names, convert, strict=True):
         failed = f"column {name!r} holds objects that cannot be read; convert them to text, numbers or dates"
-        calls.append(partial(attempt, partial(conversion, name, id_of if name == unit else text_of), failed))
+        spell = id_of if name == unit else partial(_spelled_text, spellings[name]) if name in spellings else text_of
+        calls.append(partial(attempt, partial(conversion, name, spell), failed))
     return pa.table(gathered(calls), names=names)
 
 

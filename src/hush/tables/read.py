@@ -147,7 +147,7 @@ def open_source(
     if partly:
         wanted = [each for each in wanted if each in columns]
     positions = _positions(wanted, columns, name, indexed)
-    return DUCKDB.open_frame(name, wanted, convert(source, positions, unit), connect())
+    return DUCKDB.open_frame(name, wanted, convert(source, positions, unit, schema.spellings), connect())
 
 
 def _collected(source: Any, wanted: Sequence[str], partly: bool) -> Any:

@@ -17,9 +17,9 @@ ALWAYS_MISSING = ("?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A", "<NA>
 MISSING_AMONG_NUMBERS = ("NA", "na", "None", "none", "-", ".")
 UNKNOWN = "values that the column cannot read"
 _MARKS = frozenset((*ALWAYS_MISSING, *MISSING_AMONG_NUMBERS))
-_CURRENCY = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|GBP|CHF|JPY)\b")
-_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:[. '\u00a0\u202f]\d{3})+),\d+")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}([,. '_\u00a0\u202f])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
+_SIGN = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY)\b")
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:[. '\u00a0\u202f]\d{3})+),(?:\d{1,2}|\d{4,})")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}([,. '_])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
 _DAY_FIRST = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*")
 
 
@@ -86,10 +86,9 @@ _LIKENESSES: tuple[tuple[Callable[[str], str | None], str], ...] = (
 
 
 def _number(column: Integer | Numeric, value: str) -> str:
-    try:
-        number = float(value)
-    except ValueError:
-        return _mark(value) or _spelling(value)
+    number = column.spelling.read(value)
+    if number is None:
+        return _mark(value) or _spelling(column, value)
     low, high = (column.low, column.high) if isinstance(column, Integer) else (column.edges[0], column.edges[-1])
     if math.isnan(number):
         return "not a number (NaN): set missing = true"
@@ -102,17 +101,18 @@ def _number(column: Integer | Numeric, value: str) -> str:
     return UNKNOWN
 
 
-def _spelling(value: str) -> str:
-    """The cause of a text that is no number as it stands."""
-    bare = _CURRENCY.sub("", value).strip()
-    if bare != value and _looks_like_a_number(bare):
-        return "numbers with a currency: take the sign out of the data"
-    if value.endswith("%") and _looks_like_a_number(value[:-1].strip()):
-        return "percentages: take the percent sign out of the data"
-    if _DECIMAL_COMMA.fullmatch(value):
-        return "numbers with a decimal comma: write a point"
-    if _THOUSANDS.fullmatch(value):
-        return "numbers with thousands separators: take the separators out of the data"
+def _spelling(column: Integer | Numeric, value: str) -> str:
+    """The cause of a text that is no number as the column spells them."""
+    sign = _SIGN.search(value)
+    if sign and sign.group() not in column.spelling.strip and _looks_like_a_number(_SIGN.sub("", value).strip()):
+        return f'numbers with `{sign.group()}`: add strip = ["{sign.group()}"]'
+    if column.spelling.decimal == "." and _DECIMAL_COMMA.fullmatch(value):
+        return 'numbers with a decimal comma: set decimal = ","'
+    separated = _THOUSANDS.fullmatch(value)
+    if separated and separated.group(1) != column.spelling.thousands:
+        return f'numbers with a thousands separator: set thousands = "{separated.group(1)}"'
+    if not column.spelling.plain and _as_number(value) is not None:
+        return "numbers with a decimal point, or with digits grouped otherwise than decimal and thousands say"
     if _DAY_FIRST.fullmatch(value):
         return 'dates among numbers: use kind = "date"'
     return 'texts that are no numbers: use kind = "categorical", or clean them'

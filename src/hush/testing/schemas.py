@@ -12,6 +12,7 @@ from hush.errors import SchemaError
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside, Schema, Unit
 from hush.schema.column import LARGEST_INTEGER, canonical
 from hush.schema.column_kinds import KINDS
+from hush.schema.number_spelling import PLAIN, NumberSpelling
 
 ALL_KINDS: tuple[type[Column], ...] = tuple(KINDS.values())
 ODD_NAMES = ("a.b", 'say "hi"', "new\nline", "tab\t", "back\\slash", "😀", "\x00\x1b[31m", "été", "#", "[x]", "a = 1")
@@ -20,6 +21,13 @@ _texts = st.text(min_size=1, max_size=8).filter(lambda text: bool(text.strip()))
 _reserved = {"other", "(other)", "(missing)"}
 _integers = st.integers(-LARGEST_INTEGER, LARGEST_INTEGER)
 _floats = st.floats(allow_nan=False, allow_infinity=False)
+
+
+spellings = st.just(PLAIN) | st.builds(
+    lambda marks, strip: NumberSpelling(decimal=marks[0], thousands=marks[1], strip=strip),
+    st.sampled_from([(".", ""), (",", ""), (",", "."), (".", ","), (",", " "), (".", "'"), (".", "_")]),
+    st.sampled_from([(), ("€",), ("%", "$"), ("EUR", "US$")]),
+)
 
 
 def values() -> st.SearchStrategy[Any]:
@@ -41,6 +49,8 @@ def columns(draw: st.DrawFn, name: str = "x", kinds: Sequence[type[Column]] = AL
     kind = draw(st.sampled_from(kinds))
     if kind in (Integer, Numeric, Date):
         shared["outside"] = draw(st.sampled_from(Outside))
+    if kind in (Integer, Numeric):
+        shared["spelling"] = draw(spellings)
     if kind is Categorical:
         marks = {text.strip() for text in shared.get("missing_values", ())}
         listed = draw(

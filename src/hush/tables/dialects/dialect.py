@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import pyarrow as pa
 
 from hush.errors import DataError, HushError, SizeError
+from hush.schema.number_spelling import NumberSpelling
 
 if TYPE_CHECKING:
     from hush.tables.sources import RowSource
@@ -118,6 +119,10 @@ class Dialect(ABC):
     @abstractmethod
     def number_or_null(self, x: str) -> str:
         """The number that a text spells; NULL where it spells none."""
+
+    @abstractmethod
+    def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
+        """The number that a trimmed text spells in a spelling; NULL where it spells none."""
 
     @abstractmethod
     def day_or_null(self, x: str, trimmed: str) -> str:

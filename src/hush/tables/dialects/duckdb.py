@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hush.errors import DataError
 from hush.schema.column import LARGEST_INTEGER
+from hush.schema.number_spelling import NumberSpelling
 from hush.tables.dialects.dialect import WHITESPACE, Dialect, Explain, Family, attempt, type_name
 from hush.tables.sources import RowSource
 
@@ -110,6 +111,14 @@ class DuckDB(Dialect):
 
     def number_or_null(self, x: str) -> str:
         return f"TRY_CAST({x} AS DOUBLE)"
+
+    def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
+        pattern, dropped, decimal = map(self.literal, (spelling.pattern, spelling.dropped, spelling.decimal))
+        plain = f"replace(regexp_replace({x}, {dropped}, '', 'g'), {decimal}, '.')"
+        return (
+            f"CASE WHEN regexp_full_match({x}, {pattern}) THEN {self.number_or_null(plain)} "
+            f"WHEN NOT regexp_matches({x}, '[0-9]') THEN {self.number_or_null(x)} END"
+        )
 
     def day_or_null(self, x: str, trimmed: str) -> str:
         return (
