@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.errors import DataError, SchemaError
-from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema
+from hush.schema import Boolean, Categorical, Date, Integer, NumberSpelling, Numeric, Schema
 from hush.schema.schema_toml import read_toml
 from hush.tables import drafting
 from hush.tables.dialects import duckdb
-from hush.tables.drafting import draft_schema, wider_bounds
+from hush.tables.drafting import BINS, draft_schema, round_bins
+from hush.tables.dry_run import dry_run
 
 CANARY = "canary-7261"
 
@@ -145,13 +146,20 @@ def test_rows_give_values_bounds_bins_and_missing(tmp_path: Path) -> None:
     assert learnt(path) == {
         "age": Integer(name="age", low=17, high=90, missing=True, missing_values=("?",)),
         "sex": Categorical(name="sex", values=("Female", "Male"), missing=True),
-        "income": Numeric.equal_width(name="income", low=0, high=100000, bins=32),
+        "income": Numeric.equal_width(name="income", low=0, high=100000, bins=20),
         "smoker": Boolean(name="smoker"),
         "admitted": Date(name="admitted", start=dt.date(2020, 1, 1), end=dt.date(2024, 12, 31), granularity="month"),
         "zip": Categorical(name="zip", values=tuple(f"0{k}" for k in range(1000, 1010))),
-        "wide": Numeric.equal_width(name="wide", low=0, high=1000000, bins=32),
+        "wide": Integer.equal_width(name="wide", low=0, high=999999, bins=20),
         "token": Numeric.equal_width(
-            name="token", low=1.5, high=2, bins=32, outside="clamp", missing=True, missing_values=("NA",)
+            name="token",
+            low=1.5,
+            high=2,
+            bins=25,
+            points=(1.5, 2),
+            outside="clamp",
+            missing=True,
+            missing_values=("NA",),
         ),
         "year": Integer(name="year", low=1990, high=2019),
     }
@@ -175,10 +183,10 @@ def test_rows_of_parquet_follow_the_same_rules(tmp_path: Path) -> None:
     assert learnt(path) == {
         "flag": Boolean(name="flag", missing=True),
         "size": Integer(name="size", low=3, high=5, missing=True),
-        "share": Numeric.equal_width(name="share", low=0.25, high=0.75, bins=32, missing=True, missing_values=("nan",)),
+        "share": Numeric.equal_width(name="share", low=0.24, high=0.76, bins=26, missing=True, missing_values=("nan",)),
         "whole": Integer(name="whole", low=1, high=4, missing=True),
-        "short": Numeric.equal_width(name="short", low=0.1, high=0.7, bins=32),
-        "price": Numeric.equal_width(name="price", low=1.2, high=2.5, bins=32, missing=True),
+        "short": Numeric.equal_width(name="short", low=0.1, high=0.7, bins=30),
+        "price": Numeric.equal_width(name="price", low=1.25, high=2.5, bins=25, missing=True),
         "day": Date(name="day", start=dt.date(2020, 1, 5), end=dt.date(2020, 2, 1), missing=True),
         "stamp": Date(
             name="stamp", start=dt.date(1950, 1, 1), end=dt.date(2020, 12, 31), granularity="quarter", missing=True
@@ -217,7 +225,7 @@ def test_blank_texts_of_any_kind_are_missing(tmp_path: Path) -> None:
 
 
 def test_a_thousand_values_are_listed_and_more_are_not(tmp_path: Path) -> None:
-    listed = csv(tmp_path, "c\n" + "".join(f"v{k}\n" for k in range(1000)), "listed.csv")
+    listed = csv(tmp_path, "c\n" + "".join(f"v{k % 1000}\n" for k in range(2000)), "listed.csv")
     assert learnt(listed)["c"].levels == 1000
     more = csv(tmp_path, "c\n" + "".join(f"v{k}\n" for k in range(1001)), "more.csv")
     assert "# [columns.c]\n# left out: it has more than 1000 different texts" in draft_schema(more, from_data=True)
@@ -334,7 +342,57 @@ def test_no_rows_are_nothing_to_look_at(tmp_path: Path) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
-def test_wider_bounds_hold_the_bounds(one: float, two: float) -> None:
-    low, high = wider_bounds(min(one, two), max(one, two))
+def test_round_bins_hold_the_bounds(one: float, two: float) -> None:
+    low, high, bins = round_bins(min(one, two), max(one, two))
     assert low <= min(one, two) <= max(one, two) <= high
     assert low < high
+    assert 1 <= bins <= BINS
+
+
+def test_texts_of_which_nearly_every_row_has_its_own_are_left_out(tmp_path: Path) -> None:
+    names = [f"Name {k}" for k in range(60)]
+    path = csv(tmp_path, "name,city,few\n" + "".join(f"{n},city {k % 20},{k % 20}x\n" for k, n in enumerate(names)))
+    text = draft_schema(path, from_data=True)
+    assert "# [columns.name]\n# left out: nearly every row has a text of its own, such as a name or a ticket" in text
+    assert "Name 7" not in text
+    assert list(learnt(path)) == ["city", "few"]
+
+
+def test_numbers_that_many_rows_hold_become_points(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    rows = [f"{0 if rng.random() < 0.9 else rng.uniform(1, 99999):.0f},{rng.uniform(0, 1):.4f}\n" for _ in range(2000)]
+    columns = learnt(csv(tmp_path, "gain,share\n" + "".join(rows)))
+    assert columns["gain"] == Integer.equal_width(name="gain", low=0, high=99999, bins=20, points=(0,))
+    assert columns["share"] == Numeric.equal_width(name="share", low=0, high=1, bins=20)
+
+
+def test_decimal_commas_and_signs_are_read_into_the_draft(tmp_path: Path) -> None:
+    rows = ["1,5;1.234,50 €;12 %;1,234;1'500;007", "2,75;7 €;3,5 %;56,789;2'000;123", "NA;;8 %;5;1'000;9"]
+    columns = learnt(csv(tmp_path, "comma;euro;percent;english;swiss;code\n" + "\n".join(rows) + "\n"))
+    spellings = {name: getattr(column, "spelling", None) for name, column in columns.items()}
+    assert spellings == {
+        "comma": NumberSpelling(decimal=","),
+        "euro": NumberSpelling(decimal=",", thousands=".", strip=("€",)),
+        "percent": NumberSpelling(decimal=",", strip=("%",)),
+        "english": NumberSpelling(thousands=","),
+        "swiss": NumberSpelling(thousands="'"),
+        "code": None,  # zeros in front are no number's
+    }
+    assert columns["comma"].missing_values == ("NA",)
+    assert (columns["euro"].low, columns["euro"].high) == (0, 1250)
+    assert (columns["english"].low, columns["english"].high) == (0, 57999)
+    assert all(column.from_private_data for column in columns.values())
+
+
+def test_a_draft_from_rows_holds_the_rows(tmp_path: Path) -> None:
+    """What is drafted reads the file it came from: no value is refused."""
+    path = csv(tmp_path, people(400))
+    assert dry_run(path, read_toml(draft_schema(path, from_data=True))).fits
+
+
+@pytest.mark.parametrize("from_data", [False, True])
+def test_a_draft_says_how_to_choose_bins_and_epsilon(tmp_path: Path, from_data: bool) -> None:
+    text = draft_schema(csv(tmp_path, "a\n1\n"), from_data=from_data)
+    assert "# How many bins?" in text
+    assert "# Which epsilon?" in text
+    assert "hush plan SCHEMA --workload" in text

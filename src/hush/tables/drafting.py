@@ -11,169 +11,29 @@ import datetime as dt
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
-from hush.errors import DataError, SchemaError, SizeError
-from hush.memory import readable
+from hush.errors import DataError, SchemaError
 from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.rules import FROM_PRIVATE_DATA
 from hush.schema.schema_toml import VERSION, entries_of, entry, header, table
+from hush.tables.column_profiles import (
+    DECLARED_KINDS,
+    LONGEST_VALUE,
+    MEMORY,
+    MOST_VALUES,
+    UNKNOWN,
+    UNSUPPORTED,
+    ColumnProfile,
+    read_profiles,
+)
 from hush.tables.csv_header import ending_of
-from hush.tables.dialects.dialect import WHITESPACE, Family
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.file_sources import CSV_ENDINGS, file_source
-from hush.tables.refusal_causes import ALWAYS_MISSING, MISSING_AMONG_NUMBERS
 from hush.tables.sources import RowSource
-
-MOST_VALUES = 1000
-LONGEST_VALUE = 200
-MEMORY = 10**9
-UNKNOWN, UNSUPPORTED = "", "unsupported"  # kinds where the file declares no type, or one that no kind of column holds
-_KINDS = {
-    Family.BOOLEAN: "boolean",
-    Family.INTEGER: "integer",
-    **dict.fromkeys((Family.FLOAT, Family.DOUBLE, Family.DECIMAL), "numeric"),
-    **dict.fromkeys((Family.DATE, Family.TIMESTAMP, Family.INSTANT), "date"),
-    Family.TEXT: "categorical",
-}
-_BATCH = 40  # columns per pass over the file
-_MARKS = (*ALWAYS_MISSING, *MISSING_AMONG_NUMBERS)
-_INTEGER = r"[+-]?(0|[1-9][0-9]{0,14})([.]0+)?"
-_NUMBER = r"[+-]?(0|[1-9][0-9]*|)([.][0-9]*)?([eE][+-]?[0-9]+)?"
-_INFINITE = r"[+-]?inf(inity)?"
-_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnProfile:
-    """What the rows show about one column; `values` is None where they are too many or too long to list."""
-
-    kind: str
-    missing: bool
-    missing_values: tuple[str, ...]
-    low: float | None
-    high: float | None
-    infinite: bool
-    first: dt.date | None
-    last: dt.date | None
-    distinct: int
-    values: tuple[str, ...] | None
-
-
-def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile | None]:
-    """The profile of every column, in two passes of small memory; None for types that hush cannot hold.
-
-    Privacy: exact facts about the rows. Errors hold no cell.
-    """
-    columns = [k for k, kind in enumerate(kinds) if kind != UNSUPPORTED]
-    facts: dict[int, dict[str, Any]] = {}
-    try:
-        for start in range(0, len(columns), _BATCH):
-            facts |= _facts(source, kinds, columns[start : start + _BATCH])
-        texts = [k for k in columns if _kind_of(facts[k]) == "categorical" and facts[k]["longest"] <= LONGEST_VALUE]
-        # the estimate may be off by some percent; the exact list is counted again
-        values = _distinct(source, kinds, [k for k in texts if facts[k]["distinct"] <= 1.2 * MOST_VALUES])
-    except SizeError:
-        raise DataError(f"{source.name}: too large to look at in {readable(MEMORY)}; draft without the data") from None
-    if columns and not facts[columns[0]]["total"]:
-        raise DataError(f"{source.name}: there are no rows to look at; draft from the header alone")
-    return [_profile(facts[k], values.get(k)) if k in facts else None for k in range(len(kinds))]
-
-
-def _ask(source: RowSource, kinds: Sequence[str], columns: Sequence[int], wanted: Sequence[str]) -> tuple[Any, ...]:
-    """Aggregates over every column as trimmed text, blank as null, so that one set of rules serves all types."""
-    texts = []
-    for k in columns:
-        # a float32 is compared as the double it becomes, not by its shorter text
-        stored = f"CAST(c{k} AS DOUBLE)" if kinds[k] == "numeric" else f"c{k}"
-        texts.append(f"nullif(trim(CAST({stored} AS VARCHAR), {DUCKDB.literal(WHITESPACE)}), '') AS c{k}")
-    aliases = ", ".join(f"c{k}" for k in range(len(kinds)))
-    rows = f"SELECT {', '.join(texts)} FROM ({source.select}) AS source({aliases})"
-    with source.session() as session:
-        return DUCKDB.fetch_row(session, f"SELECT {', '.join(wanted)} FROM ({rows})", source.failure)
-
-
-def _facts(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> dict[int, dict[str, Any]]:
-    asked = [_questions(f"c{k}") for k in columns]
-    answers = iter(_ask(source, kinds, columns, [sql for questions in asked for sql in questions.values()]))
-    return {k: {fact: next(answers) for fact in questions} for k, questions in zip(columns, asked, strict=True)}
-
-
-def _distinct(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> dict[int, tuple[str, ...]]:
-    if not columns:
-        return {}
-    always = _texts(ALWAYS_MISSING)
-    wanted = [f"list(DISTINCT c{k}) FILTER (c{k} NOT IN ({always}))" for k in columns]
-    answers = _ask(source, kinds, columns, wanted)
-    return {k: tuple(sorted(texts)) for k, texts in zip(columns, answers, strict=True) if len(texts) <= MOST_VALUES}
-
-
-def _questions(x: str) -> dict[str, str]:
-    """What is asked of a column of texts, as SQL aggregates."""
-    always, among = _texts(ALWAYS_MISSING), _texts(_MARKS)
-    marks = " ".join(f"WHEN {_texts([mark])} THEN {1 << bit}" for bit, mark in enumerate(_MARKS))
-    cast = f"TRY_CAST({x} AS DOUBLE)"
-    number = f"(CASE WHEN regexp_full_match({x}, '{_NUMBER}') AND isfinite({cast}) THEN {cast} END)"
-    day = f"(CASE WHEN regexp_full_match({x}, '{_DAY}') THEN CAST(TRY_CAST({x} AS TIMESTAMP) AS DATE) END)"
-    return {
-        "total": "count(*)",
-        "present": f"count({x})",
-        "texts": f"count(*) FILTER ({x} NOT IN ({always}))",
-        "solid": f"count(*) FILTER ({x} NOT IN ({among}))",
-        "marks": f"bit_or(CASE {x} {marks} END)",  # a set as bits, since DISTINCT would hold every text
-        "booleans": f"count(*) FILTER (lower({x}) IN ('true', 'false'))",
-        "integers": f"count(*) FILTER (regexp_full_match({x}, '{_INTEGER}'))",
-        "numbers": f"count({number})",
-        "infinite": f"count(*) FILTER (regexp_full_match(lower({x}), '{_INFINITE}'))",
-        "days": f"count({day})",
-        "low": f"min({number})",
-        "high": f"max({number})",
-        "first": f"min({day})",
-        "last": f"max({day})",
-        "distinct": f"approx_count_distinct({x})",
-        "longest": f"max(length({x}))",
-    }
-
-
-def _texts(texts: Sequence[str]) -> str:
-    return ", ".join(map(DUCKDB.literal, texts))
-
-
-def _kind_of(facts: dict[str, Any]) -> str:
-    """The narrowest kind that holds every value; "" if there is none to judge by."""
-    solid = facts["solid"]
-    if solid and facts["booleans"] == solid:
-        return "boolean"
-    if solid and facts["integers"] == solid:
-        return "integer"
-    if facts["numbers"] and facts["numbers"] + facts["infinite"] == solid:
-        return "numeric"
-    if solid and facts["days"] == solid:
-        return "date"
-    return "categorical" if facts["texts"] else ""
-
-
-def _profile(facts: dict[str, Any], values: tuple[str, ...] | None) -> ColumnProfile:
-    kind = _kind_of(facts)
-    seen = [mark for bit, mark in enumerate(_MARKS) if (facts["marks"] or 0) >> bit & 1]
-    marks = [mark for mark in seen if kind != "categorical" or mark in ALWAYS_MISSING]
-    return ColumnProfile(
-        kind=kind,
-        missing=facts["present"] < facts["total"] or bool(marks),
-        missing_values=tuple(sorted(marks)),
-        low=facts["low"],
-        high=facts["high"],
-        infinite=facts["infinite"] > 0,
-        first=facts["first"],
-        last=facts["last"],
-        distinct=facts["distinct"],
-        values=values,
-    )
-
 
 MOST_INTEGERS = 1000
 BINS = 32
@@ -245,29 +105,37 @@ def column_from_profile(name: str, profile: ColumnProfile, *, public: bool = Fal
 
 def _number(profile: ColumnProfile, shared: dict[str, Any]) -> Column:
     low, high = profile.low or 0.0, profile.high or 0.0
+    shared |= {"spelling": profile.spelling}
     if profile.kind == "integer" and high - low < MOST_INTEGERS:
         return Integer(low=int(low), high=int(high), **shared)
-    low, high = wider_bounds(low, high)
+    if profile.kind == "integer":
+        low, high, bins = round_bins(low, high + 1)
+        points = tuple(map(int, profile.points))
+        return Integer.equal_width(low=int(low), high=int(high) - 1, bins=bins, points=points, **shared)
+    low, high, bins = round_bins(low, high)
     outside = Outside.CLAMP if profile.infinite else Outside.REFUSE
-    return Numeric.equal_width(low=low, high=high, bins=BINS, outside=outside, **shared)
+    return Numeric.equal_width(low=low, high=high, bins=bins, points=profile.points, outside=outside, **shared)
 
 
-def wider_bounds(low: float, high: float) -> tuple[float, float]:
-    """Round bounds outward to two digits of their distance.
+def round_bins(low: float, high: float) -> tuple[float, float, int]:
+    """Bounds around two numbers, and a number of bins whose width is 1, 2 or 5 times a power of ten.
 
-    >>> wider_bounds(0.13, 97.2), wider_bounds(1234.0, 1234.0)
-    ((0.0, 98.0), (1234.0, 1235.0))
+    >>> round_bins(0.13, 97.2), round_bins(0, 99999), round_bins(1234.0, 1234.0)
+    ((0.0, 100.0, 20), (0.0, 100000.0, 20), (1234.0, 1235.0, 1))
     """
     if low == high:
-        return low, math.nextafter(low, math.inf) if abs(low) > 2**52 else low + 1
+        return low, math.nextafter(low, math.inf) if abs(low) > 2**52 else low + 1, 1
     span = high - low
     if not math.isfinite(span) or span < 1e-300:
-        return low, high
+        return low, high, BINS
     with localcontext(prec=800):  # enough for any float to be exact
-        step = Decimal(10) ** (math.floor(math.log10(span)) - 1)
-        down = (Decimal(low) / step).to_integral_value(ROUND_FLOOR) * step
-        up = (Decimal(high) / step).to_integral_value(ROUND_CEILING) * step
-        return float(down), float(up)
+        power = Decimal(10) ** (math.floor(math.log10(span)) - 2)
+        for step in (power * factor for factor in (1, 2, 5, 10, 20, 50, 100, 200)):
+            first = (Decimal(low) / step).to_integral_value(ROUND_FLOOR)
+            last = (Decimal(high) / step).to_integral_value(ROUND_CEILING)
+            if last - first <= BINS:
+                break
+        return float(first * step), float(last * step), int(last - first)
 
 
 def _date(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Date:
@@ -284,6 +152,14 @@ def _date(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Date:
     return Date(start=start, end=end, granularity=granularity, **shared)
 
 
+CHOOSING = """\
+# How many bins? Every count gets the same noise, so a bin should hold many more rows than the noise is
+# wide. Begin with round steps that people would use anyway; 10 to 30 bins serve most columns.
+# Which epsilon? It bounds what all releases of a table together tell about one person: 1 is common, 0.1
+# strict, and above 10 it means little. Before anything is read or spent,
+# `hush plan SCHEMA --workload '<=2-way' --epsilon 1 --delta 1e-9 --rows 10000` shows the error of the counts:
+# use wider bins, or ask for less, until it is small beside them.
+"""
 NOT_PRIVATE = """\
 # ===================================================================================================
 #  NOT PRIVATE: this schema was derived from the data.
@@ -316,6 +192,8 @@ _SKELETONS = {
         'kind = "integer"          # {choice}',
         "# low =                   # fill in: the smallest possible integer",
         "# high =                  # fill in: the largest possible integer",
+        "# bins = 20               # counts runs of integers; without it each integer is a level",
+        "# points = [0]            # with bins: integers that many rows hold, as levels of their own",
         '# outside = "clamp"       # takes what lies outside for the nearer bound instead of refusing it',
     ),
     "numeric": (
@@ -323,6 +201,8 @@ _SKELETONS = {
         "# low =                   # fill in: the lower bound",
         "# high =                  # fill in: the upper bound",
         "bins = 32                 # of equal width; or remove it and write edges = [0, 10, 100]",
+        "# points = [0]            # numbers that many rows hold, as levels of their own",
+        '# decimal = ","           # if texts spell 1,5; also thousands = "." and strip = ["€", "%"]',
         '# outside = "clamp"       # takes what lies outside for the nearer bound instead of refusing it',
     ),
     "date": (
@@ -349,7 +229,7 @@ def draft_schema(path: str | Path, *, from_data: bool = False, public: bool = Fa
     source = file_source(path, (), lambda: DUCKDB.connect(MEMORY, spill=False))  # private rows stay off the disk
     _check_names(source)
     typed = ending_of(Path(path)) not in CSV_ENDINGS
-    kinds = [_KINDS.get(DUCKDB.family(kind), UNSUPPORTED) if typed else UNKNOWN for kind in source.types]
+    kinds = [DECLARED_KINDS.get(DUCKDB.family(kind), UNSUPPORTED) if typed else UNKNOWN for kind in source.types]
     if from_data:
         profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
         tables = [_from_rows(name, profile, public=public) for name, profile in profiles]
@@ -357,7 +237,7 @@ def draft_schema(path: str | Path, *, from_data: bool = False, public: bool = Fa
         tables = [_skeleton(name, kind) for name, kind in zip(source.columns, kinds, strict=True)]
     from_rows = FROM_PUBLIC_ROWS if public else NOT_PRIVATE
     notice = from_rows if from_data else FROM_NAMES + _header_notice(source.columns)
-    return "\n".join([notice, f"{entry('hush_schema', VERSION)}\n", _unit(source.columns), *tables])
+    return "\n".join([notice, CHOOSING, f"{entry('hush_schema', VERSION)}\n", _unit(source.columns), *tables])
 
 
 def _check_names(source: RowSource) -> None:
@@ -412,6 +292,8 @@ def _from_rows(name: str, profile: ColumnProfile | None, *, public: bool) -> str
         return _left_out(name, "no cell holds a value")
     if names_a_unit(name) and profile.distinct > MOST_VALUES // 10:
         return _left_out(name, "it looks like an id, which is a unit and not a column to count")
+    if profile.near_unique and profile.values is not None:
+        return _left_out(name, "nearly every row has a text of its own, such as a name or a ticket")
     if profile.kind == "categorical" and profile.values is None:
         return _left_out(
             name, f"it has more than {MOST_VALUES} different texts, or some of more than {LONGEST_VALUE} characters"
