@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hush.domain import Domain
-from hush.errors import DomainError
+from hush.errors import DomainError, QueryError
 from hush.release.answers import Answers
 from hush.release.sql_answers import answer_sql
 from hush.schema import Boolean, Categorical, Integer, Numeric, Schema
@@ -500,3 +500,56 @@ def test_the_schema_must_be_that_of_the_estimates() -> None:
 def test_nothing_adds_up_to_nothing(null: str) -> None:
     answers = ask(f"SELECT SUM({null}) FROM t")
     assert (float(answers.estimate[0]), float(answers.std_error[0])) == (0.0, 0.0)
+
+
+POINTS = Schema(
+    [
+        Numeric(name="gain", edges=(0.0, 10.0, 30.0), points=(0.0,)),
+        Integer(name="hours", low=0, high=9, starts=(0, 5), points=(7,)),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("item", "estimate", "lower", "upper"),
+    [
+        ("COUNT(*) FILTER (WHERE gain = 0)", 6, 6, 6),
+        ("COUNT(*) FILTER (WHERE gain > 0)", 6, 6, 6),
+        ("COUNT(*) FILTER (WHERE gain <> 0)", 6, 6, 6),
+        ("SUM(gain) FILTER (WHERE gain = 0)", 0, 0, 0),
+        ("SUM(gain)", 3 * 5 + 3 * 20, 3 * 10, 3 * 10 + 3 * 30),
+        ("SUM(hours)", 3 * (2 + 5.5 + 7 + 8.5), 3 * (0 + 5 + 7 + 8), 3 * (4 + 6 + 7 + 9)),
+        ("SUM(hours) FILTER (WHERE hours = 7)", 21, 21, 21),
+        ("COUNT(*) FILTER (WHERE hours BETWEEN 5 AND 7)", 6, 6, 6),
+    ],
+)
+def test_points_are_exact_and_bins_beside_them_are_not(item: str, estimate: float, lower: float, upper: float) -> None:
+    """Six rows at gain = 0, three in each bin; three rows in each level of hours: 0 to 4, 5 to 6, 7, 8 to 9."""
+    counts = np.array([[1.5] * 4, [0.75] * 4, [0.75] * 4])
+    answers = answer_sql(f"SELECT {item} FROM t", POINTS, DenseEstimates(POINTS.domain, counts))
+    assert (answers.estimate[0], answers.lower[0], answers.upper[0]) == pytest.approx((estimate, lower, upper))
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("gain > 3", r"gain > 3 cuts through the bin \(0, 10\); write gain > 0 or gain >= 10"),
+        ("gain <= 3", r"gain <= 3 cuts through the bin \(0, 10\); write gain <= 0 or gain < 10"),
+        ("gain = 3", r"asks for one value inside the bin \(0, 10\); write gain > 0 AND gain < 10"),
+        ("gain = 10", r"asks for one value inside the bin \[10, 30\]; write gain >= 10 AND gain <= 30"),
+        ("hours >= 6", "hours >= 6 cuts through the bin 5 to 6; write hours >= 5 or hours >= 7"),
+        ("hours <= 8", "hours <= 8 cuts through the bin 8 to 9; write hours <= 7 or hours <= 9"),
+        ("hours = 3", "hours = 3 asks for one value inside the bin 0 to 4; write hours BETWEEN 0 AND 4"),
+    ],
+)
+def test_comparisons_that_cut_a_bin_name_the_nearest_ones(condition: str, words: str) -> None:
+    estimates = DenseEstimates(POINTS.domain, np.ones((3, 4)))
+    with pytest.raises(QueryError, match=words):
+        answer_sql(f"SELECT COUNT(*) FROM t WHERE {condition}", POINTS, estimates)
+
+
+def test_bins_of_integers_are_grouped_by_their_labels() -> None:
+    answers = answer_sql(
+        "SELECT hours, COUNT(*) FROM t GROUP BY hours", POINTS, DenseEstimates(POINTS.domain, np.ones((3, 4)))
+    )
+    assert answers.to_arrow()["hours"].to_pylist() == ["0 to 4", "5 to 6", "7", "8 to 9"]

@@ -20,6 +20,10 @@ COLUMNS = [
     Integer(name="x", low=5, high=5),
     Numeric.equal_width(name="x", low=0, high=1, bins=100, missing=True),
     Numeric(name="x", edges=(0, 1, 10, 100, 1000)),
+    Numeric.equal_width(name="x", low=0, high=100, bins=50, points=(0, 30.5), missing=True),
+    Numeric(name="x", edges=(0, 100), points=tuple(range(0, 101, 5))),
+    Integer.equal_width(name="x", low=0, high=999, bins=100, points=(0, 40), missing=True),
+    Integer(name="x", low=0, high=99, starts=(0, 18, 65)),
     Date(name="x", start=dt.date(2019, 12, 30), end=dt.date(2024, 2, 3), missing=True),
     Date(name="x", start=dt.date(2019, 12, 30), end=dt.date(2024, 2, 3), granularity=Granularity.WEEK),
     Date(name="x", start=dt.date(1800, 1, 1), end=dt.date(2024, 2, 3), granularity=Granularity.MONTH),
@@ -88,3 +92,11 @@ def test_an_axis_holds_zero_and_has_round_marks() -> None:
     assert Axis.over(0.0, 0.0, start=0, stop=1).ticks[0] == 0.0
     assert Axis.over(-5.0, -1.0, start=0, stop=1).high == 0.0
     assert Axis.over(float("nan"), 3.0, start=0, stop=1).high > 0
+
+
+def test_points_are_drawn_by_themselves() -> None:
+    made = group(Numeric.equal_width(name="x", low=0, high=100, bins=50, points=(0,)), 12)
+    assert made.labels[:2] == ("0", "(0, 10)")
+    assert made.members[0].tolist() == [0]
+    hours = group(Integer.equal_width(name="x", low=0, high=99, bins=20, points=(40,)), 30)
+    assert hours.labels[7:10] == ("35 to 39", "40", "41 to 44")

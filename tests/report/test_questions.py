@@ -9,7 +9,7 @@ import pytest
 from hush.release.release import Release
 from hush.report import report_html
 from hush.report.labels import error_text, rounded
-from hush.report.questions import Example, covered, examples
+from hush.report.questions import Example, covered, examples, levels_of
 from hush.report.ranking import rank_columns, rank_pairs
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Schema
 from hush.workloads import Workload
@@ -81,3 +81,28 @@ def test_many_tables_are_listed_up_to_a_number(make: Callable[..., Release]) -> 
     text = covered(release)
     assert text.count("<li>") == 61
     assert "and 30 more tables: 30 over two columns" in text
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (Integer(name="x", low=0, high=99), "every integer from 0 to 99"),
+        (Integer.equal_width(name="x", low=0, high=99, bins=10), "0 to 99 in 10 bins, the first 0 to 9"),
+        (Numeric(name="x", edges=(0, 5, 9)), "0 to 9 in 2 bins, the first [0, 5)"),
+        (Numeric(name="x", edges=(0, 5, 9), points=(0,)), "0 to 9 in 2 bins, the first (0, 5), and exactly 0"),
+    ],
+)
+def test_levels_in_words(column: Column, words: str) -> None:
+    assert str(levels_of(column)) == words
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Numeric(name="x", edges=(0, 5, 9, 12), points=(0, 7)),
+        Integer.equal_width(name="x", low=0, high=99, bins=10, points=(40,)),
+    ],
+)
+def test_ranges_of_bins_beside_points_are_answered(column: Column, make: Callable[..., Release]) -> None:
+    release = make(Schema([column]))
+    assert any("WHERE" in example.sql for example in made(release))

@@ -168,17 +168,27 @@ def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
 
 
 def _runs(column: Integer | Numeric, most: int) -> LevelGroups:
-    """Bins beside points: neighbouring bins are merged, each point stays by itself."""
-    step = _even_step(column.levels, most)
+    """Bins beside points: neighbouring bins are merged, and each point stays by itself if there is room."""
+    alone = [
+        column.ends(code)[0] in column.points and len(set(column.ends(code))) == 1 for code in range(column.levels)
+    ]
+    if sum(alone) > most // 3:
+        alone = [False] * column.levels
+    fewest = _even_step(column.levels, most)
+    groups = next(made for step in range(fewest, column.levels + 1) if len(made := _merged(alone, step)) <= most)
+    labels = [column.run_label(group[0], group[-1]) for group in groups]
+    return _with_special(column, [np.array(group) for group in groups], labels, labels)
+
+
+def _merged(alone: Sequence[bool], step: int) -> list[list[int]]:
+    """Codes in groups of at most `step` neighbours, some of them alone."""
     groups: list[list[int]] = []
-    for code in range(column.levels):
-        alone = column.ends(code)[0] == column.ends(code)[1] and column.ends(code)[0] in column.points
-        if alone or not groups or len(groups[-1]) == step or column.ends(groups[-1][0])[0] in column.points:
+    for code, lone in enumerate(alone):
+        if lone or not groups or len(groups[-1]) == step or alone[groups[-1][0]]:
             groups.append([code])
         else:
             groups[-1].append(code)
-    labels = [column.run_label(group[0], group[-1]) for group in groups]
-    return _with_special(column, [np.array(group) for group in groups], labels, labels)
+    return groups
 
 
 def _single(column: Column) -> list[Integers]:
