@@ -213,6 +213,10 @@ class Integer(Column):
         """The level of a number within the bounds."""
         return bisect.bisect_right(self.level_starts, number) - 1 if self.binned else math.floor(number) - self.low
 
+    def is_point(self, code: int) -> bool:
+        """Whether a level holds a single number, one of the points."""
+        return _holds(self.points, self.ends(code)[0])
+
     def ends(self, code: int) -> tuple[int, int]:
         """The first and the last integer of a level."""
         if not self.binned:
@@ -320,7 +324,7 @@ class Numeric(Column):
 
     def is_point(self, code: int) -> bool:
         """Whether a level holds a single number, one of the points."""
-        return bool(self.points) and self.level_starts[code] in self.points
+        return _holds(self.points, self.level_starts[code])
 
     def code_of(self, number: float) -> int:
         """The level of a number within the bounds."""
@@ -417,6 +421,12 @@ def _points(column: Integer | Numeric, points: Sequence[Number]) -> tuple[Number
         if canonical(point) in column.missing_values:
             raise SchemaError(f"column {column.name!r} has {shown(point)} both as a point and as missing; keep one")
     return tuple(sorted(set(points)))
+
+
+def _holds(points: Sequence[float], number: float) -> bool:
+    """Whether a number is one of the sorted points."""
+    at = bisect.bisect_left(points, number)
+    return at < len(points) and points[at] == number
 
 
 def _check_bins(name: str, bins: int) -> None:

@@ -89,7 +89,7 @@ def _number(column: Integer | Numeric, value: str) -> str:
     number = column.spelling.read(value)
     if number is None:
         return _mark(value) or _spelling(column, value)
-    low, high = (column.low, column.high) if isinstance(column, Integer) else (column.edges[0], column.edges[-1])
+    low, high = column.low, column.high
     if math.isnan(number):
         return "not a number (NaN): set missing = true"
     if isinstance(column, Integer) and math.isfinite(number) and number != math.trunc(number):
