@@ -286,6 +286,7 @@ def test_every_float_has_one_level_also_next_to_a_point() -> None:
         (lambda: Integer.equal_width(name="x", low=0, high=9, bins=0), "bins = 0: expected an integer >= 1"),
         (lambda: Numeric(name="x", edges=(0, 9), points=(9.5,)), r"the point 9.5 lies outside 0 \.\. 9"),
         (lambda: Numeric(name="x", edges=(0, 9), points=(math.nan,)), "points = nan: expected a finite number"),
+        (lambda: Numeric(name="x", edges=(0, 9999), points=range(1001)), "lists 1,001 points: at most 1,000"),
         (lambda: Numeric(name="x", edges=(0, 9), points=5), "points = 5: expected a list of numbers"),
         (
             lambda: Numeric(name="x", edges=(0, 9), points=(0,), missing=True, missing_values=("0",)),

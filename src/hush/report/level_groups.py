@@ -169,9 +169,7 @@ def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
 
 def _runs(column: Integer | Numeric, most: int) -> LevelGroups:
     """Bins beside points: neighbouring bins are merged, and each point stays by itself if there is room."""
-    alone = [
-        column.ends(code)[0] in column.points and len(set(column.ends(code))) == 1 for code in range(column.levels)
-    ]
+    alone = [column.is_point(code) for code in range(column.levels)]
     if sum(alone) > most // 3:
         alone = [False] * column.levels
     fewest = _even_step(column.levels, most)

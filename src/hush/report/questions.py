@@ -60,7 +60,7 @@ def levels_of(column: Column) -> Markup:
             return join(f"every integer from {column.low} to {column.high}")
         case Integer() | Numeric():
             low, high = compact(column.low), compact(column.high)
-            bins = [code for code in range(column.levels) if column.value(code) not in column.points]
+            bins = [code for code in range(column.levels) if not column.is_point(code)]
             first = f", the first {readable(column.label(bins[0]))}" if bins else ""
             points = "".join(f", and exactly {compact(point)}" for point in column.points)
             return join(f"{low} to {high} in {counted(len(bins), 'bin')}{first}{points}")

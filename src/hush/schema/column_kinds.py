@@ -36,6 +36,7 @@ from hush.schema.column import (
 from hush.schema.number_spelling import PLAIN, NumberSpelling
 
 MOST_BINS = 2**20  # edges are held one by one
+MOST_POINTS = 1000
 Number = TypeVar("Number", int, float)
 
 
@@ -412,6 +413,8 @@ def _listed(name: str, key: str, values: Any) -> Sequence[Any]:
 
 def _points(column: Integer | Numeric, points: Sequence[Number]) -> tuple[Number, ...]:
     """Points in order, each within the bounds and not a number that means missing."""
+    if len(points) > MOST_POINTS:
+        raise SchemaError(f"column {column.name!r} lists {len(points):,} points: at most {MOST_POINTS:,} are possible")
     for point in points:
         if not column.low <= point <= column.high:
             raise SchemaError(
