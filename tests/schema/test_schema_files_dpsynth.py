@@ -27,7 +27,7 @@ def test_an_old_file_without_types() -> None:
     """
     assert read_dpsynth(text) == Schema(
         [
-            Numeric.equal_width(name="age", low=10, high=50, bins=32, outside="clamp", missing=True),
+            Integer.equal_width(name="age", low=10, high=50, bins=32, outside="clamp", missing=True),
             Categorical(name="gender", values=("M", "F"), other=True),
         ]
     )
@@ -87,7 +87,7 @@ def test_false_and_true_are_a_boolean_column() -> None:
         ("min_value: 0, max_value: 31, dtype: int", Integer(name="x", low=0, high=31, outside="clamp", missing=True)),
         (
             "min_value: 0, max_value: 32, dtype: int",
-            Numeric.equal_width(name="x", low=0, high=32, bins=32, outside="clamp", missing=True),
+            Integer.equal_width(name="x", low=0, high=32, bins=32, outside="clamp", missing=True),
         ),
         (
             "min_value: 0, max_value: 9, dtype: int, clip_to_range: false, sentinel: -1, interval_handling: midpoint",

@@ -8,9 +8,9 @@ The kind of a column in dpsynth's file follows from its keys (older files) or fr
   at index 0 is only dpsynth's default: it stays a value and `other` is added. A listed null becomes missing.
   [false, true] is a boolean column.
 - `min_value`, `max_value`: numeric with equal-width bins, 32 unless `num_bins` or `bin_edges` says otherwise;
-  dpsynth itself cuts at private quantiles. With `dtype: int` and at most as many integers as bins each integer is
-  a level. `clip_to_range` (true by default) clamps; false refuses what is outside. Missing has a level of its own;
-  a `sentinel` outside the bounds is read as missing.
+  dpsynth itself cuts at private quantiles. With `dtype: int` bins hold integers, and each integer is a level where
+  there are no more of them than bins. `clip_to_range` (true by default) clamps; false refuses what is outside. Missing
+  has a level of its own; a `sentinel` outside the bounds is read as missing.
 - an open set (`{}`, null, `default_value`): its values are not known; refused unless `public_possible_values`
   lists some, and then everything else is `other`.
 - free text, several `tables:` and constraints are refused.
@@ -288,6 +288,8 @@ def _numerical(name: str, section: Section) -> Column:
         section.refuse("min_value", "with dtype int, min_value and max_value are expected to be integers")
     if whole == "int" and 0 <= high - low < bins:
         return Integer(low=int(low), high=int(high), **shared)
+    if whole == "int":
+        return Integer.equal_width(low=int(low), high=int(high), bins=bins, **shared)
     return Numeric.equal_width(low=low, high=high, bins=bins, **shared)
 
 
