@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush import errors
-from hush.errors import BudgetError, HushError, shown
+from hush.errors import BudgetError, HushError, close_match, shown
 
 TYPES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 
@@ -70,3 +70,11 @@ def test_integers_that_python_will_not_write_out_are_shown_by_their_bits_whereve
     value: object, text: str
 ) -> None:
     assert shown(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [("SEX", "Sex"), ("sex", "Sex"), ("sexx", "Sex"), ("HOURS", "hours"), ("zzz", None), ("x" * 61, None)],
+)
+def test_a_name_in_another_case_is_the_nearest(text: str, near: str | None) -> None:
+    assert close_match(text, ["Sex", "sect", "hours"]) == near

@@ -89,10 +89,16 @@ def is_number(value: object) -> bool:
 
 
 def close_match(text: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The name most like a text, to ask whether it was meant; None if none is, or the text is too long to compare."""
+    """The name most like a text but for case, to ask whether it was meant; None if none is, or the text is too long.
+
+    >>> close_match("SEX", ["age", "Sex"])
+    'Sex'
+    """
     if len(text) > 60:
         return None
-    return next(iter(difflib.get_close_matches(text, itertools.islice(names, 2000), n=1, cutoff=cutoff)), None)
+    folded = {name.casefold(): name for name in reversed(list(itertools.islice(names, 2000)))}
+    near = difflib.get_close_matches(text.casefold(), folded, n=1, cutoff=cutoff)
+    return folded[near[0]] if near else None
 
 
 def shown(value: object) -> str:

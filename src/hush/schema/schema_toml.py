@@ -69,7 +69,7 @@ def read_column(name: str, entries: object) -> Column:
     section.require("kind", f"expected one of {', '.join(KINDS)}")
     kind = section.text("kind", "")
     if kind not in KINDS:
-        near = close_match(kind.lower(), KINDS)
+        near = close_match(kind, KINDS)
         section.refuse("kind", f"did you mean {near!r}?" if near else f"expected one of {', '.join(KINDS)}")
     section.only((*_SHARED, *_KEYS[KINDS[kind]]))
     shared: dict[str, Any] = {

@@ -52,7 +52,7 @@ class Section:
         known = list(known)
         for key in self._entries:
             if key not in known:
-                near = close_match(str(key).lower(), known)
+                near = close_match(str(key), known)
                 hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(known)}"
                 raise SchemaError(f"{self._start}unknown key {shown(key)}; {hint}")
 

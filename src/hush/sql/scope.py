@@ -90,9 +90,8 @@ def refusal(node: exp.Expr, advice: str) -> QueryError:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The closest of the known names, or the first few of them."""
     names = list(known)
-    folded = {each.casefold(): each for each in reversed(names)}
-    near = close_match(name.casefold(), folded)
+    near = close_match(name, names)
     if near is not None:
-        return f"did you mean {folded[near]!r}?"
+        return f"did you mean {near!r}?"
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return f"known: {', '.join(names[:12])}{more}"
