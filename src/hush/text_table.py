@@ -74,6 +74,11 @@ class TextTable:
         columns = (TextColumn(style=style or "bold"), TextColumn(fit="fold", style=style))
         return cls(columns=columns, rows=list(lines))
 
+    @property
+    def width(self) -> int:
+        """The width at which nothing is shortened."""
+        return _total([self._natural(index) for index in range(len(self.columns))])
+
     def text(self, width: int = WIDTH) -> str:
         """The table as plain text, in lines of at most `width` cells."""
         return "\n".join("".join(text for text, _ in line).rstrip() for line in self._lines(width))

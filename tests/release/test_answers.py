@@ -342,6 +342,18 @@ def test_several_values_show_side_by_side() -> None:
     assert lines[3:] == ["± one standard error, exact or approximate (delta method)", "note: A note."]
 
 
+def test_several_values_keep_every_interval_in_eighty_columns() -> None:
+    names = [f"value_{k}" for k in range(6)]
+    values = [Quantity(name, np.array([1000.0 + k, 2.0]), np.array([10.0, 1.0])) for k, name in enumerate(names)]
+    answers = Answers(groups=(GroupColumn("smoker", SCHEMA["smoker"], np.arange(2)),), quantities=tuple(values))
+    lines = str(answers).splitlines()
+    assert lines[0].split() == ["smoker", "value", "estimate", "95", "%", "interval"]
+    assert max(map(len, lines)) <= 80
+    assert sum(" to " in line for line in lines) == 12
+    assert lines[1].split()[:2] == ["False", "value_0"]
+    assert lines[2].split()[0] == "value_1"
+
+
 def test_html_is_a_table_with_every_text_escaped() -> None:
     hostile = "<script>alert('x')</script>"
     schema = Schema([Categorical(name=f"c{hostile}", values=(hostile, "&b"))])

@@ -30,7 +30,7 @@ from hush.release.answer_columns import (
 from hush.release.intervals import Ends, FixedIntervals, Intervals, NoiseIntervals, NormalIntervals
 from hush.schema import Schema
 from hush.schema.column import Value
-from hush.text_table import TextColumn, TextTable, fixed_text
+from hush.text_table import WIDTH, TextColumn, TextTable, fixed_text, number_columns
 
 VALUE_COLUMNS = ("estimate", "std_error", "lower", "upper", "basis")
 TEXT_ROWS, HTML_ROWS = 20, 50  # rows shown
@@ -244,7 +244,8 @@ class Answers:
             yield from batch.to_pylist()
 
     def __repr__(self) -> str:
-        return self.cells(TEXT_ROWS).text()
+        wide = self.cells(TEXT_ROWS)
+        return (wide if len(self.quantities) == 1 or wide.width <= WIDTH else self.stacked(TEXT_ROWS)).text()
 
     def _repr_html_(self) -> str:
         return self.cells(HTML_ROWS).html()
@@ -259,11 +260,25 @@ class Answers:
             columns.append(TextColumn(heading=quantity.name, align="right"))
             cells.append(_value_cells(quantity, count, digits))
             if quantity.has_errors:
-                columns.append(TextColumn(heading=f"{self._percent} interval", align="right", optional=True))
+                columns.append(TextColumn(heading=f"{self._percent} interval", align="right"))
                 cells.append(_aligned_pairs(*self.interval(quantity), "to", count, digits, right=False))
         more = f"... {len(self) - count:,} more rows" if len(self) > count else "" if len(self) else "(no rows)"
         notes = [self._error_line(), *(f"note: {note}" for note in self.notes)]
         return TextTable(columns=columns, rows=list(zip(*cells, strict=True)), more=more, notes=notes)
+
+    def stacked(self, rows: int) -> TextTable:
+        """The first rows as text, with a line for each value, so that all intervals fit."""
+        count = min(len(self), max(rows // len(self.quantities), 1))
+        lines: list[list[str]] = []
+        parts = [replace(self, quantities=(quantity,)).cells(count).rows for quantity in self.quantities]
+        for row in range(count):
+            for number, (name, cells) in enumerate(zip(self.names, parts, strict=True)):
+                labels, values = cells[row][: len(self.groups)], cells[row][len(self.groups) :]
+                labels = labels if number == 0 else [""] * len(labels)
+                lines.append([*labels, name, *values, *[""] * (2 - len(values))])
+        columns = [TextColumn(heading=group.name, fit="clip") for group in self.groups]
+        columns += [TextColumn(heading="value", fit="clip"), *number_columns("estimate", f"{self._percent} interval")]
+        return replace(self.cells(count), columns=columns, rows=lines)
 
     @property
     def _percent(self) -> str:
