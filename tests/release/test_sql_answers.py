@@ -553,3 +553,23 @@ def test_bins_of_integers_are_grouped_by_their_labels() -> None:
         "SELECT hours, COUNT(*) FROM t GROUP BY hours", POINTS, DenseEstimates(POINTS.domain, np.ones((3, 4)))
     )
     assert answers.to_arrow()["hours"].to_pylist() == ["0 to 4", "5 to 6", "7", "8 to 9"]
+
+
+@pytest.mark.parametrize("value", ["COUNT(*)", "SUM(income)", "AVG(age)"])
+def test_a_group_of_an_expression_is_the_same_query_with_a_condition(value: str) -> None:
+    case = "CASE WHEN age >= 1 AND NOT smoker THEN 'b' WHEN sex = 'm' THEN 'a' END"
+    answers = ask(f"SELECT {case} AS g, sex, {value} AS v FROM t GROUP BY g, sex ORDER BY g DESC, sex")
+    conditions = {
+        "b": "age >= 1 AND NOT smoker",
+        "a": "sex = 'm' AND (age >= 1 AND NOT smoker) IS NOT TRUE",
+        None: "sex <> 'm' AND (age >= 1 AND NOT smoker) IS NOT TRUE",
+    }
+    assert list(dict.fromkeys(answers.labels["g"])) == list(conditions)
+    for label, condition in conditions.items():
+        alone = ask(f"SELECT sex, {value} AS v FROM t WHERE {condition} GROUP BY sex ORDER BY sex")
+        rows = np.flatnonzero([each == label for each in answers.labels["g"]])
+        assert answers.take(rows).labels["sex"] == alone.labels["sex"]
+        for part in ("estimate", "std_error", "lower", "upper"):
+            np.testing.assert_allclose(getattr(answers.take(rows), part), getattr(alone, part), rtol=1e-12)
+        assert set(answers.basis) == set(alone.basis)
+    assert answers.at_level(0.5).lower[3] > answers.lower[3]

@@ -123,7 +123,25 @@ ITEMS = [
     ("SELECT sex, sex AS s, COUNT(*) FROM t GROUP BY sex", "a column is selected twice"),
 ]
 GROUPS = [
-    ("SELECT COUNT(*) FROM t GROUP BY age >= 1", "group by columns; coarsen a column in its schema"),
+    ("SELECT COUNT(*) FROM t GROUP BY UPPER(sex)", "UPPER(sex) is not supported in a query on a release; group by"),
+    ("SELECT COUNT(*) FROM t GROUP BY age + COUNT(*)", "GROUP BY age + COUNT(*) is an aggregate; group by columns"),
+    ("SELECT income / 2 AS h, COUNT(*) FROM t GROUP BY h", "column 'income' was counted by bins, so arithmetic on it"),
+    ("SELECT COUNT(*) FROM t GROUP BY CASE WHEN income < 7 THEN 1 END", "cuts through the bin [0, 1000); write income"),
+    ("SELECT COUNT(*) FROM t GROUP BY sex + 1", "column 'sex' is categorical and takes no part in arithmetic"),
+    ("SELECT COUNT(*) FROM t GROUP BY YEAR(age)", "takes a part of column 'age', which is integer; only a date column"),
+    (
+        "SELECT EXTRACT(DAY FROM month) AS d, COUNT(*) FROM t GROUP BY d",
+        "EXTRACT(DAY FROM month) is not known: column 'month' counts each month as one level, and 2020-01-15 to "
+        "2020-01-31 has more than one day; give it a finer granularity in the schema",
+    ),
+    ("SELECT COUNT(*) FROM t GROUP BY EXTRACT(EPOCH FROM month)", "the parts of a date are YEAR, QUARTER, MONTH"),
+    (
+        "SELECT COUNT(*) FROM t GROUP BY CASE WHEN smoker THEN 1 ELSE 'x' END",
+        "values of several kinds: numbers and text",
+    ),
+    ("SELECT COUNT(*) FROM t GROUP BY age / 0", "division by zero"),
+    ("SELECT COUNT(*) FROM t GROUP BY age * 1e300", "grow beyond 9,007,199,254,740,992"),
+    ("SELECT EXTRACT(YEAR FROM month), COUNT(*) FROM t", "put it into GROUP BY too"),
     ("SELECT sex, COUNT(*) FROM t GROUP BY ROLLUP(sex)", "group by columns"),
     ("SELECT sex, COUNT(*) FROM t GROUP BY 3", "GROUP BY 3: SELECT has 2 items"),
     ("SELECT sex, COUNT(*) FROM t GROUP BY 2", "GROUP BY 2 is an aggregate"),

@@ -15,6 +15,7 @@ from hush.arrays import Floats
 from hush.errors import QueryError
 from hush.release.intervals import Ends, Intervals, NormalIntervals
 from hush.schema import Column, Date, Granularity
+from hush.schema.column import MISSING_LABEL, Value
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.schema.schema import decode_column
 
@@ -69,22 +70,24 @@ class GroupColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryColumn:
-    """Which of several queries about one column each row answers, by its label."""
+    """Which of several queries, or values of an expression, each row answers, by its label."""
 
     name: str
-    labels: tuple[str, ...]
+    labels: tuple[Value, ...]
     codes: Codes  # (rows,), indices into the labels
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "codes", frozen(self.codes.astype(np.int64)))
 
     def values(self) -> pa.Array:
-        """The labels as texts."""
-        return pa.array(self.labels, pa.string()).take(pa.array(self.codes))
+        """The labels: texts, or values of one kind and null."""
+        labels = pa.array(self.labels)
+        return (labels.cast(pa.string()) if pa.types.is_null(labels.type) else labels).take(pa.array(self.codes))
 
     def label(self, row: int) -> str:
         """The text of a row."""
-        return self.labels[int(self.codes[row])]
+        label = self.labels[int(self.codes[row])]
+        return MISSING_LABEL if label is None else str(label)
 
     def take(self, rows: Codes) -> QueryColumn:
         """The chosen rows, in the order given."""

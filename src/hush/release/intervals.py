@@ -109,6 +109,27 @@ class WidenedIntervals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class JoinedIntervals:
+    """The intervals of several runs of rows, some of these rows in any order."""
+
+    parts: tuple[Intervals, ...]
+    lengths: tuple[int, ...]
+    rows: Rows | None = None  # None for all
+
+    @property
+    def level(self) -> float | None:
+        return next((part.level for part in self.parts if part.level is not None), None)
+
+    def at(self, level: float) -> Ends:
+        lower, upper = (np.concatenate(ends) for ends in zip(*(part.at(level) for part in self.parts), strict=True))
+        return (lower, upper) if self.rows is None else (lower[self.rows], upper[self.rows])
+
+    def take(self, rows: Rows) -> JoinedIntervals:
+        before = np.arange(sum(self.lengths)) if self.rows is None else self.rows
+        return replace(self, rows=before[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LinearForm:
     """A sum of counts in each row: its value, and the margins of its error."""
 

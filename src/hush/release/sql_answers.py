@@ -11,8 +11,10 @@ Where no variance is known, a bound on the error of the whole table may still bo
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,15 +23,24 @@ from sqlglot import exp
 
 from hush.arrays import Floats
 from hush.domain import Clique
-from hush.errors import DomainError, QueryError
+from hush.errors import DomainError, QueryError, SizeError
 from hush.inference.error_margins import ErrorMargins, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
-from hush.release.answer_columns import Codes, ErrorKind, GroupColumn, Quantity, check_error_kind, group_notes
+from hush.release.answer_columns import (
+    Codes,
+    ErrorKind,
+    GroupColumn,
+    Quantity,
+    QueryColumn,
+    check_error_kind,
+    group_notes,
+)
 from hush.release.answers import Answers, check_level
 from hush.release.error_bounds import bound_note
 from hush.release.intervals import (
     FixedIntervals,
     Intervals,
+    JoinedIntervals,
     LinearForm,
     NoiseIntervals,
     RatioIntervals,
@@ -40,7 +51,9 @@ from hush.schema.column import OTHER, canonical
 from hush.sql.aggregate import formula_of
 from hush.sql.formula import Cells, Formula, Quotient, check_size, combine
 from hush.sql.parsing import Item, Output, ParsedQuery, parse, read_output, unknown_order
-from hush.sql.predicate import TRUE, always, only_true, truth
+from hush.sql.predicate import TRUE, always, conjunction, only_true, truth
+from hush.sql.quoting import quotes_advised
+from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels
 from hush.sql.scope import Scope, quote, refusal
 
 NEAREST = 3
@@ -270,7 +283,7 @@ def ordered(answers: Answers, output: Output, query: ParsedQuery, scope: Scope) 
     chosen: list[str] = []
     for node in query.order:
         item = _item(node, output, scope)
-        chosen += [item.name] if item.column is None else []
+        chosen += [] if item.is_label else [item.name]
         values, absent = _key(item, answers)
         sign = -1 if node.args.get("desc") else 1
         nulls_first = bool(node.args.get("nulls_first"))
@@ -298,7 +311,11 @@ def _item(node: exp.Expr, output: Output, scope: Scope) -> Item:
 def _key(item: Item, answers: Answers) -> tuple[Key, Key]:
     """Numbers that sort like the item, and where it is null or has no answer."""
     for group in answers.groups:
-        if isinstance(group, GroupColumn) and group.name == item.name:
+        if group.name != item.name:
+            continue
+        if isinstance(group, QueryColumn):  # its labels are in order
+            return group.codes, np.array([group.labels[code] is None for code in group.codes], dtype=bool)
+        if isinstance(group, GroupColumn):
             missing = group.column.missing_code
             return _ranks(group)[group.codes], group.codes == (-1 if missing is None else missing)
     values = answers[item.name].estimate
@@ -330,7 +347,8 @@ def answer_sql(
 
     Supported: one SELECT from one table (any name) of columns and of COUNT, SUM and AVG, with FILTER, CASE, sums,
     differences, multiples and ratios of them; WHERE with comparisons, BETWEEN, IN, IS NULL, IS TRUE, AND, OR, NOT over
-    the real values of the schema; GROUP BY columns; ORDER BY and LIMIT on the answers. Missing is SQL's null.
+    the real values of the schema; GROUP BY columns, CASE, EXTRACT, conditions and whole-number arithmetic; ORDER BY and
+    LIMIT on the answers. Missing is SQL's null.
 
     Every combination of levels of the grouped columns that WHERE leaves possible is answered, also if its estimate is
     zero. An aggregate over a table is sum_x mask[x] value[x] count[x], with the exact variance of that sum; a ratio has
@@ -348,7 +366,8 @@ def answer_sql(
     if schema.domain != estimates.domain:
         raise DomainError("the schema and the estimates have different domains; give the schema of the same release")
     try:
-        return _answer(parse(text), schema, estimates, level, kind)
+        with quotes_advised(text, schema.domain):
+            return _answer(parse(text), schema, estimates, level, kind)
     except RecursionError:
         raise QueryError("the query is nested too deeply; write it with fewer parentheses") from None
 
@@ -367,51 +386,100 @@ def _source(formula: Formula, groups: Clique, expression: str, estimates: Estima
     return estimates
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The groups where the expressions of GROUP BY have one combination of values; without any, all groups."""
+
+    labels: tuple[int, ...]  # the code of each expression's value
+    rows: np.ndarray[tuple[int], np.dtype[np.intp]]  # the combinations of levels of the grouped columns to show
+    formulas: list[Formula]
+    sources: list[Estimates]
+
+
 def _answer(query: ParsedQuery, schema: Schema, estimates: Estimates, level: float, error_kind: ErrorKind) -> Answers:
     scope = Scope(schema, query.tables)
     output = read_output(query, scope)
     groups = output.groups
-    where, formulas = _read(query, output, scope, estimates)
-    sources = [
-        _source(formula, groups, quote(item.node), estimates)
-        for item, formula in zip(output.values, formulas, strict=True)
-    ]
-    rows = np.flatnonzero(_possible(where, groups))
-    codes = np.unravel_index(rows, scope.domain.sizes(groups)) if groups else ()
+    where = _where(query, output, scope, estimates)
+    labels = [row_labels(item.node, scope) for item in output.expressions]
+    parts = _parts(where, labels, output, scope, estimates)
+    rows = np.concatenate([part.rows for part in parts])
+    codes = iter(np.unravel_index(rows, scope.domain.sizes(groups)) if groups else ())
+    lengths = [len(part.rows) for part in parts]
+    values = iter(enumerate(labels))
+    columns: list[GroupColumn | QueryColumn] = []
+    for item in output.labels:
+        if item.column is not None:
+            columns.append(GroupColumn(item.name, item.column, next(codes)))
+        else:
+            index, known = next(values)
+            repeated = np.repeat([part.labels[index] for part in parts], lengths)
+            columns.append(QueryColumn(item.name, known.values, repeated))
     for note in group_notes(output.columns):
         scope.note(note)
     answers = Answers(
-        groups=tuple(
-            GroupColumn(item.name, column, code)
-            for item, column, code in zip(output.labels, output.columns, codes, strict=True)
-        ),
+        groups=tuple(columns),
         quantities=tuple(
-            _quantity(item, formula, groups, rows, source, error_kind, scope, level)
-            for item, formula, source in zip(output.values, formulas, sources, strict=True)
+            _quantity(item, index, parts, groups, error_kind, scope, level) for index, item in enumerate(output.values)
         ),
         level=level,
         notes=tuple(scope.notes),
     )
+    if labels:  # parts follow each other; rows are in the order of their labels
+        answers = answers.take(np.lexsort([column.codes for column in reversed(columns)]))
     return ordered(answers, output, query, scope)
 
 
-def _read(query: ParsedQuery, output: Output, scope: Scope, estimates: Estimates) -> tuple[Cells, list[Formula]]:
-    """The cells where the condition is true, and the formula of each value."""
-    groups = frozenset(output.groups)
+def _where(query: ParsedQuery, output: Output, scope: Scope, estimates: Estimates) -> Cells:
+    """The cells where the condition of the query is true."""
     where = always(scope)
     if query.where is not None:
-        _check_large(groups | _named(query.where, scope), "WHERE", scope, estimates)
+        _check_large(frozenset(output.groups) | _named(query.where, scope), "WHERE", scope, estimates)
         where = combine(only_true, truth(query.where, scope))
     if not (where.values == TRUE).any():
         scope.note("The condition of WHERE is true for no level that the schema declares.")
+    return where
+
+
+def _parts(
+    where: Cells, labels: Sequence[RowLabels], output: Output, scope: Scope, estimates: Estimates
+) -> list[_Part]:
+    """The parts of the answers that have rows; one without rows if there is none."""
+    count = math.prod(len(known.values) for known in labels)
+    if count > MOST_LABELS:
+        raise SizeError(
+            f"the expressions of GROUP BY have {count:,} combinations of values: at most {MOST_LABELS:,} are possible; "
+            "group by fewer of them"
+        )
+    parts: list[_Part] = []
+    for codes in itertools.product(*(range(len(known.values)) for known in labels)):
+        masks = (known.mask(code) for known, code in zip(labels, codes, strict=True))
+        inside = functools.reduce(conjunction, masks, where)
+        rows = np.flatnonzero(_possible(inside, output.groups))
+        if labels and not (inside.values == TRUE).any():
+            if parts or codes != tuple(len(known.values) - 1 for known in labels):
+                continue
+            rows = rows[:0]
+        formulas = _formulas(inside, output, scope, estimates)
+        sources = [
+            _source(formula, output.groups, quote(item.node), estimates)
+            for item, formula in zip(output.values, formulas, strict=True)
+        ]
+        parts.append(_Part(codes, rows, formulas, sources))
+    return parts
+
+
+def _formulas(where: Cells, output: Output, scope: Scope, estimates: Estimates) -> list[Formula]:
+    """The formula of each value over the rows that satisfy `where`."""
     formulas = []
     for item in output.values:
-        _check_large(groups.union(where.names, _named(item.node, scope)), quote(item.node), scope, estimates)
+        names = frozenset(output.groups).union(where.names, _named(item.node, scope))
+        _check_large(names, quote(item.node), scope, estimates)
         formula = formula_of(item.node, where, scope)
         if not item.node.find(exp.AggFunc):
             raise QueryError(f"{quote(item.node)} has no aggregate in it; add one, such as COUNT(*)")
         formulas.append(formula)
-    return where, formulas
+    return formulas
 
 
 def _check_large(names: frozenset[str], expression: str, scope: Scope, estimates: Estimates) -> None:
@@ -438,19 +506,30 @@ def _possible(where: Cells, groups: Clique) -> np.ndarray[tuple[int, ...], np.dt
 
 def _quantity(
     item: Item,
-    formula: Formula,
+    index: int,
+    parts: Sequence[_Part],
     groups: Clique,
-    rows: np.ndarray[tuple[int], np.dtype[np.intp]],
-    estimates: Estimates,
     error_kind: ErrorKind,
     scope: Scope,
     level: float,
 ) -> Quantity:
-    result = evaluate(formula, groups, estimates, level)
-    value = Quantity(item.name, result.estimate, result.std_error, error_kind, result.intervals).take(rows)
-    if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique := formula.clique(groups)):
+    formula = max((part.formulas[index] for part in parts), key=lambda each: (each.binned, not each.linear))
+    results = [evaluate(part.formulas[index], groups, part.sources[index], level) for part in parts]
+    pieces = [
+        Quantity(item.name, result.estimate, result.std_error, error_kind, result.intervals).take(part.rows)
+        for result, part in zip(results, parts, strict=True)
+    ]
+    value = pieces[0] if len(pieces) == 1 else _joined(pieces)
+    cliques = {part.formulas[index].clique(groups): part.sources[index] for part in parts}
+    bounded = {
+        clique: source
+        for clique, source in cliques.items()
+        if isinstance(source, BoundedEstimates) and not source.has_covariance(clique)
+    }
+    if bounded:
         error_kind = ErrorKind.BOUND if value.known.any() else ErrorKind.NONE
-        scope.note(bound_note(clique, estimates.l1_bound(clique, level), level))
+        for clique, source in bounded.items():
+            scope.note(bound_note(clique, source.l1_bound(clique, level), level))
         if not formula.linear and error_kind is ErrorKind.NONE:
             scope.note(f"{item.name}: a ratio of numbers from the fitted model; it has no interval.")
     elif not formula.linear and error_kind is not ErrorKind.NONE:
@@ -477,3 +556,10 @@ def _quantity(
             reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
         scope.note(f"{item.name}: {what} cannot be given, because {reason}.")
     return replace(value, error_kind=error_kind)
+
+
+def _joined(pieces: Sequence[Quantity]) -> Quantity:
+    """The rows of several quantities one after the other."""
+    estimate, std_error = (np.concatenate([getattr(each, key) for each in pieces]) for key in ("estimate", "std_error"))
+    intervals = JoinedIntervals(tuple(each.intervals for each in pieces), tuple(len(each.estimate) for each in pieces))
+    return Quantity(pieces[0].name, estimate, std_error, pieces[0].error_kind, intervals)

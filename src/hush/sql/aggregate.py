@@ -32,7 +32,8 @@ ADVICE: dict[type[exp.Expr], str] = {
     exp.Min: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
     exp.Max: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
     exp.Median: "ask for the counts of the levels with GROUP BY and add them up",
-    exp.Case: "put CASE inside an aggregate, such as SUM(CASE WHEN ... THEN 1 ELSE 0 END)",
+    exp.Case: "put CASE inside an aggregate, such as SUM(CASE WHEN ... THEN 1 ELSE 0 END), or into GROUP BY too",
+    exp.Extract: "put it into GROUP BY too",
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlglot
 from sqlglot import exp
@@ -16,9 +16,9 @@ from sqlglot.errors import ParseError, SqlglotError
 from hush.domain import Clique
 from hush.errors import QueryError
 from hush.schema import Column
+from hush.sql.quoting import QueryDialect, bracketed, tokens_of
 from hush.sql.scope import Scope, nearest, quote, refusal
 
-DIALECT = "duckdb"
 EXAMPLE = "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex"
 READ = {"expressions", "from", "from_", "where", "group", "order", "limit", "offset"}
 LONGEST_TEXT, LONGEST_QUERY = 2**20, 2**18  # characters, of several queries and of one
@@ -102,15 +102,19 @@ def _tokens(text: str, longest: int) -> list[sqlglot.Token]:
     if len(text) > longest:
         raise QueryError(f"the query has {len(text):,} characters: at most {longest:,} are possible; ask for less")
     try:
-        return sqlglot.tokenize(text, read=DIALECT)
+        return tokens_of(text)
     except SqlglotError:
         raise QueryError("the query is not valid SQL; check that every quote and comment is closed") from None
 
 
 def _select(text: str) -> exp.Select:
-    _check_tokens(_tokens(text, LONGEST_QUERY))
+    tokens = _tokens(text, LONGEST_QUERY)
+    if any(token.token_type is _KINDS.L_BRACKET for token in tokens):
+        text = bracketed(text, tokens)
+        tokens = _tokens(text, LONGEST_QUERY)
+    _check_tokens(tokens)
     try:
-        parsed = sqlglot.parse(text, read=DIALECT)[0]
+        parsed = sqlglot.parse(text, read=QueryDialect)[0]
     except ParseError as error:
         raise QueryError(_syntax(error)) from None
     except SqlglotError:
@@ -192,7 +196,7 @@ def _groups(group: exp.Expr | None) -> tuple[exp.Expr, ...]:
     if group is None:
         return ()
     odd = {key for key, value in group.args.items() if value} - {"expressions", "all"}
-    if odd:
+    if odd or any(isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets) for node in group.expressions):
         raise refusal(group, "group by columns, one query for each grouping")
     return tuple(group.expressions)
 
@@ -226,11 +230,17 @@ NAMES: dict[type[exp.Expr], str] = {exp.Count: "count", exp.CountIf: "count", ex
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of SELECT: a label if it has a column, else a value."""
+    """One item of SELECT: a label if it has a column or is an expression of GROUP BY, else a value."""
 
     name: str
     node: exp.Expr
     column: Column | None = None
+    grouped: bool = False  # an expression of GROUP BY, other than a column
+
+    @property
+    def is_label(self) -> bool:
+        """Whether it labels the rows of the answers."""
+        return self.column is not None or self.grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +255,11 @@ class Output:
     def columns(self) -> tuple[Column, ...]:
         """The columns that the labels show."""
         return tuple(item.column for item in self.labels if item.column is not None)
+
+    @property
+    def expressions(self) -> tuple[Item, ...]:
+        """The labels that are expressions of GROUP BY."""
+        return tuple(item for item in self.labels if item.grouped)
 
     @property
     def groups(self) -> Clique:
@@ -266,26 +281,29 @@ class Output:
                 return named[0]
             column = scope.find(inner.name)
             return next((item for item in everything if item.column is not None and item.column is column), None)
-        return next((item for item in self.items if item.node == inner), None)
+        return next((item for item in everything if item.node == inner), None)
 
 
 def read_output(query: ParsedQuery, scope: Scope) -> Output:
-    """The labels and values of the query; every label is a column of GROUP BY."""
-    items = _items(query, scope)
-    grouped = _grouped(query, items, scope)
+    """The labels and values of the query; every label is in GROUP BY."""
+    listed = _items(query, scope)
+    grouped, expressions = _grouped(query, listed, scope)
+    items = tuple(replace(item, grouped=item.column is None and item.node in expressions) for item in listed)
     for item in items:
         if item.column is not None and item.column.name not in grouped:
             raise QueryError(f"column {item.column.name!r} is selected but not grouped; add it to GROUP BY")
-    values = tuple(item for item in items if item.column is None)
+    values = tuple(item for item in items if not item.is_label)
     if not values:
         raise QueryError("the query selects no aggregate; add one, such as COUNT(*)")
-    selected = [item for item in items if item.column is not None]
-    names = {item.column.name for item in selected if item.column is not None}
+    selected = [item for item in items if item.is_label]
+    names = [item.column.name for item in selected if item.column is not None]
+    shown = [item.node for item in selected if item.grouped]
+    if len(set(names)) != len(names) or any(node in shown[:i] for i, node in enumerate(shown)):
+        raise QueryError("a column is selected twice; select each once")
     unselected = [Item(name, exp.column(name), column) for name, column in grouped.items() if name not in names]
+    unselected += [Item(quote(node), node, grouped=True) for node in expressions if node not in shown]
     labels = (*selected, *unselected)
     _check_names([*labels, *values])
-    if len(names) != len(selected):
-        raise QueryError("a column is selected twice; select each once")
     return Output(labels, values, items)
 
 
@@ -311,39 +329,45 @@ def _items(query: ParsedQuery, scope: Scope) -> tuple[Item, ...]:
             column = scope.column(bare)
             items.append(Item(node.alias or column.name, bare, column))
         else:
-            items.append(Item(node.alias or fresh(_name(bare)), bare))
+            name = _name(bare) if bare.find(exp.AggFunc) else quote(bare)
+            items.append(Item(node.alias or fresh(name), bare))
         used.add(items[-1].name.casefold())
     return tuple(items)
 
 
-def _grouped(query: ParsedQuery, items: tuple[Item, ...], scope: Scope) -> dict[str, Column]:
+def _grouped(
+    query: ParsedQuery, items: tuple[Item, ...], scope: Scope
+) -> tuple[dict[str, Column], tuple[exp.Expr, ...]]:
+    """The columns and the other expressions of GROUP BY."""
+    nodes: list[exp.Expr] = [node.unnest() for node in query.groups]
     if query.group_all:
-        return {item.column.name: item.column for item in items if item.column is not None}
+        nodes = [item.node for item in items if item.column is not None or not item.node.find(exp.AggFunc)]
     grouped: dict[str, Column] = {}
-    for node in query.groups:
-        column = _group_column(node.unnest(), items, scope)
-        grouped[column.name] = column
-    return grouped
+    expressions: list[exp.Expr] = []
+    for node in nodes:
+        meant = _group_item(node, items, scope)
+        if isinstance(meant, exp.Column):
+            column = scope.column(meant)
+            grouped[column.name] = column
+        elif meant not in expressions:
+            expressions.append(meant)
+    return grouped, tuple(expressions)
 
 
-def _group_column(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> Column:
+def _group_item(node: exp.Expr, items: tuple[Item, ...], scope: Scope) -> exp.Expr:
+    """The column or expression that an item of GROUP BY means, by itself, by an alias or by a position of SELECT."""
+    meant = node
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal():
         position = _whole(node.name)
         if not 1 <= position <= len(items):
             raise QueryError(f"GROUP BY {position}: SELECT has {len(items)} items")
-        column = items[position - 1].column
-        if column is None:
-            raise QueryError(f"GROUP BY {position} is an aggregate; group by columns")
-        return column
-    if not isinstance(node, exp.Column):
-        raise refusal(node, "group by columns; coarsen a column in its schema, or add up levels of the answers")
-    if scope.find(node.name) is None and len(node.parts) == 1:
+        meant = items[position - 1].node
+    elif isinstance(node, exp.Column) and scope.find(node.name) is None and len(node.parts) == 1:
         named = [item for item in items if item.name.casefold() == node.name.casefold()]
-        if named and named[0].column is not None:
-            return named[0].column
-        if named:
-            raise QueryError(f"GROUP BY {node.name} is an aggregate; group by columns")
-    return scope.column(node)
+        meant = named[0].node if named else node
+    if meant.find(exp.AggFunc):
+        raise QueryError(f"GROUP BY {quote(node)} is an aggregate; group by columns")
+    return meant
 
 
 def _name(node: exp.Expr) -> str:

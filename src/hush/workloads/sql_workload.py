@@ -23,6 +23,8 @@ from hush.sql.aggregate import formula_of
 from hush.sql.formula import Cells, combine
 from hush.sql.parsing import ParsedQuery, parse, read_output, statements
 from hush.sql.predicate import TRUE, always, truth
+from hush.sql.quoting import quotes_advised
+from hush.sql.row_labels import row_labels
 from hush.sql.scope import Scope, quote
 from hush.workloads.term import ProductTerm, merged
 from hush.workloads.workload import Workload
@@ -51,7 +53,8 @@ def workload_of_sql(
     condition allows, another column of the condition for the levels that it allows, together. Conditions joined by AND
     may name any number of columns. Where a condition couples columns otherwise, the query is cut into several products
     if that leaves every number whole, as it does if all but one of these columns are grouped; else it is refused.
-    Groups in which no row can count are left out, and ORDER BY is not read.
+    A value of an expression in GROUP BY, such as CASE, is a condition on the columns of the expression. Groups in which
+    no row can count are left out, and ORDER BY is not read.
 
     Privacy: reads the schema alone.
 
@@ -70,7 +73,8 @@ def workload_of_sql(
     for number, text in enumerate(texts):
         weight = 1.0 if weights is None else float(weights[number])
         try:
-            terms.extend(_terms(parse(text), schema, weight))
+            with quotes_advised(text, schema.domain):
+                terms.extend(_terms(parse(text), schema, weight))
         except RecursionError:
             raise QueryError(f"query {number + 1} is nested too deeply; write it with fewer parentheses") from None
         except (QueryError, WorkloadError) as error:
@@ -84,10 +88,20 @@ def _terms(query: ParsedQuery, schema: Schema, weight: float) -> Iterator[Produc
         raise QueryError("LIMIT and OFFSET choose among answers, which a workload does not have; leave them out")
     scope = Scope(schema, query.tables)
     output = read_output(query, scope)
+    labels = [(item, row_labels(item.node, scope)) for item in output.expressions]
     for item in output.values:
         where = [] if query.where is None else list(_conditions(query.where, scope))
-        for clique, blocks in _products([*where, *_value(item.node, scope)], output.groups, scope.domain):
-            yield ProductTerm(clique, blocks, weight)
+        counted = [*where, *_value(item.node, scope)]
+        for chosen in itertools.product(*(range(len(known.values)) for _, known in labels)):
+            masks = [
+                _CountFactor(combine(lambda values: values == TRUE, known.mask(code)), (quote(each.node),))
+                for (each, known), code in zip(labels, chosen, strict=True)
+            ]
+            factors = [*counted, *masks]
+            if masks and not all(factor.cells.values.any() for factor in _apart(factors)):
+                continue  # no row can have these values
+            for clique, blocks in _products(factors, output.groups, scope.domain):
+                yield ProductTerm(clique, blocks, weight)
 
 
 def _value(node: exp.Expr, scope: Scope) -> Iterator[_CountFactor]:
