@@ -29,6 +29,8 @@ DATA = ("duckdb", "pyarrow", "sqlglot")
 GATE = ("hush.privacy.account", "hush.privacy.gate", "hush.privacy.noise")
 PRIVATE = ("dp_accounting", "hush.privacy._kernels", "hush.tables")
 
+BUT_SQL = ("dp_accounting", "duckdb", "mpmath", "numba", "pyarrow", "rich.console", "scipy.special")
+
 
 def loaded(code: str) -> set[str]:
     """The modules that are loaded after some code in a new interpreter."""
@@ -53,6 +55,24 @@ def loaded(code: str) -> set[str]:
 )
 def test_what_is_not_needed_is_not_loaded(code: str, absent: tuple[str, ...] | set[str]) -> None:
     assert loaded(code) & set(absent) == set()
+
+
+def test_a_query_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    path = tmp_path / "people.hush"
+    table = hush.read(hush.datasets.people(50, seed=1), hush.datasets.people_schema())
+    hush.plan(hush.Workload.upto(table.domain, 2), hush.Budget(rho=0.5), "residual").release(table).save(path)
+    query = "SELECT sex, COUNT(*) AS n, AVG(age) FROM t WHERE age < 40 GROUP BY sex ORDER BY n"
+    run = "from hush.cli.main import main; main(['query', {!r}, {!r}], standalone_mode=False)"
+    modules = loaded(run.format(str(path), query))
+    assert {"sqlglot", "numpy", "hush.release.sql_answers"} <= modules
+    rooms = ("hush.mechanisms", "hush.local", "hush.optimizers", "hush.release.model", "hush.cli.release_command")
+    assert modules & {*SOLVERS, *BUT_SQL, *rooms} == set()
+
+
+@pytest.mark.parametrize("command", ["query", "plan", "release", "budget", "schema"])
+def test_help_loads_no_more_than_it_needs(command: str) -> None:
+    modules = loaded(f"from hush.cli.main import main; main([{command!r}, '--help'], standalone_mode=False)")
+    assert modules & ({*THIRD_PARTY} - {"click"}) == set()
 
 
 def test_every_public_name_is_listed_and_is_that_of_its_module() -> None:
@@ -115,6 +135,7 @@ LAYERS = (
         "atomic_write",
         "rational",
         "markup",
+        "compiled",
         "csv_cells",
     },
     {"constraints", "text_table", "codec", "archive"},

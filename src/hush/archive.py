@@ -25,7 +25,7 @@ from hush.memory import available_memory, readable
 
 MANIFEST = "manifest.json"
 DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".gz", ".parquet")  # of tables, so that the message can name the mistake
-KINDS = ("release", "plan", "model")  # that a message may name
+VERSIONS = {"release": 2, "plan": 2, "model": 2}  # of the files that hush writes, by kind
 _MANIFEST_FREE = 1 << 22
 # the events of 166,751 sets that all differ are 32 MB of JSON and pack about 5 times, text made to fill memory 1000
 _MANIFEST_RATIO = 20
@@ -195,7 +195,7 @@ class ArchiveReader:
             raise self._damaged("its manifest cannot be read") from None
         if not isinstance(manifest, dict) or manifest.get("hush") not in list(versions):
             kind = manifest.get("hush") if isinstance(manifest, dict) else None
-            other = f"is a hush {kind}, not a {kinds}" if kind in KINDS else f"is not a hush {kinds}"
+            other = f"is a hush {kind}, not a {kinds}" if kind in VERSIONS else f"is not a hush {kinds}"
             raise ArchiveError(f"{self._path} {other}")
         newest = versions[manifest["hush"]]
         stated = manifest.get("version")

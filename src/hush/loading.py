@@ -1,25 +1,25 @@
-"""load: a release, a plan or a model from its file."""
+"""load: a release, a plan or a model from its file; what only the other kinds need is not imported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.archive import ArchiveReader
+from hush.archive import VERSIONS, ArchiveReader
 from hush.codec import unpack
 from hush.domain import Domain
 from hush.errors import ArchiveError, HushError, SchemaError, SizeError, WorkloadError, shown
-from hush.mechanisms.plan import PLAN_KIND, PLAN_VERSION, Plan
-from hush.mechanisms.registry import mechanism_class
-from hush.release.model import Model
-from hush.release.model_files import KIND as MODEL_KIND
-from hush.release.model_files import VERSION as MODEL_VERSION
-from hush.release.release import KIND, VERSION, Release
+from hush.release.release import Release
 from hush.schema import Schema
 from hush.schema.schema_toml import read_toml
+
+if TYPE_CHECKING:
+    from hush.mechanisms.plan import Plan
+    from hush.release.model import Model
 
 _SCHEMA_FREE, _SCHEMA_RATIO = 2**18, 20  # characters, and times the size of the file; TOML is slow to parse
 
@@ -33,29 +33,29 @@ def load(path: str | Path) -> Release | Plan | Model:
     >>> load(path)
     Plan(residual, 2 tables, rho=0.5)
     """
-    with _opened(path, {KIND: VERSION, PLAN_KIND: PLAN_VERSION, MODEL_KIND: MODEL_VERSION}) as archive:
+    with _opened(path, *VERSIONS) as archive:
         return _MAKERS[archive.kind](path, archive)
 
 
 def load_release(path: str | Path) -> Release:
     """The release in a file; a plan is refused."""
-    with _opened(path, {KIND: VERSION}) as archive:
+    with _opened(path, "release") as archive:
         return _release(path, archive)
 
 
 def load_release_or_model(path: str | Path) -> Release | Model:
     """The release or model in a file; a plan is refused."""
-    with _opened(path, {KIND: VERSION, MODEL_KIND: MODEL_VERSION}) as archive:
-        return _release(path, archive) if archive.kind == KIND else _model(path, archive)
+    with _opened(path, "release", "model") as archive:
+        return _release(path, archive) if archive.kind == "release" else _model(path, archive)
 
 
 @contextmanager
-def _opened(path: str | Path, versions: Mapping[str, int]) -> Iterator[ArchiveReader]:
+def _opened(path: str | Path, *kinds: str) -> Iterator[ArchiveReader]:
     """The open file; any error that its contents cause becomes an ArchiveError, since a file may hold anything.
 
     Numbers beyond floats are refused where they are checked, so numpy's warnings about them are silenced.
     """
-    with ArchiveReader(path, versions=versions) as archive, np.errstate(all="ignore"):
+    with ArchiveReader(path, versions={kind: VERSIONS[kind] for kind in kinds}) as archive, np.errstate(all="ignore"):
         try:
             yield archive
         except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError):
@@ -75,6 +75,9 @@ def _release(path: str | Path, archive: ArchiveReader) -> Release:
 
 
 def _plan(path: str | Path, archive: ArchiveReader) -> Plan:
+    from hush.mechanisms.plan import Plan
+    from hush.mechanisms.registry import mechanism_class
+
     name = archive.field("mechanism", str)
     try:
         mechanism = mechanism_class(name)
@@ -93,6 +96,8 @@ def _plan(path: str | Path, archive: ArchiveReader) -> Plan:
 
 
 def _model(path: str | Path, archive: ArchiveReader) -> Model:
+    from hush.release.model import Model
+
     return Model.unpack(archive, schema=_schema(path, archive))
 
 
@@ -115,7 +120,7 @@ def _schema(path: str | Path, archive: ArchiveReader) -> Schema:
 
 
 _MAKERS: dict[str, Callable[[str | Path, ArchiveReader], Release | Plan | Model]] = {
-    KIND: _release,
-    PLAN_KIND: _plan,
-    MODEL_KIND: _model,
+    "release": _release,
+    "plan": _plan,
+    "model": _model,
 }

@@ -11,6 +11,7 @@ from hush.errors import ConvergenceError
 Value = TypeVar("Value", covariant=True)
 
 SOLVED = "solved"
+TOLERANCE = 0.01  # of fitted models, unless stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hush
+from hush._version import __version__
 from hush.cli.main import COMMANDS, main
-from hush.cli.program import HushGroup
+from hush.cli.program import HushGroup, LazyCommand
 from hush.errors import DataError
 
 CANARY = "canary-7261"
@@ -57,9 +58,12 @@ def test_no_summary_of_a_command_is_cut(args: list[str]) -> None:
     assert [line for line in lines if line.endswith("...")] == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_is_registered_and_says_what_it_does(command: click.Command) -> None:
-    assert main.commands[command.name] is command
+@pytest.mark.parametrize("lazy", COMMANDS, ids=lambda lazy: lazy.name)
+def test_every_command_is_registered_and_says_what_it_does(lazy: LazyCommand) -> None:
+    command = main.get_command(click.Context(main), lazy.name)
+    assert command is not None
+    assert command.name == lazy.name
+    assert command.get_short_help_str(200).rstrip(".") == lazy.line.rstrip(".")
     assert command.help
     inner = getattr(command, "commands", {})
     assert all(sub.help for sub in inner.values())
@@ -114,3 +118,28 @@ def test_interruption_and_exit_codes_of_commands() -> None:
 def test_errors_reach_a_caller_who_asks_for_them() -> None:
     with pytest.raises(DataError, match="it must not"):
         program.main(["fail", "hush"], standalone_mode=False)
+
+
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_the_version_has_a_short_flag(flag: str) -> None:
+    assert CliRunner().invoke(main, [flag]).output == f"hush, version {__version__}\n"
+
+
+@pytest.mark.parametrize("names", [[], ["plan"], ["schema"], ["schema", "draft"]])
+def test_help_is_a_command_too(names: list[str]) -> None:
+    asked, flagged = (CliRunner().invoke(main, args, prog_name="hush") for args in (["help", *names], [*names, "-h"]))
+    assert (asked.exit_code, asked.output) == (0, flagged.output)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["plann"], "no command 'plann'; did you mean plan?"),
+        (["schema", "zzz"], "no command 'zzz'; known: check, convert, draft"),
+        (["plan", "draft"], "no command 'draft'; known: none"),
+    ],
+)
+def test_help_on_nothing_says_what_there_is(names: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, ["help", *names], prog_name="hush")
+    assert result.exit_code == 2
+    assert said in result.output

@@ -218,6 +218,16 @@ def test_answers_of_another_shape_or_type_are_refused(values: np.ndarray) -> Non
         measured(plan, {("sex", "race"): values})
 
 
+def test_small_tables_are_those_of_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = select_residual(PLAIN, rho=0.5).value
+    found = reconstruction(plan, noisy_answers(plan, 7))
+    small = {clique: found.marginal(clique) for clique in plan.closure}
+    monkeypatch.setattr(residual_module, "SMALL_CELLS", 0)
+    assert len(small) > 3
+    for clique, table in small.items():
+        assert table.tobytes() == found.marginal(clique).tobytes()
+
+
 def test_memory_is_predicted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = select_residual(PLAIN, rho=0.5).value
     found = reconstruction(plan, noisy_answers(plan, 7))

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import hush
 from hush.cli.main import main
+from hush.cli.options import MECHANISMS
 from hush.errors import ArchiveError, WorkloadError
 from hush.mechanisms import registry
 from hush.report import write_report
@@ -175,3 +176,7 @@ def test_a_package_that_exits_when_it_is_imported_is_no_obstacle(packages: Path)
     install(packages, "leaving", "leaving = leaving:Theirs", "raise SystemExit(3)")
     assert "leaving" not in registry.mechanisms()
     assert any("SystemExit" in line for line in registry.problems())
+
+
+def test_the_help_of_commands_names_every_mechanism() -> None:
+    assert list(MECHANISMS) == list(registry.BUILT_IN)

@@ -5,41 +5,45 @@ from __future__ import annotations
 import click
 
 from hush._version import __version__
-from hush.cli.audit_command import audit
-from hush.cli.budget_command import budget
-from hush.cli.demo import demo
-from hush.cli.evaluate_command import evaluate
-from hush.cli.mechanisms_command import mechanisms
-from hush.cli.model_command import model
-from hush.cli.plan_command import plan
-from hush.cli.program import HushGroup
-from hush.cli.query_command import query
-from hush.cli.release_command import release
-from hush.cli.report_command import report
-from hush.cli.schema_command import schema
-from hush.cli.synth_command import synth
+from hush.cli.program import HushGroup, LazyCommand
+from hush.errors import close_match
 
-COMMANDS: tuple[click.Command, ...] = (
-    demo,
-    schema,
-    mechanisms,
-    plan,
-    release,
-    query,
-    model,
-    synth,
-    evaluate,
-    report,
-    budget,
-    audit,
+COMMANDS = (
+    LazyCommand("audit", "audit_command", "Check the samplers, a mechanism, a ledger and a release for faults."),
+    LazyCommand("budget", "budget_command", "Show the ledger FILE: what was spent and what is left."),
+    LazyCommand("demo", "demo", "Run the main job on an invented table."),
+    LazyCommand("evaluate", "evaluate_command", "Compare synthetic rows with the real ones; not for release."),
+    LazyCommand("mechanisms", "mechanisms_command", "List the mechanisms and what each of them does."),
+    LazyCommand("model", "model_command", "Fit one model to a release FILE and save it."),
+    LazyCommand("plan", "plan_command", "Show how accurate a release would be."),
+    LazyCommand("query", "query_command", "Answer SQL from a release or a model."),
+    LazyCommand("release", "release_command", "Measure DATA with noise and spend the budget."),
+    LazyCommand("report", "report_command", "Write RELEASE as one HTML page to read."),
+    LazyCommand("schema", "schema_command", "Say what the columns of a table may hold."),
+    LazyCommand("synth", "synth_command", "Write synthetic rows from a release or a model."),
 )
 
 
-@click.group(cls=HushGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="hush")
+@click.group(cls=HushGroup, context_settings={"help_option_names": ["-h", "--help"]}, lazy=COMMANDS)
+@click.version_option(__version__, "-V", "--version", prog_name="hush")
 def main() -> None:
     """Differentially private answers, tables and synthetic copies of a sensitive table."""
 
 
-for command in COMMANDS:
-    main.add_command(command)
+@main.command("help")
+@click.argument("names", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def show_help(context: click.Context, names: tuple[str, ...]) -> None:
+    """Show what a COMMAND does, as --help does."""
+    command: click.Command = main
+    parent = context.find_root()
+    for name in names:
+        found = command.get_command(parent, name) if isinstance(command, click.Group) else None
+        if found is None:
+            known = ", ".join(command.list_commands(parent)) if isinstance(command, click.Group) else "none"
+            near = close_match(name, command.list_commands(parent)) if isinstance(command, click.Group) else None
+            hint = f"did you mean {near}?" if near else f"known: {known}"
+            raise click.UsageError(f"no command {name!r}; {hint}", parent)
+        parent = click.Context(found, info_name=name, parent=parent)
+        command = found
+    click.echo(command.get_help(parent))

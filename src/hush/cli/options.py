@@ -23,6 +23,20 @@ PATH = click.Path(path_type=Path)
 WORKLOAD_HELP = (
     "What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'skewed 1', 'age,sex; race', 'age:prefix'."
 )
+MECHANISMS = (
+    "auto",
+    "residual",
+    "hdmm",
+    "matrix",
+    "direct",
+    "aim",
+    "mst",
+    "mwem",
+    "privbayes",
+    "dualquery",
+    "independent",
+    "gaussian",
+)
 MECHANISM_HELP = "One of {names}; auto compares those whose errors are known beforehand. See `hush mechanisms`."
 
 
@@ -39,12 +53,13 @@ class Whole(click.ParamType[int]):
 
 
 class MechanismOption(click.Option):
-    """--mechanism; its help lists the registry only when shown, since that loads every mechanism."""
+    """--mechanism; its help lists the mechanisms of other packages too, without importing any."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        from hush.mechanisms.registry import mechanism_names
+        from importlib.metadata import entry_points
 
-        self.help = MECHANISM_HELP.format(names=", ".join(mechanism_names()))
+        others = sorted(entry.name for entry in entry_points(group="hush.mechanisms"))
+        self.help = MECHANISM_HELP.format(names=", ".join(dict.fromkeys([*MECHANISMS, *others])))
         return super().get_help_record(ctx)
 
 

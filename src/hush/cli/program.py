@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import click
 
@@ -17,12 +18,46 @@ INTERRUPTED = 130
 _HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group without a command; since click 8.2
 
 
+class LazyCommand(NamedTuple):
+    """A command whose module in hush.cli is imported when it is used, and its line in the list of commands."""
+
+    name: str
+    module: str
+    line: str
+
+    def load(self) -> click.Command:
+        """The command."""
+        command: click.Command = getattr(import_module(f"hush.cli.{self.module}"), self.name)
+        return command
+
+
 class HushGroup(click.Group):
     """A group whose failures are one line on stderr: exit code 2 for bad input, 70 for a bug in hush.
 
     Privacy: an unexpected exception may quote cells of the table, so only its type is shown; HUSH_DEBUG=1 in
     the environment shows all of it.
     """
+
+    def __init__(self, *arguments: Any, lazy: Sequence[LazyCommand] = (), **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.lazy = {command.name: command for command in lazy}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands, loaded or not."""
+        return sorted({*self.lazy, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, which loads it."""
+        if cmd_name in self.lazy and cmd_name not in self.commands:
+            self.add_command(self.lazy[cmd_name].load())
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, without loading them."""
+        lines = {name: command.get_short_help_str(80) for name, command in self.commands.items()}
+        lines |= {name: command.line for name, command in self.lazy.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lines[name]) for name in self.list_commands(ctx)])
 
     def main(
         self,

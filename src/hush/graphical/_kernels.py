@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from hush.arrays import Floats, Integers
+from hush.compiled import njit
 
 FACTOR, FIXED, MESSAGE = 0, 1, 2
 # columns of the table of nodes

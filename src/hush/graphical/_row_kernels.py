@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from hush.compiled import njit
 
 DONE = -1
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def group_rows(
     keys: Any,  # (rows,) int32 or int64: the separator cell of each row
     starts: Any,  # (cells + 1,) int64, zero: out, where the rows of each cell begin in `order`
@@ -37,7 +38,7 @@ def group_rows(
     starts[0] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def round_cells(
     table: Any,  # (separator cells, rest cells) float64, >= 0
     starts: Any,  # (separator cells + 1,) int64
@@ -82,7 +83,7 @@ def round_cells(
     return DONE
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def sample_cells(
     table: Any,  # (separator cells, rest cells) float64, >= 0
     starts: Any,  # (separator cells + 1,) int64

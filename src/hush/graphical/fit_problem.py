@@ -29,7 +29,6 @@ from hush.graphical.marginal_loss import MarginalLoss
 Callback: TypeAlias = Callable[[int, float, dict[Clique, Floats]], object]
 
 STOPPED = "the callback asked to stop"
-TOLERANCE = 0.01
 WINDOW = 10
 SLOWEST = 0.99
 

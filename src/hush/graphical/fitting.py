@@ -11,7 +11,7 @@ from hush.domain import Domain
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.belief_propagation import Belief, in_tree_order, with_domain
 from hush.graphical.elimination_order import RESTARTS
-from hush.graphical.fit_problem import TOLERANCE, Callback, FitPoint, FitProblem, allowance
+from hush.graphical.fit_problem import Callback, FitPoint, FitProblem, allowance
 from hush.graphical.graphical_model import GraphicalModel, condition_possible, fixed_tables
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
@@ -22,7 +22,7 @@ from hush.graphical.natural_descent import independent_start, natural_descent, w
 from hush.graphical.total import checked_total, estimate_total
 from hush.memory import available_memory
 from hush.privacy.measurement import Measurement, listed_measurements
-from hush.solution import Solution
+from hush.solution import TOLERANCE, Solution
 
 Estimator: TypeAlias = Literal["natural", "mirror", "dual averaging"]
 Solver: TypeAlias = Callable[..., Solution[FitPoint]]

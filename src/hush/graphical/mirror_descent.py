@@ -33,8 +33,8 @@ import numpy as np
 from hush.arrays import Floats
 from hush.errors import WorkloadError
 from hush.graphical._kernels import add, dot
-from hush.graphical.fit_problem import STOPPED, TOLERANCE, FitPoint, FitProblem, Remaining, allowance
-from hush.solution import SOLVED, Solution
+from hush.graphical.fit_problem import STOPPED, FitPoint, FitProblem, Remaining, allowance
+from hush.solution import SOLVED, TOLERANCE, Solution
 
 ITERATIONS = 20_000
 HALVINGS = 60

@@ -20,10 +20,10 @@ import numpy as np
 from hush.arrays import Floats, spread, summed
 from hush.domain import Clique
 from hush.graphical._kernels import add, dot, step_direction
-from hush.graphical.fit_problem import STOPPED, TOLERANCE, FitPoint, FitProblem, Remaining, allowance
+from hush.graphical.fit_problem import STOPPED, FitPoint, FitProblem, Remaining, allowance
 from hush.inference.factors import Factors
 from hush.privacy.measurement import Measurement
-from hush.solution import SOLVED, Solution
+from hush.solution import SOLVED, TOLERANCE, Solution
 
 ITERATIONS = 5000
 MOST_PAIRS = 24

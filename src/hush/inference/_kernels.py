@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from hush.arrays import Floats, Integers
+from hush.compiled import njit
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def expand_plain(
     flat: Any,  # (measured,) int64: residual answers of all sets, one after the other
     starts: Any,  # (n, 2^k) int64: where the answers of each subset begin
@@ -83,7 +83,7 @@ def expand_plain(
         _drop_last_level(here, out[out_starts[item] :], outer, sizes[item, k - 1])
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _drop_level(source: Any, target: Any, shift: Any, outer: int, size: int, inner: int) -> None:
     """One axis, (outer, size + 1, inner) to (outer, size, inner)."""
     for o in range(outer):
@@ -102,7 +102,7 @@ def _drop_level(source: Any, target: Any, shift: Any, outer: int, size: int, inn
                 restored[i] = level[i] + shift[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _drop_last_level(source: Any, target: Any, outer: int, size: int) -> None:
     """The last axis, (outer, size + 1) to (outer, size)."""
     for o in range(outer):
@@ -116,7 +116,7 @@ def _drop_last_level(source: Any, target: Any, outer: int, size: int) -> None:
             restored[j] = levels[j + 1] + shift
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _extend(table: Floats, sizes: Integers, here: Floats, there: Floats) -> bool:
     """The extended tensor of a table into `here`, or into `there` where False is returned."""
     here[: table.size] = table
@@ -145,7 +145,7 @@ def _extend(table: Floats, sizes: Integers, here: Floats, there: Floats) -> bool
     return first
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _restore(table: Floats, sizes: Integers, here: Floats, there: Floats) -> None:
     """The table of the extended tensor in `here`: x_j = level j + level 0 / n, along every axis."""
     inner, outer = 1, 1
@@ -168,7 +168,7 @@ def _restore(table: Floats, sizes: Integers, here: Floats, there: Floats) -> Non
     table[:] = here[: table.size]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _visit(extended: Floats, sizes: Integers, mask: int, cells: Floats, share: float, write: bool) -> None:
     """Add `share` times the centred margin of a mask to `cells`, or write `cells` over it; bit i is axis i."""
     k = sizes.size
@@ -205,7 +205,7 @@ def _visit(extended: Floats, sizes: Integers, mask: int, cells: Floats, share: f
             return
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def agree(
     flat: Floats,  # (cells,): tables one after the other; replaced by the nearest ones that agree
     offsets: Integers,  # (n + 1,)
@@ -239,7 +239,7 @@ def agree(
         _restore(table, shape, extended, scratch[1] if straight else scratch[0])
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def step_up(
     ahead: Floats, point: Floats, multipliers: Floats, blocked: Any, offsets: Integers, weights: Floats
 ) -> float:
@@ -260,7 +260,7 @@ def step_up(
     return astray
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def extrapolate(ahead: Floats, new: Floats, multipliers: Floats, blocked: Any, momentum: float) -> None:
     """ahead = new + momentum (new - multipliers), not below zero unless blocked; then multipliers = new."""
     for i in range(new.size):
@@ -269,7 +269,7 @@ def extrapolate(ahead: Floats, new: Floats, multipliers: Floats, blocked: Any, m
         multipliers[i] = new[i]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def weighted_sums(
     point: Floats, target: Floats, multipliers: Floats, offsets: Integers, weights: Floats
 ) -> tuple[float, float]:

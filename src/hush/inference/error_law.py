@@ -18,10 +18,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import cached_property
+from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
-import scipy
 
 from hush.arrays import Floats
 from hush.privacy.measurement import StatedNoise
@@ -146,7 +146,8 @@ def two_sided_quantile(level: float, *, laplace: bool = False) -> float:
     >>> round(two_sided_quantile(0.95), 3), round(two_sided_quantile(0.95, laplace=True), 3)
     (1.96, 2.118)
     """
-    normal = float(scipy.special.ndtri((1 + level) / 2))
+    above = (1 + level) / 2
+    normal = NormalDist().inv_cdf(above) if above < 1 else math.inf
     return max(normal, -math.log1p(-level) / math.sqrt(2)) if laplace else normal
 
 

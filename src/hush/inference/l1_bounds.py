@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy
 
 from hush.arrays import Floats
 
@@ -58,7 +58,7 @@ def top_noise(
     noise, so t sqrt(k lambda) is added as in `noise_l1`. Holds for all sets of k cells at once. In steps d the mean is
     larger by at most SURPLUS d^2 / s^2 of itself.
     """
-    q = float(-ndtri(min(largest_cells / cells, 0.5)))
+    q = float(-scipy.special.ndtri(min(largest_cells / cells, 0.5)))
     mean = cells * math.sqrt(variance / (2 * math.pi)) * math.exp(-q * q / 2)
     mean *= 1 + SURPLUS * step * step / variance
     return mean + _quantile(failure) * math.sqrt(largest_cells * largest) + step / 2
@@ -174,7 +174,7 @@ def linear_margin(lowest: Floats, highest: Floats, l1_error: float, total_drift:
 
 def _quantile(failure: float) -> float:
     """t with 1 - Phi(t) = failure; not negative, as isoperimetry asks."""
-    return max(float(-ndtri(failure)), 0.0)
+    return max(float(-scipy.special.ndtri(failure)), 0.0)
 
 
 def _unfolded(mean: float) -> float:
@@ -187,7 +187,7 @@ def _unfolded(mean: float) -> float:
         return 0.0
     u = mean
     for _ in range(STEPS):
-        slope = float(2 * ndtr(u) - 1)
+        slope = float(2 * scipy.special.ndtr(u) - 1)
         step = (MEAN * math.exp(-u * u / 2) + u * slope - mean) / slope
         u -= max(step, 0.0)
         if step <= 1e-12 * mean:

@@ -28,9 +28,8 @@ import math
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +42,9 @@ from hush.memory import require_memory
 from hush.privacy.measurement import Measurements
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Levels = tuple[slice | int, ...]
 
@@ -77,6 +79,7 @@ def _take(tensor: Floats, axis: int, levels: slice) -> Floats:
 Batch = list[Clique]
 
 BATCH_CELLS = 1 << 18
+SMALL_CELLS = 1 << 16  # one table of as many costs less than loading the compiled loop
 LARGE_CELLS = 1 << 24  # below this the free memory is not checked
 
 
@@ -115,6 +118,8 @@ class Reconstruction:
         A stream: about `threads` batches of `BATCH_CELLS` cells are in memory at a time. An array is a view into its
         batch; copy the few that are to be kept.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         domain = self.strategy.domain
         wanted = self.strategy.closure.cliques if cliques is None else tuple(domain.clique(c) for c in cliques)
         workers = threads or _processors()
@@ -155,10 +160,32 @@ class Reconstruction:
         if ends[-1] > LARGE_CELLS:
             table = f"the table over {', '.join(batch[0])}"
             require_memory(40 * int(ends[-1]), table, "ask for fewer attributes", share=0.8)
+        if len(batch) == 1 and ends[-1] <= SMALL_CELLS:
+            return [self._small(batch[0], subsets[0])]
         out = np.empty(int(ends[-1]))
         expand_plain(flat, self.answers.starts[subsets], sizes, out, ends - cells)
         spans = zip((ends - cells).tolist(), ends.tolist(), sizes.tolist(), strict=True)
         return [out[start:end].reshape(shape) for start, end, shape in spans]
+
+    def _small(self, clique: Clique, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> Floats:
+        """One marginal of plain attributes, by the operations of `expand_plain` in the same order."""
+        sizes, starts, flat = self.strategy.domain.sizes(clique), self.answers.starts, self.answers.flat
+        tensor = np.empty(tuple(size + 1 for size in sizes))
+        for mask, levels in subset_levels(len(sizes)):
+            present = [size for axis, size in enumerate(sizes) if mask >> axis & 1]
+            scale = 1.0
+            for size in present:
+                scale /= size
+            start = int(starts[subsets[mask]])
+            tensor[levels] = flat[start : start + math.prod(present)].reshape(present) * scale
+        for axis, size in enumerate(sizes):
+            absent, counted = _take(tensor, axis, slice(0, 1)), _take(tensor, axis, slice(1, None))
+            if axis < len(sizes) - 1:
+                rest = np.subtract.accumulate(tensor, axis)
+            else:
+                rest = absent - np.add.accumulate(counted, axis)
+            tensor = counted + _take(rest, axis, slice(-1, None)) / size
+        return tensor
 
     def _general(self, clique: Clique, subsets: np.ndarray[Any, np.dtype[np.int64]]) -> Floats:
         """One marginal on any bases: the extended tensor, then one step per axis."""

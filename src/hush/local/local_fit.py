@@ -12,7 +12,7 @@ from hush.arrays import Booleans, Floats, axes_outside
 from hush.constraints import Constraint, checked
 from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError, WorkloadError, shown
-from hush.graphical.fit_problem import TOLERANCE, allowance
+from hush.graphical.fit_problem import allowance
 from hush.graphical.likelihood import WIDTHS, Loss, MarginalLoss, loss_of, rounded_off
 from hush.graphical.residual_loss import largest_eigenvalue
 from hush.graphical.total import checked_total, estimate_total
@@ -22,7 +22,7 @@ from hush.linops import Kronecker, LinearOperator
 from hush.local.local_model import LocalModel
 from hush.memory import require_memory
 from hush.privacy.measurement import Measurement, placed
-from hush.solution import SOLVED, Solution
+from hush.solution import SOLVED, TOLERANCE, Solution
 
 ITERATIONS = 2000
 MOST_DENSE = 1 << 10  # columns of a query that is inverted for a start

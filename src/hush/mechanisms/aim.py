@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from hush.arrays import Floats, Integers
 from hush.domain import Clique
 from hush.errors import BudgetError, WorkloadError, is_number, shown
-from hush.graphical.fit_problem import TOLERANCE
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.total import estimate_total
 from hush.mechanisms.candidates import Candidates, MisfitRounds, check_epsilon, on_grid
@@ -27,6 +26,7 @@ from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism
+from hush.solution import TOLERANCE
 from hush.workloads import Workload
 
 CELL_BYTES = 8

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from hush.archive import ArchiveReader, write_archive
+from hush.archive import VERSIONS, ArchiveReader, write_archive
 from hush.arrays import Floats
 from hush.codec import Stored, pack, unpack
 from hush.domain import Domain
@@ -66,7 +66,7 @@ def rmse_bound(
 Progress = Callable[[float], None]
 OnRound = Callable[[Round, float], None]
 PLAN_KIND = "plan"
-PLAN_VERSION = 2
+PLAN_VERSION = VERSIONS[PLAN_KIND]
 NOISES = ("auto", *NoiseKind)
 ROUNDING = Fraction(1, 10**9)  # the rho of an epsilon may differ in its last digits between versions
 

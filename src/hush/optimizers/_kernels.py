@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from hush.compiled import njit
 
-@numba.njit(cache=True, nogil=True)
+
+@njit(cache=True, nogil=True)
 def set_errors(
     index: Any,  # (terms, pools) int32: which block each term has
     weights: Any,  # (terms,) log w_j

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
+
+from hush.compiled import njit
 
 DONE, UNDECIDED_BLOCK, UNDECIDED_ACCEPT = 0, 1, 2
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def run_trials(
     words: Any,  # (trials * per_trial,) uint64
     per_trial: int,

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from hush.arrays import Floats
 from hush.errors import QueryError
@@ -18,6 +17,9 @@ from hush.schema import Column, Date, Granularity
 from hush.schema.column import MISSING_LABEL, Value
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.schema.schema import decode_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Codes = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
@@ -45,6 +47,8 @@ class GroupColumn:
 
     def values(self) -> pa.Array:
         """Real values: null for missing, "other" for other, the first day of a date level, the label of a bin."""
+        import pyarrow as pa
+
         if not self.column.binned:
             return decode_column(self.column, self.codes)
         labels = [self.column.label(code) for code in range(self.column.levels)]
@@ -81,6 +85,8 @@ class QueryColumn:
 
     def values(self) -> pa.Array:
         """The labels: texts, or values of one kind and null."""
+        import pyarrow as pa
+
         labels = pa.array(self.labels)
         return (labels.cast(pa.string()) if pa.types.is_null(labels.type) else labels).take(pa.array(self.codes))
 

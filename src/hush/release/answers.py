@@ -8,10 +8,9 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from hush.arrays import Floats
@@ -31,6 +30,9 @@ from hush.release.intervals import Ends, FixedIntervals, Intervals, NoiseInterva
 from hush.schema import Schema
 from hush.schema.column import Value
 from hush.text_table import WIDTH, TextColumn, TextTable, fixed_text, number_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 VALUE_COLUMNS = ("estimate", "std_error", "lower", "upper", "basis")
 TEXT_ROWS, HTML_ROWS = 20, 50  # rows shown
@@ -210,6 +212,8 @@ class Answers:
 
     def to_arrow(self) -> pa.Table:
         """All columns as an Arrow table."""
+        import pyarrow as pa
+
         columns: dict[str, Any] = {group.name: group.values() for group in self.groups}
         for quantity in self.quantities:
             lower, upper = self.interval(quantity)
@@ -221,6 +225,8 @@ class Answers:
 
     def to_pandas(self) -> Any:
         """All columns as a pandas DataFrame; integer labels stay integers beside missing."""
+        import pyarrow as pa
+
         pandas = _extra("pandas")
         return self.to_arrow().to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get)
 

@@ -16,12 +16,8 @@ from hush.arrays import Floats
 from hush.codec import BoolVector, IntTable, IntVector, Stored
 from hush.domain import Clique
 from hush.errors import ArchiveError, DataError, QueryError, SizeError
-from hush.graphical.total import estimate_total
-from hush.inference.best_unbiased import combine_marginals
 from hush.inference.error_law import ErrorLaw
 from hush.inference.estimates import Estimates
-from hush.inference.linear_estimates import GlobalEstimates, LinearMeasurements, LocalEstimates
-from hush.inference.nonnegative_cells import measured_clique, nonnegative_cells
 from hush.inference.residual_estimates import ResidualEstimates, combination_law
 from hush.inference.residual_reconstruction import Reconstruction
 from hush.memory import available_memory, readable
@@ -38,6 +34,7 @@ from hush.workloads import Workload
 
 if TYPE_CHECKING:
     from hush.graphical.graphical_model import GraphicalModel
+    from hush.inference.linear_estimates import LinearMeasurements
     from hush.release.release import Release
     from hush.schema import Schema
     from hush.solution import Solution
@@ -126,9 +123,11 @@ class Content(ABC):
 
 def content_class(kind: object) -> type[Content] | None:
     """The content class of a kind in files; None if this version knows no such kind."""
-    from hush.release.table_content import DrawContent, TableContent
+    contents: tuple[type[Content], ...] = (ResidualContent, LinearContent)
+    if kind not in [content.kind for content in contents]:  # else the modules that adaptive mechanisms need stay away
+        from hush.release.table_content import DrawContent, TableContent
 
-    contents: tuple[type[Content], ...] = (ResidualContent, LinearContent, TableContent, DrawContent)
+        contents = (TableContent, DrawContent)
     return next((content for content in contents if content.kind == kind), None)
 
 
@@ -246,12 +245,17 @@ class LinearContent(StrategyContent[LinearStrategy]):
 
     def total(self) -> float | None:
         """Average the totals of disagreeing tables by their precision."""
+        from hush.graphical.total import estimate_total
+
         if not self.consistent:
             with suppress(DataError):  # no query alone may determine it
                 return estimate_total(self.strategy.domain, self.measurements())[0]
         return None
 
     def estimates(self, release: Release) -> Estimates:
+        from hush.inference.best_unbiased import combine_marginals
+        from hush.inference.linear_estimates import GlobalEstimates, LocalEstimates
+
         if self.strategy.recovery is Recovery.MARGINALS:
             return combine_marginals(self.answers)
         if self.strategy.recovery is Recovery.GLOBAL:
@@ -259,6 +263,8 @@ class LinearContent(StrategyContent[LinearStrategy]):
         return LocalEstimates(self.answers)
 
     def nonnegative_cells(self, release: Release, method: str) -> tuple[Clique, Floats]:
+        from hush.inference.nonnegative_cells import measured_clique, nonnegative_cells
+
         if method not in self._cells:
             cells = nonnegative_cells(self.answers, release.estimates, release.workload, method=method).checked()
             cells.setflags(write=False)

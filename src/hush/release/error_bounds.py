@@ -23,10 +23,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from hush.arrays import Floats
 from hush.domain import Clique, Domain, clique_batches, listed_cliques
@@ -37,6 +36,9 @@ from hush.privacy.measurement import Measurement
 from hush.release.answers import check_level
 from hush.release.rounds import LEAST_STDDEV, Round, Scored, gaussian_law, measured_in
 from hush.text_table import NO_NUMBER, TextColumn, TextTable, fixed_text, number_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def bound_note(clique: Clique, bound: float, level: float) -> str:
@@ -103,6 +105,8 @@ class BoundTable(list[ErrorBound]):
 
     def to_arrow(self) -> pa.Table:
         """The columns `table, kind, bound, share`; the names of a table are joined by commas."""
+        import pyarrow as pa
+
         return pa.table(
             {
                 "table": pa.array([", ".join(row.clique) for row in self], pa.string()),

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from hush.constraints import Constraint
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DataError, SizeError, WorkloadError, shown
-from hush.graphical.fit_problem import TOLERANCE, Callback
+from hush.graphical.fit_problem import Callback
 from hush.graphical.fitting import Estimator, fit_model
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.likelihood import Loss
@@ -19,7 +19,7 @@ from hush.privacy.measurement import Measurement
 from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS, Distribution, Misfit
 from hush.schema import Schema, domain_and_constraints
-from hush.solution import SOLVED, Solution
+from hush.solution import SOLVED, TOLERANCE, Solution
 
 
 class Restriction:

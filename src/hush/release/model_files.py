@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from hush.archive import ArchiveReader, write_archive
+from hush.archive import VERSIONS, ArchiveReader, write_archive
 from hush.arrays import Floats, summed
 from hush.codec import (
     BoolVector,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hush.release.model import Model
 
 KIND = "model"
-VERSION = 2
+VERSION = VERSIONS[KIND]
 AGREEMENT = 1e-5  # of the total: how far apart tables of an approximate model may be on one attribute
 
 Total = Annotated[float, Meta(gt=0, le=EXTREME)]

@@ -7,48 +7,46 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pyarrow as pa
 
-from hush.archive import ArchiveReader, write_archive
+from hush.archive import VERSIONS, ArchiveReader, write_archive
 from hush.arrays import Floats, reordered
 from hush.codec import Stored, pack, unpack
 from hush.constraints import fingerprint
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import ArchiveError, QueryError, SizeError, WorkloadError, printable, shown
-from hush.graphical.fit_problem import TOLERANCE
-from hush.graphical.synthetic_rows import Method
 from hush.graphical.total import SMALLEST_TOTAL
 from hush.inference.error_margins import ErrorMargins
 from hush.inference.estimates import Estimates
-from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
-from hush.inference.nonnegative_cells import block_answers
-from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
 from hush.privacy.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
 from hush.release.accounting import contradiction
 from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
-from hush.release.bounded_answers import MeasuredEstimates, bounded_term_answers, table_answers
 from hush.release.content import Content, content_class
-from hush.release.copies import Copies, check_drawing, copy_seeds
-from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
-from hush.release.fit import ROUTES, Restriction, Route, fit
 from hush.release.intervals import NoiseIntervals
-from hush.release.model import Model
-from hush.release.model_estimates import NO_ROWS
-from hush.release.nonnegative_answers import NonnegativeAnswers, nonnegative_answers
 from hush.release.rounds import Round
 from hush.release.statement import STAMP, Statement
 from hush.schema import Schema
+from hush.solution import TOLERANCE
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import WorkloadFile
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hush.graphical.synthetic_rows import Method
+    from hush.release.copies import Copies
+    from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
+    from hush.release.fit import Route
+    from hush.release.model import Model
+    from hush.release.nonnegative_answers import NonnegativeAnswers
+
 KIND = "release"
-VERSION = 2
+VERSION = VERSIONS[KIND]
 KINDS = ("unbiased", "nonnegative", "whole")
 LARGEST_TABLES = 2**28
 
@@ -182,6 +180,8 @@ class Release:
 
         `marginal("a", "b")` and `marginal(("a", "b"))` mean the same.
         """
+        from hush.release.bounded_answers import table_answers
+
         names = self._covered(self.domain.named(attributes))
         return table_answers(self.schema, names, self.estimates, level=level, notes=self._notes())
 
@@ -191,6 +191,8 @@ class Release:
         Every combination of queries, one on each attribute, has an estimate with its exact standard error, or with a
         bound if a model answers it. Any other term that the release can estimate may be asked for too.
         """
+        from hush.release.bounded_answers import bounded_term_answers
+
         term = self._term(which)
         numbers = math.prod(block.shape[0] for block in term.blocks)
         if numbers > LARGEST_TABLES:
@@ -236,6 +238,10 @@ class Release:
         "hybrid" and "nnls" answer from `nonnegative_cells`, so that answers agree; "clip" raises each negative
         answer to zero by itself. Intervals are those of the unbiased answers, cut at zero; see `NonnegativeAnswers`.
         """
+        from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
+        from hush.inference.nonnegative_cells import block_answers
+        from hush.release.nonnegative_answers import nonnegative_answers
+
         if method not in (*CELL_METHODS, "clip"):
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(CELL_METHODS)}, clip")
         unbiased, term = self.term(which, level=level), self._term(which)
@@ -245,6 +251,8 @@ class Release:
     @property
     def bounds(self) -> ErrorBounds:
         """Bounds on the error of the model, table by table."""
+        from hush.release.bounded_answers import MeasuredEstimates
+
         if not isinstance(self.estimates, MeasuredEstimates):
             raise QueryError("error bounds are for releases that answer from a model; this one gives standard errors")
         return self.estimates.bounds
@@ -276,6 +284,8 @@ class Release:
         tables = {clique: self.estimates.counts(clique) for clique in names}
         if kind == "unbiased":
             return tables
+        from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
+
         weights = {clique: 1 / float(np.mean(self._variances(clique))) for clique in names}
         total = float(self.estimates.counts(()))
         settled = nonnegative_tables(self.domain, tables, total=max(total, 0.0), weights=weights).checked()
@@ -310,6 +320,9 @@ class Release:
 
         Reference: [HDMM, sec. 4.5].
         """
+        from hush.release.fit import ROUTES, Restriction, fit
+        from hush.release.model import Model
+
         if method not in ROUTES:
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(ROUTES)}")
         self.content.require_tables()
@@ -369,6 +382,8 @@ class Release:
         See `Model.synthesize`. Standard errors computed from them as if they were real are too small, and so are those
         from several `copies`.
         """
+        from hush.release.copies import check_drawing, copy_seeds
+
         check_drawing(0 if rows is None else rows, method, seed)
         if copies is not None:
             copy_seeds(copies, seed)
@@ -385,6 +400,8 @@ class Release:
 
         The misfit of an approximate model is left out: its tables were fitted as if their noise were independent.
         """
+        from hush.release.model_estimates import NO_ROWS
+
         small = (NO_ROWS,) if model.total == SMALLEST_TOTAL else ()
         model.caveats = tuple(dict.fromkeys((*self._notes(), *small, *(model.caveats if model.exact else ()))))
         model.source = self

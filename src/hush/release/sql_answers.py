@@ -36,7 +36,6 @@ from hush.release.answer_columns import (
     group_notes,
 )
 from hush.release.answers import Answers, check_level
-from hush.release.error_bounds import bound_note
 from hush.release.intervals import (
     FixedIntervals,
     Intervals,
@@ -527,6 +526,8 @@ def _quantity(
         if isinstance(source, BoundedEstimates) and not source.has_covariance(clique)
     }
     if bounded:
+        from hush.release.error_bounds import bound_note
+
         error_kind = ErrorKind.BOUND if value.known.any() else ErrorKind.NONE
         for clique, source in bounded.items():
             scope.note(bound_note(clique, source.l1_bound(clique, level), level))

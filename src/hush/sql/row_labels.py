@@ -101,7 +101,7 @@ def row_labels(node: exp.Expr, scope: Scope) -> RowLabels:
     kinds = {_kind(value) for value in found if value is not None}
     if len(kinds) > 1:
         raise QueryError(f"GROUP BY {quote(node)} has values of several kinds: {' and '.join(sorted(kinds))}; use one")
-    values = tuple(sorted((value for value in found if value is not None)))
+    values = tuple(sorted(value for value in found if value is not None))
     values += (None,) if None in found else ()
     codes = np.frompyfunc({value: code for code, value in enumerate(values)}.__getitem__, 1, 1)
     return RowLabels(values, combine(lambda labels: np.asarray(codes(labels), dtype=np.intp), cells))

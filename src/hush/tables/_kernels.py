@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from hush.compiled import njit
 
 BLOCK = 8192  # rows between which prefixes are shared: they stay in the second-level cache
 LANES = 4  # scans counted side by side: an addition need not wait for the one before to the same cell of its scan
