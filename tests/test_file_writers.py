@@ -29,7 +29,8 @@ ALLOWED = {
     "tables/dialects/duckdb.py": {"duckdb.connect"},  # in memory
     "cli/demo.py": {"duckdb.connect"},  # in memory
     "csv_cells.py": {"csv.CSVWriter", "writer.write_table", "self._writer.write_table"},  # to a file that is given
-    "cli/synth_command.py": {"ParquetWriter", "writer.write_table"},  # to the file that atomic_write gives
+    # to the file that atomic_write gives; standard output is pointed at the null device if nobody reads it
+    "cli/synth_command.py": {"ParquetWriter", "writer.write_table", "gzip.GzipFile", "os.open"},
     "testing/mechanism_contract.py": {"paths[-1].write_text"},  # a table in a temporary folder
 }
 

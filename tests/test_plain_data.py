@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
@@ -120,3 +121,31 @@ def test_a_ledger_adds_up_exactly(folder: Path) -> None:
     assert Fraction(made["spent"]) + Fraction(made["left"]) == Fraction(made["limit"]) == ledger.budget.limit
     assert [entry["action"] for entry in made["entries"]] == ["cap", "charge"]
     assert run("budget", folder / "budget.db", "--json") == [made]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["plan", "people.toml", "--workload", "1-way", "--rho", "0.1"], ["budget", "budget.db"], ["mechanisms"]],
+    ids=lambda words: words[0],
+)
+def test_format_json_is_that_of_the_older_flag(folder: Path, words: list[str]) -> None:
+    command = [str(folder / word) if (folder / word).exists() else word for word in words]
+    assert run(*command, "--format", "json") == run(*command, "--json") != []
+
+
+def test_evaluate_prints_json_alone(folder: Path, tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(people(50, seed=1), tmp_path / "rows.parquet")
+    options = ["--schema", folder / "people.toml", "--workload", "1-way", "--format", "json"]
+    made = run("evaluate", tmp_path / "rows.parquet", tmp_path / "rows.parquet", *options)
+    assert made["rows"] == {"real": 50, "synthetic": 50, "modelled": False}
+    assert "not for release" in made["stamp"]
+
+
+@pytest.mark.parametrize(
+    "words", [["plan", "people.toml", "--workload", "1-way", "--rho", "0.1"], ["model", "people.hush"]]
+)
+def test_files_of_hush_do_not_go_to_standard_output(folder: Path, words: list[str]) -> None:
+    command = [str(folder / word) if (folder / word).exists() else word for word in words]
+    done = CliRunner().invoke(main, [*command, "-o", "-"])
+    assert done.exit_code == 2
+    assert "only rows, pages and schemas can be written to standard output; give a file name" in done.stderr

@@ -79,3 +79,11 @@ def test_a_model_has_no_report(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert "is a model; a report is of a release" in result.stderr
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_page_may_go_to_standard_output(release: Path, tmp_path: Path) -> None:
+    result = run(release, "-o", "-")
+    run(release, "-o", tmp_path / "people.html")
+    assert result.exit_code == 0
+    assert result.stdout == (tmp_path / "people.html").read_text(encoding="utf-8")
+    assert "nothing was spent" in result.stderr

@@ -1,5 +1,8 @@
 """hush synth: rows from a release or a model file; and hush query on a model."""
 
+import gzip
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,12 +146,12 @@ def test_a_limit_that_no_model_can_keep_is_said(release: Path, tmp_path: Path) -
     assert "--max-size-mb" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["rows", "rows.txt", "rows.hush", "rows.csv.gz"])
+@pytest.mark.parametrize("name", ["rows", "rows.txt", "rows.hush", "rows.csv.zip", "rows.parquet.gz", "gz"])
 def test_names_say_which_kind_of_file_is_wanted(model: Path, tmp_path: Path, name: str) -> None:
     done = run("synth", model, "-o", tmp_path / name)
     assert done.exit_code == 2
-    assert "expected a name that ends in .csv or .parquet" in done.stderr
-    assert ("has no ending" in done.stderr) == (name == "rows")
+    assert "expected a name that ends in .csv, .csv.gz or .parquet" in done.stderr
+    assert ("has no ending" in done.stderr) == ("." not in name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -278,3 +281,44 @@ def test_a_model_is_no_plan(model: Path, tmp_path: Path) -> None:
     done = run("release", tmp_path / "people.csv", *options)
     assert done.exit_code == 2
     assert "is a model, not a plan" in done.stderr
+
+
+def test_rows_may_be_compressed(model: Path, tmp_path: Path) -> None:
+    for name in ("x.csv.gz", "y.CSV.GZ", "z.csv"):
+        assert run("synth", model, "--rows", 50, "--seed", 3, "-o", tmp_path / name).exit_code == 0
+    packed = (tmp_path / "x.csv.gz").read_bytes()
+    assert packed == (tmp_path / "y.CSV.GZ").read_bytes()
+    assert gzip.decompress(packed) == (tmp_path / "z.csv").read_bytes()
+    assert counts(tmp_path / "x.csv.gz", ("sex",)).sum() == 50
+
+
+def test_copies_may_be_compressed(model: Path, tmp_path: Path) -> None:
+    assert run("synth", model, "--rows", 5, "--copies", 2, "-o", tmp_path / "x.csv.gz").exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x-1.csv.gz", "x-2.csv.gz"]
+
+
+def test_rows_go_to_standard_output_and_words_do_not(model: Path, tmp_path: Path) -> None:
+    done = run("synth", model, "--rows", 5, "--seed", 3, "-o", "-")
+    assert run("synth", model, "--rows", 5, "--seed", 3, "-o", tmp_path / "rows.csv").exit_code == 0
+    assert done.stdout == (tmp_path / "rows.csv").read_text()
+    assert "Wrote 5 rows to standard output" in done.stderr
+    assert not Path("-").exists()
+
+
+def test_several_copies_do_not_go_to_standard_output(model: Path) -> None:
+    done = run("synth", model, "--rows", 5, "--copies", 2, "-o", "-")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--copies writes several files; give -o a file name" in done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error(model: Path) -> None:
+    code = "from hush.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "synth", str(model), "--rows", "200000", "--method", "sampling", "-o", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith('"age"')
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 1
+    assert said == ""

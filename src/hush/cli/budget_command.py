@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 import hush
+from hush.cli.options import format_option
 from hush.errors import LedgerError
 
 ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds however they were chosen."
@@ -19,7 +20,8 @@ ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds howe
 @click.option("--dataset", help="Show or create only this dataset.  [create: default]")
 @click.option("--delta", type=float, help="Show epsilon at this delta. With --create: the delta of the cap.")
 @click.option("--entries", is_flag=True, help="Show every entry instead of one line per release.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with every entry.")
+@format_option
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--expect-head", metavar="HEX", help="Fail unless the ledger contains this earlier head.")
 @click.option("--create", is_flag=True, help="Start a ledger, or a dataset in it, with the cap given here.")
 @click.option("--raise-cap", is_flag=True, help="Replace the cap by a larger one; needs --reason.")
@@ -32,6 +34,7 @@ def budget(
     dataset: str | None,
     delta: float | None,
     entries: bool,
+    form: str,
     as_json: bool,
     expect_head: str | None,
     create: bool,
@@ -64,7 +67,7 @@ def budget(
         require_delta(0.0 if delta is None else delta)
         ledgers = hush.Ledger.open_all(file) if dataset is None else [hush.Ledger.open(file, dataset=dataset)]
     ledgers[0].verify(expect_head)
-    if as_json:
+    if as_json or form == "json":
         click.echo(json.dumps([ledger.to_dict() for ledger in ledgers], indent=2))
         return
     console = Console()

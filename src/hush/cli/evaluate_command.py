@@ -12,7 +12,7 @@ import click
 import hush
 from hush.atomic_write import write_whole
 from hush.cli.model_command import fitted, say
-from hush.cli.options import PATH, WorkloadOptions, check_output, progress_bar, workload_options
+from hush.cli.options import PATH, WorkloadOptions, check_output, format_option, progress_bar, workload_options
 from hush.errors import printable
 
 if TYPE_CHECKING:
@@ -26,10 +26,11 @@ ARCHIVE = b"PK\x03\x04"  # how releases and models begin
 @click.argument("synthetic", type=str)
 @click.option("--schema", type=PATH, required=True, help="The schema file of both tables.")
 @workload_options
+@format_option
 @click.option("--json", "output", type=PATH, help="Also write every figure to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the JSON file if it exists.")
 def evaluate(
-    real: str, synthetic: str, schema: Path, question: WorkloadOptions, output: Path | None, force: bool
+    real: str, synthetic: str, schema: Path, question: WorkloadOptions, form: str, output: Path | None, force: bool
 ) -> None:
     """Compare synthetic rows with the real ones; not for release.
 
@@ -62,12 +63,15 @@ def evaluate(
         table = hush.read(real, declared, progress=progress)
     with progress_bar("comparing") as progress:
         comparison = compare(table, compared, workload, progress=progress)
-    console = Console()
+    console = Console(stderr=form == "json")
     console.print(Text(STAMP, style="bold red"))
-    for cells in comparison_tables(comparison):
+    if form == "json":
+        click.echo(json.dumps(comparison.to_dict(), indent=2))
+    else:
+        for cells in comparison_tables(comparison):
+            console.print()
+            console.print(cells)
         console.print()
-        console.print(cells)
-    console.print()
     if output is not None:
         write_whole(output, (json.dumps(comparison.to_dict(), indent=2) + "\n").encode())
         console.print(Text(printable(f"Every figure is in {output}.")))

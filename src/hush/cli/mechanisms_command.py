@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hush.cli.options import format_option
+
 if TYPE_CHECKING:
     from hush.mechanisms.mechanism import Mechanism
 
@@ -26,8 +28,9 @@ ERRORS = (
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def mechanisms(as_json: bool) -> None:
+@format_option
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def mechanisms(form: str, as_json: bool) -> None:
     """List the mechanisms and what each of them does.
 
     Use a name with --mechanism, or with hush.plan(mechanism=...).
@@ -41,7 +44,7 @@ def mechanisms(as_json: bool) -> None:
     entries = list(all_mechanisms().values())
     for problem in problems():
         click.echo(f"hush: {problem}", err=True)
-    if as_json:
+    if as_json or form == "json":
         click.echo(json.dumps([entry.facts() for entry in entries], indent=2))
         return
     console = Console(width=min(Console().width, WIDEST))

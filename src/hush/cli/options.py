@@ -40,6 +40,17 @@ MECHANISMS = (
 MECHANISM_HELP = "One of {names}; auto compares those whose errors are known beforehand. See `hush mechanisms`."
 
 
+STDOUT = Path("-")
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"], case_sensitive=False),
+    default="table",
+    show_default=True,
+    help="A table to read, or JSON with everything.",
+)
+
+
 class Whole(click.ParamType[int]):
     """A whole number of at least 0."""
 
@@ -223,8 +234,10 @@ def check_output(output: Path, *, force: bool, inputs: Iterable[str | Path | Non
     """Refuse an output that cannot be written, exists already, or must not be replaced.
 
     Even `force` does not replace a file that the command reads, a SQLite file (such as a ledger), or anything but a
-    regular file.
+    regular file. A command that writes text or rows handles `-`, standard output, before it comes here.
     """
+    if output == STDOUT:
+        raise HushError("-o -: only rows, pages and schemas can be written to standard output; give a file name")
     folder = Path(os.path.realpath(output)).parent  # where a link leads is where the file is written
     if not folder.is_dir():
         raise HushError(f"{folder} is no folder; create it first")

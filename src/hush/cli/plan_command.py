@@ -17,6 +17,7 @@ from hush.cli.options import (
     WorkloadOptions,
     budget_options,
     check_output,
+    format_option,
     mechanism_options,
     workload_options,
 )
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     type=int,
     help="Expected number of rows: shows errors relative to a uniform table, and refuses a budget that is too small.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with every table.")
+@format_option
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("-o", "--output", type=PATH, help="Save the plan to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def plan(
@@ -50,6 +52,7 @@ def plan(
     chosen: MechanismOptions,
     target_error: float | None,
     rows: int | None,
+    form: str,
     as_json: bool,
     output: Path | None,
     force: bool,
@@ -86,6 +89,7 @@ def plan(
     useless = None if rows is None else _refusal(plan, rows)
     if useless is not None:
         click.echo(f"hush: {useless}", err=True)
+    as_json = as_json or form == "json"
     console = Console(stderr=as_json)
     if as_json:
         click.echo(json.dumps(plan.to_dict(), indent=2))

@@ -50,7 +50,7 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
         from hush.csv_cells import csv_bytes
 
         table = _with_gaps(answers.to_arrow())
-        content = csv_bytes(_shown(table) if _on_terminal() else table)
+        content = csv_bytes(shown_texts(table) if _on_terminal() else table)
         click.echo(content, nl=False)  # click would strip what looks like colour codes from text
         for note in answers.notes:  # which CSV has no place for
             if note.startswith(STAMP):
@@ -77,7 +77,7 @@ def _on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _shown(table: pa.Table) -> pa.Table:
+def shown_texts(table: pa.Table) -> pa.Table:
     """The table with control characters spelled out, so that no text steers the terminal."""
     import pyarrow as pa
 

@@ -11,7 +11,7 @@ import click
 
 import hush
 from hush.atomic_write import write_whole
-from hush.cli.options import PATH, check_output
+from hush.cli.options import PATH, STDOUT, check_output
 from hush.cli.program import BAD_INPUT
 from hush.errors import SchemaError, printable
 
@@ -55,7 +55,7 @@ def draft(file: Path, from_data: bool, from_public_data: bool, output: Path | No
 
     if from_data and from_public_data:
         raise click.UsageError("--from-data is for private rows and --from-public-data for public ones; keep one")
-    if output is not None:
+    if output is not None and output != STDOUT:
         check_output(output, force=force, inputs=[file])
     from_rows = from_data or from_public_data
     with Console(stderr=True).status("reading the rows" if from_rows else "reading the names"):
@@ -113,7 +113,7 @@ def convert(file: Path, output: Path | None, force: bool) -> None:
 
     SCHEMA is mbi's .json, dpsynth's .yaml or a .toml.
     """
-    if output is not None:
+    if output is not None and output != STDOUT:
         check_output(output, force=force, inputs=[file])
     _deliver(hush.Schema.load(file).to_toml(), output)
 
@@ -132,7 +132,7 @@ def _dry_run(declared: hush.Schema, data: Path, as_json: bool) -> None:
 
 
 def _deliver(text: str, output: Path | None) -> None:
-    if output is None:
+    if output is None or output == STDOUT:
         click.echo(text, nl=False)
         return
     write_whole(output, text.encode(), SchemaError)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,27 +15,36 @@ import click
 import hush
 from hush.atomic_write import atomic_write
 from hush.cli.model_command import APPROXIMATE, fitted, say, summary
-from hush.cli.options import PATH, Whole, check_output, progress_bar
+from hush.cli.options import PATH, STDOUT, Whole, check_output, progress_bar
+from hush.cli.query_command import shown_texts
 from hush.errors import HushError, SchemaError, printable, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SUFFIXES = (".csv", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
-def check_suffix(output: Path) -> None:
-    """Refuse a name whose ending is no known kind of file."""
-    if output.suffix.lower() not in SUFFIXES:
-        problem = f"ends in {output.suffix!r}" if output.suffix else "has no ending"
-        raise HushError(f"{output} {problem}: expected a name that ends in {' or '.join(SUFFIXES)}")
+def ending(output: Path) -> str:
+    """The ending of a name, one of SUFFIXES; any other is refused. Standard output, -, is CSV.
+
+    >>> ending(Path("rows.CSV.gz")), ending(Path("-"))
+    ('.csv.gz', '.csv')
+    """
+    if output == STDOUT:
+        return ".csv"
+    for known in SUFFIXES:
+        if output.name.lower().endswith(known):
+            return known
+    problem = f"ends in {output.suffix!r}" if output.suffix else "has no ending"
+    raise HushError(f"{output} {problem}: expected a name that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
 
 
 def check_cells(output: Path, schema: hush.Schema) -> None:
     """Refuse CSV for levels that it cannot tell apart: one that is spelled as another one's cell."""
     from hush.schema import Categorical
 
-    for column in schema if output.suffix.lower() == ".csv" else ():
+    for column in schema if ending(output) != ".parquet" else ():
         if isinstance(column, Categorical):
             for cell in set(column.csv_cells).intersection((*column.texts, *column.missing_values)):
                 level = column.label(column.csv_cells[cell])
@@ -44,12 +56,11 @@ def check_cells(output: Path, schema: hush.Schema) -> None:
 
 def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int], None]) -> int:
     """Write tables one after the other, all or nothing; returns the number of rows, `progress` gets those so far."""
-    check_suffix(output)
-    rows, writer = 0, None
-    with atomic_write(output) as file:
+    rows, writer, kind = 0, None, ending(output)
+    with _opened(output, kind) as file:
         for piece in pieces:
-            writer = writer or _writer(output, file, piece.schema)
-            writer.write_table(piece)
+            writer = writer or _writer(kind, file, piece.schema)
+            writer.write_table(shown_texts(piece) if output == STDOUT and sys.stdout.isatty() else piece)
             rows += piece.num_rows
             progress(rows)
         if writer is not None:
@@ -57,8 +68,30 @@ def write_rows(output: Path, pieces: Iterable[pa.Table], progress: Callable[[int
     return rows
 
 
-def _writer(output: Path, file: Any, schema: pa.Schema) -> Any:
-    if output.suffix.lower() == ".csv":
+@contextmanager
+def _opened(output: Path, kind: str) -> Iterator[Any]:
+    """What to write to: a new file, compressed if its name says so, or standard output."""
+    if output == STDOUT:
+        stream = sys.stdout.buffer
+        try:
+            yield stream
+            stream.flush()
+        except BrokenPipeError:  # the reader has enough, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(1) from None
+        return
+    with atomic_write(output) as file:
+        if kind != ".csv.gz":
+            yield file
+            return
+        import gzip
+
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:  # equal rows give equal bytes
+            yield packed
+
+
+def _writer(kind: str, file: Any, schema: pa.Schema) -> Any:
+    if kind != ".parquet":
         from hush.csv_cells import CsvWriter
 
         return CsvWriter(file, schema)
@@ -76,7 +109,13 @@ WARNING = (
 @click.command()
 @click.argument("file", type=PATH)
 @click.option("--rows", type=Whole(), help="Number of rows.  [default: the estimated number of records]")
-@click.option("-o", "--output", type=PATH, required=True, help="File to write, .csv or .parquet.")
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    required=True,
+    help="File to write: .csv, .csv.gz or .parquet; - for CSV on standard output.",
+)
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 @click.option(
     "--method",
@@ -125,10 +164,12 @@ def synth(
     from hush.release.copies import copy_seeds
     from hush.schema.number_spelling import spelled_numbers
 
-    check_suffix(output)
+    ending(output)
+    if output == STDOUT and copies is not None:
+        raise click.UsageError("--copies writes several files; give -o a file name")
     seeds = [seed] if copies is None else copy_seeds(copies, seed)
     outputs = [output] if copies is None else numbered(output, copies)
-    for path in outputs:
+    for path in outputs if output != STDOUT else ():
         check_output(path, force=force, inputs=[file])
     loaded = load_release_or_model(file)
     check_cells(output, loaded.schema)
@@ -147,13 +188,15 @@ def synth(
     for caveat in model.caveats:
         say(f"hush: {printable(caveat)}", err=True)
     where = output if copies is None else f"each of {outputs[0]} to {outputs[-1]}" if copies > 1 else outputs[0]
-    click.echo(f"Wrote {written:,} rows to {where}; nothing was spent.")
-    click.echo(summary(model))
+    aside = output == STDOUT  # the rows are there
+    where = "standard output" if aside else where
+    click.echo(f"Wrote {written:,} rows to {where}; nothing was spent.", err=aside)
+    click.echo(summary(model), err=aside)
     if not written:
         return
     if not model.exact:
-        say(APPROXIMATE)
-    say(WARNING if copies is None else COPIES_WARNING)
+        say(APPROXIMATE, err=aside)
+    say(WARNING if copies is None else COPIES_WARNING, err=aside)
 
 
 def numbered(output: Path, copies: int) -> list[Path]:
@@ -162,8 +205,9 @@ def numbered(output: Path, copies: int) -> list[Path]:
     >>> [path.name for path in numbered(Path("rows.csv"), 2)]
     ['rows-1.csv', 'rows-2.csv']
     """
-    width = len(str(copies))
-    return [output.with_name(f"{output.stem}-{number:0{width}}{output.suffix}") for number in range(1, copies + 1)]
+    width, end = len(str(copies)), len(ending(output))
+    stem, suffix = output.name[:-end], output.name[-end:]
+    return [output.with_name(f"{stem}-{number:0{width}}{suffix}") for number in range(1, copies + 1)]
 
 
 def _file_progress(progress: Callable[[float], None], index: int, files: int, rows: int) -> Callable[[int], None]:
