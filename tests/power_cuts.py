@@ -12,6 +12,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -245,14 +246,14 @@ def kinds(folder: Path) -> dict[str, tuple[Writer | None, Writer]]:
     models = [hush.fit(domain, [hush.Measurement(("a",), [x, 4.0, 5.0], stddev=1.0)]) for x in (3.0, 9.0)]
     rows = [model.synthesize(rows=40, seed=1) for model in models]
     return {
-        "release.hush": (releases[0].save, releases[1].save),
+        "release.hush": (releases[0].save, partial(releases[1].save, overwrite=True)),
         "first.hush": (None, releases[0].save),
-        "release.hush.partial": (stopped(tables[0]).save, stopped(tables[1]).save),
-        "plan.hush": (plans[0].save, plans[1].save),
-        "model.hush": (models[0].save, models[1].save),
+        "release.hush.partial": (stopped(tables[0]).save, partial(stopped(tables[1]).save, overwrite=True)),
+        "plan.hush": (plans[0].save, partial(plans[1].save, overwrite=True)),
+        "model.hush": (models[0].save, partial(models[1].save, overwrite=True)),
         "rows.csv": tuple(lambda path, table=table: write_rows(path, [table], lambda _: None) for table in rows),
         "rows.parquet": tuple(lambda path, table=table: write_rows(path, [table], lambda _: None) for table in rows),
-        "schema.toml": (schemas[0].save, schemas[1].save),
+        "schema.toml": (schemas[0].save, partial(schemas[1].save, overwrite=True)),
         "draft.toml": tuple(command("schema", "convert", folder / f"{number}.toml") for number in (0, 1)),
         "report.html": tuple(lambda path, release=release: write_report(release, path) for release in releases),
         "in-place": (in_place(b"old" * 99), in_place(b"new" * 99)),

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,3 +160,36 @@ def test_a_disk_that_fails_to_flush_is_a_failure(tmp_path: Path, monkeypatch: py
     with pytest.raises(HushError, match="cannot write .*: Input/output error; free some space"):
         write_whole(tmp_path / "x", b"new")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("x", b"old")]
+
+
+@pytest.mark.parametrize("kind", ["release", "plan", "model", "schema"])
+def test_saving_replaces_no_file_unless_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    schema = hush.datasets.people_schema()
+    plan = hush.plan("1-way", hush.Budget(rho=0.5), "residual", schema=schema)
+    release = plan.release(hush.read(hush.datasets.people(50, seed=1), schema))
+    model = hush.fit(schema, [hush.Measurement(("sex",), [3.0, 4.0], stddev=1.0)])
+    things: dict[str, Any] = {"release": release, "plan": plan, "model": model, "schema": schema}
+    path = tmp_path / "folder" / "file.toml"
+    path.parent.mkdir()
+    path.write_text("mine")
+    with pytest.raises(HushError, match="file.toml exists already; choose another name, or replace it with overwrite="):
+        things[kind].save(path)
+    assert path.read_text() == "mine"
+    things[kind].save(path, overwrite=True)
+    assert path.read_bytes() != b"mine"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_release_that_is_not_saved_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    schema = hush.datasets.people_schema()
+    table = hush.read(hush.datasets.people(50, seed=1), schema)
+    release = hush.plan("1-way", hush.Budget(rho=0.5), "residual", schema=schema).release(table)
+    path = tmp_path / "x.hush"
+    path.write_text("mine")
+    with pytest.raises(HushError, match="the budget is spent, so the release is kept in ") as refused:
+        release.save(path)
+    kept = hush.load(str(refused.value).split("kept in ")[1])
+    assert isinstance(kept, hush.Release)
+    assert str(kept.marginal("sex")) == str(release.marginal("sex"))

@@ -66,9 +66,9 @@ def test_files_hold_no_time(mechanism: str, tmp_path: Path, monkeypatch: pytest.
     written = []
     for shift in (0.0, 1e8):
         monkeypatch.setattr(time, "time", lambda shift=shift: 1.5e9 + shift)
-        release.save(tmp_path / "release.hush")
-        release.model().save(tmp_path / "model.hush")
-        plan.save(tmp_path / "plan.hush")
+        release.save(tmp_path / "release.hush", overwrite=True)
+        release.model().save(tmp_path / "model.hush", overwrite=True)
+        plan.save(tmp_path / "plan.hush", overwrite=True)
         written.append([(tmp_path / f"{name}.hush").read_bytes() for name in ("release", "model", "plan")])
     assert written[0] == written[1]
     for name in ("release", "model", "plan"):

@@ -27,6 +27,12 @@ def name_beside(target: Path) -> Path:
     return target.absolute().parent / f".{target.name}.{secrets.token_hex(8)}"
 
 
+def check_new(target: str | Path, *, overwrite: bool) -> None:
+    """Refuse a name that is taken, unless the caller wants the file replaced."""
+    if not overwrite and os.path.lexists(target):
+        raise HushError(f"{target} exists already; choose another name, or replace it with overwrite=True")
+
+
 def write_whole(target: str | Path, content: bytes, error: type[HushError] = HushError) -> None:
     """Write a file at once; `error` is raised where that fails, and the old file is still there."""
     with atomic_write(Path(target), error) as file:

@@ -2,55 +2,93 @@
 
 from __future__ import annotations
 
-from hush.errors import BudgetError, WorkloadError
+from hush.domain import Domain, domain_of
+from hush.errors import BudgetError, WorkloadError, shown
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import mechanism_of
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
+from hush.schema import Schema
 from hush.strategies.noise_allocation import Loss
 from hush.workloads import Workload
+from hush.workloads.workload_text import parse_workload
 
 
 def plan(
-    workload: Workload,
+    workload: Workload | str,
     budget: Budget,
     mechanism: str | Mechanism = "auto",
     loss: str | Loss = "rmse",
     *,
+    schema: Schema | Domain | None = None,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
 ) -> Plan:
     """What to measure for a workload within a budget; reads no data and spends nothing.
 
-    `mechanism` is a name or a mechanism object; `loss` is "rmse", "maxvar" or a loss object. Unless its mechanism is
-    adaptive, a plan knows the error of every answer; `print` it, `save` it, and `release` a table with it.
+    `workload` may be a text, as on the command line, such as "<=2-way" or "age,sex; race"; `schema` then says what the
+    columns are. A schema also says how many rows of one person are used, unless `max_rows_per_unit` does; it is 1
+    without either. `mechanism` is a name or a mechanism object; `loss` is "rmse", "maxvar" or a loss object. Unless its
+    mechanism is adaptive, a plan knows the error of every answer; `print` it, `save` it, and `release` a table with it.
 
     >>> import hush
     >>> domain = hush.Domain({"age": 85, "sex": 2, "race": 5})
     >>> pairs = plan(hush.Workload.kway(domain, 2), hush.Budget(rho=0.5))
     >>> round(pairs.rmse, 3), round(pairs.variance(("sex", "race")), 3)
     (1.365, 10.493)
+    >>> plan("<=2-way", hush.Budget(rho=0.5), schema=hush.datasets.people_schema())
+    Plan(residual, 29 tables, rho=0.5)
     """
-    if not isinstance(workload, Workload):
-        raise WorkloadError(f"workload={workload!r}: expected a Workload, such as Workload.kway(domain, 2)")
+    asked = _workload(workload, schema)
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget={budget!r}: expected a Budget, such as Budget(epsilon=1.0, delta=1e-9)")
-    return mechanism_of(mechanism, loss).plan(
-        workload, budget, neighbours=neighbours, max_rows_per_unit=max_rows_per_unit
-    )
+    rows = _unit_rows(schema, max_rows_per_unit)
+    return mechanism_of(mechanism, loss).plan(asked, budget, neighbours=neighbours, max_rows_per_unit=rows)
 
 
 def plan_for_error(
-    workload: Workload,
+    workload: Workload | str,
     target: float,
     loss: str | Loss = "rmse",
     *,
+    schema: Schema | Domain | None = None,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
 ) -> Plan:
-    """The cheapest plan whose RMSE (or largest standard error, for "maxvar") is at most `target`."""
+    """The cheapest plan whose RMSE (or largest standard error, for "maxvar") is at most `target`.
+
+    A `workload` that is a text, and the `schema`, mean the same as for `plan`.
+    """
     return Residual(loss=loss).plan_for_error(
-        workload, target, neighbours=neighbours, max_rows_per_unit=max_rows_per_unit
+        _workload(workload, schema),
+        target,
+        neighbours=neighbours,
+        max_rows_per_unit=_unit_rows(schema, max_rows_per_unit),
     )
+
+
+def _workload(workload: Workload | str, schema: Schema | Domain | None) -> Workload:
+    """The workload, read from a text if it is one."""
+    domain = None if schema is None else domain_of(schema, WorkloadError)
+    if isinstance(workload, str):
+        if domain is None:
+            raise WorkloadError(
+                f"workload={shown(workload)}: a text needs the schema whose columns it names; add schema=schema"
+            )
+        return parse_workload(domain, workload)
+    if not isinstance(workload, Workload):
+        raise WorkloadError(
+            f"workload={shown(workload)}: expected a Workload, such as Workload.kway(domain, 2), or a text, such as "
+            '"<=2-way", with schema=schema'
+        )
+    if domain is not None and domain != workload.domain:
+        raise WorkloadError("the workload is over other columns than the schema; make it with the same schema")
+    return workload
+
+
+def _unit_rows(schema: Schema | Domain | None, stated: int | None) -> int:
+    if stated is not None:
+        return stated
+    return schema.unit.max_rows if isinstance(schema, Schema) else 1

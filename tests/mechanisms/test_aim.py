@@ -390,7 +390,7 @@ def test_replay_finds_nothing_beside_the_gate(what, kind, tmp_path):
 
     def run(table: TinyTable) -> object:
         release = plan.release(table)
-        release.save(tmp_path / "x.hush")
+        release.save(tmp_path / "x.hush", overwrite=True)
         return {"file": tmp_path / "x.hush", "rounds": release.rounds, "bounds": str(release.error_bounds())}
 
     units = how.get("units", [])

@@ -76,7 +76,7 @@ def test_the_charge_is_what_was_measured(relation: Neighbours) -> None:
 def test_replay_finds_nothing_beside_the_gate(tmp_path: Path) -> None:
     def run(table: TinyTable) -> object:
         release = gaussian_plan().release(table)
-        release.save(tmp_path / "x.hush")
+        release.save(tmp_path / "x.hush", overwrite=True)
         return {"file": tmp_path / "x.hush", "table": str(release.marginal("a", "b"))}
 
     assert check_replay(run, TABLE, neighbours_of(TABLE)) == len(ROWS) + DOMAIN.size()

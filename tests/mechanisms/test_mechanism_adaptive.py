@@ -102,7 +102,7 @@ def test_a_stopped_run_is_gone_on_with_from_what_was_taken(mechanism: Mechanism,
         except InterruptedRelease as stopped:
             stops += 1
             partial = stopped.release
-        partial.save(tmp_path / "part.hush")
+        partial.save(tmp_path / "part.hush", overwrite=True)
         partial = hush.load(tmp_path / "part.hush")
         before = len(partial.noisy_tables)
         whole = plan.release(TABLE, ledger=ledger, resume=partial)

@@ -124,7 +124,7 @@ def test_replay_finds_nothing_beside_the_gate(mechanism, tmp_path: Path) -> None
 
     def run(table: TinyTable) -> object:
         release = plan.release(table)
-        release.save(tmp_path / "x.hush")
+        release.save(tmp_path / "x.hush", overwrite=True)
         return {
             "file": tmp_path / "x.hush",
             "repr": repr(release),

@@ -101,7 +101,7 @@ def test_what_is_released_on_the_owners_word_is_stamped_everywhere(
         assert warning in release.sql("SELECT COUNT(*) FROM t WHERE a = 1").notes
         model = release.model()
         assert model.caveats.count(warning) == 1
-        model.save(tmp_path / "m.hush")
+        model.save(tmp_path / "m.hush", overwrite=True)
         again = hush.load(tmp_path / "m.hush")
         assert warning in again.caveats
         assert STAMP in repr(again)

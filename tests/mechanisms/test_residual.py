@@ -88,7 +88,7 @@ def test_replay_finds_nothing_beside_the_gate(workload: Workload, tmp_path: Path
         ledger = tmp_path / "budget.db"
         ledger.unlink(missing_ok=True)
         release = plan.release(table, ledger=None)
-        release.save(tmp_path / "x.hush")
+        release.save(tmp_path / "x.hush", overwrite=True)
         return {
             "file": tmp_path / "x.hush",
             "plan": str(plan),

@@ -175,7 +175,7 @@ def test_releases_never_tell_zero_from_one_by_their_last_bits(mechanism: str, tm
     plan = hush.plan(Workload.kway(DOMAIN, 1), Budget(rho=0.5), mechanism=mechanism)
     for count in (0, 1):
         release = plan.release(TinyTable(DOMAIN, [(0,)] * count))
-        release.save(tmp_path / "release.hush")
+        release.save(tmp_path / "release.hush", overwrite=True)
         for kept in (release, hush.load(tmp_path / "release.hush")):
             measured = list(kept.measurements())  # type: ignore[union-attr]
             assert measured

@@ -40,3 +40,19 @@ def test_what_names_no_columns_is_refused(source: Any, names: tuple[Any, ...], t
     for ask in (source.counts, source.marginal):
         with pytest.raises(DomainError, match=text):
             ask(*names)
+
+
+def test_notebooks_show_what_was_asked_and_promised() -> None:
+    page = RELEASE._repr_html_()
+    for text in ("<table>", "one row", "rho=1", "a × b, a × c, b × c", "release.sql("):
+        assert text in page
+    odd = hush.Domain({"<b>": 2, **{f"c{k}": 2 for k in range(20)}})
+    release = hush.plan(hush.Workload.kway(odd, 1), hush.Budget(rho=1.0)).release(TinyTable(odd, [(0,) * 21]))
+    assert "&lt;b&gt;" in release._repr_html_()
+    assert "and 9 more" in release._repr_html_()
+
+
+def test_a_notebook_fits_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = hush.plan(hush.Workload.kway(DOMAIN, 2), hush.Budget(rho=1.0), "aim").release(TABLE)
+    monkeypatch.setattr(hush.Release, "estimates", property(lambda self: 1 / 0))
+    assert "aim" in release._repr_html_()

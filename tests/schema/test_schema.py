@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hush
+from hush import Measurement, fit
 from hush.errors import DomainError, SchemaError
 from hush.schema import ROW, Boolean, Categorical, Column, Date, Integer, Numeric, Schema, Unit
 from hush.schema.column import canonical
@@ -165,3 +166,19 @@ def test_units_that_cannot_be_enforced_are_refused(given: dict, message: str) ->
 
 def test_the_default_unit_is_a_row() -> None:
     assert Schema([Boolean(name="a")]).unit == ROW == Unit()
+
+
+def test_whole_numbers_and_truth_values_stay_so_in_pandas_beside_missing_ones() -> None:
+    columns = [
+        Integer(name="n", low=0, high=3, missing=True),
+        Integer(name="m", low=0, high=3),
+        Boolean(name="b", missing=True),
+        Boolean(name="c"),
+        Numeric(name="x", edges=(0, 1, 2), missing=True),
+    ]
+    schema = Schema(columns)
+    frame = schema.decode({column.name: np.array([0, column.size - 1]) for column in columns}).to_pandas()
+    assert [str(kind) for kind in frame.dtypes] == ["Int64", "int64", "boolean", "bool", "float64"]
+    assert frame["n"].isna().tolist() == frame["b"].isna().tolist() == [False, True]
+    rows = fit(schema, [Measurement(("n",), [2.0, 2.0, 2.0, 2.0, 2.0], stddev=1.0)]).synthesize(rows=20, seed=1)
+    assert [str(kind) for kind in rows.to_pandas().dtypes] == [str(kind) for kind in frame.dtypes]

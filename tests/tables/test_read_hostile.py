@@ -69,7 +69,7 @@ def test_values_never_seen_before_change_nothing_that_is_public(row: str, tmp_pa
         (tmp_path / "people.csv").write_text("\n".join(["city,age,always", *rows]) + "\n")
         table = hush.read(tmp_path / "people.csv", SCHEMA)
         release = hush.plan(Workload.kway(table.domain, 2), Budget(rho=0.5), mechanism="residual").release(table)
-        release.save(tmp_path / "people.hush")
+        release.save(tmp_path / "people.hush", overwrite=True)
         shown = [str(release.marginal("city", "age")), str(release.sql("SELECT city, COUNT(*) FROM t GROUP BY city"))]
         return tmp_path / "people.hush", shown, repr(table), str(table.domain)
 

@@ -144,7 +144,7 @@ def model(
     if isinstance(loaded, hush.Model):
         raise click.UsageError(f"{file} is a model already; give a release, or draw rows with `hush synth`")
     fitted_model = fitted(loaded, cliques=stated_cliques(loaded, cliques), method=method, max_size_mb=max_size_mb)
-    fitted_model.save(output)
+    fitted_model.save(output, overwrite=True)
     for caveat in fitted_model.caveats:
         say(f"hush: {printable(caveat)}", err=True)
     click.echo(f"Wrote {output}; nothing was spent.")

@@ -103,7 +103,7 @@ class MechanismOptions:
     @property
     def given(self) -> bool:
         """Whether any option about the mechanism itself was used."""
-        return self.mechanism != "auto" or self.preset is not None or self.max_size_mb is not None
+        return self.mechanism.lower() != "auto" or self.preset is not None or self.max_size_mb is not None
 
     def read(self) -> Mechanism:
         """The mechanism; refuses settings that it does not have."""

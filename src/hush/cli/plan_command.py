@@ -82,7 +82,7 @@ def plan(
     else:
         if limit.given:
             raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")
-        if chosen.mechanism not in ("auto", "residual"):
+        if chosen.mechanism.lower() not in ("auto", "residual"):
             raise BudgetError(f"--target-error is for the residual mechanism; leave --mechanism {chosen.mechanism} out")
         replace(chosen, mechanism="residual").read()  # refuses settings that residual does not have
         plan = hush.plan_for_error(workload, target_error, chosen.loss, max_rows_per_unit=unit_rows)
@@ -103,7 +103,7 @@ def plan(
     if useless is not None:
         click.get_current_context().exit(BAD_INPUT)
     if output is not None:
-        plan.save(output)
+        plan.save(output, overwrite=True)
         console.print(Text(printable(f"Plan saved to {output}")))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from hush.archive import VERSIONS, ArchiveReader, write_archive
 from hush.arrays import Floats
+from hush.atomic_write import check_new
 from hush.codec import Stored, pack, unpack
 from hush.domain import Domain
 from hush.errors import ArchiveError, BudgetError, DataError, HushError, SizeError, WorkloadError, is_number, shown
@@ -310,8 +311,9 @@ class Plan:
         mean_absolute = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
         return float(mean_absolute * (sizes * np.sqrt(self.term_variances)).sum() / (len(sizes) * total))
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan to a file that `hush.load` reads; it holds no data."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the plan to a new file that `hush.load` reads; `overwrite` replaces another. It holds no data."""
+        check_new(path, overwrite=overwrite)
         content = PlanFile(
             mechanism=self.mechanism,
             settings=self.settings.pack_settings(),

@@ -12,7 +12,7 @@ from dataclasses import fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from hush.errors import WorkloadError, printable
+from hush.errors import WorkloadError, close_match, printable
 from hush.mechanisms.aim import AIM
 from hush.mechanisms.auto import Auto
 from hush.mechanisms.direct import Direct
@@ -52,12 +52,17 @@ def mechanism_of(mechanism: str | Mechanism, loss: str | Loss = "rmse") -> Mecha
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
-    """The mechanism of a name; WorkloadError if there is none, or if it cannot be used."""
+    """The mechanism of a name, in any case; WorkloadError if there is none, or if it cannot be used."""
+    if name not in mechanism_names():
+        alike = [known for known in mechanism_names() if known.casefold() == name.casefold()]
+        if len(alike) != 1:
+            near = close_match(name, mechanism_names())
+            hint = f"did you mean {near!r}? " if near else ""
+            raise WorkloadError(f"mechanism={name!r}: {hint}expected one of {', '.join(mechanism_names())}")
+        name = alike[0]
     if name in BUILT_IN:
         return BUILT_IN[name]
     offered = [entry for entry in _entry_points() if entry.name == name]
-    if not offered:
-        raise WorkloadError(f"mechanism={name!r}: expected one of {', '.join(mechanism_names())}")
     kind, problem = _loaded(name, offered)
     if kind is None:
         raise WorkloadError(f"mechanism={name!r} cannot be used: {problem}")

@@ -179,7 +179,7 @@ class ReleaseJob:
 
         def watch(played: Round | None, share: float) -> None:
             if self.partial is not None:
-                release(complete=False).save(self.partial)
+                release(complete=False).save(self.partial, overwrite=True)
             self._update(spent=min(share, 1.0), kept=self.partial is not None)
             if progress is not None:
                 progress(min(share, 1.0))
@@ -274,11 +274,11 @@ class ReleaseJob:
         if self.output is None:
             return
         try:
-            release.save(self.output)
+            release.save(self.output, overwrite=True)
             partial_file(self.output).unlink(missing_ok=True)
         except ArchiveError as error:
             rescue = Path(tempfile.mkdtemp(prefix="hush-"), self.output.name)
-            release.save(rescue)
+            release.save(rescue, overwrite=True)
             self._update(state="failed")
             raise ArchiveError(f"{error}; the budget is spent, and the release is kept in {rescue}") from None
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hush.archive import ArchiveReader
 from hush.arrays import Floats
+from hush.atomic_write import check_new
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.graphical_model import GraphicalModel, Impossible, excluded
@@ -274,11 +275,12 @@ class Model:
         source = self.distribution if not given else conditioned(self.schema, self.distribution, given)
         return draw_batches(self.schema, source, int(rows), method=method, seed=seed, chunk_rows=int(chunk_rows))
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file that `hush.load` reads, with its measurements without a query.
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the model to a new file that `hush.load` reads, with its measurements without a query.
 
-        Those of a release stay in the file of the release, with their errors.
+        Those of a release stay in the file of the release, with their errors. `overwrite` replaces another file.
         """
+        check_new(path, overwrite=overwrite)
         save_model(self, path)
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -13,10 +14,11 @@ import numpy as np
 
 from hush.archive import VERSIONS, ArchiveReader, write_archive
 from hush.arrays import Floats, reordered
+from hush.atomic_write import check_new
 from hush.codec import Stored, pack, unpack
 from hush.constraints import fingerprint
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import ArchiveError, QueryError, SizeError, WorkloadError, printable, shown
+from hush.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, printable, shown
 from hush.graphical.total import SMALLEST_TOTAL
 from hush.inference.error_margins import ErrorMargins
 from hush.inference.estimates import Estimates
@@ -32,6 +34,7 @@ from hush.release.rounds import Round
 from hush.release.statement import STAMP, Statement
 from hush.schema import Schema
 from hush.solution import TOLERANCE
+from hush.text_table import TextTable
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import WorkloadFile
 
@@ -49,6 +52,7 @@ KIND = "release"
 VERSION = VERSIONS[KIND]
 KINDS = ("unbiased", "nonnegative", "whole")
 LARGEST_TABLES = 2**28
+SHOWN_TABLES = 12  # in a notebook
 
 
 class ReleaseFile(Stored):
@@ -411,8 +415,18 @@ class Release:
     def _model(self) -> Model:
         return self.model()
 
-    def save(self, path: str | Path) -> None:
-        """Write the release to a file that `hush.load` reads; it holds nothing private."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the release to a new file that `hush.load` reads; it holds nothing private.
+
+        Another file of that name is replaced with `overwrite=True` alone. Without it the release, which is paid for,
+        is kept in the folder for temporary files, and the error says where.
+        """
+        try:
+            check_new(path, overwrite=overwrite)
+        except HushError as error:
+            rescue = Path(tempfile.mkdtemp(prefix="hush-"), Path(path).name)
+            self.save(rescue)
+            raise ArchiveError(f"{error}; the budget is spent, so the release is kept in {rescue}") from None
         content = ReleaseFile(
             mechanism=self.mechanism,
             complete=self.complete,
@@ -478,6 +492,19 @@ class Release:
                 "release.model() estimates it, without an error bar"
             )
         return names
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: what was measured, what it promises, and how to ask it."""
+        asked = [" × ".join(term.clique) or "the total" for term in self.workload]
+        more = f" and {len(asked) - SHOWN_TABLES:,} more" if len(asked) > SHOWN_TABLES else ""
+        state = "" if self.complete else ", interrupted"
+        facts = [
+            ("Release", f"{self.mechanism}{state}, {self.workload.queries:,} numbers asked"),
+            *self.statement.lines(),
+            ("Asked", f"{', '.join(asked[:SHOWN_TABLES])}{more}"),
+            ("Ask", 'release.sql("SELECT ..."), release.marginal(...), release.synthesize()'),
+        ]
+        return TextTable.facts(facts).html()
 
     def __repr__(self) -> str:
         state = "" if self.complete else ", interrupted"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from hush.constraints import Constraint, contradiction, merge
 from hush.domain import Domain
 from hush.errors import SchemaError, shown
 from hush.schema.column import Column, Value, canonical
-from hush.schema.column_kinds import MOST_BINS, Integer
+from hush.schema.column_kinds import MOST_BINS, Boolean, Integer
 from hush.schema.number_spelling import NumberSpelling
 from hush.unit import ROW, Unit
 
@@ -83,10 +85,28 @@ class Schema:
 
         return read_schema(Path(path))
 
-    def save(self, path: str | Path) -> None:
-        """Write the schema as TOML, to a file whose name ends in .toml."""
+    @classmethod
+    def draft(cls, data: Any, *, public: bool = False) -> Schema:
+        """A first schema for a pandas, polars or Arrow table, or a CSV or Parquet file; print `to_toml()` and edit it.
+
+        Privacy: reads the rows. Values and bounds are exact facts about them, so every column is marked
+        `from_private_data`, which makes releases refuse the schema, unless you say that the rows are `public`.
+
+        >>> import pyarrow as pa
+        >>> draft = Schema.draft(pa.table({"age": [3, 41], "sex": ["f", "m"]}))
+        >>> draft.domain, draft.from_private_data
+        (Domain({'age': 39, 'sex': 2}), ('age', 'sex'))
+        """
+        drafts = import_module("hush.tables.schema_drafts")  # by name: the room that reads rows comes after this one
+        schema: Schema = drafts.drafted(data, public=public)
+        return schema
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the schema as TOML, to a new file whose name ends in .toml; `overwrite` replaces another."""
+        from hush.atomic_write import check_new
         from hush.schema.schema_files import save_schema
 
+        check_new(path, overwrite=overwrite)
         save_schema(self, Path(path))
 
     def to_toml(self) -> str:
@@ -162,14 +182,15 @@ class Schema:
     def decode(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> pa.Table:
         """Codes of some columns as a table of real values; missing becomes null, a bin its middle.
 
-        Encoding the result gives the codes again.
+        Encoding the result gives the codes again. In pandas, by `to_pandas()`, whole numbers and truth values stay what
+        they are beside missing ones: Int64 and boolean.
         """
         import pyarrow as pa
 
         arrays = {name: decode_column(self[name], np.asarray(values)) for name, values in codes.items()}
         if len({len(array) for array in arrays.values()}) > 1:
             raise SchemaError("the columns to decode differ in length; give one code per row for each")
-        return pa.table(arrays)
+        return pa.table(arrays).replace_schema_metadata({"pandas": json.dumps(_pandas_types(self[n] for n in codes))})
 
     def __getitem__(self, name: str) -> Column:
         self.domain.check((name,))
@@ -196,6 +217,22 @@ class Schema:
         rules = f"; {count} constraint{'s' if count > 1 else ''}" if count else ""
         drafted = f"; from private data: {', '.join(self.from_private_data)}" if self.from_private_data else ""
         return f"Schema({kinds}; unit: {unit}{rules}{drafted})"
+
+
+def _pandas_types(columns: Iterable[Column]) -> dict[str, Any]:
+    """What pyarrow needs to know to give pandas its nullable types; columns that need none are left out."""
+    kinds = {Integer: ("int64", "Int64"), Boolean: ("bool", "boolean")}
+    stated = [(column.name, *kinds[type(column)]) for column in columns if column.missing and type(column) in kinds]
+    keys = ("name", "field_name", "pandas_type", "numpy_type", "metadata")
+    return {
+        "index_columns": [],
+        "column_indexes": [],
+        "columns": [
+            dict(zip(keys, (name, name, pandas_type, numpy_type, None), strict=True))
+            for name, pandas_type, numpy_type in stated
+        ],
+        "pandas_version": "2.0.0",
+    }
 
 
 def domain_and_constraints(of: Schema | Domain) -> tuple[Domain, tuple[Constraint, ...]]:

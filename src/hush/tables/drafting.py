@@ -215,8 +215,8 @@ _SKELETONS = {
 _MISSING = '# missing = true          # if a cell may be empty; missing_values = ["?"] names marks that mean so'
 
 
-def draft_schema(path: str | Path, *, from_data: bool = False, public: bool = False) -> str:
-    """The text of a TOML schema to edit, for a CSV or Parquet file.
+def draft_schema(path: str | Path | RowSource, *, from_data: bool = False, public: bool = False) -> str:
+    """The text of a TOML schema to edit, for a CSV or Parquet file or for rows that are open already.
 
     Without `from_data` the names and declared types decide the kinds, and what the user must know is left open;
     a draft is refused when it is read before that is filled in. With `from_data` the rows decide; `public` says that
@@ -226,9 +226,11 @@ def draft_schema(path: str | Path, *, from_data: bool = False, public: bool = Fa
     these are public, the text begins with a notice and every column is marked `from_private_data`, which makes releases
     refuse the schema.
     """
-    source = file_source(path, (), lambda: DUCKDB.connect(MEMORY, spill=False))  # private rows stay off the disk
+    typed, source = True, path
+    if not isinstance(source, RowSource):
+        typed = ending_of(Path(source)) not in CSV_ENDINGS
+        source = file_source(source, (), lambda: DUCKDB.connect(MEMORY, spill=False))  # private rows stay off the disk
     _check_names(source)
-    typed = ending_of(Path(path)) not in CSV_ENDINGS
     kinds = [DECLARED_KINDS.get(DUCKDB.family(kind), UNSUPPORTED) if typed else UNKNOWN for kind in source.types]
     if from_data:
         profiles = zip(source.columns, read_profiles(source, kinds), strict=True)

@@ -138,7 +138,7 @@ class _Contract:
 
         def run(table: Any) -> object:
             release = self.plan().release(table)
-            release.save(folder / "replay.hush")
+            release.save(folder / "replay.hush", overwrite=True)
             return {
                 "file": folder / "replay.hush",
                 "rounds": release.rounds,
@@ -156,7 +156,7 @@ class _Contract:
 
         def run(plan: Plan, table: Any) -> object:
             release = plan.release(table)
-            release.save(folder / "neighbour.hush")
+            release.save(folder / "neighbour.hush", overwrite=True)
             return folder / "neighbour.hush", [measurement.values for measurement in release.measurements()]
 
         for relation, step in ((Neighbours.ADD_REMOVE, 2), (Neighbours.REPLACE, 6)):
@@ -208,7 +208,7 @@ class _Contract:
     def _published(self, folder: Path, plan: Plan, table: Any) -> object:
         """What a release of a table publishes."""
         release = plan.release(table)
-        release.save(folder / "published.hush")
+        release.save(folder / "published.hush", overwrite=True)
         return folder / "published.hush", str(release.marginal(*self.pair)), str(release.sql(self.sql))
 
     def refusals(self, folder: Path) -> None:
@@ -239,7 +239,7 @@ class _Contract:
             )
             done = spent(partial.statement.event)  # type: ignore[attr-defined]
             _require(done == Ledger.open(file).total, "an interrupted release does not state what was charged")
-            partial.save(folder / "partial.hush")  # type: ignore[attr-defined]
+            partial.save(folder / "partial.hush", overwrite=True)  # type: ignore[attr-defined]
             kept = load(folder / "partial.hush")
             left = plan.rho - (done.rho or 0) > plan.rho / 2**20
             if plan.adaptive and (left or kept.content.tables):  # type: ignore[union-attr]
@@ -258,7 +258,7 @@ class _Contract:
                 release = plan.release(table)
             except InterruptedRelease as stopped:
                 release = cast("Release", stopped.release)
-            release.save(folder / "kept.hush")
+            release.save(folder / "kept.hush", overwrite=True)
             return folder / "kept.hush", [measurement.values for measurement in release.measurements()]
 
         plan, rows = self.plan(), self.table.rows
@@ -268,7 +268,7 @@ class _Contract:
     def files(self, folder: Path) -> None:
         """Plans and releases come back from their files as they were."""
         plan = self.plan()
-        plan.save(folder / "plan.hush")
+        plan.save(folder / "plan.hush", overwrite=True)
         again = load(folder / "plan.hush")
         _require(isinstance(again, Plan), "the file of a plan holds no plan")
         same = (plan.mechanism, plan.settings.pack_settings(), plan.rho, plan.epsilon, plan.rmse, str(plan))
@@ -276,10 +276,10 @@ class _Contract:
         _require(again.settings == plan.settings, "the settings in a file differ from those of its plan")  # type: ignore[union-attr]
         _require(_without_ranking(same) == _without_ranking(loaded), "a plan differs from the one in its file")
         release = again.release(self.table)  # type: ignore[union-attr]
-        release.save(folder / "one.hush")
+        release.save(folder / "one.hush", overwrite=True)
         read = load(folder / "one.hush")
         _require(isinstance(read, Release), "the file of a release holds no release")
-        read.save(folder / "two.hush")
+        read.save(folder / "two.hush", overwrite=True)
         bytes_equal = (folder / "one.hush").read_bytes() == (folder / "two.hush").read_bytes()
         _require(bytes_equal, "a release differs from the one in its file")
         np.testing.assert_allclose(read.counts(self.pair), release.counts(self.pair), rtol=1e-9, atol=1e-9)  # type: ignore[union-attr]
