@@ -1,5 +1,7 @@
 """The program: version, help, and how failures look; an unexpected one shows no private value."""
 
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner, Result
@@ -143,3 +145,25 @@ def test_help_on_nothing_says_what_there_is(names: list[str], said: str) -> None
     result = CliRunner().invoke(main, ["help", *names], prog_name="hush")
     assert result.exit_code == 2
     assert said in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "position", "expected"),
+    [
+        ("hush qu", "1", ["plain,query"]),
+        ("hush plan --form", "2", ["plain,--format"]),
+        ("hush schema dr", "2", ["plain,draft"]),
+    ],
+)
+def test_the_shell_completes_commands_and_options(words: str, position: str, expected: list[str]) -> None:
+    environment = {"_HUSH_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": position}
+    result = CliRunner().invoke(main, [], prog_name="hush", env=environment)
+    assert result.stdout.split() == expected
+
+
+def test_the_page_on_the_command_line_names_the_variable_of_completion() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+    for shell in ("bash", "zsh", "fish"):
+        result = CliRunner().invoke(main, [], prog_name="hush", env={"_HUSH_COMPLETE": f"{shell}_source"})
+        assert "_hush_completion" in result.stdout
+        assert f"_HUSH_COMPLETE={shell}_source hush" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def drafted(data: Any, *, public: bool = False) -> Schema:
 
 def _rows(frame: Any) -> RowSource:
     """All columns of a frame."""
+    convert: Callable[[Any, Sequence[int]], pa.Table]
     package = type(frame).__module__.split(".")[0]
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
