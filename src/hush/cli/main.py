@@ -9,7 +9,7 @@ from hush.cli.program import HushGroup, LazyCommand
 from hush.errors import close_match
 
 COMMANDS = (
-    LazyCommand("audit", "audit_command", "Check the samplers, a mechanism, a ledger and a release for faults."),
+    LazyCommand("audit", "audit_command", "Look for faults in noise, a mechanism, a ledger, a release."),
     LazyCommand("budget", "budget_command", "Show the ledger FILE: what was spent and what is left."),
     LazyCommand("demo", "demo", "Run the main job on an invented table."),
     LazyCommand("evaluate", "evaluate_command", "Compare synthetic rows with the real ones; not for release."),
