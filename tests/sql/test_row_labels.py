@@ -144,3 +144,15 @@ def test_a_workload_asks_for_each_value_of_an_expression() -> None:
     assert workload.queries == 3 * 2
     fewer = Workload.sql(SCHEMA, "SELECT age < 4 AS g, COUNT(*) FROM t WHERE age < 2 GROUP BY g")
     assert fewer.queries == 1
+
+
+def test_integers_with_bins_are_grouped_by_bins_and_not_by_arithmetic() -> None:
+    schema = Schema([Integer(name="hours", low=0, high=9, starts=(0, 5), points=(7,))])
+    estimates = DenseEstimates(schema.domain, np.arange(1.0, 5.0))
+    answers = answer_sql(
+        "SELECT CASE WHEN hours >= 7 THEN 'long' ELSE hours END AS g, COUNT(*) FROM t GROUP BY g", schema, estimates
+    )
+    assert answers.labels["g"] == ["0 to 4", "5 to 6", "long"]
+    assert answers.estimate.tolist() == [1.0, 2.0, 7.0]
+    with pytest.raises(HushError, match="column 'hours' was counted by bins, so arithmetic on it has no single value"):
+        answer_sql("SELECT hours // 5 AS g, COUNT(*) FROM t GROUP BY g", schema, estimates)

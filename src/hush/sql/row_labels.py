@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from hush.domain import Clique, Domain
 from hush.errors import QueryError, SizeError
-from hush.schema import Column, Date, Integer, Numeric
+from hush.schema import Column, Date, Integer
 from hush.schema.column import Value
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.constants import is_literal, literal_value
@@ -154,7 +154,7 @@ def _column(node: exp.Column, scope: Scope) -> Cells:
     column = scope.column(node)
     _check_labelled(scope.domain, (column.name,))
     values: list[Value] = list(column.level_values())
-    if isinstance(column, Numeric):
+    if column.binned:
         values[: column.levels] = [column.label(code) for code in range(column.levels)]
     return _levels(column, values, scope)
 
@@ -207,7 +207,7 @@ def _numbers(function: Callable[..., Any], scope: Scope, *sides: exp.Expr) -> Ce
     for side in sides:
         for node in side.find_all(exp.Column):
             column = scope.column(node)
-            if isinstance(column, Numeric):
+            if column.binned:
                 raise QueryError(
                     f"column {column.name!r} was counted by bins, so arithmetic on it has no single value in "
                     f"{column.label(0)}; group by the column, or by CASE with comparisons at its edges"

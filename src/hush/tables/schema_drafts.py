@@ -12,8 +12,9 @@ from hush.errors import DataError
 from hush.schema import Schema
 from hush.schema.schema_toml import read_toml
 from hush.tables import frames
+from hush.tables.column_profiles import MEMORY
 from hush.tables.dialects.duckdb import DUCKDB
-from hush.tables.drafting import MEMORY, draft_schema
+from hush.tables.drafting import draft_schema
 from hush.tables.sources import RowSource
 
 
