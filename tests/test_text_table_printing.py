@@ -13,7 +13,7 @@ from rich.console import Console
 
 import hush
 from hush.cli.main import main
-from hush.cli.query_command import _shown
+from hush.cli.query_command import shown_texts
 from hush.errors import printable
 from hush.mechanisms.plan_table import plan_tables
 from hush.privacy.budget import Budget
@@ -131,7 +131,7 @@ def test_csv_is_faithful_in_a_pipe_and_safe_on_a_terminal(release_file: Path, mo
 
 def test_shown_tables_keep_their_numbers() -> None:
     table = pa.table({"a\x1b": ["x\n", None], "n": pa.array([1, None], pa.int64())})
-    assert _shown(table).to_pydict() == {"a\\x1b": ["x\\n", None], "n": [1, None]}
+    assert shown_texts(table).to_pydict() == {"a\\x1b": ["x\\n", None], "n": [1, None]}
 
 
 # amounts
