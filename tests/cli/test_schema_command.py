@@ -128,7 +128,7 @@ def test_check_shows_the_rules(tmp_path: Path) -> None:
 
 
 def _checked(schema: Schema, folder: Path) -> str:
-    schema.save(folder / "s.toml")
+    schema.save(folder / "s.toml", overwrite=True)
     return run("schema", "check", folder / "s.toml").stdout
 
 

@@ -182,7 +182,7 @@ def synth(
     with progress_bar("writing") as progress:
         for index, (path, copy_seed) in enumerate(zip(outputs, seeds, strict=True)):
             pieces = model.batches(count, method=method, given=conditions, seed=copy_seed)
-            if path.suffix.lower() == ".csv":  # all text, and so read as the schema spells numbers
+            if ending(path) != ".parquet":  # CSV is text, and so read as the schema spells numbers
                 pieces = (spelled_numbers(piece, loaded.schema.spellings) for piece in pieces)
             written = write_rows(path, pieces, _file_progress(progress, index, len(outputs), count))
     for caveat in model.caveats:
