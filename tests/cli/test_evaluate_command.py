@@ -13,7 +13,7 @@ import hush
 from hush import Budget, Domain, Measurement, Workload
 from hush.cli.main import main
 from hush.datasets import people, people_schema
-from hush.evaluation import STAMP, compare
+from hush.evaluation import STAMP, compare, compare_numbers
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.schema import Unit
 
@@ -49,7 +49,9 @@ def test_figures_go_to_a_file_and_are_those_of_python(files: Path, tmp_path: Pat
     assert done.exit_code == 0
     real, made = (hush.read(str(files / name), SCHEMA) for name in ("real.csv", "made.parquet"))
     workload = Workload.target(SCHEMA.domain, "age", 2) + 2 * Workload.marginals(SCHEMA.domain, [("sex",)])
-    assert json.loads((tmp_path / "found.json").read_text()) == compare(real, made, workload).to_dict()
+    numbers = compare_numbers(str(files / "real.csv"), str(files / "made.parquet"), SCHEMA)
+    found = compare(real, made, workload, numbers=numbers)
+    assert json.loads((tmp_path / "found.json").read_text()) == found.to_dict()
     assert done.stdout.splitlines()[-1].rstrip() == STAMP
 
 
@@ -74,6 +76,29 @@ def test_synthetic_rows_need_no_id(files: Path, tmp_path: Path) -> None:
     done = run(tmp_path / "real.csv", files / "made.parquet", "--schema", tmp_path / "people.toml")
     assert done.exit_code == 0
     assert "30 real, 400 synthetic" in done.stdout
+
+
+def test_numbers_are_compared_as_numbers(files: Path, tmp_path: Path) -> None:
+    rows = people(400, seed=5)
+    zeros = rows.set_column(rows.column_names.index("income"), "income", [[0.0] * 300 + [1e3] * 100])
+    csv.write_csv(zeros, tmp_path / "zeros.csv")
+    done = run(
+        tmp_path / "zeros.csv", files / "made.parquet", "--schema", files / "people.toml", "--json", tmp_path / "f.json"
+    )
+    assert done.exit_code == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("income") and "75.0 %" in line)
+    assert line.split()[1] == "250"
+    income = json.loads((tmp_path / "f.json").read_text())["numbers"][0]
+    assert (income["column"], income["mean"]["real"], income["zeros"]["real"]) == ("income", 250.0, 0.75)
+
+
+def test_rows_are_drawn_to_compare_the_numbers_of_a_model(files: Path, tmp_path: Path) -> None:
+    model = hush.fit(SCHEMA, [Measurement(("age",), [4.0] * 100, 1.0)])
+    model.save(tmp_path / "model.hush")
+    done = run(files / "real.csv", tmp_path / "model.hush", "--schema", files / "people.toml")
+    assert done.exit_code == 0, done.stderr
+    assert "numbers are compared by 400 rows drawn from the model" in done.stderr
+    assert "Numbers, as they are and not by bins" in done.stdout
 
 
 def test_files_are_not_replaced_and_mistakes_are_found_before_any_row_is_read(files: Path, tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ from hush.cli.options import PATH, WorkloadOptions, check_output, format_option,
 from hush.errors import printable
 
 if TYPE_CHECKING:
+    from hush.evaluation.numeric_columns import NumberComparison
     from hush.tables.table import Table
 
+MOST_DRAWN = 100_000  # rows from a model
 ARCHIVE = b"PK\x03\x04"  # how releases and models begin
 
 
@@ -35,7 +37,8 @@ def evaluate(
     """Compare synthetic rows with the real ones; not for release.
 
     REAL is a CSV or Parquet file, or a pattern of files. SYNTHETIC is the same, or a release or model, whose tables
-    are compared. By default the workload is every table over two columns.
+    are compared. By default the workload is every table over two columns. Columns of numbers are also compared as
+    numbers: their means, their exact zeros, and how far apart they are. Of a release or model, rows are drawn for that.
 
     The figures come from the real rows without noise. They cost no budget because they must not be released.
     """
@@ -61,8 +64,9 @@ def evaluate(
     check_schemas(declared, compared.schema)
     with progress_bar("reading real rows") as progress:
         table = hush.read(real, declared, progress=progress)
+    numbers = _numbers(real, synthetic, compared, declared)
     with progress_bar("comparing") as progress:
-        comparison = compare(table, compared, workload, progress=progress)
+        comparison = compare(table, compared, workload, numbers=numbers, progress=progress)
     console = Console(stderr=form == "json")
     console.print(Text(STAMP, style="bold red"))
     if form == "json":
@@ -76,6 +80,22 @@ def evaluate(
         write_whole(output, (json.dumps(comparison.to_dict(), indent=2) + "\n").encode())
         console.print(Text(printable(f"Every figure is in {output}.")))
     console.print(Text(STAMP, style="bold red"))
+
+
+def _numbers(
+    real: str, synthetic: str, compared: hush.Model | Table, schema: hush.Schema
+) -> tuple[NumberComparison, ...]:
+    """Numbers of the real rows, and of the synthetic ones or of rows drawn from a model."""
+    from hush.evaluation.numeric_columns import compare_numbers
+    from hush.schema import Integer, Numeric
+
+    if not any(isinstance(column, Integer | Numeric) for column in schema):
+        return ()
+    if not isinstance(compared, hush.Model):
+        return compare_numbers(real, synthetic, schema)
+    drawn = min(max(round(compared.total), 1), MOST_DRAWN)
+    say(f"numbers are compared by {drawn:,} rows drawn from the model", err=True)
+    return compare_numbers(real, compared.synthesize(drawn, seed=0), schema)
 
 
 def _is_archive(name: str) -> bool:

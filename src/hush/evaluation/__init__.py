@@ -8,15 +8,18 @@ True
 """
 
 from hush.evaluation.comparison import STAMP, Comparison, Pair, compare
+from hush.evaluation.numeric_columns import NumberComparison, compare_numbers
 from hush.evaluation.resampling import equivalent_fraction, expected_error
 from hush.evaluation.workload_error import TermErrors, term_errors, workload_error
 
 __all__ = [
     "STAMP",
     "Comparison",
+    "NumberComparison",
     "Pair",
     "TermErrors",
     "compare",
+    "compare_numbers",
     "equivalent_fraction",
     "expected_error",
     "term_errors",

@@ -12,6 +12,7 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import DataError, DomainError, WorkloadError
+from hush.evaluation.numeric_columns import NumberComparison, numbers_table
 from hush.evaluation.resampling import LARGEST_FRACTION, Resampling
 from hush.evaluation.workload_error import Progress, TermErrors, paired, term_errors
 from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
@@ -85,6 +86,7 @@ class Comparison:
     workload: Workload
     errors: TermErrors
     equivalent_fraction: float | None
+    numbers: tuple[NumberComparison, ...] = ()  # from `compare_numbers`, if it was given
 
     @property
     def error(self) -> float:
@@ -138,6 +140,7 @@ class Comparison:
                 }
                 for pair in self.pairs
             ],
+            "numbers": [entry.to_dict() for entry in self.numbers],
         }
 
     def __str__(self) -> str:
@@ -149,12 +152,14 @@ def compare(
     synthetic: Table | Release | Model,
     workload: Workload | None = None,
     *,
+    numbers: Sequence[NumberComparison] = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare synthetic rows, or the model of a release, with the real rows.
 
     By default the workload is every table over two columns. The equivalent fraction uses errors in shares, so it does
-    not depend on the number of synthetic rows. `progress` is called with the fraction done.
+    not depend on the number of synthetic rows. Tables know their numbers by bins only: `numbers`, from
+    `compare_numbers`, joins the comparison of the numbers themselves. `progress` is called with the fraction done.
 
     Privacy: reads the real rows exactly and spends no budget, so its result is not a release: it is private, is stamped
     so, and is for those who may see the data. Choosing among releases by it, and publishing the choice, leaks too.
@@ -208,6 +213,7 @@ def compare(
         workload=workload,
         errors=errors,
         equivalent_fraction=sampled.fraction(errors.share_error) if sets else None,
+        numbers=tuple(numbers),
     )
 
 
@@ -251,7 +257,7 @@ _FINE = "▏▎▍▌▋▊▉█"
 
 
 def comparison_tables(comparison: Comparison) -> list[TextTable]:
-    """The figures of the workload, and the worst columns and pairs.
+    """The figures of the workload, and the worst columns, pairs and columns of numbers.
 
     Privacy: the figures are private; see `Comparison`.
     """
@@ -260,7 +266,7 @@ def comparison_tables(comparison: Comparison) -> list[TextTable]:
         pairs = [(_named(pair.columns), pair.distance) for pair in comparison.pairs]
         strengths = [(f"{pair.real:.3f}", f"{pair.synthetic:.3f}") for pair in comparison.pairs]
         tables.append(_worst("Pairs", "pair", pairs, number_columns("V real", "V synthetic"), strengths))
-    return tables
+    return [*tables, numbers_table(comparison.numbers)] if comparison.numbers else tables
 
 
 def bar(share: float) -> str:

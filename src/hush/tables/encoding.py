@@ -88,11 +88,23 @@ def encode(column: Column, declared: str, names: Names, dialect: Dialect) -> Enc
     elif isinstance(column, Date) and stored in {Family.TEXT, Family.DATE, Family.TIMESTAMP, Family.INSTANT}:
         encoding = encoder.date(column)
     else:
-        raise DataError(
-            f"column {column.name!r} is stored as {type_name(declared)}, which the kind {column.kind!r} cannot read; "
-            "declare another kind or convert the source"
-        )
+        raise DataError(_unreadable(column, declared))
     return replace(encoding, code=dialect.code(encoding.code, column.dtype.itemsize))
+
+
+def encode_number(column: Integer | Numeric, declared: str, names: Names, dialect: Dialect) -> Encoding:
+    """As `encode`, but the code is the number itself, also outside the bounds; NULL if it is missing or no number."""
+    stored = dialect.family(declared)
+    if stored not in {Family.NOTHING, Family.BOOLEAN, Family.TEXT, *NUMBERS}:
+        raise DataError(_unreadable(column, declared))
+    return _Encoder(dialect, column, stored, names).number()
+
+
+def _unreadable(column: Column, declared: str) -> str:
+    return (
+        f"column {column.name!r} is stored as {type_name(declared)}, which the kind {column.kind!r} cannot read; "
+        "declare another kind or convert the source"
+    )
 
 
 def refusal(column: Column) -> str:
@@ -194,6 +206,10 @@ class _Encoder:
 
     def _in_bins(self, edges: Edges) -> tuple[tuple[str, ...], str, str | None]:
         return locate(edges, self.names.prepared, self.names.step, self.dialect)
+
+    def number(self) -> Encoding:
+        missing = " OR ".join(self._missing_numbers())
+        return Encoding(prepare=self._as_number(), code=f"CASE WHEN {missing} THEN NULL ELSE {self.names.prepared} END")
 
     def date(self, column: Date) -> Encoding:
         """Days; a stamp with a time zone counts on its day in UTC, in a typed column and in text alike."""
