@@ -1,5 +1,6 @@
 """hush report: from a release file to a page."""
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,38 @@ def test_a_page_is_written_and_the_spent_budget_said(release: Path, tmp_path: Pa
         f"wrote {tmp_path / 'people.html'}; nothing was spent, the release had spent rho=0.25"
     )
     assert "What this release says" in (tmp_path / "people.html").read_text(encoding="utf-8")
+
+
+def test_the_heading_has_the_date_and_the_file_but_no_path(release: Path, tmp_path: Path) -> None:
+    before = dt.date.today()
+    assert run(release, "-o", tmp_path / "people.html").exit_code == 0
+    page = (tmp_path / "people.html").read_text(encoding="utf-8")
+    assert any(f"<bdi>{day}</bdi>" in page for day in (before, dt.date.today()))
+    assert "<bdi>people.hush</bdi>" in page
+    assert str(tmp_path) not in page
+    assert "Owner" not in page
+
+
+def test_the_heading_shows_what_the_options_say(release: Path, tmp_path: Path) -> None:
+    heading = ["--dataset", "Our <people>", "--owner", "The office", "--date", "2026-01-31", "--file-name", "p.hush"]
+    assert run(release, "-o", tmp_path / "people.html", *heading).exit_code == 0
+    page = (tmp_path / "people.html").read_text(encoding="utf-8")
+    assert "<h1><bdi>Our &lt;people&gt;</bdi></h1>" in page
+    for text in ("The office", "2026-01-31", "p.hush"):
+        assert f"<dd><bdi>{text}</bdi></dd>" in page
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "message"),
+    [("--date", "31.1.2026", "31.1.2026"), ("--owner", " ", "owner=' ': expected some text; omit it")],
+)
+def test_what_cannot_be_a_heading_is_refused_in_one_line(
+    release: Path, tmp_path: Path, option: str, text: str, message: str
+) -> None:
+    result = run(release, "-o", tmp_path / "people.html", option, text)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert message in result.stderr
+    assert not (tmp_path / "people.html").exists()
 
 
 def test_seeded_noise_is_called_out_on_the_terminal_too(tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """The page in a real browser, on a screen and on paper; collected only where chromium is installed (see conftest)."""
 
+import datetime as dt
+import html
+import json
 import re
 import subprocess
 from collections import Counter
@@ -7,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hush.release.release import Release
 from hush.report import report_html, write_report
-from hush.schema import Categorical, Integer, Schema
+from hush.schema import Categorical, Integer, Numeric, Schema, Unit
+from hush.workloads import Workload
 
 CHROMIUM = (
     *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
@@ -25,10 +30,56 @@ HOSTILE = Schema(
 )
 
 
+# opens a page of a given width, unfolds it, and notes what reaches beyond its right edge; tables scroll by themselves
+OUTER = """<!DOCTYPE html><meta charset="utf-8"><iframe id="frame" src="page.html" style="width: {width}px; border: 0">
+</iframe><script>
+frame.onload = () => {{
+  const page = frame.contentDocument;
+  page.querySelectorAll("details").forEach(part => part.open = true);
+  const beyond = [...page.querySelectorAll("body *")].filter(
+    part => !part.closest(".scroll") && part.getBoundingClientRect().right > {width} + 1);
+  document.body.dataset.found = JSON.stringify({{
+    width: frame.contentWindow.innerWidth, needed: page.documentElement.scrollWidth,
+    details: page.querySelectorAll("details").length,
+    beyond: beyond.map(part => `${{part.tagName}} ${{part.textContent.slice(0, 60)}}`)}});
+}};
+</script>"""
+CONSOLE = re.compile(r"INFO:CONSOLE.*")
+LONG = "x" * 110
+WIDE = Schema(
+    [
+        Categorical(name=LONG, values=(LONG, "b", "c " * 50), other=True, missing=True),
+        Numeric(name="fare", edges=(0, 0.01, 5, 20, 600), missing=True),
+        Integer(name="gain", low=0, high=99_999),
+        *(Categorical(name=f"column_{i}", values=tuple(f"level {j} of many" for j in range(30))) for i in range(9)),
+    ]
+)
+
+
+# connected columns, so that their pair is drawn
+PAIRS = {(LONG, "fare"): 500.0 * np.eye(5)}
+
+
 def run(folder: Path, page: Path, *options: str) -> str:
     """What the browser prints when it opens a page."""
+    return browse(folder, page, *options).stdout
+
+
+def browse(folder: Path, page: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [*CHROMIUM, f"--user-data-dir={folder / 'profile'}", *options, page.as_uri()]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+
+
+def measured(folder: Path, width: int) -> dict[str, Any]:
+    """How `page.html` in a folder fits into a width."""
+    outer = folder / f"outer-{width}.html"
+    outer.write_text(OUTER.format(width=width), encoding="utf-8")
+    shown = run(folder, outer, "--allow-file-access-from-files", "--dump-dom")
+    found = re.search(r'data-found="([^"]*)"', shown)
+    assert found is not None
+    made: dict[str, Any] = json.loads(html.unescape(found.group(1)))
+    assert made["width"] == width
+    return made
 
 
 def test_a_browser_reads_the_same_elements_and_runs_nothing(
@@ -41,6 +92,36 @@ def test_a_browser_reads_the_same_elements_and_runs_nothing(
     written = Counter(re.findall(r"<([a-z]\w*)", report_html(release)))
     assert Counter(re.findall(r"<([a-z]\w*)", shown)) == written
     assert "<title>What this release says</title>" in shown
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_nothing_reaches_beyond_the_page(make: Callable[..., Release], tmp_path: Path, width: int) -> None:
+    workload = Workload.marginals(WIDE.domain, [(LONG, "fare"), ("fare", "gain"), ("column_1", "column_2")])
+    release = make(WIDE, unit=Unit(column=LONG, max_rows=3), workload=workload, counts=PAIRS)
+    write_report(
+        release, tmp_path / "page.html", dataset=LONG, owner=LONG, date=dt.date(2026, 1, 31), file_name=LONG + ".hush"
+    )
+    assert 'class="cell"' in (tmp_path / "page.html").read_text(encoding="utf-8")
+    found = measured(tmp_path, width)
+    assert found["beyond"] == []
+    assert found["needed"] == width
+    assert found["details"] >= len(WIDE)
+
+
+def test_a_page_that_is_too_wide_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<body><p style='width: 500px'>too wide</p>")
+    found = measured(tmp_path, 400)
+    assert found["beyond"] == ["P too wide"]
+    assert found["needed"] > 400
+
+
+def test_the_console_stays_silent(people_release: Release, tmp_path: Path) -> None:
+    page, noisy = tmp_path / "page.html", tmp_path / "noisy.html"
+    write_report(people_release, page)
+    assert CONSOLE.findall(browse(tmp_path, page, "--enable-logging=stderr", "--dump-dom").stderr) == []
+    noisy.write_text(page.read_text(encoding="utf-8").replace("<main>", "<main><script>x()</script>"), encoding="utf-8")
+    (refused,) = CONSOLE.findall(browse(tmp_path, noisy, "--enable-logging=stderr", "--dump-dom").stderr)
+    assert "Content Security Policy" in refused
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -52,8 +52,8 @@ def test_estimates_below_zero_are_drawn_below_zero_and_explained(make: Callable[
     assert "small counts may come out negative" in " ".join(page.texts("p"))
     assert html.count('class="bar below"') == 3
     captions = page.texts("figcaption")
-    assert "Standard error 10.0. 1 estimate below zero." in captions
-    assert "Standard error 10.0. 2 estimates below zero." in captions
+    assert [text for text in captions if text.endswith(" of the truth in 19 of 20 cases. 1 estimate below zero.")]
+    assert [text for text in captions if text.endswith(" of the truth in 19 of 20 cases. 2 estimates below zero.")]
     # the bar of team b lies left of the zero line and has its own length
     picture = next(part for part in html.split("<svg") if ">b: -7 (" in part)
     zero = float(re.search(r'<line x1="([\d.]+)"[^>]*class="zero"', picture).group(1))  # type: ignore[union-attr]

@@ -54,6 +54,7 @@ def test_answers_on_the_page_are_those_of_the_query(people_release: Release, rea
 def test_ranges_of_every_kind_are_answered(make: Callable[..., Release], column: Column, condition: str) -> None:
     example = made(make(Schema([column])))[-1]
     assert example.sql == f"SELECT COUNT(*) FROM t WHERE {condition}"
+    assert example.question.startswith(f"How many rows have {column.name} ")
     assert len(example.answers) == 1
 
 
@@ -88,8 +89,8 @@ def test_many_tables_are_listed_up_to_a_number(make: Callable[..., Release]) -> 
     [
         (Integer(name="x", low=0, high=99), "every integer from 0 to 99"),
         (Integer.equal_width(name="x", low=0, high=99, bins=10), "0 to 99 in 10 bins, the first 0 to 9"),
-        (Numeric(name="x", edges=(0, 5, 9)), "0 to 9 in 2 bins, the first [0, 5)"),
-        (Numeric(name="x", edges=(0, 5, 9), points=(0,)), "0 to 9 in 2 bins, the first (0, 5), and exactly 0"),
+        (Numeric(name="x", edges=(0, 5, 9)), "0 to 9 in 2 bins, the first 0 to 5"),
+        (Numeric(name="x", edges=(0, 5, 9), points=(0,)), "0 to 9 in 2 bins, the first 0 to 5, and exactly 0"),
     ],
 )
 def test_levels_in_words(column: Column, words: str) -> None:

@@ -97,7 +97,7 @@ def _run(folder: Path) -> None:
     console.print(Text(WARNING, style="dim"))
 
     _head(console, "6. A report: the release as a page to read, at no further cost")
-    write_report(release, page)
+    write_report(release, page, dataset=f"{ROWS:,} invented people", file_name=output.name)
     console.print(Text(f"Wrote {page}", overflow="fold"), soft_wrap=True)
     console.print(Text(f"All files of the demo are in {folder}", overflow="fold"), soft_wrap=True)
 

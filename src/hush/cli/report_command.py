@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import click
 
 import hush
+from hush.atomic_write import write_whole
 from hush.cli.options import PATH, STDOUT, check_output, progress_bar
 from hush.errors import ArchiveError
 
@@ -14,16 +16,28 @@ from hush.errors import ArchiveError
 @click.command()
 @click.argument("release", type=PATH)
 @click.option("-o", "--output", type=PATH, required=True, help="HTML file to write; - for standard output.")
+@click.option("--dataset", help="Name of the dataset, for the heading.")
+@click.option("--owner", help="Who is responsible for the data, for the heading.")
+@click.option("--date", type=click.DateTime(["%Y-%m-%d"]), help="Date of the report.  [default: today]")
+@click.option("--file-name", help="Name of the released file, for the heading.  [default: that of RELEASE]")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
-def report(release: Path, output: Path, force: bool) -> None:
+def report(
+    release: Path,
+    output: Path,
+    dataset: str | None,
+    owner: str | None,
+    date: dt.datetime | None,
+    file_name: str | None,
+    force: bool,
+) -> None:
     """Write RELEASE as one HTML page to read.
 
-    The page shows the privacy statement, charts, errors and example queries. It needs no network and no scripts, and
-    prints well.
+    The page says what the release promises to one person and how good its numbers are, and shows charts, example
+    queries and the technical statement. It needs no network and no scripts, and prints well. Of the path of RELEASE
+    only the file name is shown.
     """
     from hush.loading import load_release_or_model
-    from hush.report import write_report
-    from hush.report.page import report_html
+    from hush.report import report_html
 
     if output != STDOUT:
         check_output(output, force=force, inputs=[release])
@@ -31,10 +45,18 @@ def report(release: Path, output: Path, force: bool) -> None:
     if isinstance(loaded, hush.Model):
         raise ArchiveError(f"{release} is a model; a report is of a release, so give the one it was fitted to")
     with progress_bar("writing the report") as progress:
+        page = report_html(
+            loaded,
+            dataset=dataset,
+            owner=owner,
+            date=dt.date.today() if date is None else date.date(),
+            file_name=release.name if file_name is None else file_name,
+            progress=progress,
+        )
         if output == STDOUT:
-            click.echo(report_html(loaded, progress=progress), nl=False)
+            click.echo(page, nl=False)
         else:
-            write_report(loaded, output, progress=progress)
+            write_whole(output, page.encode())
     for warning in loaded.statement.warnings:
         click.echo(f"hush: {warning}", err=True)
     spent = dict(loaded.statement.lines())["Spent"]

@@ -119,18 +119,29 @@ class Statement:
         laws = [law for kind, law in LAWS.items() if kind in kinds] or ["discrete Gaussian"]
         return " and ".join(laws)
 
-    def _spent(self) -> str:
-        """What was spent, rounded up, so that the text never promises too much privacy."""
+    @property
+    def spent(self) -> tuple[float, float] | None:
+        """The epsilon and delta that were spent, epsilon rounded up; None if nothing bounds them."""
         pure = price(self.event).epsilon
         if pure is not None:
-            return f"epsilon={shown_up(pure)} of pure differential privacy"
+            return float_up(pure), 0.0
         rho, delta = price(self.event).rho, self.budget.delta or 1e-9
         if rho is None or math.isinf(float_up(rho)):
-            return "without bound: no budget covers it"
+            return None
         epsilon = Budget(rho=float_up(rho)).epsilon_at(delta)
         if self.budget.epsilon is not None and rho <= self.budget.limit:
             epsilon = min(epsilon, self.budget.epsilon)  # a cost within the limit keeps what the budget states
-        return f"rho={shown_up(rho)} zCDP, that is epsilon={shown_up(epsilon)} at delta={number_text(delta)}"
+        return epsilon, delta
+
+    def _spent(self) -> str:
+        """What was spent, rounded up, so that the text never promises too much privacy."""
+        cost = price(self.event)
+        if cost.epsilon is not None:
+            return f"epsilon={shown_up(cost.epsilon)} of pure differential privacy"
+        if cost.rho is None or self.spent is None:
+            return "without bound: no budget covers it"
+        epsilon, delta = self.spent
+        return f"rho={shown_up(cost.rho)} zCDP, that is epsilon={shown_up(epsilon)} at delta={number_text(delta)}"
 
     def __str__(self) -> str:
         return "\n".join(f"{name:10}  {value}" for name, value in self.lines())

@@ -55,7 +55,7 @@ def bounds_section(release: Release) -> Markup:
             numbers = (share_text(shares[len(shares) // 2]), share_text(shares[-1]), share_text(_most(group)))
         rows.append((order_name(order), KINDS[kind], f"{len(group):,}", *numbers))
     return lines(
-        tag("h2", "How far off it can be", id="bounds"),
+        tag("h3", "How far off it can be", id="bounds"),
         tag("p", INTRO),
         page_table(heads, rows, numbers=(2, 3, 4, 5)),
         tag("p", WHY),
@@ -125,7 +125,7 @@ def rounds_section(release: Release) -> Markup:
     began = page_table(heads, rows, numbers=(1, 2))
     title = f"The {counted(len(first), 'table')} measured{' first' if played else ''}"
     return lines(
-        tag("h2", "How it was made", id="made"),
+        tag("h3", "How it was made", id="made"),
         tag("p", intro),
         tag("p", ANNEALED) if any(round.annealed for round in release.rounds) else None,
         _rounds(release) if release.rounds else None,

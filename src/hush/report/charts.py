@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hush.arrays import Floats
 from hush.markup import Markup, coordinate, join, shape, tag
 from hush.report.labels import compact, readable, rounded, width
-from hush.report.level_groups import GroupedCounts
+from hush.report.level_groups import GroupedCounts, heights_per_row
 
 ROOM = 0.02
+ABOVE, BELOW = 1.2, 0.2  # how far intervals of rows per width may reach, relative to the highest bar
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -59,17 +61,17 @@ SMALL = 11.0
 ROW = 22.0
 TALL = 210.0
 LABEL_CELLS = 22
-GAP = 1.0  # bars of room between the ordinary levels and `other` or missing
+GAP = 16.0  # between the ordinary levels and those that are set apart, `other` and missing
 
 
 def bar_chart(sums: GroupedCounts, number: int) -> Markup:
     """A one-way table as bars; `number` tells the charts of a page apart."""
-    return _standing(sums, number) if _stands(sums) else _lying(sums, number)
+    return _standing(sums, number) if stands(sums) else _lying(sums, number)
 
 
 def chart_height(sums: GroupedCounts) -> float:
     """The height of the chart of a one-way table, for placing similar charts side by side."""
-    return TALL if _stands(sums) else ROW * len(sums.groupings[0]) + 28
+    return TALL if stands(sums) else ROW * len(sums.groupings[0]) + 28
 
 
 def picture(title: str, description: str, number: int, height: float, *content: str, wide: float = WIDE) -> Markup:
@@ -105,15 +107,24 @@ def tip(sums: GroupedCounts, *indices: int) -> str:
     return f"{names}: {ends[0]}" + (f" ({ends[1]} to {ends[2]})" if math.isfinite(error) else "")
 
 
-def _stands(sums: GroupedCounts) -> bool:
+def stands(sums: GroupedCounts) -> bool:
+    """Whether bars are vertical: those of numbers and dates, unless they are few."""
     return sums.groupings[0].ordered and len(sums.groupings[0]) > 3
 
 
-def _ends(sums: GroupedCounts) -> tuple[float, float]:
-    """The lowest and the highest value that must be on the axis."""
-    values = np.concatenate([sums.estimate, sums.lower, sums.upper])
+def _ends(sums: GroupedCounts, factors: Floats, chosen: slice) -> tuple[float, float]:
+    """The lowest and the highest value that must be on the axis.
+
+    Of rows per width, intervals of narrow bars are long. They are cut off, so that they leave room for the bars.
+    """
+    values = np.concatenate([(factors * ends)[chosen] for ends in (sums.estimate, sums.lower, sums.upper)])
     finite = values[np.isfinite(values)]
-    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if not finite.size:
+        return 0.0, 1.0
+    highest = float((factors * sums.estimate)[chosen].max())
+    if highest <= 0 or (factors == 1).all():
+        return float(finite.min()), float(finite.max())
+    return max(float(finite.min()), -BELOW * highest), min(float(finite.max()), ABOVE * highest)
 
 
 def _lying(sums: GroupedCounts, number: int) -> Markup:
@@ -122,7 +133,7 @@ def _lying(sums: GroupedCounts, number: int) -> Markup:
     values = [rounded(value, error) for value, error in zip(sums.estimate, sums.std_error, strict=True)]
     left = max(width(label, FONT) for label in labels) + 8
     right = WIDE - max(width(value, FONT) for value in values) - 10
-    axis = Axis.over(*_ends(sums), start=left, stop=right, marks=5)
+    axis = Axis.over(*_ends(sums, np.ones(len(labels)), slice(None)), start=left, stop=right, marks=5)
     bottom = ROW * len(labels) + 6
     shapes = [
         join(
@@ -140,7 +151,7 @@ def _lying(sums: GroupedCounts, number: int) -> Markup:
                 "g",
                 tag("title", tip(sums, row)),
                 bar,
-                _whisker(sums, row, axis, middle, lying=True),
+                _whisker(float(sums.lower[row]), float(sums.upper[row]), axis, middle, lying=True),
                 tag("text", label, x=left - 8, y=middle + 4, class_="end"),
                 tag("text", value, x=WIDE - 2, y=middle + 4, class_="end"),
             )
@@ -150,16 +161,16 @@ def _lying(sums: GroupedCounts, number: int) -> Markup:
 
 def _standing(sums: GroupedCounts, number: int) -> Markup:
     grouping, groups = sums.groupings[0], len(sums.groupings[0])
-    top, bottom = 8.0, TALL - 26
-    axis = Axis.over(*_ends(sums), start=bottom, stop=top, marks=5)
+    top, bottom = 16.0 if grouping.apart else 8.0, TALL - 26
+    factors = np.ones(groups)
+    factors[: grouping.ordinary] = heights_per_row(grouping)
+    own_scale = bool(grouping.apart) or bool((factors != 1).any())  # else heights would not compare
+    on_axis = slice(grouping.ordinary if own_scale else None)
+    axis = Axis.over(*_ends(sums, factors, on_axis), start=bottom, stop=top, marks=5)
+    if own_scale:
+        factors[grouping.ordinary :] = axis.high / max(float(sums.estimate.sum()), 1.0)
     left = max(width(compact(tick), SMALL) for tick in axis.ticks) + 8
-    special = groups - grouping.ordinary
-    step = (WIDE - left - 14) / (groups + (GAP if special else 0) + 1.5 * special)
-    starts, widths = [], []
-    for index in range(groups):
-        extra = index - grouping.ordinary
-        starts.append(left + 2 + step * (index if extra < 0 else grouping.ordinary + GAP + 2.5 * extra))
-        widths.append(step if extra < 0 else 2.5 * step)
+    starts, widths = _places(sums, left, numbered=own_scale)
     shapes = [
         join(
             shape("line", x1=left, x2=WIDE, y1=axis(tick), y2=axis(tick), class_="zero" if tick == 0 else "grid"),
@@ -168,43 +179,87 @@ def _standing(sums: GroupedCounts, number: int) -> Markup:
         for tick in axis.ticks
     ]
     for index, (start, wide) in enumerate(zip(starts, widths, strict=True)):
-        ends = sorted((axis(0.0), axis(float(sums.estimate[index]))))
-        inner = max(wide - max(1.0, 0.14 * wide), 0.8) if index < grouping.ordinary else 0.8 * wide
+        height = axis(min(max(factors[index] * float(sums.estimate[index]), axis.low), axis.high))
+        ends = sorted((axis(0.0), height))
+        inner = max(wide - max(1.0, min(0.14 * wide, 4.0)), 0.8) if index < grouping.ordinary else 0.7 * wide
+        middle = start + wide / 2
         bar = shape(
-            "rect",
-            x=start + (wide - inner) / 2,
-            y=ends[0],
-            width=inner,
-            height=ends[1] - ends[0],
-            class_=_kind(sums, index),
+            "rect", x=middle - inner / 2, y=ends[0], width=inner, height=ends[1] - ends[0], class_=_kind(sums, index)
         )
-        whisker = _whisker(sums, index, axis, start + wide / 2, lying=False, half=min(3.0, inner / 3))
-        shapes.append(tag("g", tag("title", tip(sums, index)), bar, whisker))
+        low, high = (
+            min(max(factors[index] * float(end[index]), axis.low), axis.high) for end in (sums.lower, sums.upper)
+        )
+        whisker = _whisker(low, high, axis, middle, lying=False, half=min(3.0, inner / 3))
+        value = None
+        if own_scale and index >= grouping.ordinary:
+            y = (min(ends[0], axis(high)) if math.isfinite(high) else ends[0]) - 4
+            value = tag("text", _written(sums, index), x=middle, y=y, class_="mark mid")
+        shapes.append(tag("g", tag("title", tip(sums, index)), bar, whisker, value))
     return picture(_title(sums), described(sums), number, TALL, *shapes, *_marks(sums, starts, widths, bottom))
 
 
-def _marks(sums: GroupedCounts, starts: list[float], widths: list[float], bottom: float) -> list[Markup]:
-    """Marks below vertical bars: as many as fit, and always those of `other` and missing."""
+def _written(sums: GroupedCounts, index: int) -> str:
+    return rounded(float(sums.estimate[index]), float(sums.std_error[index]))
+
+
+def _places(sums: GroupedCounts, left: float, *, numbered: bool) -> tuple[list[float], list[float]]:
+    """Where bars begin and how wide they are: those set apart, the ordinary ones, then `other` and missing."""
     grouping = sums.groupings[0]
+    ordinary, groups = grouping.ordinary, len(grouping)
+    slots = []
+    for index in range(ordinary, groups):
+        texts = [readable(grouping.ticks[index], 12), *([_written(sums, index)] if numbered else [])]
+        slots.append(max(max(width(text, SMALL) for text in texts) + 6, 24.0))
+    before, after = sum(slots[: grouping.apart]), sum(slots[grouping.apart :])
+    beyond = 0.0 if grouping.last is None else width(readable(grouping.last, 12), SMALL) / 2
+    start = left + 2 + (before + GAP if before else 0.0)
+    room = WIDE - start - (after + max(GAP, beyond + 4) if after else max(beyond, 10.0))
+    low, high = (grouping.extents[0][0], grouping.extents[-1][1]) if grouping.extents else (0.0, float(ordinary))
+    extents = grouping.extents or [(float(k), k + 1.0) for k in range(ordinary)]
+    starts = [start + room * (begin - low) / (high - low) for begin, _ in extents]
+    widths = [room * (end - begin) / (high - low) for begin, end in extents]
+    for number, slot in enumerate(slots):
+        begins = left + 2 if number < grouping.apart else WIDE - after
+        first = 0 if number < grouping.apart else grouping.apart
+        starts.append(begins + sum(slots[first:number]))
+        widths.append(slot)
+    return starts, widths
+
+
+def _marks(sums: GroupedCounts, starts: list[float], widths: list[float], bottom: float) -> list[Markup]:
+    """Marks below vertical bars: those set apart, the end of the last bar, and as many others as fit."""
+    grouping = sums.groupings[0]
+    ordinary = grouping.ordinary
     texts = [readable(text, 12) for text in grouping.ticks]
-    marks, limit = [], math.inf
-    for index in range(len(texts) - 1, grouping.ordinary - 1, -1):
-        x = min(starts[index] + widths[index] / 2, WIDE - width(texts[index], SMALL) / 2)
-        limit = x - width(texts[index], SMALL) / 2 - 6
-        marks.append(tag("text", texts[index], x=x, y=bottom + 16, class_="mark mid"))
-    widest = max(width(text, SMALL) for text in texts[: grouping.ordinary]) + 8
-    every = next((n for n in (1, 2, 5, 10, 20, 50) if n * widths[0] >= widest), 100)
-    for index in range(0, grouping.ordinary, every):
-        x = starts[index] + (0 if grouping.edges else widths[index] / 2)
-        if x + width(texts[index], SMALL) / 2 < min(limit, WIDE):
-            marks.append(shape("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="tick"))
-            marks.append(tag("text", texts[index], x=x, y=bottom + 16, class_="mark mid"))
+    marks = [
+        tag("text", texts[index], x=starts[index] + widths[index] / 2, y=bottom + 16, class_="mark mid")
+        for index in range(ordinary, len(texts))
+    ]
+    places = [starts[index] + (0 if grouping.edges else widths[index] / 2) for index in range(ordinary)]
+    labels = texts[:ordinary]
+    if grouping.last is not None:
+        places.append(starts[ordinary - 1] + widths[ordinary - 1])
+        labels.append(readable(grouping.last, 12))
+    half = [width(label, SMALL) / 2 for label in labels]
+    final = len(labels) - 1
+    chosen = [final] if grouping.edges else []
+    step = max(half) * 2 + 8
+    regular = max(widths[:ordinary]) <= 1.01 * min(widths[:ordinary])
+    every = next((n for n in (1, 2, 5, 10, 20, 50) if n * widths[0] >= step), 100) if regular else 1
+    right, limit = -math.inf, places[final] - half[final] - 6 if chosen else math.inf
+    for index in range(0, len(labels) - len(chosen), every):
+        if places[index] - half[index] > right and places[index] + half[index] < limit:
+            chosen.append(index)
+            right = places[index] + half[index] + 6
+    for index in chosen:
+        x = places[index]
+        marks.append(shape("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, class_="tick"))
+        marks.append(tag("text", labels[index], x=min(x, WIDE - half[index]), y=bottom + 16, class_="mark mid"))
     return marks
 
 
-def _whisker(sums: GroupedCounts, index: int, axis: Axis, middle: float, *, lying: bool, half: float = 3.5) -> Markup:
+def _whisker(low: float, high: float, axis: Axis, middle: float, *, lying: bool, half: float = 3.5) -> Markup:
     """An error bar over the 95 % interval, as one path; empty if no error is known."""
-    low, high = float(sums.lower[index]), float(sums.upper[index])
     if not (math.isfinite(low) and math.isfinite(high)):
         return Markup("")
     a, b, edge, cap = (coordinate(x) for x in (axis(low), axis(high), middle - half, 2 * half))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hush.markup import Markup, join, lines, shape, tag
-from hush.report.charts import SMALL, WIDE, bar_chart, chart_height, picture, tip
+from hush.report.charts import SMALL, WIDE, bar_chart, chart_height, picture, stands, tip
 from hush.report.labels import compact, error_text, interval_text, named, page_table, readable, rounded, width
 from hush.report.level_groups import GroupedCounts, LevelGroups, group_levels, grouped
 from hush.report.ranking import Departure
@@ -19,7 +19,7 @@ from hush.text_table import counted
 if TYPE_CHECKING:
     from hush.release.release import Release
 
-ROW_LABEL = 16
+ROW_LABEL = 20
 COLUMN_LABEL = 12
 WRITTEN = 64  # cells up to which numbers are written into them
 TURNS = 0.68  # the shade at which white and black text are equally legible, in both colour schemes
@@ -37,7 +37,7 @@ def heat_map(sums: GroupedCounts, number: int) -> Markup:
     row_labels = [_row_label(rows, i) for i in range(len(rows))]
     column_labels = [readable(tick, COLUMN_LABEL) for tick in columns.ticks]
     left = max(width(label, SMALL) for label in row_labels) + 8
-    longest = max(width(label, SMALL) for label in column_labels)
+    longest = max(width(label, SMALL) for label in (*column_labels, readable(columns.last or "", COLUMN_LABEL)))
     wide = min((WIDE - left) / len(columns), WIDEST)
     upright = longest + 2 <= wide
     if not upright:
@@ -63,7 +63,12 @@ def heat_map(sums: GroupedCounts, number: int) -> Markup:
     for j, label in enumerate(column_labels):
         begins = columns.edges and j < columns.ordinary
         x = left + wide * (j + (0.0 if begins else 0.5))
+        if columns.last is not None and j == columns.ordinary:
+            x = max(x, left + wide * j + 2 * SMALL)  # beside the end of the last ordinary group
         shapes.append(_column_label(label, x, top - 5, upright=upright))
+    if columns.last is not None:
+        end = readable(columns.last, COLUMN_LABEL)
+        shapes.append(_column_label(end, left + wide * columns.ordinary, top - 5, upright=upright))
     if hatched:
         shapes.append(shape("path", d="".join(hatched), class_="hatch"))
     shapes += texts
@@ -149,23 +154,27 @@ def _described(sums: GroupedCounts) -> str:
 
 
 MOST_CHARTS = 7
+MOST_FOLDED = 500
+MOST_ABSENT = 100
 MOST_MAPS = 4
-MOST_BARS = 60
-MOST_NAMES = 15
+MOST_BARS, MOST_NAMES = 60, 15
+FOLDED_BARS, FOLDED_NAMES = 24, 12
 MAP_SIDE = 20
 
 BARS_INTRO = (
-    "Each bar is an estimated count and each whisker its 95 % interval. The estimates are unbiased: noise is as likely "
-    "to add as to take away, so small counts may come out negative. Such bars are drawn below zero, in another colour, "
-    "and not cut off, because cutting them off would make every sum of small counts too large."
+    "Each bar is an estimated count. The line across its end is its 95 % interval: the true count is within it in 19 "
+    "of 20 cases. Noise is as likely to add as to take away, so small counts may come out negative. Such bars are "
+    "drawn below zero, in another colour, and not cut off, because cutting them off would make every sum of small "
+    "counts too large."
 )
+ABSENT = "Not drawn, because no table of the release has them, or because they have one level or very many: "
 MODEL_INTRO = (
-    "Each bar is an estimated count. The estimates come from a fitted model, for which no exact standard error is "
-    "known, so the bars have no whiskers where none is given."
+    "Each bar is an estimated count. The estimates come from a fitted model, for which no exact error is known, so the "
+    "bars have no intervals where none is given."
 )
 MAPS_INTRO = (
-    "The pairs of columns that depart most from independence, among the released tables. The shade of a cell goes with "
-    "the square root of its count. A hatched cell is one whose 95 % interval reaches zero: noise alone may explain it."
+    "The pairs of columns that have most to do with each other, among the released tables. The shade of a cell goes "
+    "with the square root of its count. In a hatched cell the 95 % interval reaches zero: noise alone may explain it."
 )
 
 
@@ -184,12 +193,24 @@ class Figure:
 
 def bar_figures(release: Release, columns: Sequence[Departure]) -> list[Figure]:
     """The most telling one-way tables: numbers and dates first, then names, in the order of the schema."""
-    chosen = {ranked.clique[0]: ranked for ranked in columns[:MOST_CHARTS]}
-    figures = []
-    for name in (name for name in release.domain if name in chosen):
-        grouping = _grouping(release, name, MOST_BARS, MOST_NAMES)
-        figures.append(Figure(sums=grouped(release.estimates, (grouping,)), ranked=chosen[name]))
+    figures = [_bars(release, ranked, MOST_BARS, MOST_NAMES) for ranked in _in_order(release, columns[:MOST_CHARTS])]
     return sorted(figures, key=lambda figure: chart_height(figure.sums), reverse=True)  # similar heights side by side
+
+
+def folded_figures(release: Release, columns: Sequence[Departure]) -> list[Figure]:
+    """The other one-way tables, in the order of the schema."""
+    rest = _in_order(release, columns[MOST_CHARTS : MOST_CHARTS + MOST_FOLDED])
+    return [_bars(release, ranked, FOLDED_BARS, FOLDED_NAMES) for ranked in rest]
+
+
+def _in_order(release: Release, columns: Sequence[Departure]) -> list[Departure]:
+    chosen = {ranked.clique[0]: ranked for ranked in columns}
+    return [chosen[name] for name in release.domain if name in chosen]
+
+
+def _bars(release: Release, ranked: Departure, most: int, most_names: int) -> Figure:
+    grouping = _grouping(release, ranked.clique[0], most, most_names)
+    return Figure(sums=grouped(release.estimates, (grouping,)), ranked=ranked)
 
 
 def map_figures(release: Release, pairs: Sequence[Departure]) -> list[Figure]:
@@ -203,19 +224,30 @@ def map_figures(release: Release, pairs: Sequence[Departure]) -> list[Figure]:
     return figures
 
 
-def bars_section(release: Release, figures: Sequence[Figure], first: int, *, known: bool) -> Markup:
-    """One-way tables as bar charts."""
-    left_out = len(release.domain) - len(figures)
-    more = (
-        f"Of {counted(len(release.domain), 'column')}, the {len(figures)} that depart most from a flat table are drawn."
-    )
+def bars_section(
+    release: Release, figures: Sequence[Figure], folded: Sequence[Figure], first: int, *, known: bool
+) -> Markup:
+    """One-way tables as bar charts: some in sight, the others folded."""
     charts = [_bar_figure(figure, number) for number, figure in enumerate(figures, start=first)]
+    more = [_folded(figure, number) for number, figure in enumerate(folded, start=first + len(figures))]
+    shown = {figure.sums.names[0] for figure in (*figures, *folded)}
+    absent = [named(name, 60) for name in release.domain if name not in shown]
+    if len(absent) > MOST_ABSENT:
+        absent[MOST_ABSENT:] = [join(f"and {len(absent) - MOST_ABSENT:,} more")]
     return lines(
         tag("h2", "One column at a time", id="columns"),
         tag("p", BARS_INTRO if known else MODEL_INTRO),
-        tag("p", more, class_="soft") if left_out and figures else None,
         tag("div", *charts, class_="figures") if charts else tag("p", "The release has no one-way table to draw."),
+        tag("h3", f"{counted(len(more), 'more column')}") if more else None,
+        tag("p", "Those above say most; open the others by their names.", class_="soft on-screen") if more else None,
+        tag("p", "They are folded on the page and not printed.", class_="soft on-paper") if more else None,
+        *more,
+        tag("p", ABSENT, Markup(", ".join(absent)), ".", class_="soft") if absent and charts else None,
     )
+
+
+def _folded(figure: Figure, number: int) -> Markup:
+    return tag("details", tag("summary", named(figure.sums.names[0], 60)), _bar_figure(figure, number), class_="column")
 
 
 def maps_section(figures: Sequence[Figure], first: int) -> Markup:
@@ -238,8 +270,8 @@ def _bar_figure(figure: Figure, number: int) -> Markup:
     sums = figure.sums
     below = int(np.sum(sums.estimate < 0))
     remarks = [errors_of(sums)]
-    if sums.groupings[0].note:
-        remarks.append(sums.groupings[0].note)
+    grouping = sums.groupings[0]
+    remarks += [note for note in (grouping.note, grouping.bar_note if stands(sums) else None) if note]
     if below:
         remarks.append(f"{counted(below, 'estimate')} below zero")
     return tag(
@@ -253,8 +285,8 @@ def _bar_figure(figure: Figure, number: int) -> Markup:
 
 def _map_figure(figure: Figure, number: int) -> Markup:
     sums, ranked = figure.sums, figure.ranked
-    beside = "; noise alone would give about 1" if ranked.visible else ", no more than noise alone might give"
-    remarks = [f"a typical cell departs from independence by {ranked.departure:.1f} standard errors{beside}"]
+    beyond = f"a typical cell is {ranked.departure:.1f} times as far from what unrelated columns would give as noise is"
+    remarks = [beyond if ranked.visible else "noise alone may explain what connects these columns"]
     remarks = [*(remarks if figure.known else []), errors_of(sums)]
     remarks += [f"of {readable(side.column.name, 60)}, {side.note}" for side in sums.groupings if side.note]
     title = join(named(sums.names[0], 45), " by ", named(sums.names[1], 45))
@@ -298,11 +330,11 @@ def _numbers_of_pair(sums: GroupedCounts) -> Markup:
 
 
 def errors_of(sums: GroupedCounts) -> str:
-    """The standard errors of a picture in a few words."""
-    errors = sums.std_error[np.isfinite(sums.std_error)]
-    if not errors.size:
-        return "no standard error is known"
-    low, high = float(errors.min()), float(errors.max())
-    if high <= 1.005 * low:
-        return f"standard error {error_text(high)}"
-    return f"standard errors {error_text(low)} to {error_text(high)}"
+    """The margins of a picture in a few words."""
+    margins = sums.margin[np.isfinite(sums.margin)]
+    if not margins.size:
+        return "no error is known"
+    low, high = (error_text(float(end)) for end in (margins.min(), margins.max()))
+    return (
+        f"within ± {high} of the truth in 19 of 20 cases" if low == high else f"within ± {low} to {high} of the truth"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -25,6 +26,13 @@ UNITS: tuple[tuple[str, Callable[[dt.date], str]], ...] = (
     ("quarter", lambda day: f"{day.year:04}-Q{(day.month + 2) // 3}"),
     ("year", lambda day: f"{day.year:04}"),
 )
+FEW_LEVELS = 12  # beside so few, the largest level hides no other
+POINT_SHARE, POINT_STEP = 0.25, 4.0  # of a level that is drawn apart: of all rows, and over the next largest
+THIN = 1 / 150  # a bin of a smaller share of the axis could not be seen
+MOST_APART = 3
+BY_WIDTH = "bars are as wide as their bins, and as high as their rows per {unit}; long intervals are cut off"
+LEAST_SEPARATED = 10_000
+COMPACT_DIGITS = 6  # that `compact` shows
 COARSER = {Granularity.DAY: 0, Granularity.MONTH: 1, Granularity.QUARTER: 2}  # where to start in UNITS
 
 
@@ -32,8 +40,10 @@ COARSER = {Granularity.DAY: 0, Granularity.MONTH: 1, Granularity.QUARTER: 2}  # 
 class LevelGroups:
     """Groups of codes that cover a column, in the order they are drawn.
 
-    `ordinary` groups come first, then `other` and missing. `ticks` are short marks for an axis; with `edges` they mark
-    where a group begins. `note` says which levels were merged, if any.
+    `ordinary` groups come first, then the levels that are drawn `apart`, then `other` and missing. `ticks` are short
+    marks for an axis; with `edges` they mark where a group begins, and `last` marks where the last one ends. `extents`
+    are the values at both ends of each ordinary group that is drawn by width. `note` says what was merged, if anything,
+    and `bar_note` how bars are drawn.
     """
 
     column: Column
@@ -41,8 +51,16 @@ class LevelGroups:
     labels: tuple[str, ...]
     ticks: tuple[str, ...]
     ordinary: int
-    edges: bool = False
+    apart: int = 0
+    extents: tuple[tuple[float, float], ...] = ()  # of all ordinary groups, or none
+    last: str | None = None
     note: str | None = None
+    bar_note: str | None = None
+
+    @property
+    def edges(self) -> bool:
+        """Whether ticks mark where a group begins, not its middle."""
+        return self.last is not None
 
     @property
     def whole(self) -> bool:
@@ -73,12 +91,10 @@ def group_levels(column: Column, counts: Floats, most: int) -> LevelGroups:
     estimates; the rest is one group.
     """
     match column:
-        case Integer() | Numeric() if column.points or (column.binned and isinstance(column, Integer)):
-            return _runs(column, most)
-        case Integer():
-            return _integers(column, most)
-        case Numeric():
-            return _bins(column, most)
+        case Integer() if not column.binned:
+            return _integers(column, counts, most)
+        case Integer() | Numeric():
+            return _bins(column, counts, most)
         case Date():
             return _dates(column, most)
         case _:
@@ -91,48 +107,168 @@ def _with_special(
     labels: Sequence[str],
     ticks: Sequence[str],
     *,
-    edges: bool = False,
+    apart: Sequence[tuple[Integers, str]] = (),
+    extents: Sequence[tuple[float, float]] = (),
+    last: str | None = None,
     note: str | None = None,
+    bar_notes: Sequence[str] = (),
 ) -> LevelGroups:
-    """The groups, followed by `other` and missing, each by itself."""
+    """The groups, followed by those that are drawn apart, then `other` and missing, each by itself."""
     special = [code for code in (column.other_code, column.missing_code) if code is not None]
-    names = [column.label(code) for code in special]
+    names = [*(label for _, label in apart), *(column.label(code) for code in special)]
     return LevelGroups(
         column=column,
-        members=(*groups, *(np.array([code]) for code in special)),
+        members=(*groups, *(codes for codes, _ in apart), *(np.array([code]) for code in special)),
         labels=(*labels, *names),
-        ticks=(*ticks, *(name.strip("()") for name in names)),
+        ticks=(*ticks, *names),
         ordinary=len(groups),
-        edges=edges,
+        apart=len(apart),
+        extents=tuple(extents),
+        last=last,
         note=note,
+        bar_note="; ".join(bar_notes) or None,
     )
 
 
-def _integers(column: Integer, most: int) -> LevelGroups:
+def _integers(column: Integer, counts: Floats, most: int) -> LevelGroups:
+    point = point_mass(counts[: column.levels])
     step = _round_step(column.low, column.high, most)
-    if step == 1:
-        labels = [str(column.low + code) for code in range(column.levels)]
-        return _with_special(column, _single(column), labels, [compact_integer(int(label)) for label in labels])
+    if step == 1 and point is None:
+        labels = [number_text(column, value) for value in range(column.low, column.high + 1)]
+        return _with_special(column, _single(column), labels, labels)
     starts = [max(start, column.low) for start in range(column.low // step * step, column.high + 1, step)]
-    ends = [*(start - 1 for start in starts[1:]), column.high]
-    groups = [np.arange(low - column.low, high - column.low + 1) for low, high in zip(starts, ends, strict=True)]
-    labels = [integer_span(low, high) for low, high in zip(starts, ends, strict=True)]
-    note = f"{counted(column.levels, 'level')} drawn in steps of {step:,}"
-    return _with_special(column, groups, labels, [compact_integer(start) for start in starts], edges=True, note=note)
+    spans = [np.arange(low, high) for low, high in pairwise([*starts, column.high + 1])]
+    lone = None if point is None else column.low + point
+    kept = [values[values != lone] for values in spans]
+    shown = [(span, values) for span, values in zip(spans, kept, strict=True) if values.size]
+    apart = [] if lone is None else [(np.array([point]), f"exactly {number_text(column, lone)}")]
+    extents = [(float(span[0]), float(span[-1] + 1)) for span, _ in shown]
+    notes = [f"{label} is drawn apart, as high as its share of all rows" for _, label in apart]
+    if not _equally_wide(extents):
+        notes.append(BY_WIDTH.format(unit=f"{_unit(extents):,.0f}"))
+    return _with_special(
+        column,
+        [values - column.low for _, values in shown],
+        [_integers_label(column, values, lone) for _, values in shown],
+        [number_text(column, int(span[0])) for span, _ in shown],
+        apart=apart,
+        extents=extents,
+        last=number_text(column, column.high),
+        note=f"{counted(column.levels, 'level')} drawn in steps of {step:,}" if step > 1 else None,
+        bar_notes=notes,
+    )
 
 
-def _bins(column: Numeric, most: int) -> LevelGroups:
-    step = _even_step(column.levels, most)
-    starts = range(0, column.levels, step)
-    groups = [np.arange(start, min(start + step, column.levels)) for start in starts]
-    labels = [bin_span(column, int(group[0]), int(group[-1])) for group in groups]
-    ticks = [compact(column.edges[start]) for start in starts]
-    if len(set(ticks)) < len(ticks):
-        ticks = [f"{column.edges[start]:.{column.digits}g}" for start in starts]
-    notes = [f"{counted(column.levels, 'bin')} drawn {step} at a time"] if step > 1 else []
-    if not equal_steps([*(column.edges[start] for start in starts), column.edges[-1]]):
-        notes.append("bins differ in width, so a tall bar may be a wide bin")
-    return _with_special(column, groups, labels, ticks, edges=True, note="; ".join(notes) or None)
+def _integers_label(column: Integer, values: Integers, lone: int | None) -> str:
+    low, high = int(values[0]), int(values[-1])
+    without = f" without {lone}" if high - low >= values.size else ""
+    return span(number_text(column, low), number_text(column, high)) + without
+
+
+def point_mass(counts: Floats) -> int | None:
+    """The level that holds so many rows that the others would be invisible beside it; None if there is none.
+
+    >>> point_mass(np.array([900.0, *[5.0] * 20])), point_mass(np.array([30.0, *[5.0] * 20]))
+    (0, None)
+    """
+    if counts.size < FEW_LEVELS:
+        return None
+    second, first = np.sort(counts)[-2:]
+    alone = first > POINT_SHARE * counts.sum() and first > POINT_STEP * second
+    return int(np.argmax(counts)) if alone else None
+
+
+def _bins(column: Integer | Numeric, counts: Floats, most: int) -> LevelGroups:
+    points = [code for code in range(column.levels) if column.is_point(code)]
+    bins = [code for code in range(column.levels) if not column.is_point(code)]
+    if not bins or len(points) > most // 3:  # no room to draw each by itself
+        bins, points = list(range(column.levels)), []
+    step = _even_step(len(bins), most)
+    runs = [bins[start : start + step] for start in range(0, len(bins), step)]
+    extents = {run[0]: _extent(column, run) for run in runs}
+    widths = np.array([high - low for low, high in extents.values()])
+    whole = float(column.high) - float(column.low)  # infinite if the bounds are as far apart as floats can be
+    unseen = widths < THIN * whole
+    thin = int(unseen.sum())
+    to_scale = math.isfinite(whole) and thin <= (MOST_APART if step == 1 else 0) and len(runs) - thin > 1
+    alone = unseen & to_scale
+    if step == 1 and not points and (point := point_mass(counts[bins])) is not None:
+        alone[point] = True
+    kept = [run for run, lone in zip(runs, alone, strict=True) if not lone]
+    apart = [[code] for code in points] + [run for run, lone in zip(runs, alone, strict=True) if lone]
+    shown = [extents[run[0]] for run in kept] if to_scale else []
+    notes = [f"{_run_label(column, run)} is drawn apart, as high as its share of all rows" for run in apart]
+    if len(kept) > 1 and not to_scale:
+        notes.append("bins differ too much in width to be drawn to scale, so a tall bar may be a wide bin")
+    elif shown and not _equally_wide(shown):
+        notes.append(BY_WIDTH.format(unit=compact(float(f"{_unit(shown):.3g}"))))
+    return _with_special(
+        column,
+        [np.array(run) for run in kept],
+        [_run_label(column, run) for run in kept],
+        [number_text(column, column.ends(run[0])[0]) for run in kept],
+        apart=[(np.array(run), _run_label(column, run)) for run in apart],
+        extents=shown,
+        last=number_text(column, column.ends(kept[-1][-1])[1]),
+        note=f"{counted(len(bins), 'bin')} drawn {step} at a time" if step > 1 else None,
+        bar_notes=notes,
+    )
+
+
+def _extent(column: Integer | Numeric, run: Sequence[int]) -> tuple[float, float]:
+    """Where a run of levels begins and ends; an integer takes up one unit."""
+    low, high = column.ends(run[0])[0], column.ends(run[-1])[1]
+    return float(low), float(high) + isinstance(column, Integer)
+
+
+def _run_label(column: Integer | Numeric, run: Sequence[int]) -> str:
+    if len(run) == 1 and column.is_point(run[0]):
+        return f"exactly {number_text(column, column.ends(run[0])[0])}"
+    low, high = (number_text(column, end) for end in (column.ends(run[0])[0], column.ends(run[-1])[1]))
+    return span(low, high)
+
+
+def heights_per_row(grouping: LevelGroups) -> Floats:
+    """By what the count of each ordinary group is multiplied to get the height of its bar, (ordinary,).
+
+    One if all are equally wide. Else a height is rows per width, so that areas compare.
+    """
+    if not grouping.extents or _equally_wide(grouping.extents):
+        return np.ones(grouping.ordinary)
+    return _unit(grouping.extents) / np.diff(grouping.extents)[:, 0]
+
+
+def _equally_wide(extents: Sequence[tuple[float, float]]) -> bool:
+    """Whether all are equally wide, up to rounding."""
+    widths = np.diff(extents)
+    return float(widths.max()) <= 1.001 * float(widths.min())
+
+
+def _unit(extents: Sequence[tuple[float, float]]) -> float:
+    return float(np.median(np.diff(extents)))
+
+
+def number_text(column: Integer | Numeric, number: float) -> str:
+    """A number of a column as it stands on axes and in labels: short, and no two ends of bins alike.
+
+    Integers have no separators in a column whose numbers may be years or codes.
+
+    >>> number_text(Integer(name="year", low=1900, high=2100), 2024)
+    '2024'
+    >>> number_text(Integer(name="gain", low=0, high=99_999), 2024)
+    '2,024'
+    """
+    if isinstance(column, Integer):
+        plain = max(abs(column.low), abs(column.high)) < LEAST_SEPARATED
+        return str(int(number)) if plain else compact(number)
+    return compact(number) if column.digits <= COMPACT_DIGITS else f"{number:.{column.digits}g}"
+
+
+def level_label(column: Column, code: int) -> str:
+    """What a level is called on the page: as in its chart."""
+    if isinstance(column, Integer | Numeric) and code < column.levels:
+        return _run_label(column, [code])
+    return column.label(code)
 
 
 def _dates(column: Date, most: int) -> LevelGroups:
@@ -152,7 +288,7 @@ def _dates(column: Date, most: int) -> LevelGroups:
     ticks = [column.label(int(group[0])) for group in groups]
     labels = [span(column.label(int(group[0])), column.label(int(group[-1]))) for group in groups]
     note = f"{counted(column.levels, column.granularity)} drawn {step} at a time"
-    return _with_special(column, groups, labels, ticks, edges=True, note=note)
+    return _with_special(column, groups, labels, ticks, last=column.label(column.levels - 1), note=note)
 
 
 def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
@@ -165,28 +301,6 @@ def _largest(column: Column, counts: Floats, most: int) -> LevelGroups:
     names.append(f"{rest.size:,} more levels")
     note = f"the {largest.size} levels with the largest estimates are shown and the other {rest.size:,} added up"
     return _with_special(column, [*(np.array([code]) for code in largest), rest], names, names, note=note)
-
-
-def _runs(column: Integer | Numeric, most: int) -> LevelGroups:
-    """Bins beside points: neighbouring bins are merged, and each point stays by itself if there is room."""
-    alone = [column.is_point(code) for code in range(column.levels)]
-    if sum(alone) > most // 3:
-        alone = [False] * column.levels
-    fewest = _even_step(column.levels, most)
-    groups = next(made for step in range(fewest, column.levels + 1) if len(made := _merged(alone, step)) <= most)
-    labels = [column.run_label(group[0], group[-1]) for group in groups]
-    return _with_special(column, [np.array(group) for group in groups], labels, labels)
-
-
-def _merged(alone: Sequence[bool], step: int) -> list[list[int]]:
-    """Codes in groups of at most `step` neighbours, some of them alone."""
-    groups: list[list[int]] = []
-    for code, lone in enumerate(alone):
-        if lone or not groups or len(groups[-1]) == step or alone[groups[-1][0]]:
-            groups.append([code])
-        else:
-            groups[-1].append(code)
-    return groups
 
 
 def _single(column: Column) -> list[Integers]:
@@ -209,36 +323,9 @@ def _even_step(levels: int, most: int) -> int:
     return next((step for step in range(fewest, 2 * fewest) if levels % step == 0), fewest)
 
 
-def integer_span(low: int, high: int) -> str:
-    """A run of integers in words.
-
-    >>> integer_span(30, 34), integer_span(-5, -1), integer_span(7, 7)
-    ('30–34', '-5 to -1', '7')
-    """
-    return str(low) if low == high else f"{low} to {high}" if low < 0 else f"{low}–{high}"
-
-
-def compact_integer(number: int) -> str:
-    """An integer for an axis: without separators if it may be a year or a code."""
-    return str(number) if abs(number) < 10_000 else compact(number)
-
-
-def bin_span(column: Numeric, first: int, last: int) -> str:
-    """The bins from one to another as one interval."""
-    closing = "]" if last == column.levels - 1 else ")"
-    low, high = (f"{column.edges[i]:.{column.digits}g}" for i in (first, last + 1))
-    return f"[{low}, {high}{closing}"
-
-
 def span(first: str, last: str) -> str:
     """A run of levels by its ends."""
     return first if first == last else f"{first} to {last}"
-
-
-def equal_steps(edges: Sequence[float]) -> bool:
-    """Whether edges are equally far apart, up to rounding."""
-    widths = [high - low for low, high in pairwise(edges)]
-    return max(widths) <= 1.001 * min(widths)
 
 
 LEVEL = 0.95

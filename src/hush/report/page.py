@@ -1,10 +1,11 @@
 """The report: a release as one self-contained HTML page, for a screen or for paper.
 
-The page has no scripts and loads nothing; the same release gives the same page, byte for byte.
+The page has no scripts and loads nothing; the same release and heading give the same page, byte for byte.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,12 +13,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from hush.atomic_write import write_whole
 from hush.markup import Markup, lines, tag
 from hush.report.adaptive_section import bounds_section, rounds_section
-from hush.report.figures import bar_figures, bars_section, map_figures, maps_section
-from hush.report.precision import Precision, by_order, by_table, comparison_section
+from hush.report.appendix import statement_section, terms_section
+from hush.report.figures import bar_figures, bars_section, folded_figures, map_figures, maps_section
+from hush.report.heading import Heading, opening
+from hush.report.precision import by_order, by_table, comparison_section
 from hush.report.quality import quality
 from hush.report.questions import examples, questions_section
 from hush.report.ranking import rank_columns, rank_pairs
-from hush.report.summary import caveats_section, headline, opening
+from hush.report.sample_rows import sample_section
+from hush.report.summary import caveats_section, headline
 
 if TYPE_CHECKING:
     from hush.release.release import Release
@@ -40,9 +44,9 @@ html { -webkit-text-size-adjust: 100%; }
 body {
   margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 62rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "DejaVu Sans", sans-serif;
-  overflow-wrap: break-word;
+  overflow-wrap: anywhere;
 }
-bdi { overflow-wrap: anywhere; }
+table, pre { overflow-wrap: break-word; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .75rem; letter-spacing: -.01em; }
 h2 { font-size: 1.35rem; line-height: 1.3; margin: 3rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--rule); }
 h3 { font-size: 1.05rem; margin: 1.75rem 0 .35rem; }
@@ -64,6 +68,13 @@ pre { margin: .5rem 0; padding: .6rem .8rem; background: var(--panel); border-ra
 .alarm strong { display: block; font-size: 1.5rem; line-height: 1.2; letter-spacing: .04em; }
 .notice { max-width: none; margin: 1.25rem 0; padding: .75rem 1rem; border-left: 4px solid var(--below);
   background: var(--panel); }
+.subtitle { color: var(--soft); font-size: 1.1rem; margin-top: -.5rem; }
+dl.byline { display: flex; flex-wrap: wrap; gap: .25rem 2rem; margin: .5rem 0 1rem; font-size: .875rem; }
+dl.byline dt, dl.byline dd { display: inline; margin: 0 .3rem 0 0; }
+dl.byline dt { color: var(--soft); }
+dl.terms { margin: .5rem 0; max-width: 46rem; }
+dl.terms dt { font-weight: 600; margin-top: .6rem; }
+dl.terms dd { margin: 0; }
 dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.25rem; margin: 1rem 0;
   padding: 1rem 1.25rem; background: var(--panel); border-radius: 6px; }
 dl.facts dt { color: var(--soft); }
@@ -97,20 +108,43 @@ svg .deep { fill: var(--deep); }
 .example { margin-bottom: 1.75rem; }
 details { margin-top: .35rem; font-size: .875rem; }
 summary { color: var(--soft); cursor: pointer; }
+details.column { font-size: 1rem; border-top: 1px solid var(--rule); padding: .4rem 0; margin: 0; max-width: 30rem; }
+details.column > summary { color: var(--ink); list-style-position: outside; margin-left: 1.1rem; }
+details.column figure { margin: .75rem 0; }
+details.column figure > h3 { display: none; }
+.on-paper { display: none; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; margin: .5rem 0 1rem; font-size: .875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--soft); padding-bottom: .25rem; }
-th, td { padding: .25rem .9rem .25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--rule); }
+th, td { max-width: 18rem; padding: .25rem .9rem .25rem 0; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--rule); }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 tbody th { font-weight: 400; min-width: 7rem; }
 td:not(.number) { min-width: 6rem; }
 th.number, td.number { text-align: right; white-space: nowrap; padding-left: .6rem; }
+thead th.number { white-space: normal; }
+figure tbody th { min-width: 4.5rem; }
+figure th, figure td { padding-right: .5rem; }
+@media screen and (max-width: 34rem) {
+  body { padding: 1.5rem 1rem 3rem; }
+  h1 { font-size: 1.6rem; }
+  dl.facts { grid-template-columns: 1fr; gap: 0; padding: .75rem 1rem; }
+  dl.facts dd { margin-bottom: .5rem; }
+  .headline { grid-template-columns: 1fr 1fr; gap: .6rem; }
+  .headline div { padding: .6rem .75rem; }
+  .headline b { font-size: 1.3rem; }
+  tbody th, td:not(.number) { min-width: 4rem; }
+  th, td { padding-right: .4rem; }
+  th.number, td.number { padding-left: .3rem; }
+  figure table { font-size: .8rem; }
+}
 @page { margin: 15mm 16mm; }
 @media print {
   :root { --ink: #000000; --soft: #333333; --rule: #bbbbbb; --panel: #ffffff; }
   html { font-size: 10pt; }
   body { padding: 0; max-width: none; line-height: 1.4; }
-  nav, summary { display: none; }
+  nav, summary, .on-screen { display: none; }
+  .on-paper { display: block; }
   details:not([open]) { display: none; }
   h1 { font-size: 20pt; }
   h2 { font-size: 14pt; margin-top: 1.4rem; padding-top: .6rem; break-after: avoid; }
@@ -129,53 +163,86 @@ th.number, td.number { text-align: right; white-space: nowrap; padding-left: .6r
 
 Progress: TypeAlias = Callable[[float], None]
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-FIRST = (("privacy", "Privacy"), ("glance", "At a glance"), ("columns", "One column"), ("pairs", "Two columns"))
-PLANNED = (("precision", "Predicted error"),)
-ADAPTIVE = (("bounds", "How far off"), ("made", "How it was made"))
-LAST = (("questions", "What can be asked"), ("caveats", "How to read it"))
+ROWS = ("rows", "Some of its rows")
+SECTIONS = (
+    ("glance", "At a glance"),
+    ("columns", "One column"),
+    ("pairs", "Two columns"),
+    ("questions", "What can be asked"),
+    ("caveats", "How to read it"),
+    ("appendix", "Appendix"),
+)
 
 
-def report_html(release: Release, *, progress: Progress | None = None) -> str:
+def report_html(
+    release: Release,
+    *,
+    dataset: str | None = None,
+    owner: str | None = None,
+    date: dt.date | None = None,
+    file_name: str | None = None,
+    progress: Progress | None = None,
+) -> str:
     """The report as the text of an HTML page; `progress` is called with the fraction done.
+
+    The name of the dataset, its owner, the date of the report and the name of the released file go into the heading;
+    what is not given is left out.
 
     Privacy: post-processing of the release; no private data is read.
     """
+    heading = Heading(dataset=dataset, owner=owner, date=date, file_name=file_name)
     done = progress or (lambda _: None)
     columns = rank_columns(release.estimates)
     done(0.05)
     pairs = rank_pairs(release.estimates, columns)
     done(0.15)
-    bars, maps = bar_figures(release, columns), map_figures(release, pairs)
-    done(0.25)
-    orders = by_order(release)
+    bars, folded, maps = (
+        bar_figures(release, columns),
+        folded_figures(release, columns),
+        map_figures(release, pairs),
+    )
     done(0.3)
-    sample = quality(release, progress=lambda fraction: done(0.3 + 0.4 * fraction))
+    found = quality(release, progress=lambda fraction: done(0.3 + 0.3 * fraction))
+    rows = sample_section(release) if release.bounded else None
     done(0.8)
     known = all(figure.known for figure in (*bars, *maps))
-    adaptive = release.bounded
+    sections = (("privacy", "Privacy"), *((ROWS,) if rows else ()), *SECTIONS)
     body = lines(
-        opening(release, (*FIRST, *(ADAPTIVE if adaptive else PLANNED), *LAST), known=known),
-        headline(release, orders, sample),
-        bars_section(release, bars, 1, known=all(figure.known for figure in bars)),
-        maps_section(maps, 1 + len(bars)),
-        _errors(release, orders, 1 + len(bars) + len(maps)),
-        questions_section(release, examples(release, columns, pairs)),
+        opening(release, heading, sections, known=known),
+        rows,
+        headline(release, found),
+        bars_section(release, bars, folded, 1, known=all(figure.known for figure in (*bars, *folded))),
+        maps_section(maps, 1 + len(bars) + len(folded)),
+        questions_section(release, examples(release, columns, pairs), file_name),
         caveats_section(release, known=known),
+        statement_section(release),
+        _errors(release, 1 + len(bars) + len(folded) + len(maps)),
+        terms_section(),
     )
     done(1.0)
-    return page_html(body, title="What this release says")
+    return page_html(body, title=heading.title)
 
 
-def _errors(release: Release, orders: list[Precision], number: int) -> Markup:
+def _errors(release: Release, number: int) -> Markup:
     """Predicted errors; for an adaptive release, bounds and how it was made."""
     if release.bounded:
         return lines(bounds_section(release), rounds_section(release))
-    return comparison_section(release, by_table(release) or orders, number)
+    return comparison_section(release, by_table(release) or by_order(release), number)
 
 
-def write_report(release: Release, path: str | Path, *, progress: Progress | None = None) -> None:
-    """Write the report to a file, replacing any other; `progress` is called with the fraction done."""
-    write_whole(path, report_html(release, progress=progress).encode())
+def write_report(
+    release: Release,
+    path: str | Path,
+    *,
+    dataset: str | None = None,
+    owner: str | None = None,
+    date: dt.date | None = None,
+    file_name: str | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write the report to a file, replacing any other; see `report_html`."""
+    page = report_html(release, dataset=dataset, owner=owner, date=date, file_name=file_name, progress=progress)
+    write_whole(path, page.encode())
 
 
 def page_html(body: Markup, *, title: str) -> str:

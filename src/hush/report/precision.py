@@ -181,7 +181,7 @@ QUERIES_NOTE = (
 def comparison_section(release: Release, entries: Sequence[Precision], number: int) -> Markup:
     """Predicted standard errors, what a naive plan would have had, and the ratio."""
     finite = [entry for entry in entries if math.isfinite(entry.planned) and math.isfinite(entry.naive)][:MOST_ROWS]
-    title = tag("h2", "Predicted error, and that of a naive plan", id="precision")
+    title = tag("h3", "Predicted error, and that of a naive plan", id="precision")
     if not finite:
         return lines(title, tag("p", "No standard error is known for the tables of this release beforehand."))
     noise = error_text(naive_stddev(release))

@@ -1,181 +1,229 @@
-"""How good a release is in one number: the share of the rows whose random sample would be about as accurate."""
+"""How good a release is, in words: how many numbers are close, how many rows misplaced, what nobody can know."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hush.arrays import Floats
-from hush.domain import Clique, clique_batches
-from hush.evaluation.resampling import Resampling
-from hush.inference.nonnegative_tables import nonnegative_tables
-from hush.release.error_bounds import NO_INFORMATION
+from hush.domain import Clique
+from hush.inference.error_margins import sum_margins
+from hush.inference.estimates import BoundedEstimates
+from hush.markup import Markup, lines, tag
+from hush.report.labels import order_name, page_table, rounded
 from hush.report.level_groups import LEVEL, cell_errors
-from hush.report.precision import LARGEST_TABLE, LOOKED_AT, spread
+from hush.report.precision import LARGEST_TABLE, spread
 from hush.text_table import counted
 
 if TYPE_CHECKING:
     from hush.release.release import Release
 
+CLOSE = 0.05  # of a count
+ORDERS = (1, 2)
+LOOKED_AT = 60  # tables of each order
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
-MOST_BOUNDED = 2000
-BATCH_CELLS = 2**20  # of tables computed at once
-DIGITS = 2.0**11  # of counts; the time depends on the number of distinct ones
-LEAST_SHARE = 1e-4  # smaller ones are not shown
-TELLING = 0.02  # a smaller bound on the share says more about the bounds than about the release
 CLEAR = 2.0  # standard errors between the total and zero, for shares of it to mean anything
-BOUNDED = (
-    "How good is it? Averaged over its tables, the model of this release is at least as accurate as a random sample of "
-    "{size} would be. That is a bound and holds with {level:.0f} %; the model is likely to be better. "
-)
-EXPECTED = (
-    "How good is it? Averaged over its tables, the numbers of this release are about as accurate as those from a "
-    "random sample of {size} would be. "
-)
-WHOLE = (
-    "How good is it? Averaged over its tables, {what} more accurate than a random sample with as many rows as the "
-    "table itself, drawn with replacement, would be. "
-)
-WHOLE_BOUND = "That is a bound and holds with {level:.0f} %. "
-STANDS_IN_MODEL = "How far off samples would be is estimated from the release's model, not from the true tables."
-STANDS_IN_TABLES = "How far off samples would be is estimated from the release's numbers, not from the true ones."
-ROWS = " Rows drawn from the model add their own error."
-UNBOUNDED = " ({tables} without a bound below 200 % count as if the model said nothing of them.)"
-NOTHING = (
-    "How good is it? The release alone cannot tell: the proven bounds are too wide. They allow it to be {least}, and "
-    "it may be far better. Whoever has the rows can measure it with `hush evaluate`, for internal use."
-)
-LEAST = "as little accurate as a random sample of {size}"
-LEAST_OF_ALL = "less accurate than even a small sample of the rows"
-NOTHING_EXPECTED = "How good is it? The noise is so large that even a small sample of the rows would say more."
-SOME = " (To keep the page quick, {looked_at} of {tables} were looked at, spread evenly, and none above {cells} cells.)"
+VERDICTS = ((0.01, "very accurate"), (0.05, "accurate"), (0.15, "rough"), (math.inf, "too noisy to rely on"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quality:
-    """The share of the rows whose sample has the error of the release; a lower bound if `bounded`."""
+class OrderQuality:
+    """The quality of the tables over one column, or over two; shares are of all rows.
 
-    fraction: float
-    bounded: bool
+    A number is close if its 95 % interval reaches at most 5 % of it to either side: `close` is the share of such
+    numbers and `rows_close` the share of rows in them, on average over tables. `misplaced` is the expected share of the
+    rows that a measured table has in a wrong cell, in the middle of these tables. `least` is the count, in their
+    middle, below which a number cannot be told from zero. `bound` is the share of misplaced rows that the model stays
+    below in measured tables, in the middle of them; NaN without a model. Unknown figures are NaN.
+    """
+
+    order: int
+    possible: int  # tables over so many columns
     looked_at: int
-    tables: int
-    unbounded: int = 0
+    measured: int  # of those looked at: with known errors
+    cells: int
+    close: float
+    rows_close: float
+    misplaced: float
+    least: float
+    bound: float
 
     @property
-    def text(self) -> str:
-        """The share for a headline, rounded down if it is a bound.
-
-        >>> Quality(fraction=0.1279, bounded=True, looked_at=3, tables=3).text
-        '≥ 12 %'
-        """
-        if not self.known:
-            return "not known" if self.bounded else "≈ 0 %"
-        if self.fraction >= 1:
-            return "≥ 100 %"
-        return f"{'≥' if self.bounded else '≈'} {_percent(self.fraction, down=self.bounded)} %"
-
-    @property
-    def known(self) -> bool:
-        """Whether the share is large enough to state."""
-        return self.fraction >= (TELLING if self.bounded else LEAST_SHARE)
-
-    @property
-    def sentence(self) -> str:
-        """What it means, in words without statistics."""
-        cells, tables = f"{LARGEST_TABLE:,}", counted(self.tables, "table")
-        some = SOME.format(looked_at=f"{self.looked_at:,}", tables=tables, cells=cells)
-        tail = some if self.looked_at < self.tables else ""
-        if self.unbounded:
-            tail += UNBOUNDED.format(tables=counted(self.unbounded, "table"))
-        sizeable = self.fraction >= LEAST_SHARE
-        size = f"{_percent(self.fraction, down=self.bounded)} % of the rows" if sizeable else ""
-        if not self.known:
-            least = LEAST.format(size=size) if sizeable else LEAST_OF_ALL
-            return (NOTHING.format(least=least) if self.bounded else NOTHING_EXPECTED) + tail
-        return self._claim(size) + (STANDS_IN_MODEL + ROWS if self.bounded else STANDS_IN_TABLES) + tail
-
-    def _claim(self, size: str) -> str:
-        if self.fraction < 1:
-            return (BOUNDED if self.bounded else EXPECTED).format(size=size, level=100 * LEVEL)
-        if not self.bounded:
-            return WHOLE.format(what="the numbers of this release are")
-        return WHOLE.format(what="the model of this release is") + WHOLE_BOUND.format(level=100 * LEVEL)
+    def verdict(self) -> str:
+        """The misplaced rows in a word."""
+        return next(word for limit, word in VERDICTS if self.misplaced <= limit)
 
 
-def quality(release: Release, progress: Callable[[float], None] | None = None) -> Quality | None:
-    """The equivalent sample of a release; None if its errors are unknown. `progress` is called with the fraction done.
+def quality(release: Release, progress: Callable[[float], None] | None = None) -> list[OrderQuality]:
+    """The quality of the tables over one and over two columns; empty if noise hides even the total.
 
-    For an adaptive release: the K/N at which the expected error of samples is the mean of the bounds, which hold
-    together; a table without a bound counts as having no cell in common with the truth. For any other: the K/N at which
-    it is the expected error of the release, sqrt(2/pi) sum of standard errors. The tables of the model, or the nearest
-    non-negative ones, stand in for the true tables.
+    In expectation a table with standard errors s_x misplaces sqrt(2/pi) sum_x s_x / 2 of its rows.
 
-    Reference: [AIM, App. C].
     Privacy: post-processing of released values.
     """
-    different = list(dict.fromkeys(term.clique for term in release.workload if term.plain and term.clique))
-    fit = [clique for clique in different if release.domain.size(clique) <= LARGEST_TABLE]
-    if release.bounded:
-        return _bounded(release, fit, len(different), progress or (lambda _: None))
-    return _expected(release, fit, len(different))
+    estimates = release.estimates
+    if not estimates.covers(()):
+        return []
+    total, error = float(estimates.counts(())), float(cell_errors(estimates, ()))
+    if not total > (CLEAR * error if math.isfinite(error) else 0.0):
+        return []
+    found = []
+    for number, order in enumerate(ORDERS, start=1):
+        entry = _of_order(release, order, total)
+        found += [] if entry is None else [entry]
+        if progress is not None:
+            progress(number / len(ORDERS))
+    return found
 
 
-def _bounded(release: Release, cliques: list[Clique], tables: int, progress: Callable[[float], None]) -> Quality | None:
-    chosen = [cliques[i] for i in spread(len(cliques), MOST_BOUNDED)]
+def _of_order(release: Release, order: int, total: float) -> OrderQuality | None:
+    estimates, possible = release.estimates, math.comb(len(release.domain), order)
+    every = max(1, -(-possible // (4 * LOOKED_AT)))
+    candidates = list(itertools.islice(itertools.combinations(release.domain, order), 0, None, every))
+    usable = [name for name in candidates if release.domain.size(name) <= LARGEST_TABLE and estimates.covers(name)]
+    chosen = [usable[i] for i in spread(len(usable), LOOKED_AT)]
     if not chosen:
         return None
-    bounds = release.bounds.all(chosen, level=LEVEL, simultaneous=True)
-    model = release.model()
-    sampled = Resampling(model.total)
-    for batch in clique_batches(release.domain, chosen, BATCH_CELLS):
-        for counts in model.tables(batch).values():
-            sampled.add(np.clip(_short(counts), 0.0, model.total))
-        progress(sampled.tables / len(chosen))
-    shares = [bound.share if math.isfinite(bound.share) else NO_INFORMATION for bound in bounds]
-    return Quality(
-        fraction=sampled.fraction(float(np.mean(shares))),
-        bounded=True,
-        looked_at=len(bounds),
-        tables=tables,
-        unbounded=sum(not math.isfinite(bound.share) for bound in bounds),
+    cells, close, rows_close, misplaced, margins = 0, 0.0, 0.0, [], []
+    measured = []
+    for clique in chosen:
+        counts, errors = estimates.counts(clique), cell_errors(estimates, clique)
+        margin = _margin(release, clique, errors)
+        near = margin <= CLOSE * counts
+        cells += counts.size
+        close += float(near.mean()) / len(chosen)
+        rows_close += float(counts[near].sum()) / total / len(chosen)
+        if np.isfinite(errors).all():
+            measured.append(clique)
+            misplaced.append(MEAN_ABSOLUTE * float(errors.sum()) / (2 * total))
+            margins.append(float(np.median(margin)))
+    bounds = release.bounds.all(measured, level=LEVEL) if release.bounded and measured else []
+    shares = [bound.share / 2 for bound in bounds if math.isfinite(bound.share)]
+    return OrderQuality(
+        order=order,
+        possible=possible,
+        looked_at=len(chosen),
+        measured=len(measured),
+        cells=cells,
+        close=min(close, 1.0),
+        rows_close=min(rows_close, 1.0),
+        misplaced=float(np.median(misplaced)) if misplaced else math.nan,
+        least=float(np.median(margins)) if margins else math.nan,
+        bound=float(np.median(shares)) if shares else math.nan,
     )
 
 
-def _expected(release: Release, cliques: list[Clique], tables: int) -> Quality | None:
+def _margin(release: Release, clique: Clique, errors: Floats) -> Floats:
+    """Half the widths of the 95 % intervals of the cells; NaN where none is known."""
     estimates = release.estimates
-    if not estimates.covers(()):
-        return None
-    total, error = float(estimates.counts(())), float(cell_errors(estimates, ()))
-    if not total > CLEAR * error:
-        return None
-    sampled, errors = Resampling(total), []
-    covered = [clique for clique in cliques if estimates.covers(clique)]
-    for clique in (covered[i] for i in spread(len(covered), LOOKED_AT)):
-        error_sum = float(cell_errors(estimates, clique).sum())
-        if math.isfinite(error_sum):
-            counts = estimates.counts(clique)
-            near = nonnegative_tables(estimates.domain, {clique: counts}, total=total).value
-            sampled.add(np.clip(next(iter(near.values())), 0.0, total))
-            errors.append(MEAN_ABSOLUTE * error_sum / total)
-    if not errors:
-        return None
-    fraction = sampled.fraction(float(np.mean(errors)))
-    return Quality(fraction=fraction, bounded=False, looked_at=len(errors), tables=tables)
+    if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique):
+        bound = float(estimates.margin(clique, np.zeros(()), np.ones(()), LEVEL))
+        return np.full(errors.shape, bound)
+    margins = sum_margins(estimates, clique, np.ones(errors.shape), len(clique), errors)
+    return margins.at(LEVEL).reshape(errors.shape)
 
 
-def _short(counts: Floats) -> Floats:
-    """Counts rounded to eleven binary digits, so that few are distinct; changes the error of a sample by 2^-12."""
-    mantissas, powers = np.frexp(counts)
-    return np.ldexp(np.rint(mantissas * DIGITS) / DIGITS, powers)
+UNKNOWN = (
+    "How good is it? The release alone cannot tell: no error is known. Whoever has the rows can measure it with "
+    "`hush evaluate`, for internal use."
+)
+HIDDEN = "How good is it? The noise is so large that it hides even the number of rows."
+SMALL = (
+    "Counts below about {least} cannot be told from zero: nobody can know from this release whether there are such "
+    "rows at all. Small groups are the price of privacy."
+)
+FILLED_IN = (
+    "The model fills in the other {tables} from what it knows of the rest. A connection between two such columns may "
+    "be missing in the rows, or be invented, and the release cannot tell. Whoever has the real rows can measure it "
+    "with `hush evaluate`, for internal use."
+)
 
 
-def _percent(share: float, *, down: bool) -> str:
-    """A share as a percentage of two digits."""
-    percent = 100 * share
-    digits = max(1 - math.floor(math.log10(percent)), 0)
-    step = 10.0**-digits
-    return f"{math.floor(percent / step + 1e-9) * step:.{digits}f}" if down else f"{percent:.{digits}f}"
+def quality_text(release: Release, entries: Sequence[OrderQuality]) -> Markup:
+    """The quality in sentences and as a table."""
+    if not entries:
+        return tag("p", HIDDEN if release.estimates.covers(()) else UNKNOWN)
+    if not any(entry.measured for entry in entries):
+        return tag("p", UNKNOWN)
+    items = [tag("li", *_sentences(release, entry)) for entry in entries]
+    heads = ("tables over", "numbers", "within 5 %", "rows in these", "rows in a wrong cell", "least count above zero")
+    rows = [
+        (
+            order_name(entry.order),
+            f"{entry.cells:,}",
+            percent(entry.close),
+            percent(entry.rows_close),
+            percent(entry.misplaced),
+            rounded(math.ceil(entry.least), math.nan) if math.isfinite(entry.least) else "not known",
+        )
+        for entry in entries
+    ]
+    some = [entry for entry in entries if entry.looked_at < entry.possible]
+    note = ", ".join(f"{entry.looked_at} of {entry.possible:,} over {order_name(entry.order)}" for entry in some)
+    return lines(
+        tag("h3", "How good is it?"),
+        tag("ul", *items),
+        page_table(heads, rows, numbers=range(1, len(heads))),
+        tag("p", f"From {note}: those that the release has, at most {LOOKED_AT}, evenly spread.", class_="note")
+        if some
+        else None,
+        tag("h3", "What cannot be known"),
+        tag("ul", *(tag("li", text) for text in _unknown(release, entries))),
+    )
+
+
+def _sentences(release: Release, entry: OrderQuality) -> Iterator[str | Markup]:
+    what = order_name(entry.order)
+    if math.isfinite(entry.misplaced):
+        yield tag("strong", f"Tables over {what} are {entry.verdict}. ")
+        only = (
+            "" if entry.measured == entry.looked_at else f" that was measured ({entry.measured} of {entry.looked_at})"
+        )
+        yield f"A typical table{only} has about {percent(entry.misplaced)} of the rows in a wrong cell. "
+    else:
+        yield tag("strong", f"Of tables over {what}, no error is known. ")
+    yield (
+        f"{percent(entry.rows_close)} of the rows are in numbers that are within 5 % of the true count, with 95 % "
+        f"certainty. These are {percent(entry.close)} of all numbers, since small counts are less certain. "
+    )
+    if math.isfinite(entry.bound):
+        yield (
+            f"The model, from which rows are drawn, misplaces at most {percent(entry.bound)} of the rows in such a "
+            "table, by a bound that holds with 95 %; usually it misplaces far fewer. "
+        )
+
+
+def _unknown(release: Release, entries: Sequence[OrderQuality]) -> Iterator[str]:
+    known = [entry for entry in entries if math.isfinite(entry.least)]
+    if known:
+        yield SMALL.format(least=rounded(math.ceil(known[-1].least), math.nan))
+    for entry in entries:
+        if release.bounded and entry.measured < entry.looked_at:
+            tables = f"{counted(entry.looked_at - entry.measured, 'table')} over {order_name(entry.order)}"
+            yield FILLED_IN.format(tables=tables)
+    if release.bounded:
+        yield "Rows that are drawn from the model add their own error, as any sample does: the fewer rows, the more."
+    else:
+        yield "Combinations of columns that are in no table of this release. The section on questions lists the tables."
+
+
+def percent(share: float) -> str:
+    """A share in words: two digits, never 0 for a little, never 100 for nearly all.
+
+    >>> [percent(x) for x in (0.0, 0.0001, 0.0123, 0.5, 0.9996, 1.0, 3.0, float("nan"))]
+    ['0 %', 'below 0.1 %', '1.2 %', '50 %', 'nearly 100 %', '100 %', 'more than 100 %', 'not known']
+    """
+    if math.isnan(share):
+        return "not known"
+    if share in (0.0, 1.0):
+        return f"{100 * share:.0f} %"
+    if share < 0.001:
+        return "below 0.1 %"
+    if share > 1:
+        return "more than 100 %"
+    return "nearly 100 %" if share > 0.995 else f"{100 * share:.{1 if share < 0.095 else 0}f} %"

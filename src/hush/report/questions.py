@@ -16,9 +16,9 @@ from sqlglot.tokens import Tokenizer
 from hush.domain import Clique
 from hush.errors import HushError
 from hush.markup import Markup, join, lines, tag
+from hush.release.answer_columns import GroupColumn, QueryColumn
 from hush.report.labels import (
     bound_text,
-    compact,
     error_text,
     interval_text,
     named,
@@ -28,6 +28,7 @@ from hush.report.labels import (
     rounded,
     table_name,
 )
+from hush.report.level_groups import level_label, number_text
 from hush.report.ranking import Departure
 from hush.schema import Boolean, Categorical, Column, Date, Integer, Numeric, Outside, Schema
 from hush.schema.column import MISSING_LABEL, OTHER_LABEL, Value
@@ -57,17 +58,15 @@ def levels_of(column: Column) -> Markup:
     """The ordinary levels in a few words."""
     match column:
         case Integer() if not column.binned:
-            return join(f"every integer from {column.low} to {column.high}")
+            return join(f"every integer from {level_label(column, 0)} to {level_label(column, column.levels - 1)}")
         case Integer() | Numeric():
-            low, high = compact(column.low), compact(column.high)
             bins = [code for code in range(column.levels) if not column.is_point(code)]
-            first = f", the first {readable(column.label(bins[0]))}" if bins else ""
-            points = "".join(f", and exactly {compact(point)}" for point in column.points)
-            return join(f"{low} to {high} in {counted(len(bins), 'bin')}{first}{points}")
+            first = f", the first {level_label(column, bins[0])}" if bins else ""
+            points = "".join(f", and exactly {number_text(column, point)}" for point in column.points)
+            ends = " to ".join(number_text(column, end) for end in (column.low, column.high))
+            return join(f"{ends} in {counted(len(bins), 'bin')}{first}{points}")
         case Date():
             return join(f"{column.start} to {column.end} by {column.granularity}")
-        case Boolean():
-            return join("false, true")
         case _:
             labels = [named(column.label(code), 30) for code in range(min(column.levels, MOST_VALUES))]
             more = column.levels - len(labels)
@@ -89,6 +88,7 @@ def missing(column: Column) -> str:
 MOST_ROWS = 12
 LONGEST_NAME = 40
 _RESERVED = {word for key in Tokenizer.KEYWORDS for word in key.split()}
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,60}")  # names that need no quotes in a terminal
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -153,7 +153,7 @@ def _condition(release: Release, column: Column) -> _Condition | None:
     """A plausible condition: the most common category, or the middle half of a range."""
     name, low, high = identifier(column.name), column.levels // 4, 3 * column.levels // 4
     if isinstance(column, Boolean):
-        return _Condition(f"{column.name} true", f"{name} = TRUE")
+        return _Condition(f"{column.name} {column.label(1)}", f"{name} = TRUE")
     if isinstance(column, Categorical) or column.levels < 4:
         code = int(np.argmax(release.counts((column.name,))[: column.levels]))
         label = column.label(code)
@@ -162,12 +162,14 @@ def _condition(release: Release, column: Column) -> _Condition | None:
         return _Condition(f"{column.name} {label}", f"{name} = {literal(column.value(code))}")
     match column:
         case Integer():
-            ends = [literal(end) for end in (column.ends(low)[0], column.ends(high)[1])]
-            return _Condition(f"{column.name} from {ends[0]} to {ends[1]}", f"{name} BETWEEN {ends[0]} AND {ends[1]}")
+            numbers = (column.ends(low)[0], column.ends(high)[1])
+            words, ends = [number_text(column, end) for end in numbers], [literal(end) for end in numbers]
+            return _Condition(f"{column.name} from {words[0]} to {words[1]}", f"{name} BETWEEN {ends[0]} AND {ends[1]}")
         case Numeric():
-            ends = [literal(column.cut(level)[0]) for level in (low, high)]
+            starts = [column.cut(level)[0] for level in (low, high)]
+            words, ends = [number_text(column, start) for start in starts], [literal(start) for start in starts]
             return _Condition(
-                f"{column.name} of at least {ends[0]} and below {ends[1]}",
+                f"{column.name} of at least {words[0]} and below {words[1]}",
                 f"{name} >= {ends[0]} AND {name} < {ends[1]}",
             )
         case _:
@@ -223,18 +225,20 @@ ADAPTIVE = (
     "combination of columns can be asked too and is answered by the model, with a bound on its error where one is "
     "known. Asking costs no further privacy, in a terminal or in Python. The table may be called anything in FROM."
 )
-COMMANDS = """hush query release.hush "SELECT ..."
+COMMANDS = """hush query {file} "SELECT ..."
 
 import hush
-hush.load("release.hush").sql("SELECT ...")"""
+hush.load("{file}").sql("SELECT ...")"""
 
 
-def questions_section(release: Release, examples: Sequence[Example]) -> Markup:
+def questions_section(release: Release, examples: Sequence[Example], file_name: str | None = None) -> Markup:
     """Covered tables, columns, example queries with their answers, and how to ask."""
     return lines(
         tag("h2", "What can be asked", id="questions"),
         tag("p", ADAPTIVE if release.bounded else HOW),
-        tag("pre", tag("code", COMMANDS)),
+        tag(
+            "pre", tag("code", COMMANDS.format(file=file_name if _FILE.fullmatch(file_name or "") else "release.hush"))
+        ),
         tag("h3", "Tables"),
         covered(release),
         tag("h3", "Columns"),
@@ -289,12 +293,16 @@ def _answer_line(answers: Answers) -> Markup:
     return tag("p", tag("b", rounded(value, error)), " rows", error_words)
 
 
+def _group_label(group: GroupColumn | QueryColumn, row: int) -> str:
+    return level_label(group.column, int(group.codes[row])) if isinstance(group, GroupColumn) else group.label(row)
+
+
 def _answer_table(answers: Answers) -> Markup:
     lower, upper = answers.interval(answers.quantities[0])
     value, error = answers.quantities[0].estimate, answers.quantities[0].std_error
     rows = [
         (
-            *(named(group.label(row)) for group in answers.groups),
+            *(named(_group_label(group, row)) for group in answers.groups),
             rounded(value[row], error[row]),
             error_text(error[row]),
             interval_text(lower[row], upper[row], error[row]) or bound_text(lower[row], upper[row]),

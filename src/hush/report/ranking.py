@@ -22,6 +22,7 @@ from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.report.level_groups import cell_errors
 
 LARGEST_TABLE = 50_000
+LARGEST_COLUMN = 200_000
 MOST_COLUMNS = 500
 MOST_PAIRED = 24
 BY_CHANCE = 1e-5  # since some hundred pairs are compared
@@ -97,7 +98,8 @@ def _pair(estimates: Estimates, clique: Clique) -> Departure:
 
 
 def _fit(estimates: Estimates, clique: Clique) -> bool:
-    return estimates.covers(clique) and 1 < estimates.domain.size(clique) <= LARGEST_TABLE
+    largest = LARGEST_COLUMN if len(clique) == 1 else LARGEST_TABLE
+    return estimates.covers(clique) and 1 < estimates.domain.size(clique) <= largest
 
 
 def _sorted(ranked: list[Departure]) -> list[Departure]:

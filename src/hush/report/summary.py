@@ -1,114 +1,39 @@
-"""The first and last sections: what the report is, its privacy, the headline numbers, and how to read them."""
+"""At a glance, and how to read it: the headline numbers of a report, and what they do not say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hush.markup import Markup, join, lines, tag
-from hush.release.statement import STAMP
-from hush.report.labels import compact, error_text, interval_text, order_name, page_table, readable, rounded
-from hush.report.precision import Precision
+from hush.markup import Markup, lines, tag
+from hush.report.labels import compact, interval_text, order_name, rounded
+from hush.report.quality import OrderQuality, percent, quality_text
 from hush.schema import Date, Integer, Numeric, Outside
-from hush.schema.provenance import drafted_text
 from hush.text_table import counted
 
 if TYPE_CHECKING:
     from hush.release.release import Release
-    from hush.report.quality import Quality
-
-LEAD = (
-    "This page shows counts from a table of records, released under differential privacy: random noise was added so "
-    "that the numbers hardly depend on {unit}{errors}. "
-    "It was made from the released file alone; no record was read to write it."
-)
-LEAD_OF_TEST = (
-    "This page shows counts from a table of records with noise that was made for a test and protects nobody{errors}. "
-    "It was made from the released file alone; no record was read to write it."
-)
-LEAD_OF_DRAFT = (
-    "This page shows counts from a table of records. Random noise was added to the counts{errors}. But parts of the "
-    "schema, which lists values and bounds, were read from the records themselves, and no noise protects those. "
-    "It was made from the released file alone; no record was read to write it."
-)
-WITH_ERRORS = ", and each comes with the error that the noise causes"
-WITH_BOUNDS = ", and each comes with the error that the noise causes, or with a bound on it where one is known"
-ALARM = (
-    "The noise in this release came from a seed or was watched, which is for tests only. "
-    "Whoever knows the seed can undo it. Do not publish this page if the records are real."
-)
-ALARM_OF_DRAFT = (
-    "Parts of the schema were {drafted}. Its levels, bounds and rules stand on this page as they are and may show "
-    "single people: an extreme age, a rare diagnosis. The release was made on the owner's word that they are public. "
-    "Do not publish this page unless that is so."
-)
-INTERRUPTED = (
-    "The release was interrupted before every table was measured. "
-    "What was measured is shown and is still good; the budget was charged in full."
-)
-STOPPED = (
-    "The release was interrupted before it had spent its budget. What was measured is shown and is still good; the "
-    "release can continue with what is left."
-)
-TYPICAL = (
-    "How far off a number is depends on its table. About two estimates in three lie within one standard error of the "
-    "true count, 19 in 20 within two."
-)
 
 
-def opening(release: Release, sections: Sequence[tuple[str, str]], *, known: bool) -> Markup:
-    """The title, the introduction, warnings, links to the sections, and the privacy statement."""
-    statement = release.statement
-    lead = LEAD if statement.private else LEAD_OF_TEST if statement.seeded else LEAD_OF_DRAFT
-    alarms = [ALARM] if statement.seeded else []
-    if statement.drafted:
-        alarms.append(ALARM_OF_DRAFT.format(drafted=readable(drafted_text(statement.drafted), 300)))
-    facts = join(*(join(tag("dt", name), tag("dd", readable(value, 300))) for name, value in statement.lines()))
-    maker = join(
-        tag("dt", "Made by"), tag("dd", f"hush {readable(statement.version)}, mechanism {readable(release.mechanism)}")
-    )
-    return lines(
-        tag("h1", "What this release says"),
-        *(tag("p", tag("strong", STAMP), alarm, class_="alarm") for alarm in alarms),
-        tag("p", lead.format(unit=_unit(release), errors=_with_errors(release, known=known)), class_="lead"),
-        None if release.complete else tag("p", STOPPED if release.bounded else INTERRUPTED, class_="notice"),
-        tag("nav", *(tag("a", name, href=f"#{anchor}") for anchor, name in sections), aria_label="Contents"),
-        tag("h2", "The privacy promise" if statement.private else "No privacy promise", id="privacy"),
-        tag("dl", facts, maker, class_="facts"),
-    )
-
-
-def headline(release: Release, orders: Sequence[Precision], sample: Quality | None) -> Markup:
-    """The size, the estimated total, the quality, and the typical error for each number of columns."""
+def headline(release: Release, found: Sequence[OrderQuality]) -> Markup:
+    """The size, the estimated total, and the quality."""
     workload = release.workload
     columns = counted(len(release.domain), "column")
     cards = [
+        _total(release),
         _card(f"{len(workload):,}", f"{'table' if len(workload) == 1 else 'tables'} of counts over {columns}"),
         _card(_whole(workload.queries), "numbers asked for"),
-        _total(release),
     ]
-    if sample is not None and sample.known:
-        text = "of the rows: a random sample of that size is as accurate" + (" as the model" if sample.bounded else "")
-        cards.append(_card(sample.text, text, kind="quality"))
-    finite = [entry for entry in orders if entry.planned == entry.planned]
-    rows = [
-        (order_name(entry.order), f"{entry.tables:,}", f"{entry.queries:,}", error_text(entry.planned))
-        for entry in finite
+    cards += [
+        _card(percent(entry.rows_close), f"of the rows are counted to within 5 %, {order_name(entry.order)} at a time")
+        for entry in found
+        if entry.measured
     ]
-    heads = ("tables over", "tables", "numbers", "typical standard error")
     return lines(
         tag("h2", "At a glance", id="glance"),
         tag("div", *cards, class_="headline"),
-        None if sample is None else tag("p", sample.sentence),
-        tag("p", TYPICAL) if rows else None,
-        page_table(heads, rows, numbers=(1, 2, 3)) if rows else None,
+        quality_text(release, found),
     )
-
-
-def _with_errors(release: Release, *, known: bool) -> str:
-    if release.bounded:
-        return WITH_BOUNDS
-    return WITH_ERRORS if known else ""
 
 
 def _total(release: Release) -> Markup:
@@ -128,12 +53,6 @@ def _whole(number: int) -> str:
 
 def _card(value: str, text: str, kind: str | None = None) -> Markup:
     return tag("div", tag("b", value), tag("span", text), data_kind=kind)
-
-
-def _unit(release: Release) -> str:
-    """Whom the promise protects."""
-    column = release.statement.unit.column
-    return "any one row" if column is None else f"the rows of any one {readable(column, 60)}"
 
 
 INTERVALS = (

@@ -102,7 +102,7 @@ def count_numbers(
     ([0.0, 7.5], [1, 2])
     """
     declared = schema_of(schema).with_unit(ROW)
-    opened = _source(source, declared, None, None, lambda: DUCKDB.connect(bytes_of(memory_limit) // 2))
+    opened = open_source(source, declared, None, None, lambda: DUCKDB.connect(bytes_of(memory_limit) // 2))
     dialect, aliases = opened.dialect, ", ".join(f"c{index}" for index in range(len(opened.columns)))
     counted = {}
     with opened.session() as session:
