@@ -63,9 +63,9 @@ def test_a_schema_that_could_not_be_read_again_is_not_written(tmp_path: Path, mo
     schema.save(tmp_path / "s.toml")
     before = (tmp_path / "s.toml").read_bytes()
     monkeypatch.setattr(files, "LARGEST_FILE", len(before))
-    schema.save(tmp_path / "s.toml")
+    schema.save(tmp_path / "s.toml", overwrite=True)
     with pytest.raises(SchemaError, match="a schema of more than 0 MB could not be read again; use fewer levels"):
-        Schema([Boolean(name="xx")]).save(tmp_path / "s.toml")
+        Schema([Boolean(name="xx")]).save(tmp_path / "s.toml", overwrite=True)
     assert (tmp_path / "s.toml").read_bytes() == before
 
 
