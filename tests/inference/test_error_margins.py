@@ -56,9 +56,10 @@ def test_levels_that_are_alike_have_the_same_law(estimates: Estimates) -> None:
     table = np.ones(DOMAIN.sizes(clique))
     errors = np.sqrt(estimates.covariance(clique, table, table, len(clique)))
     margins = sum_margins(estimates, clique, table, len(clique), errors)
-    assert margins.places is not None
-    assert len(margins.laws) <= table.size
-    np.testing.assert_allclose([margins.laws[k].stddev for k in margins.places], errors.ravel(), rtol=1e-6)
+    assert margins.known is not None
+    laws, places = margins.known
+    assert len(laws) <= table.size
+    np.testing.assert_allclose([laws[k].stddev for k in places], errors.ravel(), rtol=1e-6)
     for level in (0.5, 0.95):
         each = [estimates.error_law(clique, unit(table.shape, cell)).margin(level) for cell in range(table.size)]  # type: ignore[union-attr]
         np.testing.assert_allclose(margins.at(level), each, rtol=1e-6)
@@ -115,8 +116,9 @@ def test_queries_of_a_workload_have_laws_where_their_cells_are_not_known() -> No
     assert not release.estimates.covers(term.clique)
     _, variances = release.estimates.product(term.clique, term.blocks)
     margins = product_margins(release.estimates, term.clique, term.blocks, np.sqrt(variances))
-    assert margins.places is not None
-    np.testing.assert_allclose([margins.laws[k].stddev for k in margins.places], np.sqrt(variances).ravel(), rtol=1e-6)
+    assert margins.known is not None
+    laws, places = margins.known
+    np.testing.assert_allclose([laws[k].stddev for k in places], np.sqrt(variances).ravel(), rtol=1e-6)
 
 
 def test_the_largest_coefficients_of_a_block() -> None:

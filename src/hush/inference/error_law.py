@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import TypeAlias
 
@@ -62,6 +62,13 @@ class ErrorLaw:
             if len(values):
                 self.parts.append((values, counts, law))
         self.stddev = math.sqrt(sum(float(n @ c**2) * law.stddev**2 for c, n, law in self.parts))
+        self._key = tuple((values.tobytes(), counts.tobytes(), law) for values, counts, law in self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ErrorLaw) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     @property
     def laplace(self) -> bool:
@@ -78,13 +85,14 @@ class ErrorLaw:
         if level > SUREST:
             largest = max(float(c[-1]) for c, _, _ in self.parts)
             return two_sided_quantile(level, laplace=self.laplace) * self.stddev + largest
-        if self._gridded is None:
-            return two_sided_quantile(level) * self.stddev + self._half_step
-        step, within, widened = self._gridded
+        gridded = _gridded(self)
+        if gridded is None:
+            return two_sided_quantile(level) * self.stddev + self.half_step
+        step, within, widened = gridded
         return float(np.searchsorted(within, level)) * step + widened
 
     @cached_property
-    def _half_step(self) -> float:
+    def half_step(self) -> float:
         """Half of the step in which all of E moves; 0 where it moves continuously."""
         if any(isinstance(law, StatedNoise) for _, _, law in self.parts):
             return 0.0
@@ -92,41 +100,7 @@ class ErrorLaw:
         large = values[values > least]
         return (_common_measure([large], least) or least) / 2 if len(large) else float(values.max()) / 2
 
-    @cached_property
-    def _gridded(self) -> tuple[float, Floats, float] | None:
-        """A step h, P(|E| <= k h) for every k, and what a margin needs on top; None where the law is normal."""
-        stepped = [self._split(part) for part in self.parts]
-        coarse, fine = ([part for part in parts if len(part[0])] for parts in zip(*stepped, strict=True))
-        if not coarse and not self.laplace:
-            return None
-        reach = REACH["laplace" if self.laplace else "gaussian"] * self.stddev
-        reach += 4 * max((float(c[-1]) for c, _, _ in coarse), default=0.0)
-        blur = math.sqrt(sum(float(n @ c**2) * law.stddev**2 for c, n, law in fine))
-        widened, step, extra = 0.0, 0.0, 0.0
-        if blur < self.stddev / 1024:  # too little to resolve: eight standard deviations of it, on top
-            fine, widened, blur = [], 8 * blur, 0.0
-        if blur:
-            widened += self._half_step
-        if coarse:
-            step = _common_measure([c for c, _, _ in coarse], 2 * reach / LARGEST_GRID)
-        if step and blur:
-            step /= math.ceil(4 * step / blur)
-        if not step or 2 * reach / step > LARGEST_GRID:
-            step = 2 * reach / GRID
-            extra = 2 * step if coarse else 0.0
-            widened += 3 * extra
-        size = 1 << max(6, math.ceil(math.log2(2 * reach / step)))
-        angles = 2 * np.pi * np.arange(size // 2 + 1) / size
-        transform = np.exp(-0.5 * (extra / step * angles) ** 2)
-        for parts, of in ((coarse, _discrete_transform), (fine, _continuous_transform)):
-            for coefficients, counts, law in parts:
-                for c, n in zip(coefficients, counts, strict=True):
-                    transform *= of(law, c / step * angles) ** n
-        masses = np.fft.irfft(transform, size)
-        within = masses[0] + 2 * np.concatenate([[0.0], np.cumsum(masses[1 : size // 2])])
-        return step, np.maximum.accumulate(within), widened + (step / 2 if blur or extra else 0.0)
-
-    def _split(self, part: Part) -> tuple[Part, Part]:
+    def split(self, part: Part) -> tuple[Part, Part]:
         """The terms of a part whose steps show, and the others."""
         coefficients, counts, law = part
         if isinstance(law, StatedNoise):
@@ -135,6 +109,41 @@ class ErrorLaw:
             small = (law.stddev * coefficients) ** 2 <= SMALL_SHARE * self.stddev**2
             shows = (coefficients > FINE * self.stddev) & ~(small & (law.stddev >= LEAST_SPREAD))
         return (coefficients[shows], counts[shows], law), (coefficients[~shows], counts[~shows], law)
+
+
+@lru_cache(maxsize=512)
+def _gridded(error: ErrorLaw) -> tuple[float, Floats, float] | None:
+    """A step h, P(|E| <= k h) for every k, and what a margin needs on top; None where the law is normal."""
+    stepped = [error.split(part) for part in error.parts]
+    coarse, fine = ([part for part in parts if len(part[0])] for parts in zip(*stepped, strict=True))
+    if not coarse and not error.laplace:
+        return None
+    reach = REACH["laplace" if error.laplace else "gaussian"] * error.stddev
+    reach += 4 * max((float(c[-1]) for c, _, _ in coarse), default=0.0)
+    blur = math.sqrt(sum(float(n @ c**2) * law.stddev**2 for c, n, law in fine))
+    widened, step, extra = 0.0, 0.0, 0.0
+    if blur < error.stddev / 1024:  # too little to resolve: eight standard deviations of it, on top
+        fine, widened, blur = [], 8 * blur, 0.0
+    if blur:
+        widened += error.half_step
+    if coarse:
+        step = _common_measure([c for c, _, _ in coarse], 2 * reach / LARGEST_GRID)
+    if step and blur:
+        step /= math.ceil(4 * step / blur)
+    if not step or 2 * reach / step > LARGEST_GRID:
+        step = 2 * reach / GRID
+        extra = 2 * step if coarse else 0.0
+        widened += 3 * extra
+    size = 1 << max(6, math.ceil(math.log2(2 * reach / step)))
+    angles = 2 * np.pi * np.arange(size // 2 + 1) / size
+    transform = np.exp(-0.5 * (extra / step * angles) ** 2)
+    for parts, of in ((coarse, _discrete_transform), (fine, _continuous_transform)):
+        for coefficients, counts, law in parts:
+            for c, n in zip(coefficients, counts, strict=True):
+                transform *= of(law, c / step * angles) ** n
+    masses = np.fft.irfft(transform, size)
+    within = masses[0] + 2 * np.concatenate([[0.0], np.cumsum(masses[1 : size // 2])])
+    return step, np.maximum.accumulate(within), widened + (step / 2 if blur or extra else 0.0)
 
 
 def two_sided_quantile(level: float, *, laplace: bool = False) -> float:

@@ -7,9 +7,10 @@ not known, the margin is z standard errors plus half a count for each unit of th
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,28 +26,44 @@ MOST_LAWS = 512
 BATCH = 2**20  # numbers of a block held at once
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ErrorMargins:
-    """The margins of some sums: `laws[places[i]]` is the law of sum i, unknown where the place is -1."""
+KnownLaws = tuple[tuple[ErrorLaw, ...], Integers]  # laws, and for each sum the place of its law
 
-    std_error: Floats  # (sums,)
-    half_steps: Floats  # (sums,)
-    laws: tuple[ErrorLaw, ...] = ()
-    places: Integers | None = None  # (sums,); without it no law is known
-    laplace: bool = False
+
+class ErrorMargins:
+    """The margins of some sums, from their laws where these are known; laws are found when they are first asked for."""
+
+    def __init__(
+        self,
+        std_error: Floats,  # (sums,)
+        half_steps: Floats,  # (sums,)
+        find: Callable[[], KnownLaws | None] = lambda: None,
+        *,
+        laplace: bool = False,
+    ) -> None:
+        self.std_error = std_error
+        self.half_steps = half_steps
+        self.laplace = laplace
+        self._find = find
+
+    @cached_property
+    def known(self) -> KnownLaws | None:
+        """The laws, and the place of each sum's law among them; None where they are not known."""
+        return self._find()
 
     def at(self, level: float) -> Floats:
         """Half the width of the interval of each sum: it contains the truth with probability at least `level`."""
-        margins = two_sided_quantile(level, laplace=self.laplace) * self.std_error + self.half_steps
-        if self.places is None or not self.laws:
-            return margins
-        exact = np.array([law.margin(level) for law in self.laws])
-        return np.where(self.places < 0, margins, exact[self.places])
+        if self.known is None:
+            return two_sided_quantile(level, laplace=self.laplace) * self.std_error + self.half_steps
+        laws, places = self.known
+        return np.asarray(np.array([law.margin(level) for law in laws])[places])
 
     def take(self, rows: Any) -> ErrorMargins:
         """The chosen sums, in the order given."""
-        places = None if self.places is None else self.places[rows]
-        return ErrorMargins(self.std_error[rows], self.half_steps[rows], self.laws, places, self.laplace)
+
+        def find() -> KnownLaws | None:
+            return None if self.known is None else (self.known[0], self.known[1][rows])
+
+        return ErrorMargins(self.std_error[rows], self.half_steps[rows], find, laplace=self.laplace)
 
 
 def sum_margins(
@@ -59,20 +76,23 @@ def sum_margins(
     sizes = estimates.domain.sizes(clique)
     shape = sizes[:groups]
     sums = np.broadcast_to(coefficients, sizes).reshape(math.prod(shape), -1)
-    unknown = ErrorMargins(std_error.ravel(), np.abs(sums).max(axis=1, initial=0.0) / 2, laplace=estimates.laplace)
-    named = zip(clique[:groups], shape, strict=True)
-    places = _crossed([np.zeros(n, int) if estimates.alike(name) else np.arange(n) for name, n in named])
-    if not (sums == sums[:1]).all():
-        if sums.size > MOST_WORK:
-            return unknown
-        places = _kinds(np.column_stack([places, _kinds(sums)]))
+    half_steps = np.abs(sums).max(axis=1, initial=0.0) / 2
+
+    def kinds() -> Integers | None:
+        named = zip(clique[:groups], shape, strict=True)
+        places = _crossed([np.zeros(n, int) if estimates.alike(name) else np.arange(n) for name, n in named])
+        if (sums == sums[:1]).all():
+            return places
+        return _kinds(np.column_stack([places, _kinds(sums)])) if sums.size <= MOST_WORK else None
 
     def law(row: int) -> ErrorLaw | None:
         alone = np.zeros(sums.shape)
         alone[row] = sums[row]
         return estimates.error_law(clique, alone.reshape(sizes))
 
-    return _with_laws(unknown, places, law, sums.size)
+    return ErrorMargins(
+        std_error.ravel(), half_steps, lambda: _known(kinds(), law, sums.size), laplace=estimates.laplace
+    )
 
 
 def product_margins(
@@ -82,20 +102,22 @@ def product_margins(
     half_steps = np.full(1, 0.5)
     for block in blocks:
         half_steps = np.multiply.outer(half_steps, largest_coefficients(block)).ravel()
-    unknown = ErrorMargins(std_error.ravel(), half_steps, laplace=estimates.laplace)
-    if sum(block.shape[0] * block.shape[1] for block in blocks) > MOST_WORK:
-        return unknown
-    rows = [block.dense() for block in blocks]
-    kinds = [_kinds(np.sort(r, axis=1) if estimates.alike(n) else r) for n, r in zip(clique, rows, strict=True)]
-    shape = tuple(len(r) for r in rows)
+    rows = functools.cache(lambda: [block.dense() for block in blocks])
+
+    def kinds() -> Integers | None:
+        if sum(block.shape[0] * block.shape[1] for block in blocks) > MOST_WORK:
+            return None
+        pairs = zip(clique, rows(), strict=True)
+        return _crossed([_kinds(np.sort(r, axis=1) if estimates.alike(name) else r) for name, r in pairs])
 
     def law(row: int) -> ErrorLaw | None:
         query: Floats = np.ones(())
-        for axis, position in enumerate(np.unravel_index(row, shape)):
-            query = np.multiply.outer(query, rows[axis][position])
+        for axis, position in enumerate(np.unravel_index(row, [len(r) for r in rows()])):
+            query = np.multiply.outer(query, rows()[axis][position])
         return estimates.error_law(clique, query, blocks)
 
-    return _with_laws(unknown, _crossed(kinds), law, estimates.domain.size(clique))
+    cells = estimates.domain.size(clique)
+    return ErrorMargins(std_error.ravel(), half_steps, lambda: _known(kinds(), law, cells), laplace=estimates.laplace)
 
 
 def largest_coefficients(block: LinearOperator) -> Floats:
@@ -111,16 +133,15 @@ def largest_coefficients(block: LinearOperator) -> Floats:
     return largest
 
 
-def _with_laws(
-    unknown: ErrorMargins, kinds: Integers, law: Callable[[int], ErrorLaw | None], cells: int
-) -> ErrorMargins:
-    """Margins with one law for each kind of sum, unless there are too many."""
+def _known(kinds: Integers | None, law: Callable[[int], ErrorLaw | None], cells: int) -> KnownLaws | None:
+    """One law for each kind of sum; None if some is not known, or there are too many."""
+    if kinds is None:
+        return None
     _, firsts, places = np.unique(kinds, return_index=True, return_inverse=True)
     if len(firsts) > MOST_LAWS or len(firsts) * cells > MOST_WORK:
-        return unknown
-    laws = [law(int(row)) for row in firsts]
-    known = [found for found in laws if found is not None]
-    return replace(unknown, laws=tuple(known), places=places.ravel()) if len(known) == len(laws) else unknown
+        return None
+    laws = [found for row in firsts if (found := law(int(row))) is not None]
+    return (tuple(laws), places.ravel()) if len(laws) == len(firsts) else None
 
 
 def _kinds(rows: Floats) -> Integers:

@@ -126,7 +126,7 @@ class Quantity:
             raise QueryError(f"value {self.name!r}: expected one estimate and one standard error for each row")
         if self.intervals is None:
             object.__setattr__(self, "intervals", NormalIntervals(self.estimate, self.std_error))
-        if len(self._ends()[0]) != len(self.estimate):
+        if len(self.intervals) != len(self.estimate):
             raise QueryError(f"value {self.name!r}: expected one interval for each row, NaN where there is none")
 
     @property

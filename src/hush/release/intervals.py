@@ -34,6 +34,7 @@ class Intervals(Protocol):
     def level(self) -> float | None:
         """The only level at which they hold; None for any."""
 
+    def __len__(self) -> int: ...
     def at(self, level: float) -> Ends: ...
     def take(self, rows: Rows) -> Intervals: ...
 
@@ -45,6 +46,9 @@ class NormalIntervals:
     estimate: Floats  # (rows,)
     std_error: Floats  # (rows,)
     level: None = None
+
+    def __len__(self) -> int:
+        return len(self.estimate)
 
     def at(self, level: float) -> Ends:
         margin = two_sided_quantile(level) * self.std_error
@@ -62,6 +66,9 @@ class NoiseIntervals:
     margins: ErrorMargins
     level: None = None
 
+    def __len__(self) -> int:
+        return len(self.estimate)
+
     def at(self, level: float) -> Ends:
         margin = self.margins.at(level)
         return self.estimate - margin, self.estimate + margin
@@ -77,6 +84,9 @@ class FixedIntervals:
     lower: Floats  # (rows,)
     upper: Floats  # (rows,)
     level: float
+
+    def __len__(self) -> int:
+        return len(self.lower)
 
     def at(self, level: float) -> Ends:
         if level != self.level and not np.isnan(self.lower).all():
@@ -158,6 +168,9 @@ class RatioIntervals:
     weight: float = 1.0
     offset: float = 0.0
     level: None = None
+
+    def __len__(self) -> int:
+        return len(self.covariance)
 
     def at(self, level: float) -> Ends:
         a, b = self.numerator.value, self.denominator.value

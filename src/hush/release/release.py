@@ -214,7 +214,7 @@ class Release:
             raise WorkloadError("a combination of no tables; give at least one clique with its coefficients")
         estimate, law = self.content.combination(named)
         values, errors = np.array([estimate]), np.array([law.stddev])
-        margins = ErrorMargins(errors, np.zeros(1), (law,), np.zeros(1, dtype=np.int64))
+        margins = ErrorMargins(errors, np.zeros(1), lambda: ((law,), np.zeros(1, dtype=np.int64)))
         value = Quantity("value", values, errors, intervals=NoiseIntervals(values, margins))
         return Answers(groups=(), quantities=(value,), level=level, notes=self._notes())
 
