@@ -107,6 +107,9 @@ class WidenedIntervals:
     low: Intervals
     high: Intervals
 
+    def __len__(self) -> int:
+        return len(self.low)
+
     @property
     def level(self) -> float | None:
         return self.low.level if self.high.level is None else self.high.level
@@ -125,6 +128,9 @@ class JoinedIntervals:
     parts: tuple[Intervals, ...]
     lengths: tuple[int, ...]
     rows: Rows | None = None  # None for all
+
+    def __len__(self) -> int:
+        return sum(self.lengths) if self.rows is None else len(self.rows)
 
     @property
     def level(self) -> float | None:
