@@ -195,7 +195,11 @@ class ArchiveReader:
             raise self._damaged("its manifest cannot be read") from None
         if not isinstance(manifest, dict) or manifest.get("hush") not in list(versions):
             kind = manifest.get("hush") if isinstance(manifest, dict) else None
-            other = f"is a hush {kind}, not a {kinds}" if kind in VERSIONS else f"is not a hush {kinds}"
+            other = (
+                f"is a hush {kind}, not a {kinds}"
+                if isinstance(kind, str) and kind in VERSIONS
+                else f"is not a hush {kinds}"
+            )
             raise ArchiveError(f"{self._path} {other}")
         newest = versions[manifest["hush"]]
         stated = manifest.get("version")
