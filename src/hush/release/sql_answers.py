@@ -117,9 +117,9 @@ def evaluate(formula: Formula, groups: Clique, estimates: Estimates, level: floa
     Where values are known up to their bins, the interval reaches from the lower end for the least that they may be to
     the upper end for the largest.
     """
-    if not formula.binned:
-        return _evaluate(formula, groups, estimates, level)
     result = _evaluate(formula, groups, estimates, level)
+    if not formula.binned:
+        return result
     ends = [formula.end(high=high) for high in (False, True)]
     if any(end is None for end in ends):
         unknown = np.full(result.estimate.shape, np.nan)
