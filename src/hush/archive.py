@@ -65,10 +65,10 @@ def write_archive(path: str | Path, *, kind: str, version: int, manifest: Mappin
             archive.writestr(zipfile.ZipInfo(f"arrays/{member}.npy", _EPOCH), body, zipfile.ZIP_DEFLATED)
 
 
-def _npy(array: np.ndarray[Any, Any]) -> memoryview:
+def _npy(array: np.ndarray[Any, Any]) -> bytes:
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False)
-    return buffer.getbuffer()
+    return buffer.getvalue()
 
 
 class ArchiveReader:
