@@ -1,12 +1,14 @@
-"""`hush budget`: what it shows at 80 columns, what it creates, and what it refuses in one line."""
+"""`hush budget`: what it shows at 80 columns, which caps it sets and raises, and what it refuses in one line."""
 
 import os
+import shlex
 from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner, Result
 
 from hush.cli.main import main
+from hush.errors import BudgetError
 from hush.privacy.budget import Budget
 from hush.privacy.events import GaussianEvent, LaplaceEvent, SelectionEvent, compose
 from hush.privacy.ledger import Ledger
@@ -132,46 +134,108 @@ def test_an_expected_head_is_looked_for(path):
         (["--mu", "1"], Budget(mu=1.0)),
     ],
 )
-def test_creates_a_ledger(tmp_path, options, cap):
+def test_init_sets_a_cap(tmp_path, options, cap):
     path = tmp_path / "new.db"
-    found = hush(path, "--create", "--dataset", "census", *options)
+    found = hush("init", path, "--dataset", "census", *options)
+    ledger = Ledger.open(path, dataset="census")
     assert found.exit_code == 0
-    assert "dataset census" in found.output
-    assert Ledger.open(path, dataset="census").budget == cap
+    assert f"dataset 'census': all releases together may spend {cap}." in words(found)
+    assert f"--ledger {path} --dataset census" in found.output
+    assert f"head: {ledger.head}" in found.output
+    assert ledger.budget == cap
 
 
-def test_creates_a_dataset_in_a_ledger_and_its_name_has_a_default(path):
-    assert hush(path, "--create", "--rho", "1").exit_code == 0
+def test_init_adds_a_dataset_whose_name_has_a_default(path):
+    assert hush("init", path, "--rho", "1").exit_code == 0
     assert Ledger.open(path).budget == Budget(rho=1.0)
     assert [ledger.dataset for ledger in Ledger.open_all(path)] == ["census", "clinic", "default"]
+
+
+def test_a_file_in_the_place_of_a_command_is_shown(path):
+    assert hush(path).output == hush("show", path).output
+    assert hush("--entries", path).output == hush("show", path, "--entries").output
+    assert "init" in hush("--help").output
+
+
+def test_a_cap_is_raised_and_its_entry_stays(path):
+    raised = hush("raise", path, "--dataset", "census", "--epsilon", "5", "--reason", "second survey")
+    ledger = Ledger.open(path, dataset="census")
+    assert raised.exit_code == 0, raised.stderr
+    assert "the cap was epsilon=4, delta=1e-06 and is epsilon=5, delta=1e-06 now" in words(raised)
+    assert "Everyone in the data is now promised less" in raised.output
+    assert ledger.budget == Budget(epsilon=5.0, delta=1e-6)  # the delta of the cap is kept
+    assert ledger.entries()[-1].note == "second survey"
+    assert ledger.entries()[-1].time
+    assert f"head: {ledger.head}" in raised.output
+    shown = words(hush(path, "--dataset", "census"))
+    assert "cap: epsilon=4, delta=1e-06 decided by the board" in shown
+    assert "cap: epsilon=5, delta=1e-06 second survey" in shown
+
+
+@pytest.mark.parametrize("dataset", ["default", "new people"])
+@pytest.mark.parametrize(
+    "cap", [Budget(epsilon=1.0, delta=1e-9), Budget(epsilon=1.0), Budget(rho=0.5), Budget(mu=0.1), Budget(mu=1.0)]
+)
+def test_an_exhausted_budget_names_the_command_that_raises_its_cap(tmp_path, cap, dataset):
+    ledger = Ledger.create(tmp_path / "my budget.db", cap, dataset=dataset)
+    charge = LaplaceEvent(1 / cap.limit, Fraction(1)) if cap.pure else GaussianEvent(1 / (2 * cap.limit), Fraction(1))
+    ledger.charge(charge)
+    with pytest.raises(BudgetError, match="everyone in the data is promised less, over all releases") as refused:
+        ledger.charge(charge)
+    command = shlex.split(str(refused.value).split("`")[1])
+    assert command[:3] == ["hush", "budget", "raise"]
+    assert hush(*command[2:-1], "second survey").exit_code == 0  # after --reason
+    ledger.charge(charge)
+    assert ledger.remaining < cap.limit / 1000
+    assert ledger.budget.to_dict().keys() == cap.to_dict().keys()
+
+
+def test_nobody_is_told_to_set_a_cap_that_promises_nothing(tmp_path):
+    ledger = Ledger.create(tmp_path / "b.db", Budget(epsilon=1.0))
+    with pytest.raises(BudgetError, match=r"exceeds the 1 left; add noise or ask for less$"):
+        ledger.charge(LaplaceEvent(Fraction(1, 10**7), Fraction(1)))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--create", "--dataset", "census", "--rho", "1"], "has a dataset 'census' already"),
-        (["--create"], "got nothing"),
-        (["--create", "--epsilon", "-1"], "epsilon=-1.0: expected a finite number > 0"),
-        (["--create", "--epsilon", "nan"], "epsilon=nan: expected a finite number > 0"),
-        (["--create", "--epsilon", "1", "--delta", "1"], "delta=1.0: expected a number from 0 to 1/2"),
-        (["--create", "--rho", "1", "--mu", "1"], "got rho and mu"),
-        (["--epsilon", "1"], "add --create"),
-        (["--delta", "0.6"], "delta=0.6: expected a number from 0 to 1/2"),
-        (["--json", "--delta", "0.6"], "delta=0.6: expected a number from 0 to 1/2"),
-        (["--delta", "2"], "delta=2.0: expected a number from 0 to 1/2"),
-        (["--delta", "nan"], "delta=nan: expected a number from 0 to 1/2"),
-        (["--dataset", "other"], "has no dataset 'other', only 'census', 'clinic'"),
-        (["--expect-head", "xyz"], "expected the 32 hex digits"),
-        (["--delta", "x"], "not a valid float"),
+        (
+            ["init", "FILE", "--dataset", "census", "--rho", "1"],
+            "has a dataset 'census' already, with the cap eps",
+        ),
+        (["init", "FILE"], "no budget was given"),
+        (["init", "FILE", "--epsilon", "-1"], "epsilon=-1.0: expected a finite number > 0"),
+        (["init", "FILE", "--epsilon", "nan"], "epsilon=nan: expected a finite number > 0"),
+        (["init", "FILE", "--epsilon", "1", "--delta", "1"], "delta=1.0: expected a number from 0 to 1/2"),
+        (["init", "FILE", "--rho", "1", "--mu", "1"], "got rho and mu"),
+        (["raise", "FILE", "--dataset", "census", "--epsilon", "9"], "needs a reason"),
+        (["raise", "FILE", "--dataset", "census", "--epsilon", "9", "--reason", " "], "needs a reason"),
+        (["raise", "FILE", "--dataset", "census", "--epsilon", "4", "--reason", "x"], "is no raise"),
+        (["raise", "FILE", "--dataset", "census", "--rho", "1e-3", "--reason", "x"], "is no raise"),
+        (
+            ["raise", "FILE", "--dataset", "clinic", "--epsilon", "9", "--delta", ".1", "--reason", "x"],
+            "its own kind",
+        ),
+        (["raise", "FILE", "--epsilon", "9", "--reason", "x"], "hush budget init FILE"),
+        (["raise", "FILE", "--dataset", "census", "--reason", "x"], "no budget was given"),
+        (["rais", "FILE", "--rho", "1"], "no command 'rais', and no such file; did you mean raise?"),
+        (["FILE", "--epsilon", "1"], "No such option"),
+        (["FILE", "--delta", "0.6"], "delta=0.6: expected a number from 0 to 1/2"),
+        (["FILE", "--json", "--delta", "0.6"], "delta=0.6: expected a number from 0 to 1/2"),
+        (["FILE", "--delta", "2"], "delta=2.0: expected a number from 0 to 1/2"),
+        (["FILE", "--delta", "nan"], "delta=nan: expected a number from 0 to 1/2"),
+        (["FILE", "--dataset", "other"], "has no dataset 'other', only 'census', 'clinic'"),
+        (["FILE", "--expect-head", "xyz"], "expected the 32 hex digits"),
+        (["FILE", "--delta", "x"], "not a valid float"),
     ],
 )
 def test_bad_input_is_one_line_and_changes_nothing(path, arguments, message):
     before = path.read_bytes()
-    found = hush(path, *arguments)
+    found = hush(*(path if word == "FILE" else word for word in arguments))
     assert found.exit_code == 2
     assert found.stdout == ""
     assert len(found.stderr.splitlines()) == 1
-    assert message in found.stderr
+    assert message.replace("FILE", str(path)) in found.stderr
     assert path.read_bytes() == before
 
 

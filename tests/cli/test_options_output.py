@@ -89,14 +89,3 @@ def test_units_need_a_number_of_rows(folder: Path) -> None:
     done = CliRunner().invoke(main, [str(a) for a in (*arguments, "--unit", "age", "-o", folder / "x.hush")])
     assert done.exit_code == 2
     assert "--max-rows-per-unit" in done.stderr
-
-
-def test_a_cap_is_raised_with_a_reason(folder: Path) -> None:
-    ledger = str(folder / "budget.db")
-    refused = CliRunner().invoke(main, ["budget", ledger, "--raise-cap", "--rho", "2"])
-    assert refused.exit_code == 2
-    assert "needs a reason" in refused.stderr
-    raised = CliRunner().invoke(main, ["budget", ledger, "--raise-cap", "--rho", "2", "--reason", "second survey"])
-    assert raised.exit_code == 0, raised.stderr
-    assert "second survey" in raised.output
-    assert Ledger.open(ledger).remaining == 2

@@ -13,6 +13,7 @@ from pyarrow import csv
 import hush
 from hush.cli.main import main
 from hush.datasets import people, people_schema
+from hush.loading import load_release
 
 CANARY = "zebra-7319"
 
@@ -224,6 +225,16 @@ def test_a_delta_above_one_over_the_rows_is_warned_of(folder: Path) -> None:
     assert done.exit_code == 0
     assert f"hush: {warning}" in done.stderr
     assert "delta" not in hush_command(*here, *asked, "--rows", 1000, "--force").stderr
+
+
+def test_without_rows_a_delta_is_held_against_the_released_number_of_them(folder: Path) -> None:
+    here = ("release", folder / "people.csv", "--schema", folder / "people.toml", "-o", folder / "people.hush")
+    asked = ("--workload", "sex", "--mechanism", "residual", "--epsilon", 1, "--force", "--delta")
+    large = hush_command(*here, *asked, 1e-3)
+    rows = round(float(load_release(folder / "people.hush").counts(())))
+    assert f"hush: delta=0.001 is above 1/{rows:,}: showing a person" in large.stderr
+    assert "delta" not in hush_command(*here, *asked, 1e-4).stderr
+    assert hush_command(*here, *asked, 0.01).stderr.count("delta") == 1  # told beforehand
 
 
 def test_answers_to_the_workload_are_printed_by_term(folder: Path) -> None:

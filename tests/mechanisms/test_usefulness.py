@@ -2,12 +2,14 @@
 
 import math
 import re
+import warnings
 
 import pytest
 
 import hush
 from hush.errors import BudgetError
 from hush.mechanisms.plan_table import plan_text
+from hush.testing.tiny import TinyTable
 
 DOMAIN = hush.Domain({"age": 50, "sex": 2, "region": 8})
 PAIRS = hush.Workload.kway(DOMAIN, 2)
@@ -74,3 +76,25 @@ def test_a_delta_above_one_over_the_rows_is_a_warning_where_rows_are_given() -> 
     assert "Warning" not in plan_text(loose, rows=10_000)
     assert "delta=0.01 is the chance of an arbitrary leak" in str(loose.with_budget(hush.Budget(epsilon=3, delta=0.01)))
     hush.plan(PAIRS, hush.Budget(rho=1.0)).check_useful(10**6)
+
+
+def test_a_release_warns_of_a_delta_by_its_noisy_number_of_rows() -> None:
+    """Of 100 rows, and delta on either side of 1/100: what is released decides, not what is private.
+
+    The noise of the total has a standard deviation above 10, so that 30 runs miss a verdict with a chance below 1e-7.
+    """
+    table = TinyTable(DOMAIN, [(row % 50, 0, 0) for row in range(100)])
+    verdicts = set()
+    for delta in (1 / 100.5, 1 / 99.5):
+        plan = hush.plan(hush.Workload.kway(DOMAIN, 1), hush.Budget(epsilon=0.2, delta=delta), "residual")
+        assert plan.variance(()) > 100
+        for _ in range(30):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                noisy = float(plan.release(table).counts(()))
+            told = [str(warning.message) for warning in caught]
+            rule = f"delta={delta!r} is above 1/{round(noisy):,}: showing a person at random would be as private; use "
+            rule += "far less, such as 1e-9; this release estimates that many rows"
+            assert told == [rule] * (noisy * delta > 1)
+            verdicts.add((delta, len(told)))
+    assert len(verdicts) == 4

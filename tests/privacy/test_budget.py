@@ -182,6 +182,21 @@ def test_charging_pure_shares_fits():
     assert 0 <= allowance.remaining < Fraction(1, 10**15)
 
 
+@pytest.mark.parametrize(
+    "stated",
+    [{"rho": 1e-9}, {"mu": 1e-5}, {"epsilon": 1e-3}, {"epsilon": 1e-9, "delta": 1e-9}, {"epsilon": 1e-3, "delta": 0.1}],
+)
+@given(st.floats(1e-15, 1e3))
+def test_a_budget_covers_a_limit_and_hardly_more(stated, amount):
+    before = Budget(**stated)
+    limit = before.limit + Fraction(amount)
+    budget = before.covering(limit)
+    assert limit <= budget.limit <= limit * Fraction(1001, 1000)
+    assert budget.to_dict().keys() == stated.keys()
+    assert budget.delta == before.delta
+    assert budget.covering(limit) is budget
+
+
 @pytest.mark.parametrize("parts", [0, -1, [], [1.0, 0.0], [1.0, -1.0], [math.nan], [math.inf], 2.5, None, "ab", True])
 def test_refuses_bad_proportions(parts):
     with pytest.raises(BudgetError, match="expected an integer >= 1 or positive finite proportions"):

@@ -226,6 +226,22 @@ def test_a_cap_is_stated_once(path):
     assert state(path) == before
 
 
+def test_creating_sets_a_cap_and_replaces_nothing(path):
+    with pytest.raises(BudgetError, match="cap=3.0: expected a Budget"):
+        Ledger.create(path, 3.0)  # type: ignore[arg-type]
+    assert not path.exists()
+    Ledger.create(path, CAP).charge(SELECT)
+    Ledger.create(path, Budget(epsilon=1.0), dataset="other")
+    before = state(path)
+    for cap in (CAP, Budget(rho=2.0)):
+        with pytest.raises(LedgerError, match=r"has a dataset 'default' already, with the cap rho=1, which stays; see"):
+            Ledger.create(path, cap)
+    assert state(path) == before
+    path.with_name("text").write_text("hello")
+    with pytest.raises(LedgerError, match="is not a hush ledger"):
+        Ledger.create(path.with_name("text"), CAP)
+
+
 def test_a_cap_can_be_raised_for_a_reason(path):
     ledger = Ledger(path, cap=Budget(rho=0.125))
     ledger.charge(SELECT)

@@ -1,35 +1,95 @@
-"""`hush budget`: what was spent, by which release, and what is left."""
+"""`hush budget`: set the cap of a ledger, raise it, and show what was spent, by which release, and what is left."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import click
 
 import hush
-from hush.cli.options import format_option
-from hush.errors import LedgerError
+from hush.cli.options import PATH, BudgetOptions, budget_options, format_option
+from hush.errors import close_match, printable
 
 ADAPTIVE = "The epsilon spent is for scales fixed beforehand; the cap holds however they were chosen."
+MEANING = "Everyone in the data is now promised less, over all releases together. A raise stays: it is on record."
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--dataset", help="Show or create only this dataset.  [create: default]")
-@click.option("--delta", type=float, help="Show epsilon at this delta. With --create: the delta of the cap.")
+class LedgerGroup(click.Group):
+    """A group that shows a ledger where a file stands in the place of a command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `show` before what is neither a command nor a request for help."""
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            near = close_match(args[0], self.commands)
+            if near is not None and len(args) > 1 and not os.path.lexists(args[0]):
+                raise click.UsageError(f"no command {args[0]!r}, and no such file; did you mean {near}?", ctx)
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=LedgerGroup)
+def budget() -> None:
+    """Set, show or raise what may be spent on a dataset.
+
+    `hush budget FILE` is short for `hush budget show FILE`.
+    """
+
+
+dataset_option = click.option(
+    "--dataset", default="default", show_default=True, help="Name of the table in the ledger."
+)
+
+
+@budget.command()
+@click.argument("file", type=PATH)
+@budget_options
+@dataset_option
+def init(file: Path, limit: BudgetOptions, dataset: str) -> None:
+    """Set the cap of a dataset, before anything is released.
+
+    Makes the ledger FILE, or adds a dataset to it. All releases that name it with --ledger share the cap. A dataset
+    that has a cap keeps it: see `hush budget raise`.
+    """
+    ledger = hush.Ledger.create(file, limit.read(), dataset=dataset)
+    words = shlex.join(["--ledger", str(file), *([] if dataset == "default" else ["--dataset", dataset])])
+    click.echo(printable(f"{file}, dataset {dataset!r}: all releases together may spend {ledger.budget}."))
+    click.echo(printable(f"Release with {words}; see what is left with `{shlex.join(['hush', 'budget', str(file)])}`."))
+    click.echo(f"head: {ledger.head}")
+
+
+@budget.command("raise")
+@click.argument("file", type=PATH)
+@budget_options
+@click.option("--reason", default="", help="Why; it is recorded for good.  [required]")
+@dataset_option
+def raise_cap(file: Path, limit: BudgetOptions, reason: str, dataset: str) -> None:
+    """Raise the cap of a dataset, so that more may be spent on it.
+
+    Everyone in the data is then promised less. The new cap, the time and the reason are an entry of FILE that stays; no
+    cap is ever lowered. An --epsilon alone keeps the delta of the cap.
+    """
+    ledger = hush.Ledger.open(file, dataset=dataset)
+    before = ledger.budget
+    if limit.epsilon is not None and limit.delta is None and before.delta:
+        limit = BudgetOptions(limit.epsilon, before.delta, limit.rho, limit.mu)
+    ledger.raise_cap(limit.read(), reason=reason)
+    click.echo(printable(f"{file}, dataset {dataset!r}: the cap was {before} and is {ledger.budget} now."))
+    click.echo(MEANING)
+    click.echo(f"head: {ledger.head}")
+
+
+@budget.command()
+@click.argument("file", type=PATH)
+@click.option("--dataset", help="Show only this dataset.")
+@click.option("--delta", type=float, help="Show epsilon at this delta.")
 @click.option("--entries", is_flag=True, help="Show every entry instead of one line per release.")
 @format_option
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--expect-head", metavar="HEX", help="Fail unless the ledger contains this earlier head.")
-@click.option("--create", is_flag=True, help="Start a ledger, or a dataset in it, with the cap given here.")
-@click.option("--raise-cap", is_flag=True, help="Replace the cap by a larger one; needs --reason.")
-@click.option("--reason", help="With --raise-cap: why. It is recorded for good.")
-@click.option("--epsilon", type=float, help="With --create or --raise-cap: the cap's epsilon.")
-@click.option("--rho", type=float, help="With --create or --raise-cap: the cap in zCDP.")
-@click.option("--mu", type=float, help="With --create or --raise-cap: the cap in Gaussian DP.")
-def budget(
+def show(
     file: Path,
     dataset: str | None,
     delta: float | None,
@@ -37,12 +97,6 @@ def budget(
     form: str,
     as_json: bool,
     expect_head: str | None,
-    create: bool,
-    raise_cap: bool,
-    reason: str | None,
-    epsilon: float | None,
-    rho: float | None,
-    mu: float | None,
 ) -> None:
     """Show the ledger FILE: what was spent and what is left.
 
@@ -54,18 +108,8 @@ def budget(
     from hush.privacy.budget import require_delta
     from hush.privacy.ledger_view import ledger_tables
 
-    if create:
-        cap, delta = hush.Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu), None
-        ledgers = [_created(file, dataset or "default", cap)]
-    elif raise_cap:
-        ledgers = [hush.Ledger.open(file, dataset=dataset or "default")]
-        cap, delta = hush.Budget(epsilon=epsilon, delta=delta, rho=rho, mu=mu), None
-        ledgers[0].raise_cap(cap, reason=reason or "")
-    elif (epsilon, rho, mu) != (None, None, None):
-        raise click.UsageError("--epsilon, --rho and --mu state a cap; add --create or --raise-cap")
-    else:
-        require_delta(0.0 if delta is None else delta)
-        ledgers = hush.Ledger.open_all(file) if dataset is None else [hush.Ledger.open(file, dataset=dataset)]
+    require_delta(0.0 if delta is None else delta)
+    ledgers = hush.Ledger.open_all(file) if dataset is None else [hush.Ledger.open(file, dataset=dataset)]
     ledgers[0].verify(expect_head)
     if as_json or form == "json":
         click.echo(json.dumps([ledger.to_dict() for ledger in ledgers], indent=2))
@@ -78,9 +122,3 @@ def budget(
     console.print(Text(f"chain whole: every hash, cost and total was recomputed and agrees{expected}"))
     console.print(Text(f"head: {ledgers[0].head}"))
     console.print(Text(ADAPTIVE, style="dim"))
-
-
-def _created(file: Path, dataset: str, cap: hush.Budget) -> hush.Ledger:
-    if os.path.lexists(file) and dataset in [ledger.dataset for ledger in hush.Ledger.open_all(file)]:
-        raise LedgerError(f"{file} has a dataset {dataset!r} already; leave out --create to see it")
-    return hush.Ledger(file, dataset=dataset, cap=cap)

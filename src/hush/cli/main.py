@@ -10,7 +10,7 @@ from hush.errors import close_match
 
 COMMANDS = (
     LazyCommand("audit", "audit_command", "Look for faults in noise, a mechanism, a ledger, a release."),
-    LazyCommand("budget", "budget_command", "Show the ledger FILE: what was spent and what is left."),
+    LazyCommand("budget", "budget_command", "Set, show or raise what may be spent on a dataset."),
     LazyCommand("demo", "demo", "Run the main job on an invented table."),
     LazyCommand("evaluate", "evaluate_command", "Compare synthetic rows with the real ones; not for release."),
     LazyCommand("mechanisms", "mechanisms_command", "List the mechanisms and what each of them does."),

@@ -118,7 +118,11 @@ def round_text(number: int, clique: Clique) -> str:
 @click.option("--rows", type=int, help="Expected number of rows, a public guess: a budget too small for it is refused.")
 @click.option("--unit", help="Id column of the people or units to protect.  [default: from the schema]")
 @click.option("--max-rows-per-unit", type=int, help="At most this many rows of a unit are used.")
-@click.option("--ledger", type=PATH, help="File that records the charge. A new one gets this budget as its cap.")
+@click.option(
+    "--ledger",
+    type=PATH,
+    help="File that records the charge, made by `hush budget init`; a new one gets this budget as its cap.",
+)
 @click.option("--dataset", default="default", show_default=True, help="Name of the table in the ledger.")
 @click.option(
     "--schema-is-public",
@@ -149,7 +153,7 @@ def release(
     DATA is a CSV or Parquet file, or a pattern of files. Writes a release.
     """
     from hush.mechanisms.release_job import ReleaseJob, check_partial, is_own_partial
-    from hush.mechanisms.usefulness import check_useful, delta_warning
+    from hush.mechanisms.usefulness import check_useful, delta_warning, released_delta_warning
     from hush.schema import Unit
 
     again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
@@ -213,13 +217,17 @@ def release(
         _warn_of(None if again else resume, ledger)
         raise click.exceptions.Exit(INTERRUPTED) from None
     _say(done, output)
-    for warning in done.statement.warnings:
-        click.echo(f"hush: {warning}", err=True)
+    late = released_delta_warning(done) if rows is None and warning is None else None
+    for note in (*done.statement.warnings, *([] if late is None else [late])):
+        click.echo(f"hush: {note}", err=True)
     _warn_of(None if again else resume, ledger)
     if ledger is None:
         click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)
     if new_ledger:
-        click.echo(f"New ledger {ledger}: its cap is this release's budget, {plan.budget}.")
+        click.echo(
+            f"New ledger {ledger}: its cap is this release's budget, {plan.budget}. `hush budget init` sets a cap for "
+            "several releases."
+        )
 
 
 def _loaded_partial(file: Path) -> hush.Release:

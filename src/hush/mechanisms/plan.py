@@ -412,9 +412,12 @@ class Plan:
         file that keeps everything measured so far, rewritten after every measurement. `on_start` is called after the
         last check, before the first charge.
 
+        A delta above one over the number of rows, as the release estimates it, is a warning.
+
         Privacy: the plan's budget, under its neighbours, for units of at most `max_rows_per_unit` rows.
         """
         from hush.mechanisms.release_job import ReleaseJob
+        from hush.mechanisms.usefulness import released_delta_warning
 
         job = ReleaseJob(
             self,
@@ -426,4 +429,7 @@ class Plan:
             schema_is_public=schema_is_public,
             entropy=entropy,
         )
-        return job.run(table, progress=progress, on_round=on_round, on_start=on_start)
+        release = job.run(table, progress=progress, on_round=on_round, on_start=on_start)
+        if (warning := released_delta_warning(release)) is not None:
+            warnings.warn(warning, stacklevel=2)
+        return release

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hush.mechanisms.plan import Plan
+    from hush.release.release import Release
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 USELESS = 1.0  # mean absolute error over the average cell
 LARGE_DELTA = 1e-3  # for any number of rows
+MOST_ROWS = 2**32  # that any mechanism takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,19 @@ def delta_warning(budget: Budget, rows: int | None = None) -> str | None:
     if delta > LARGE_DELTA:
         return f"delta={number_text(delta)} is the chance of an arbitrary leak; use far less, such as 1e-9"
     return None
+
+
+def released_delta_warning(release: Release) -> str | None:
+    """Why the delta of a release is too large for the rows that it estimates itself; None if it is not.
+
+    Privacy: the number of rows is private, and a warning that depends on it would give it away. So this compares delta
+    with the noisy number that the release holds and anyone may see, once it is paid for. Before that, only a number
+    that the owner states serves, as in `delta_warning`.
+    """
+    delta = release.statement.budget.delta or 0.0
+    if delta * MOST_ROWS <= 1 or (rows := float(release.counts(()))) * delta <= 1:
+        return None
+    return f"{delta_warning(release.statement.budget, round(rows))}; this release estimates that many rows"
 
 
 def _enough(plan: Plan, ratio: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Callable
 from fractions import Fraction
 from typing import NoReturn, Protocol
 
@@ -12,6 +13,8 @@ from hush.errors import BudgetError
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
 from hush.rational import float_down, float_up
+
+MOST_RAISED = 1e6  # a cap that would allow more promises nothing, and nobody is told to set it
 
 
 class Account(Protocol):
@@ -128,8 +131,19 @@ def used_up(remaining: Fraction, limit: Fraction) -> bool:
     return remaining * 10**9 < limit
 
 
-def check_affordable(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, *, what: str) -> None:
-    """Raise BudgetError unless a cost fits in what is left; a cost without a bound never fits."""
+def check_affordable(
+    budget: Budget,
+    limit: Fraction,
+    spent: Cost,
+    cost: Cost,
+    *,
+    what: str,
+    raising: Callable[[Fraction], str] | None = None,
+) -> None:
+    """Raise BudgetError unless a cost fits in what is left; a cost without a bound never fits.
+
+    `raising` says how to raise the limit to an amount that is enough, if that can be done.
+    """
     remaining = remaining_of(budget, limit, spent)
     requested = budget.spent(cost)
     if isinstance(requested, Fraction) and 0 <= requested <= remaining:
@@ -150,11 +164,13 @@ def check_affordable(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, *
         if used_up(remaining, limit):
             message = (
                 f"{what}: a charge of {unit}={asked:.6g} exceeds what is allowed: nothing is left; ask what was "
-                "released before, or raise the cap"
+                "released before, at no cost"
             )
         if unit == "rho" and cost.epsilon is not None:
             message += (
                 f" (it is counted in zCDP, where pure epsilon={float_up(cost.epsilon):.6g} costs epsilon^2 / 2; plan "
                 "with a delta)"
             )
+        if raising is not None and asked <= MOST_RAISED:
+            message += f"; or {raising(limit - remaining + Fraction(requested))}"
     raise BudgetError(message, remaining=remaining, requested=requested)

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, cast
 
 from hush.errors import BudgetError
 from hush.privacy import conversions
-from hush.rational import float_down, root_down
+from hush.rational import float_down, float_up, root_down, shown_up
 
 LARGEST_DELTA = 0.5
 
@@ -167,6 +167,24 @@ class Budget:
         """A cost in the unit of `limit`; infinite where the cost has no bound in it."""
         amount = cost.epsilon if self.pure else cost.rho
         return math.inf if amount is None else amount
+
+    def covering(self, limit: Fraction) -> Budget:
+        """The least budget of the same notion, in five digits, that allows this limit; itself if it does already.
+
+        >>> Budget(epsilon=1.0, delta=1e-9).covering(2 * Budget(epsilon=1.0, delta=1e-9).limit)
+        Budget(epsilon=1.4372, delta=1e-09)
+        """
+        name, amount = next(iter(self.to_dict().items()))
+        least = float_up(limit)
+        if self._mu is not None:
+            least = math.sqrt(2 * least)
+        elif self._rho is None and not self.pure:
+            least = conversions.zcdp_epsilon(least, self.delta or 0.0)
+        budget, amount = self, max(amount, least)
+        while budget.limit < limit:
+            budget = Budget.from_dict(self.to_dict() | {name: float(shown_up(amount))})
+            amount *= 1 + 1e-5
+        return budget
 
     def split(self, parts: int | Sequence[float]) -> list[Budget]:
         """Budgets in the given proportions (equal for an integer) whose exact sum never exceeds this one.

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hush.errors import BudgetError, LedgerError
 from hush.privacy.account import Account, Allowance, check_affordable
-from hush.privacy.budget import Budget, Cost
+from hush.privacy.budget import Budget, Cost, number_text
 from hush.privacy.events import Event, price
 from hush.privacy.ledger_chain import (
     CHARGE,
@@ -61,7 +63,8 @@ class Ledger:
             if cap is None:
                 raise LedgerError(
                     f"{os.fspath(path)} does not exist; create it by stating a cap, cap=Budget(...), or with "
-                    "`hush budget --create`, if nothing was ever released from this data; else find its ledger"
+                    f"`{_command('init', path, dataset)} --epsilon ... --delta ...`, if nothing was ever released from "
+                    "this data; else find its ledger"
                 )
             first = Chain().next_entry(dataset=dataset, time=_now(), note=_born(), **cap_fields(cap))
             LedgerFile.create(path, first)
@@ -72,6 +75,24 @@ class Ledger:
     def open(cls, path: str | os.PathLike[str], *, dataset: str = "default") -> Ledger:
         """The ledger of a dataset that exists already; changes nothing."""
         return cls(path, dataset=dataset)
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], cap: Budget, *, dataset: str = "default") -> Ledger:
+        """Set the cap of a dataset that is new to the file, which is made if there is none; replaces nothing.
+
+        >>> import tempfile, pathlib
+        >>> Ledger.create(pathlib.Path(tempfile.mkdtemp(), "budget.db"), Budget(epsilon=3.0, delta=1e-9)).budget
+        Budget(epsilon=3.0, delta=1e-09)
+        """
+        cap_fields(cap)  # refuses what is no budget before the file is touched
+        if os.path.lexists(path):
+            known = {ledger.dataset: ledger for ledger in cls.open_all(path)}
+            if dataset in known:
+                raise LedgerError(
+                    f"{os.fspath(path)} has a dataset {dataset!r} already, with the cap {known[dataset].budget}, which "
+                    f"stays; see what is left with `{_command('show', path, dataset)}`"
+                )
+        return cls(path, dataset=dataset, cap=cap)
 
     @classmethod
     def open_all(cls, path: str | os.PathLike[str]) -> list[Ledger]:
@@ -173,7 +194,9 @@ class Ledger:
     def raise_cap(self, budget: Budget, *, reason: str) -> None:
         """Replace the cap by a larger one of the same kind; an entry of its own, with the reason, that stays."""
         if not (isinstance(reason, str) and reason.strip()):
-            raise LedgerError("raising a cap needs a reason; it is recorded for good")
+            raise LedgerError(
+                "raising a cap needs a reason, which is recorded; say why, with --reason on the command line"
+            )
         with self._extending() as (chain, add):
             book = chain.books[self._dataset]
             if budget.pure != book.cap.pure or budget.limit <= book.limit:
@@ -211,7 +234,8 @@ class Ledger:
         if cap is not None and cap != stored:
             raise LedgerError(
                 f"{self._file.path}, dataset {self._dataset!r} has the cap {stored}, not {cap}; "
-                "open it without a cap, or raise it with raise_cap(budget, reason=...)"
+                "open it without a cap, or raise it with raise_cap(budget, reason=...) or "
+                f"`{_command('raise', self._file.path, self._dataset)}`"
             )
 
     def _require(self, book: Book, cost: Cost, terms: str) -> None:
@@ -222,7 +246,16 @@ class Ledger:
                 "release under the same terms, or use another dataset of the ledger for these terms: its promise "
                 "stands beside that of this one and does not include it"
             )
-        check_affordable(book.cap, book.limit, book.spent, cost, what=what)
+        check_affordable(book.cap, book.limit, book.spent, cost, what=what, raising=partial(self._raising, book.cap))
+
+    def _raising(self, cap: Budget, enough: Fraction) -> str:
+        """How to raise a cap to an amount, and what that means."""
+        stated = [f"--{name} {number_text(value)}" for name, value in cap.covering(enough).to_dict().items()]
+        words = " ".join([_command("raise", self._file.path, self._dataset), *stated])
+        return (
+            "raise the cap, after which everyone in the data is promised less, over all releases together: "
+            f"`{words} --reason '...'`"
+        )
 
     def _known(self) -> tuple[str, ...]:
         with self._file.reading() as connection:
@@ -234,8 +267,9 @@ class Ledger:
         if self._dataset not in books:
             raise LedgerError(
                 f"{self._file.path} has no dataset {self._dataset!r}, only {', '.join(map(repr, books))}; "
-                "to add it, state a cap, cap=Budget(...), or use `hush budget --create`; data that is in the ledger "
-                "already keeps the name it has there"
+                "to add it, state a cap, cap=Budget(...), or use "
+                f"`{_command('init', self._file.path, self._dataset)}`; data that is in the ledger already keeps the "
+                "name it has there"
             )
         return books[self._dataset]
 
@@ -308,6 +342,12 @@ def _name(what: str, text: str, *, empty: bool = False) -> str:
     if isinstance(text, str) and (text or empty) and printable(text, NOTE_LENGTH) == text:
         return text
     raise LedgerError(f"{what}={text!r}: expected printable text of at most {NOTE_LENGTH} characters")
+
+
+def _command(name: str, path: str | os.PathLike[str], dataset: str) -> str:
+    """A command of `hush budget` on a dataset, to which its cap is added."""
+    named = [] if dataset == "default" else ["--dataset", dataset]
+    return shlex.join(["hush", "budget", name, os.fspath(path), *named])
 
 
 def _born() -> str:

@@ -218,8 +218,8 @@ class LedgerFile:
             raise self.damaged("its text cannot be decoded") from None
         except FileNotFoundError:
             raise LedgerError(
-                f"{self.path} does not exist; create it with `hush budget --create`, stating a cap, if nothing was "
-                "ever released from this data; else find its ledger"
+                f"{self.path} does not exist; create it with `hush budget init`, stating a cap, if nothing was ever "
+                "released from this data; else find its ledger"
             ) from None
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be used as a ledger: {error.strerror}") from None
