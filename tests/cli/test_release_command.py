@@ -184,7 +184,9 @@ def test_the_demo_runs_as_a_program(tmp_path: Path) -> None:
     assert [line.split()[0] for line in shown] == [str(age) for age in rows["age"].to_pylist()[:5]]
     assert str(tmp_path / "new" / "report.html") in done.stdout
     assert (tmp_path / "new" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert hush.Ledger.open(tmp_path / "new" / "budget.db").remaining < 1e-9
+    ledger = hush.Ledger.open(tmp_path / "new" / "budget.db")
+    assert ledger.budget == hush.Budget(epsilon=3.0, delta=1e-9)  # the cap, of which one release took its part
+    assert ledger.total.rho == pytest.approx(hush.Budget(epsilon=1.0, delta=1e-9).limit)
 
 
 def test_a_budget_beside_a_plan_limits_it_in_any_notion(folder: Path) -> None:

@@ -40,7 +40,7 @@ def demo(folder: Path | None) -> None:
     """Run the main job on an invented table.
 
     Releases 50,000 invented people at epsilon = 1, asks three questions, draws synthetic rows and writes a report:
-    one release, one budget.
+    one release, within a cap that is set beforehand.
     """
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="hush-demo-"))
@@ -61,12 +61,14 @@ def _run(folder: Path) -> None:
     from hush.workloads.workload_text import parse_workload
 
     console = Console(highlight=False)
-    data, schema_file, ledger, output, synthetic, page = (folder / name for name in FILES)
-    _head(console, "1. A sensitive table and its schema")
+    data, schema_file, budget_file, output, synthetic, page = (folder / name for name in FILES)
+    _head(console, "1. A sensitive table, its schema, and a cap on all that is ever released from it")
     rows, schema = hush.datasets.people(ROWS, seed=SEED), hush.datasets.people_schema()
     write_rows(data, [rows], lambda _: None)
     schema.save(schema_file)
     console.print(f"{ROWS:,} invented people; columns: {', '.join(schema.domain)}.")
+    ledger = hush.Ledger.create(budget_file, hush.Budget(epsilon=3.0, delta=1e-9))
+    console.print(f"{budget_file.name} caps what all releases may spend together: {ledger.budget}.")
     with progress_bar("reading") as progress:
         table = hush.read(data, schema_file, progress=progress)
 
@@ -78,8 +80,8 @@ def _run(folder: Path) -> None:
     _head(console, "3. The release: charge the ledger, count, add exact noise")
     with progress_bar("measuring") as progress:
         plan.release(table, ledger=ledger, name=output.name, progress=progress).save(output)
-    book = hush.Ledger.open(ledger)
-    console.print(f"Wrote {output.name}. Ledger: {book.budget} allowed, all of it spent, head {book.head}.")
+    share = 1 - ledger.remaining / ledger.budget.limit
+    console.print(f"Wrote {output.name}. Ledger: {float(share):.0%} of the cap is spent (in rho), head {ledger.head}.")
 
     _head(console, "4. Questions: each number with its error bar, at no further cost")
     release = load_release(output)
