@@ -150,9 +150,7 @@ def budget_in_floats(patch: Patch) -> None:
     patch.setattr(
         account,
         "check_affordable",
-        lambda budget, limit, spent, cost, *, what: true(
-            budget, limit * (1 + Fraction(1, 10**9)), spent, cost, what=what
-        ),
+        lambda budget, limit, *rest, **named: true(budget, limit * (1 + Fraction(1, 10**9)), *rest, **named),
     )
 
 

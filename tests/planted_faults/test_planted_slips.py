@@ -95,9 +95,9 @@ def last_charge_fits(patch: Patch) -> None:
     """Off by one: as long as anything is left, the next charge goes through."""
     true = account.check_affordable
 
-    def wrong(budget: Any, limit: Fraction, spent: Any, cost: Any, *, what: str) -> None:
-        if account.remaining_of(budget, limit, spent) <= 0:
-            true(budget, limit, spent, cost, what=what)
+    def wrong(budget: Any, limit: Fraction, spent: Any, tally: Any, *rest: Any, **named: Any) -> None:
+        if account.left_of(budget, limit, spent, tally) <= 0:
+            true(budget, limit, spent, tally, *rest, **named)
 
     patch.setattr(account, "check_affordable", wrong)
 
@@ -234,8 +234,8 @@ def noise_rounded_down(patch: Patch) -> None:
 
 def remaining_rounded_up(patch: Patch) -> None:
     """What is left of a budget rounded to a float, upwards."""
-    true = account.remaining_of
-    patch.setattr(account, "remaining_of", lambda *given: Fraction(np.nextafter(float(true(*given)), np.inf)))
+    true = account.left_of
+    patch.setattr(account, "left_of", lambda *given: Fraction(np.nextafter(float(true(*given)), np.inf)))
 
 
 def no_error_admitted(patch: Patch) -> None:

@@ -89,14 +89,47 @@ def test_a_few_gaussians_are_never_below_the_exact_discrete_value(sigmas, delta)
 @pytest.mark.parametrize("count", [1, 2, 5, 40])
 def test_laplace_is_never_below_the_exact_composition_of_randomised_response(count):
     total = total_epsilon([laplace(10)] * count, 1e-6)
-    kept = mpmath.exp(mpmath.mpf(1) / 10) / (1 + mpmath.exp(mpmath.mpf(1) / 10))
     terms = []
-    for kinds in range(count + 1):
-        p = kept ** (count - kinds) * (1 - kept) ** kinds
-        q = kept**kinds * (1 - kept) ** (count - kinds)
-        terms.append(math.comb(count, kinds) * max(mpmath.mpf(0), p - mpmath.exp(total.epsilon) * q))
-    assert mpmath.fsum(terms) <= 1e-6
+    with mpmath.workdps(50):
+        kept = mpmath.exp(mpmath.mpf(1) / 10) / (1 + mpmath.exp(mpmath.mpf(1) / 10))
+        for kinds in range(count + 1):
+            p = kept ** (count - kinds) * (1 - kept) ** kinds
+            q = kept**kinds * (1 - kept) ** (count - kinds)
+            terms.append(math.comb(count, kinds) * max(mpmath.mpf(0), p - mpmath.exp(total.epsilon) * q))
+        assert mpmath.fsum(terms) <= 1e-6
     assert total.epsilon <= float(Fraction(count, 10))
+
+
+@pytest.mark.parametrize("sigma", [2, 3])
+@pytest.mark.parametrize("epsilons", [(1,), (Fraction(1, 2), Fraction(1, 2)), (2, 1)])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5])
+def test_gaussian_noise_on_many_cells_with_laplace_noise_is_near_the_exact_composition(sigma, epsilons, delta):
+    many = GaussianEvent(2 * Fraction(sigma) ** 2, Fraction(2))  # as private as noise of sigma on one cell
+    pure = [laplace(1 / Fraction(epsilon)) for epsilon in epsilons]
+    total = total_epsilon([many, *pure], delta)
+    assert total.basis == "Renyi"
+    laws = [discrete_gaussian(sigma, 14 * sigma), *({0: kept(e), 1: 1 - kept(e)} for e in epsilons)]
+    assert mixed_delta(laws, total.epsilon) <= delta
+    assert mixed_delta(laws, total.epsilon * 0.92) > delta
+    assert total.epsilon < total_epsilon([many], delta).epsilon + float(sum(epsilons))
+    assert total.epsilon < zcdp_epsilon(float(compose([many, *pure]).cost.rho), delta)
+
+
+def kept(epsilon) -> mpmath.mpf:
+    """The probability that randomised response tells the truth."""
+    return 1 / (1 + mpmath.exp(-mpmath.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator))
+
+
+def mixed_delta(laws: list[dict[int, mpmath.mpf]], epsilon: float) -> mpmath.mpf:
+    """The exact delta of the noise law of a count, followed by randomised responses."""
+    gaussian, *responses = laws
+    factor, terms = mpmath.exp(mpmath.mpf(epsilon)), []
+    for outcome in itertools.product(range(min(gaussian), max(gaussian) + 2), *([0, 1] for _ in responses)):
+        p, q = gaussian.get(outcome[0], mpmath.mpf(0)), gaussian.get(outcome[0] - 1, mpmath.mpf(0))
+        for answer, response in zip(outcome[1:], responses, strict=True):
+            p, q = p * response[answer], q * response[1 - answer]
+        terms.append(max(mpmath.mpf(0), p - factor * q))
+    return mpmath.fsum(terms)
 
 
 def test_one_laplace_gains_from_delta_what_randomised_response_gains():

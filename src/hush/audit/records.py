@@ -39,7 +39,7 @@ def check_ledger(path: str | Path, *, expected_head: str | None = None) -> list[
     ]
     for book in books:
         cap, left = book.budget, book.remaining
-        spent = cap.spent(book.total)
+        spent = book.limit - left
         unit = "epsilon" if cap.pure else "rho"
         rest = "nothing" if used_up(left, cap.limit) else f"{unit}={shown_down(left)}"
         found.append(
@@ -48,7 +48,7 @@ def check_ledger(path: str | Path, *, expected_head: str | None = None) -> list[
                 check=f"dataset {printable(book.dataset)}",
                 passed=left >= 0,
                 detail=f"cap {cap}; spent {unit}={shown_up(spent)}; {rest} left",
-                facts={"dataset": book.dataset, "spent": float_up(spent), "unit": unit, "cap": cap.to_dict()},  # type: ignore[arg-type]
+                facts={"dataset": book.dataset, "spent": float_up(spent), "unit": unit, "cap": cap.to_dict()},
             )
         )
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable
@@ -12,9 +11,11 @@ from typing import NoReturn, Protocol
 from hush.errors import BudgetError
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
+from hush.privacy.privacy_filter import Tally, is_within, left_of, pure_left
 from hush.rational import float_down, float_up
 
 MOST_RAISED = 1e6  # a cap that would allow more promises nothing, and nobody is told to set it
+WITH_GAUSSIAN = "plan with Gaussian noise, such as mechanism='residual' or --mechanism residual"
 
 
 class Account(Protocol):
@@ -39,12 +40,9 @@ class Allowance:
     """What one release may spend, within the process that makes it; every charge is also made to a parent.
 
     Charges may be chosen in the light of earlier answers: sum rho_t <= rho, or sum epsilon_t <= epsilon for a pure
-    budget, in exact fractions.
+    budget, in exact fractions. Under (epsilon, delta), charges of both kinds add up as in `privacy_filter`.
 
     Privacy: a filter; whatever is charged, and however it was chosen, stays within the budget.
-
-    Reference: [Feldman and Zrnic 2021] and [Whitehouse et al. 2023] for filters in zCDP; [Rogers et al. 2016] for
-    pure epsilon.
 
     >>> from hush.privacy.events import SelectionEvent
     >>> allowance = Allowance(Budget(rho=0.5))
@@ -58,6 +56,8 @@ class Allowance:
         self._limit = budget.limit
         self._parent = parent
         self._cost = Cost()
+        self._tally = Tally()
+        self._lowered = Fraction(0)
         self._events: list[Event] = []
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -78,11 +78,11 @@ class Allowance:
 
     @property
     def remaining(self) -> Fraction:
-        return remaining_of(self._budget, self._limit, self._cost)
+        return max(left_of(self._budget, self._limit, self._cost, self._tally), Fraction(0)) - self._lowered
 
     def require(self, event: Event) -> None:
         """Raise BudgetError where `charge` would, here or at the parent; records nothing."""
-        check_affordable(self._budget, self._limit, self._cost, price(event), what="this release")
+        self._check(event, price(event))
         if self._parent is not None:
             self._parent.require(event)
 
@@ -92,11 +92,10 @@ class Allowance:
             raise BudgetError("an allowance belongs to the process that made it; make one in each process")
         cost = price(event)
         with self._lock:
-            check_affordable(self._budget, self._limit, self._cost, cost, what="this release")
+            self._check(event, cost)
             if self._parent is not None:
                 self._parent.charge(event, note=note)
-            self._cost = self._cost + cost
-            self._events.append(event)
+            self._record(event, cost)
 
     def resume(self, event: Event) -> None:
         """Count what an earlier part of the same release spent; it is on the parent's record already.
@@ -107,23 +106,26 @@ class Allowance:
         with self._lock:
             if self._events:
                 raise BudgetError("an allowance that was charged already cannot be resumed; make another")
-            check_affordable(self._budget, self._limit, self._cost, cost, what="this release")
-            self._cost = self._cost + cost
-            self._events.append(event)
+            self._check(event, cost)
+            self._record(event, cost)
 
     def lower(self, remaining: Fraction) -> None:
         """Leave no more than this, in the unit of `budget.limit`; what is left is never raised."""
         with self._lock:
-            self._limit -= max(self.remaining - remaining, Fraction(0))
+            self._lowered += max(self.remaining - remaining, Fraction(0))
+
+    def _check(self, event: Event, cost: Cost) -> None:
+        check_affordable(
+            self._budget, self._limit, self._cost, self._tally, event, cost, what="this release", withheld=self._lowered
+        )
+
+    def _record(self, event: Event, cost: Cost) -> None:
+        self._cost = self._cost + cost
+        self._tally.add(event, cost)
+        self._events.append(event)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an allowance cannot be copied: each copy would spend the whole of it")
-
-
-def remaining_of(budget: Budget, limit: Fraction, spent: Cost) -> Fraction:
-    """What is left of a limit after a cost, in the unit of the budget; nothing if the cost has no bound in it."""
-    amount = budget.spent(spent)
-    return limit - amount if isinstance(amount, Fraction) else Fraction(0)
 
 
 def used_up(remaining: Fraction, limit: Fraction) -> bool:
@@ -135,42 +137,69 @@ def check_affordable(
     budget: Budget,
     limit: Fraction,
     spent: Cost,
+    tally: Tally,
+    event: Event,
     cost: Cost,
     *,
     what: str,
+    withheld: Fraction = Fraction(0),
     raising: Callable[[Fraction], str] | None = None,
 ) -> None:
-    """Raise BudgetError unless a cost fits in what is left; a cost without a bound never fits.
+    """Raise BudgetError unless a charge fits in what is left; a cost without a bound never fits.
 
-    `raising` says how to raise the limit to an amount that is enough, if that can be done.
+    `withheld` is a part of the limit that may not be spent. `raising` says how to raise the limit to an amount that is
+    enough, if that can be done.
     """
-    remaining = remaining_of(budget, limit, spent)
+    remaining = max(left_of(budget, limit, spent, tally), Fraction(0)) - withheld
     requested = budget.spent(cost)
-    if isinstance(requested, Fraction) and 0 <= requested <= remaining:
-        return
-    unit = "epsilon" if budget.pure else "rho"
-    if requested == math.inf:
+    if not isinstance(requested, Fraction):
         rule = (
             "is not private at all"
             if cost.rho is None
             else "is Gaussian, which is never pure epsilon, and this budget states no delta; use Laplace noise here, "
             "or a budget with a delta"
         )
-        message = f"{what}: the event {rule}"
-    else:
-        asked, left = float_up(Fraction(requested)), float_down(remaining)
-        form = ".6g" if f"{asked:.6g}" != f"{left:.6g}" else ".17g"
-        message = f"{what}: a charge of {unit}={asked:{form}} exceeds the {left:{form}} left; add noise or ask for less"
-        if used_up(remaining, limit):
-            message = (
-                f"{what}: a charge of {unit}={asked:.6g} exceeds what is allowed: nothing is left; ask what was "
-                "released before, at no cost"
-            )
-        if unit == "rho" and cost.epsilon is not None:
-            message += (
-                f" (it is counted in zCDP, where pure epsilon={float_up(cost.epsilon):.6g} costs epsilon^2 / 2; plan "
-                "with a delta)"
-            )
-        if raising is not None and asked <= MOST_RAISED:
-            message += f"; or {raising(limit - remaining + Fraction(requested))}"
+        raise BudgetError(f"{what}: the event {rule}", remaining=remaining, requested=requested)
+    total, after = spent + cost, tally.with_charge(event, cost)
+    within = requested >= 0 and is_within(budget, limit, total, after)
+    if within and (not withheld or left_of(budget, limit, total, after) >= withheld):
+        return
+    message = f"{what}: {_refusal(budget, limit, spent, cost, remaining)}"
+    if raising is not None and requested <= MOST_RAISED:
+        enough = limit - remaining + requested
+        if after.laplace and budget.epsilon and not budget.pure:
+            enough = _enough(budget, total, after)
+        message += f"; or {raising(enough)}"
     raise BudgetError(message, remaining=remaining, requested=requested)
+
+
+def _refusal(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, remaining: Fraction) -> str:
+    """Why a charge does not fit, and what to do beside raising the limit."""
+    unit = "epsilon" if budget.pure else "rho"
+    asked, left = float_up(Fraction(budget.spent(cost))), float_down(remaining)
+    form = ".6g" if f"{asked:.6g}" != f"{left:.6g}" else ".17g"
+    message = f"a charge of {unit}={asked:{form}} exceeds the {left:{form}} left; add noise or ask for less"
+    if used_up(remaining, limit):
+        message = (
+            f"a charge of {unit}={asked:.6g} exceeds what is allowed: nothing is left; ask what was "
+            "released before, at no cost"
+        )
+    if budget.pure or cost.epsilon is None:
+        return message
+    epsilon, pure = float_up(cost.epsilon), pure_left(budget, spent)
+    if budget.epsilon is None:
+        why = f"it is counted in zCDP, where pure epsilon={epsilon:.6g} costs epsilon^2 / 2; plan with a delta"
+    elif pure is None:
+        why = f"pure epsilon={epsilon:.6g} no longer adds up by itself, since other noise was charged; {WITH_GAUSSIAN}"
+    else:
+        rest = max(float_down(pure), 0.0)
+        why = f"it is pure epsilon={epsilon:.6g}, and {rest:.6g} is left of that; {WITH_GAUSSIAN}"
+    return f"{message} ({why})"
+
+
+def _enough(budget: Budget, total: Cost, tally: Tally) -> Fraction:
+    """The limit of a budget of larger epsilon that covers charges of both kinds, within a few percent of the least."""
+    grown = budget
+    while not is_within(grown, grown.limit, total, tally):
+        grown = Budget(epsilon=(grown.epsilon or 1.0) * 1.02, delta=budget.delta)
+    return grown.limit

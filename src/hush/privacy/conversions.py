@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _BITS = 240
@@ -71,6 +71,52 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     t = _best_order(lambda t: -rho_of(t, math))
     with mpmath.workprec(_BITS):
         return max(0.0, _down(rho_of(mpmath.mpf(t), mpmath)))
+
+
+def zcdp_order(epsilon: float, delta: float) -> float:
+    """t = alpha - 1 for the order alpha behind `zcdp_rho`, where that rho and the conversion add up to epsilon."""
+    return _best_order(lambda t: -(epsilon + (math.log(delta) - _entropy_term(t, math)) / t) / (1 + t))
+
+
+def pure_renyi(epsilon: float, t: float) -> float:
+    """The Renyi divergence of order 1 + t of randomised response, which no mechanism of pure epsilon exceeds.
+
+    log((e^(epsilon (1 + t)) + e^(-epsilon t)) / (1 + e^epsilon)) / t
+
+    Reference: [Mironov 2017, Prop. 5].
+    """
+    import mpmath
+
+    with mpmath.workprec(_BITS):
+        return _up(_response_divergence(mpmath.mpf(epsilon), mpmath.mpf(t), mpmath))
+
+
+def _response_divergence(epsilon: Any, t: Any, m: Any) -> Any:
+    """The divergence of `pure_renyi`, written so that floats do not overflow."""
+    return epsilon + (m.log1p(m.exp(-epsilon * (1 + 2 * t))) - m.log1p(m.exp(-epsilon))) / t
+
+
+def mixed_epsilon(rho: float, pure: Sequence[tuple[float, int]], delta: float) -> float:
+    """The epsilon at delta of rho-zCDP together with mechanisms of pure epsilon, each given with how often.
+
+    epsilon = min over alpha > 1 of alpha rho + sum_i n_i r(epsilon_i) + (what the conversion costs at alpha)
+
+    with r the divergence of `pure_renyi`; never above the sums of the parts' own epsilons.
+
+    Reference: [CKS20, Prop. 12] for the conversion.
+    """
+    import mpmath
+
+    if delta == 0:
+        return math.inf
+
+    def epsilon_of(t: Any, m: Any, number: Callable[[float], Any]) -> Any:
+        responses = sum(count * _response_divergence(number(epsilon), t, m) for epsilon, count in pure)
+        return (1 + t) * rho + responses + (_entropy_term(t, m) - m.log(delta)) / t
+
+    t = _best_order(lambda t: epsilon_of(t, math, float))
+    with mpmath.workprec(_BITS):
+        return max(0.0, _up(epsilon_of(mpmath.mpf(t), mpmath, mpmath.mpf)))
 
 
 def pure_delta(pure_epsilon: float, epsilon: float) -> float:

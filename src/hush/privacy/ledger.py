@@ -32,6 +32,7 @@ from hush.privacy.ledger_chain import (
     printable,
 )
 from hush.privacy.ledger_file import LedgerFile, append
+from hush.privacy.privacy_filter import pure_left
 from hush.privacy.sensitivity import Neighbours
 from hush.unit import Unit
 
@@ -126,6 +127,17 @@ class Ledger:
         return self._book().remaining
 
     @property
+    def limit(self) -> Fraction:
+        """What may be spent in all, in the unit of the cap."""
+        return self._book().limit
+
+    @property
+    def pure_remaining(self) -> Fraction | None:
+        """The pure epsilon that is left if every charge was pure and the cap states epsilon; None elsewhere."""
+        book = self._book()
+        return pure_left(book.cap, book.spent)
+
+    @property
     def total(self) -> Cost:
         """The exact sum of what was charged."""
         return self._book().spent
@@ -153,16 +165,18 @@ class Ledger:
     def to_dict(self) -> dict[str, Any]:
         """The cap, what is spent and left, and every entry as texts, numbers and lists, for JSON.
 
-        Amounts are exact fractions as texts, in epsilon where the cap is pure and in rho otherwise.
+        Amounts are exact fractions as texts, in epsilon where the cap is pure and in rho otherwise. What is spent is
+        the limit less what is left; where all charges were pure, `left_pure_epsilon` is left for more of them.
         """
-        spent, left = Fraction(self.budget.spent(self.total)), self.remaining
+        limit, left, pure = self.limit, self.remaining, self.pure_remaining
         return {
             "dataset": self.dataset,
             "cap": self.budget.to_dict(),
             "unit": "epsilon" if self.budget.pure else "rho",
-            "limit": str(spent + left),
-            "spent": str(spent),
+            "limit": str(limit),
+            "spent": str(limit - left),
             "left": str(left),
+            "left_pure_epsilon": None if pure is None else str(pure),
             "head": self.head,
             "entries": [asdict(entry) for entry in self.entries()],
         }
@@ -180,12 +194,12 @@ class Ledger:
         _name("terms", terms, empty=True)
         fields = charge_fields(event, cost)
         with self._extending() as (chain, add):
-            self._require(chain.books[self._dataset], cost, terms)
+            self._require(chain.books[self._dataset], event, cost, terms)
             add(note=note, release=release, terms=terms, **fields)
 
     def require(self, event: Event, *, terms: str = "") -> None:
         """Raise BudgetError where `charge` would; records nothing."""
-        self._require(self._book(), price(event), terms)
+        self._require(self._book(), event, price(event), terms)
 
     def for_release(self, release: str, *, terms: str = "") -> Account:
         """This ledger as an account whose charges carry the name and the terms of a release."""
@@ -238,7 +252,7 @@ class Ledger:
                 f"`{_command('raise', self._file.path, self._dataset)}`"
             )
 
-    def _require(self, book: Book, cost: Cost, terms: str) -> None:
+    def _require(self, book: Book, event: Event, cost: Cost, terms: str) -> None:
         what = f"{self._file.path}, dataset {self._dataset!r}"
         if terms and book.terms and terms != book.terms:
             raise BudgetError(
@@ -246,7 +260,8 @@ class Ledger:
                 "release under the same terms, or use another dataset of the ledger for these terms: its promise "
                 "stands beside that of this one and does not include it"
             )
-        check_affordable(book.cap, book.limit, book.spent, cost, what=what, raising=partial(self._raising, book.cap))
+        raising = partial(self._raising, book.cap)
+        check_affordable(book.cap, book.limit, book.spent, book.tally, event, cost, what=what, raising=raising)
 
     def _raising(self, cap: Budget, enough: Fraction) -> str:
         """How to raise a cap to an amount, and what that means."""

@@ -16,9 +16,9 @@ from fractions import Fraction
 from typing import Any
 
 from hush.errors import BudgetError, LedgerError
-from hush.privacy.account import remaining_of
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, event_from_dict, price
+from hush.privacy.privacy_filter import Tally, is_within, left_of
 from hush.rational import is_text_of, parse_rational, rational_text
 
 START = "0" * 64  # what the first entry names as its predecessor
@@ -104,18 +104,19 @@ class Book:
     spent: Cost = field(default_factory=Cost)
     terms: str = ""
     pending: list[Cost] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
 
     def settle(self) -> None:
         """Add up what is pending and check it against the cap; totals only grow, so the last one decides."""
         self.spent = Cost.total([self.spent, *self.pending])
         self.pending = []
-        if self.cap.spent(self.spent) > self.limit:
+        if not is_within(self.cap, self.limit, self.spent, self.tally):
             raise LedgerError("the total charged exceeds the cap")
 
     @property
     def remaining(self) -> Fraction:
         """What is left, in the unit of the cap."""
-        return remaining_of(self.cap, self.limit, self.spent)
+        return max(left_of(self.cap, self.limit, self.spent, self.tally), Fraction(0))
 
 
 class Chain:
@@ -164,7 +165,8 @@ class Chain:
         else:
             _require(entry.action == CHARGE, f"its action {entry.action!r} is unknown")
             _require(book is not None, "it charges a dataset that has no cap yet")
-            cost = price(event_from_dict(content))
+            event = event_from_dict(content)
+            cost = price(event)
             _require(cost.rho is not None, "it is for an event that is not private")
             _require(_states(entry.rho, cost.rho), "its cost is not that of its event")
             _require(_states(entry.epsilon, cost.epsilon), "its cost is not that of its event")
@@ -172,6 +174,7 @@ class Chain:
                 _require(entry.terms in ("", book.terms) or not book.terms, "its terms are not those of its dataset")
                 book.terms = book.terms or entry.terms
                 book.pending.append(cost)
+                book.tally.add(event, cost)
         self.length, self.head = entry.sequence, entry.hash
 
 
@@ -185,7 +188,7 @@ def _book_of(entry: Entry, before: Book | None) -> Book:
         return Book(cap, limit)
     before.settle()
     _require(before.cap.pure == cap.pure and before.limit < limit, "it does not raise the cap")
-    return Book(cap, limit, before.spent, before.terms)
+    return Book(cap, limit, before.spent, before.terms, tally=before.tally)
 
 
 def canonical(value: Any) -> str:

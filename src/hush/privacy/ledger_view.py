@@ -6,11 +6,12 @@ from collections import Counter
 from fractions import Fraction
 
 from hush.privacy.account import used_up
-from hush.privacy.budget import Budget
+from hush.privacy.budget import Budget, Cost
 from hush.privacy.conversions import zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
 from hush.privacy.ledger_chain import CAP, Entry, printable
+from hush.privacy.privacy_filter import Tally, left_of
 from hush.privacy.total_epsilon import total_epsilon
 from hush.rational import float_up, root_down, shown_down, shown_up
 from hush.text_table import TextColumn, TextTable, number_columns
@@ -24,15 +25,17 @@ def ledger_tables(ledger: Ledger, delta: float | None, *, entries: bool = False)
 
     Consecutive charges to one release share a line, unless `entries` asks for each.
     """
-    cap, spent, left = ledger.budget, Fraction(ledger.budget.spent(ledger.total)), ledger.remaining
-    limit, unit = spent + left, "epsilon" if cap.pure else "rho"
+    cap, limit, left = ledger.budget, ledger.limit, ledger.remaining
+    spent, unit = limit - left, "epsilon" if cap.pure else "rho"
     at = delta if delta is not None else USUAL_DELTA if cap.delta is None else cap.delta
     nothing = used_up(left, limit)
-    worth = "" if cap.pure or nothing else f"by itself worth {_worth(left, at)}"
+    worth = [] if cap.pure or nothing else [f"by itself worth {_worth(left, at)}"]
+    if not cap.pure and spent and (pure := ledger.pure_remaining) is not None and not used_up(pure, pure + 1):
+        worth.append(f"or epsilon={shown_down(pure)} of pure noise, as all charges so far")
     summary = [
         ("cap", f"{unit} {shown_down(limit)}", _stated(cap, limit, delta, at)),
         ("spent", f"{unit} {_spent(spent, limit)}", str(total_epsilon(ledger.events(), at)) if spent else ""),
-        ("left", "nothing" if nothing else f"{unit} {shown_down(left)}", worth),
+        ("left", "nothing" if nothing else f"{unit} {shown_down(left)}", "; ".join(worth)),
     ]
     groups = [[entry] for entry in ledger.entries()] if entries else _by_release(ledger.entries())
     return (
@@ -66,13 +69,16 @@ def _listing(groups: list[list[Entry]], cap: Budget, limit: Fraction, unit: str)
         TextColumn(heading="what and why", fit="fold"),
         *number_columns(unit, "total"),
     )
-    rows, running = [], Fraction(0)
+    rows, running, total, tally = [], Fraction(0), Cost(), Tally()
     for group in groups:
         first, costs = group[0], ("", "")
         if first.action != CAP:
-            cost = sum((Fraction(cap.spent(entry.cost)) for entry in group), Fraction(0))
-            running += cost
-            costs = (_spent(cost, limit), _spent(running, limit))
+            before = running
+            for entry in group:
+                total = total + entry.cost
+                tally.add(entry.event, entry.cost)
+            running = limit - max(left_of(cap, limit, total, tally), Fraction(0))
+            costs = (_spent(running - before, limit), _spent(running, limit))
         number = str(first.sequence) if len(group) == 1 else f"{first.sequence}-{group[-1].sequence}"
         what = _what(first) if len(group) == 1 else f"{len(group):,} entries"
         rows.append((number, first.time[:16].replace("T", " "), printable(first.release, 200), what, *costs))

@@ -6,15 +6,17 @@ The exact cost of a composition, in rho and in pure epsilon, is `ComposedEvent.c
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 
-from hush.privacy.budget import require_delta
-from hush.privacy.conversions import zcdp_epsilon
-from hush.privacy.events import ComposedEvent, Event, GaussianEvent, compose, price
+from hush.privacy.budget import Cost, require_delta
+from hush.privacy.conversions import mixed_epsilon, zcdp_epsilon
+from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, compose, price
 from hush.rational import float_up, root_down, shown_up
 
 _MOST_KINDS = 64  # distinct events; each costs a convolution
@@ -27,13 +29,13 @@ _REACH = 11.6  # standard deviations at which dp-accounting cuts the discrete Ga
 class TotalEpsilon:
     """(epsilon, delta)-DP, and the route by which it is known.
 
-    `basis`: "zCDP" from the sum of rho; "PLD" from composing privacy loss distributions; "pure" from the sum of
-    epsilons, which holds at delta = 0 too.
+    `basis`: "zCDP" from the sum of rho; "Renyi" from that sum with what is pure counted as such; "PLD" from composing
+    privacy loss distributions; "pure" from the sum of epsilons, which holds at delta = 0 too.
     """
 
     epsilon: float
     delta: float
-    basis: Literal["zCDP", "PLD", "pure"]
+    basis: Literal["zCDP", "Renyi", "PLD", "pure"]
 
     def __str__(self) -> str:
         return f"epsilon={shown_up(self.epsilon)} at delta={self.delta:g} ({self.basis})"
@@ -50,7 +52,8 @@ def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon
     Privacy: holds for events whose kinds and scales were fixed beforehand. Where they were chosen in the light of
     earlier answers, the promise is that of the budget that limited them.
 
-    Reference: [CKS20, Cor. 13] for zCDP; [Koskela et al. 2020], [Doroshenko et al. 2022] for PLD.
+    Reference: [CKS20, Prop. 12 and Cor. 13] for Renyi and zCDP; [Koskela et al. 2020], [Doroshenko et al. 2022] for
+    PLD.
     """
     require_delta(delta)
     composed = events if isinstance(events, Event) else compose(events)
@@ -64,7 +67,27 @@ def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon
     by_pld = _pld_epsilon(parts, float(delta), min(total.epsilon for total in totals))
     if by_pld is not None:
         totals.append(TotalEpsilon(by_pld, float(delta), "PLD"))
+    elif (mixed := _renyi_epsilon(parts, float(delta))) is not None:
+        totals.append(TotalEpsilon(mixed, float(delta), "Renyi"))
     return min(totals, key=lambda total: total.epsilon)
+
+
+def _renyi_epsilon(parts: tuple[tuple[Event, int], ...], delta: float) -> float | None:
+    """Epsilon at delta of Laplace noise, as randomised response at the best order, with other noise, in zCDP.
+
+    None unless there are both. It is for noise on many cells at once, whose loss distribution nobody knows.
+    """
+    pure: Counter[Fraction] = Counter()
+    others: list[Cost] = []
+    for event, count in parts:
+        if isinstance(event, LaplaceEvent):
+            pure[event.sensitivity_l1 / event.scale] += count
+        else:
+            others.append(event.cost.times(count))
+    rho = Cost.total(others).rho
+    if not rho or not 0 < len(pure) <= _MOST_KINDS or delta == 0:
+        return None
+    return mixed_epsilon(float_up(rho), [(float_up(epsilon), count) for epsilon, count in pure.items()], delta)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from hush.errors import BudgetError
 from hush.privacy.events import ComposedEvent, Event, SelectionEvent, price
 from hush.privacy.noise import Noise
+from hush.privacy.privacy_filter import Tally, is_within
 from hush.privacy.sensitivity import RowNorms, sensitivity
 from hush.release.statement import Statement, event_parts
 
@@ -109,8 +110,11 @@ def uncharged(statement: Statement, charged: Iterable[Event]) -> Counter[Event]:
 
 def beyond_budget(statement: Statement) -> str | None:
     """Explain that the stated events exceed the stated budget; None if they do not."""
+    tally = Tally()
     try:
-        spent = statement.budget.spent(price(statement.event))
+        cost, most = price(statement.event), statement.budget.limit * (1 + ROUNDING)
+        tally.add(statement.event, cost)
+        within = is_within(statement.budget, most, cost, tally)
     except BudgetError as error:
         return str(error)
-    return "it spent more than its budget" if spent > statement.budget.limit * (1 + ROUNDING) else None
+    return None if within else "it spent more than its budget"

@@ -1,0 +1,147 @@
+"""Privacy filter: what charges of both kinds, zCDP and pure epsilon, may add up to under one budget.
+
+Charges may be chosen in the light of earlier answers, so only these rules count, each for the whole of the charges:
+
+* zCDP: sum rho_i <= rho, the zCDP of the budget.
+* Renyi, under (epsilon, delta): the same at the one order alpha behind that conversion, where Laplace noise of
+  epsilon_i costs no more than randomised response does:
+
+      sum rho_i + sum min(epsilon_i^2 / 2, r(epsilon_i) / alpha) <= rho,
+      r(e) = log((e^(e alpha) + e^(e (1 - alpha))) / (1 + e^e)) / (alpha - 1).
+
+* pure: if all charges are pure, sum epsilon_i <= epsilon. Their loss never exceeds epsilon, so what this rule admits
+  adds nothing to delta, and both rules may stand side by side.
+* pure first: if the very first charge is Laplace noise too large for zCDP, it and the Laplace charges right after it
+  are deducted from epsilon, and the Renyi rule with (epsilon - what they cost, delta) is for all that follows. Given
+  what the first ones answered, what follows adds at most delta. The first charge is made before any answer, so it may
+  decide which rule holds.
+
+The order alpha depends on the budget alone, never on what was spent. To take the best order, or the best split of
+epsilon, after the charges are known would be unsound: one could stop as soon as the loss is just above its bound. For
+the same reason no privacy loss distributions are composed here; `total_epsilon` does that for events fixed beforehand.
+
+Reference: [Feldman and Zrnic 2021] and [Whitehouse et al. 2023] for filters in Renyi DP and zCDP; [Rogers et al. 2016]
+for pure epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+from hush.privacy import conversions
+from hush.privacy.budget import Budget, Cost
+from hush.privacy.events import ComposedEvent, Event, LaplaceEvent
+from hush.rational import float_down, float_up
+
+Epsilons = Counter[Fraction]  # how often Laplace noise of each epsilon was added
+
+
+class Tally:
+    """What the sum of charges depends on beside their cost: Laplace noise, and whether it came first."""
+
+    def __init__(self) -> None:
+        self.first: list[Cost] = []  # the Laplace charges before any other
+        self.only_first = True
+        self.among_first: Epsilons = Counter()
+        self.later: Epsilons = Counter()
+
+    def add(self, event: Event, cost: Cost) -> None:
+        """Take in the next charge."""
+        parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
+        laplace: Epsilons = Counter()
+        for part, count in parts:
+            if isinstance(part, LaplaceEvent):
+                laplace[part.sensitivity_l1 / part.scale] += count
+        if self.only_first and laplace and all(isinstance(part, LaplaceEvent) for part, _ in parts):
+            self.first.append(cost)
+            self.among_first.update(laplace)
+        else:
+            self.only_first = False
+            self.later.update(laplace)
+
+    @property
+    def laplace(self) -> Epsilons:
+        """All Laplace noise."""
+        return self.among_first + self.later
+
+    def with_charge(self, event: Event, cost: Cost) -> Tally:
+        """The tally after one more charge; this one does not change."""
+        after = Tally()
+        after.first, after.only_first = list(self.first), self.only_first
+        after.among_first, after.later = Counter(self.among_first), Counter(self.later)
+        after.add(event, cost)
+        return after
+
+
+def left_of(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> Fraction:
+    """What is left of a limit, in the unit of the budget; below 0 where more was spent, unless the pure rule holds.
+
+    `limit` is that of the budget as it was recorded. Where nothing bounds the cost, nothing is left.
+    """
+    if budget.pure:
+        return Fraction(0) if spent.epsilon is None else limit - spent.epsilon
+    if spent.rho is None:
+        return Fraction(0)
+    if not (budget.epsilon and budget.delta and tally.laplace):
+        return limit - spent.rho
+    if (first := _pure_first(limit, tally)) is None:
+        order, _ = _order(budget.epsilon, budget.delta)
+        return limit - _renyi(spent.rho, tally.laplace, order)
+    epsilon, rho = Fraction(budget.epsilon) - (first.epsilon or 0), spent.rho - (first.rho or 0)
+    if epsilon <= 0:
+        return epsilon - rho
+    order, most = _order(float_down(epsilon), budget.delta)
+    return most - _renyi(rho, tally.later, order)
+
+
+def pure_left(budget: Budget, spent: Cost) -> Fraction | None:
+    """The pure epsilon that is left where all charges were pure and the budget states epsilon; None elsewhere."""
+    if budget.epsilon is None or spent.epsilon is None:
+        return None
+    return Fraction(budget.epsilon) - spent.epsilon
+
+
+def is_within(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> bool:
+    """Whether charges keep the promise of a budget, however they were chosen.
+
+    Privacy: under (epsilon, delta) the charges together are (epsilon, delta)-DP; see the rules of this module.
+    """
+    amount = budget.spent(spent)
+    if isinstance(amount, Fraction) and amount <= limit:
+        return True
+    if budget.pure or spent.rho is None:
+        return False
+    pure = pure_left(budget, spent)
+    return (pure is not None and pure >= 0) or left_of(budget, limit, spent, tally) >= 0
+
+
+def _pure_first(limit: Fraction, tally: Tally) -> Cost | None:
+    """The cost of the first Laplace charges if the first of all is too large for zCDP, else None."""
+    if not tally.first or (tally.first[0].rho or 0) <= limit:
+        return None
+    return Cost.total(tally.first)
+
+
+@lru_cache(maxsize=64)
+def _order(epsilon: float, delta: float) -> tuple[float, Fraction]:
+    """The order alpha of a budget, less one, and the zCDP that may be spent at it."""
+    return conversions.zcdp_order(epsilon, delta), Fraction(conversions.zcdp_rho(epsilon, delta))
+
+
+def _renyi(rho: Fraction, laplace: Mapping[Fraction, int], order: float) -> Fraction:
+    """A sum of rho in which Laplace noise costs what it does at one order."""
+    saved = ((epsilon**2 / 2 - _price(epsilon, order)) * count for epsilon, count in laplace.items())
+    return rho - sum(saved, Fraction(0))
+
+
+@lru_cache(maxsize=4096)
+def _price(epsilon: Fraction, order: float) -> Fraction:
+    """The cost of pure epsilon at an order alpha, less one, in units of rho; never above epsilon^2 / 2."""
+    by_order = conversions.pure_renyi(float_up(epsilon), order)
+    if math.isinf(by_order):
+        return epsilon**2 / 2
+    return min(epsilon**2 / 2, Fraction(by_order) / (1 + Fraction(order)))

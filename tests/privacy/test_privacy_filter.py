@@ -1,0 +1,234 @@
+"""The filter of mixed charges: what it admits is (epsilon, delta)-DP by brute force; what basic rules allow fits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hush.errors import BudgetError
+from hush.privacy import privacy_filter
+from hush.privacy.account import Allowance
+from hush.privacy.budget import Budget, Cost
+from hush.privacy.conversions import mixed_epsilon, pure_renyi, zcdp_epsilon, zcdp_order, zcdp_rho
+from hush.privacy.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, compose
+from hush.privacy.ledger import Ledger
+
+CAP = Budget(epsilon=3.0, delta=1e-9)
+
+
+def laplace(epsilon: Fraction | int) -> LaplaceEvent:
+    return LaplaceEvent(1 / Fraction(epsilon), Fraction(1))
+
+
+def gauss(epsilon: float, delta: float = 1e-9) -> GaussianEvent:
+    """Noise on many cells that spends the zCDP of (epsilon, delta)."""
+    return GaussianEvent(1 / Fraction(Budget(epsilon=epsilon, delta=delta).rho), Fraction(2))
+
+
+def charged(budget: Budget, events: list[Event]) -> Allowance:
+    allowance = Allowance(budget)
+    for event in events:
+        allowance.charge(event)
+    return allowance
+
+
+def refused(budget: Budget, events: list[Event], *, at: int) -> str:
+    """The refusal of the event at this index; all before it must fit."""
+    allowance = charged(budget, events[:at])
+    with pytest.raises(BudgetError) as refusal:
+        allowance.charge(events[at])
+    assert allowance.events == tuple(events[:at])
+    return str(refusal.value)
+
+
+def loss_law(event: Event) -> tuple[np.ndarray, np.ndarray]:
+    """P and Q over the outcomes of noise on one count that differs by one."""
+    if isinstance(event, LaplaceEvent):  # the discrete Laplace has two values of the loss
+        kept = 1 / (1 + math.exp(-event.sensitivity_l1 / event.scale))
+        return np.array([kept, 1 - kept]), np.array([1 - kept, kept])
+    assert isinstance(event, GaussianEvent)
+    variance = float(event.variance / event.sensitivity_l2_squared)
+    reach = math.ceil(6 * math.sqrt(variance)) + 3  # all but 1e-9
+    weights = np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * variance))
+    weights /= weights.sum()
+    return np.append(weights, 0.0), np.append(0.0, weights)
+
+
+def exact_delta(events: list[Event], epsilon: float) -> float:
+    """sum over all outcomes of max(0, P - e^epsilon Q)."""
+    p, q = np.ones(1), np.ones(1)
+    for event in events:
+        own_p, own_q = loss_law(event)
+        p, q = np.outer(p, own_p).ravel(), np.outer(q, own_q).ravel()
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+
+
+def test_pure_releases_fit_a_budget_with_a_delta_and_leave_the_rest_to_gaussian_noise() -> None:
+    allowance = charged(CAP, [laplace(1), laplace(1)])
+    assert allowance.remaining == Fraction(zcdp_rho(1.0, 1e-9))  # as basic composition says
+    allowance.charge(gauss(1.0))
+    assert allowance.remaining == 0
+    assert charged(CAP, [laplace(1)]).remaining == Fraction(zcdp_rho(2.0, 1e-9))
+    assert charged(CAP, [laplace(3)]).remaining == 0
+    assert charged(CAP, [compose([laplace(1), laplace(2)])]).remaining == 0
+
+
+@pytest.mark.parametrize(
+    ("events", "at", "message"),
+    [
+        ([laplace(Fraction(3000001, 1000000))], 0, "it is pure epsilon=3, and 3 is left of that; plan with Gaussian"),
+        ([laplace(1), laplace(1), laplace(Fraction(1001, 1000))], 2, "pure epsilon=1.001, and 1 is left of that"),
+        ([laplace(1), laplace(1), gauss(1.001)], 2, "exceeds the 0.0149731 left; add noise"),
+        ([laplace(3), SelectionEvent(Fraction(1, 1000))], 1, "nothing is left"),
+        ([gauss(1.0), laplace(2)], 1, "pure epsilon=2 no longer adds up by itself, since other noise was charged"),
+    ],
+)
+def test_too_much_is_refused_with_what_is_left(events: list[Event], at: int, message: str) -> None:
+    assert message in refused(CAP, events, at=at)
+
+
+def test_small_pure_charges_cost_no_more_than_in_zcdp() -> None:
+    events: list[Event] = [laplace(Fraction(1, 10))] * 20
+    rho = sum((event.cost.rho or Fraction(0) for event in events), Fraction(0))
+    assert charged(CAP, events).remaining >= Fraction(CAP.rho) - rho
+    order = zcdp_order(3.0, 1e-9)
+    price = Fraction(pure_renyi(0.1, order)) / (1 + Fraction(order))
+    assert charged(CAP, events).remaining == Fraction(CAP.rho) - 20 * min(price, Fraction(1, 200))
+
+
+def test_other_budgets_count_as_before() -> None:
+    assert charged(Budget(rho=1.0), [laplace(1)]).remaining == Fraction(1, 2)
+    assert charged(Budget(mu=1.0), [laplace(Fraction(1, 2))]).remaining == Fraction(3, 8)
+    assert charged(Budget(epsilon=3.0), [laplace(1)]).remaining == 2
+    assert charged(CAP, [SelectionEvent(Fraction(1, 10))]).remaining == Fraction(CAP.rho) - Fraction(1, 800)
+    assert "epsilon^2 / 2" in refused(Budget(rho=0.4), [laplace(1)], at=0)
+
+
+def test_a_withheld_part_is_not_spent_as_pure_epsilon() -> None:
+    allowance = Allowance(CAP)
+    allowance.lower(Fraction(CAP.rho) / 2)
+    with pytest.raises(BudgetError):
+        allowance.charge(laplace(3))
+    assert allowance.remaining == Fraction(CAP.rho) / 2
+
+
+COARSE = Budget(epsilon=2.0, delta=0.02)
+KINDS: list[Event] = [
+    *(laplace(Fraction(n, 4)) for n in (1, 2, 4, 6)),
+    *(GaussianEvent(Fraction(n) ** 2, Fraction(1)) for n in (1, 2, 4)),
+]
+
+
+def worst_delta() -> float:
+    """The largest delta at epsilon 2 of what an allowance takes, over all orders of three charges."""
+    worst = 0.0
+    for events in itertools.product(KINDS, repeat=3):
+        allowance = Allowance(COARSE)
+        for event in events:
+            with suppress(BudgetError):
+                allowance.charge(event)
+        worst = max(worst, exact_delta(list(allowance.events), 2.0))
+    return worst
+
+
+def test_whatever_is_admitted_is_private_by_brute_force() -> None:
+    assert 0.02 / 10 < worst_delta() <= 0.02
+
+
+def test_brute_force_finds_a_filter_that_counts_pure_noise_at_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = privacy_filter._price
+    monkeypatch.setattr(privacy_filter, "_price", lambda epsilon, order: true(epsilon, order) / 2)
+    assert worst_delta() > 0.02
+
+
+def test_brute_force_finds_a_filter_that_forgets_what_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = privacy_filter._pure_first
+
+    def forgotten(limit: Fraction, tally: privacy_filter.Tally) -> Cost | None:
+        first = true(limit, tally)
+        return None if first is None else Cost(first.rho, Fraction(0))
+
+    monkeypatch.setattr(privacy_filter, "_pure_first", forgotten)
+    assert worst_delta() > 0.02
+
+
+def test_charges_chosen_by_earlier_answers_stay_within_delta() -> None:
+    """An attacker takes Gaussian noise, looks at its loss, and then spends whatever fits best on top, or stops."""
+    steps = [GaussianEvent(Fraction(36), Fraction(1))] * 2
+    start = charged(COARSE, list(steps))
+    following = [event for event in KINDS if _fits(start, event)]
+    assert any(isinstance(event, LaplaceEvent) for event in following)
+    p, q = np.ones(1), np.ones(1)
+    for event in steps:
+        own_p, own_q = loss_law(event)
+        p, q = np.outer(p, own_p).ravel(), np.outer(q, own_q).ravel()
+    best = np.maximum(p - math.exp(2.0) * q, 0.0)  # stop here
+    for event in following:
+        own_p, own_q = loss_law(event)
+        best = np.maximum(best, np.maximum(np.outer(p, own_p) - math.exp(2.0) * np.outer(q, own_q), 0.0).sum(axis=1))
+    assert 0 < best.sum() <= 0.02
+
+
+def _fits(allowance: Allowance, event: Event) -> bool:
+    try:
+        allowance.require(event)
+    except BudgetError:
+        return False
+    return True
+
+
+@given(st.fractions(min_value=Fraction(1, 100), max_value=2), st.fractions(min_value=Fraction(1, 100), max_value=1))
+@settings(max_examples=30, deadline=None)
+def test_more_noise_leaves_more(large: Fraction, share: Fraction) -> None:
+    small = large * share
+    after_large, after_small = charged(CAP, [laplace(large)]), charged(CAP, [laplace(small)])
+    # Up to the change from one rule to the other, whose remainders differ a little.
+    assert after_small.remaining >= after_large.remaining * Fraction(9, 10)
+    assert pure_renyi(float(small), 10.0) <= pure_renyi(float(large), 10.0) <= float(large) * (1 + 1e-12)
+
+
+def test_mixed_epsilon_is_no_more_than_the_sums_of_its_parts() -> None:
+    by_order = mixed_epsilon(0.05, [(1.0, 2), (0.1, 5)], 1e-9)
+    assert by_order <= 2.5 + zcdp_epsilon(0.05, 1e-9)
+    assert by_order <= zcdp_epsilon(0.05 + 2 * 0.5 + 5 * 0.005 + 1e-12, 1e-9)
+    assert mixed_epsilon(0.05, [], 1e-9) == pytest.approx(zcdp_epsilon(0.05, 1e-9), rel=1e-12)
+
+
+def test_a_ledger_takes_and_shows_both_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    Ledger(path, cap=CAP).charge(laplace(1))
+    ledger = Ledger.open(path)  # replayed from the file
+    assert ledger.remaining == Fraction(zcdp_rho(2.0, 1e-9))
+    assert ledger.pure_remaining == 2
+    ledger.charge(gauss(1.0))
+    assert ledger.pure_remaining is None
+    again = Ledger.open(path)
+    again.verify()
+    assert again.remaining == ledger.remaining < Fraction(zcdp_rho(2.0, 1e-9))
+    body = again.to_dict()
+    assert Fraction(body["spent"]) + Fraction(body["left"]) == Fraction(body["limit"]) == Fraction(CAP.rho)
+    with pytest.raises(BudgetError, match="no longer adds up by itself"):
+        again.charge(laplace(2))
+    again.raise_cap(Budget(epsilon=6.0, delta=1e-9), reason="agreed")
+    again.charge(laplace(1))
+    assert Ledger.open(path).remaining > 0
+
+
+def test_the_refusal_names_a_cap_that_is_enough_and_not_far_above(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "budget.db", cap=CAP)
+    ledger.charge(gauss(1.0))
+    with pytest.raises(BudgetError, match="raise the cap") as refusal:
+        ledger.charge(laplace(2))
+    epsilon = float(str(refusal.value).split("--epsilon ")[1].split()[0])
+    assert 3 < epsilon < 4.5
+    ledger.raise_cap(Budget(epsilon=epsilon, delta=1e-9), reason="agreed")
+    ledger.charge(laplace(2))
+    assert ledger.total.epsilon is None
