@@ -107,6 +107,14 @@ def test_codes_are_written_briefly(column: Column, codes: list[int], condition: 
     assert Conditions(column).written(codes) == condition
 
 
+@pytest.mark.parametrize("column", [GAIN, HOURS], ids=lambda column: column.name)
+def test_every_set_of_bins_and_points_is_written_and_read_back(column: Column) -> None:
+    conditions = Conditions(column)
+    for chosen in range(1, 2**column.size):
+        codes = [code for code in range(column.size) if chosen >> code & 1]
+        assert conditions.codes(conditions.written(codes)).tolist() == codes
+
+
 @given(columns(), st.data())
 def test_what_is_written_is_read_back(column: Column, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.integers(0, column.size - 1), min_size=1, max_size=8))

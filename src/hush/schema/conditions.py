@@ -217,10 +217,14 @@ def _bounds(column: Column) -> tuple[Any, Any]:
 
 def _ranges(column: Integer | Numeric | Date, first: int, last: int) -> list[Any]:
     """The conditions for the levels first .. last; a range begins and ends before a number, not just after a point."""
-    before, behind = [], []
+    before: list[Any] = []
+    behind: list[Any] = []
     if isinstance(column, Numeric) and column.cut(first)[1]:
         before.append(column.label(first))
         first += 1
+    if isinstance(column, Numeric) and first <= last == column.levels - 2 and column.is_point(last + 1):
+        behind.append(column.label(last))  # a range to the upper bound would hold the point there too
+        last -= 1
     if isinstance(column, Numeric) and first <= last < column.levels - 1 and column.is_point(last):
         behind.append(short(column.value(last)))
         last -= 1
