@@ -89,7 +89,7 @@ def _numbers(
     from hush.evaluation.numeric_columns import compare_numbers
     from hush.schema import Integer, Numeric
 
-    if not any(isinstance(column, Integer | Numeric) for column in schema):
+    if not any(isinstance(column, Integer | Numeric) and column.part is None for column in schema):
         return ()
     if not isinstance(compared, hush.Model):
         return compare_numbers(real, synthetic, schema)

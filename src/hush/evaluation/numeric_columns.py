@@ -74,7 +74,7 @@ def compare_numbers(real: Any, synthetic: Any, schema: Schema | str | Path) -> t
     found = [
         _compared(column, *(_finite(column, *numbers[column.name]) for numbers in (exact, estimated)))
         for column in declared
-        if isinstance(column, Integer | Numeric)
+        if isinstance(column, Integer | Numeric) and column.part is None
     ]
     return tuple(sorted(found, key=lambda entry: -entry.kolmogorov if math.isfinite(entry.kolmogorov) else -math.inf))
 

@@ -14,6 +14,7 @@ from hush.graphical.junction_tree import JunctionTree
 from hush.memory import require_memory
 from hush.schema.column_kinds import Date, Granularity, Integer, Numeric
 from hush.schema.schema import Schema
+from hush.schema.stamps import joined
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +100,8 @@ def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Gener
     A number of a `Numeric` column is drawn uniformly from its bin and rounded to about four digits of the bin's width,
     an integer uniformly from its bin, and a day of a `Date` column uniformly from its period; where inside they lie is
     made up, and says nothing that the code does not. Everything else is the value of its level: points, labels, whole
-    numbers; missing becomes null. Encoding the table gives the codes again.
+    numbers; missing becomes null. Parts of times become whole times, drawn by `hush.schema.stamps.joined`. Encoding the
+    table gives the codes again, unless the parts of a time contradict each other.
 
     >>> schema = Schema([Numeric(name="height", edges=(100.0, 150.0, 200.0), missing=True)])
     >>> table = decoded(schema, {"height": np.array([0, 1, 2])}, np.random.Generator(np.random.PCG64(1)))
@@ -107,7 +109,12 @@ def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Gener
     [125.59, 197.52, None]
     """
     table = schema.decode(codes)
+    stamps = {column.source: column.part.stamp for column in schema if column.part is not None}
     for index, name in enumerate(table.column_names):
+        if name in stamps:
+            times = joined(stamps[name], schema.part_codes(stamps[name], codes), generator)
+            table = table.set_column(index, name, times)
+            continue
         column = schema[name]
         if isinstance(column, Numeric):
             numbers = _inside(column, np.asarray(codes[name]).astype(np.int64), generator)

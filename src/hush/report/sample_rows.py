@@ -28,18 +28,19 @@ def sample_section(release: Release) -> Markup | None:
         rows = release.synthesize(ROWS, method="sampling", seed=SEED)
     except HushError:
         return None
-    columns = release.schema.columns[:MOST_COLUMNS]
-    values = [rows.column(column.name).to_pylist() for column in columns]
+    declared = {column.source: column for column in reversed(release.schema.columns)}
+    columns = [declared[name] for name in rows.column_names[:MOST_COLUMNS]]
+    values = [rows.column(column.source).to_pylist() for column in columns]
     cells = [
         [named(value_text(column, entry), 60) for column, entry in zip(columns, row, strict=True)]
         for row in zip(*values, strict=True)
     ]
-    left_out = len(release.schema) - len(columns)
-    caption = f"The first {MOST_COLUMNS} of {len(release.schema):,} columns." if left_out else ""
+    left_out = len(declared) - len(columns)
+    caption = f"The first {MOST_COLUMNS} of {len(declared):,} columns." if left_out else ""
     return lines(
         tag("h2", "Some of its rows", id="rows"),
         tag("p", INTRO),
-        page_table([named(column.name, 60) for column in columns], cells, caption=caption),
+        page_table([named(column.source, 60) for column in columns], cells, caption=caption),
     )
 
 

@@ -4,6 +4,7 @@ from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.number_spelling import NumberSpelling
 from hush.schema.schema import Schema, domain_and_constraints
+from hush.schema.stamps import Stamp, TimeOfDay, Timestamp
 from hush.unit import ROW, Unit
 
 __all__ = [
@@ -18,6 +19,9 @@ __all__ = [
     "Numeric",
     "Outside",
     "Schema",
+    "Stamp",
+    "TimeOfDay",
+    "Timestamp",
     "Unit",
     "domain_and_constraints",
 ]

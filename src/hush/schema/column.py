@@ -11,12 +11,15 @@ import datetime as dt
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from hush.errors import SchemaError, check_text, shown
 from hush.schema.number_spelling import PLAIN, NumberSpelling
+
+if TYPE_CHECKING:
+    from hush.schema.stamps import Stamp
 
 Value = str | int | float | bool | dt.date | None
 LARGEST_INTEGER = 2**53  # integers up to here are exact as float64, so that every source compares them alike
@@ -33,18 +36,28 @@ class Outside(StrEnum):
     CLAMP = "clamp"
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the times that a column of the table holds, such as the hour; it is counted as a column."""
+
+    stamp: Stamp
+    name: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """What every kind shares: a name and whether missing has a level of its own.
 
     `missing_values` are texts (such as "?") that mean missing; null, NaN and empty text always do. `from_private_data`
-    says that the levels were read from private rows: a release refuses them, and equality ignores it.
+    says that the levels were read from private rows: a release refuses them, and equality ignores it. `part` says that
+    the column is one part of the times in another column of the table.
     """
 
     name: str
     missing: bool = False
     missing_values: tuple[str, ...] = ()
     from_private_data: bool = field(default=False, compare=False, repr=False)
+    part: Part | None = field(default=None, repr=False)
 
     kind: ClassVar[str]
 
@@ -80,6 +93,11 @@ class Column:
     def levels(self) -> int:
         """Ordinary levels, without `other` and missing."""
         raise NotImplementedError
+
+    @property
+    def source(self) -> str:
+        """The column of the table that it reads."""
+        return self.name if self.part is None else self.part.stamp.name
 
     @property
     def number_spelling(self) -> NumberSpelling:

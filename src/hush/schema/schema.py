@@ -16,6 +16,7 @@ from hush.errors import SchemaError, shown
 from hush.schema.column import Column, Value, canonical
 from hush.schema.column_kinds import MOST_BINS, Boolean, Integer
 from hush.schema.number_spelling import NumberSpelling
+from hush.schema.stamps import Stamp, joined
 from hush.unit import ROW, Unit
 
 if TYPE_CHECKING:
@@ -38,12 +39,14 @@ class Schema:
 
     __slots__ = ("_columns", "_constraints", "_domain", "unit")
 
-    def __init__(self, columns: Iterable[Column], *, unit: Unit = ROW, constraints: Iterable[Constraint] = ()) -> None:
+    def __init__(
+        self, columns: Iterable[Column | Stamp], *, unit: Unit = ROW, constraints: Iterable[Constraint] = ()
+    ) -> None:
         self._columns: dict[str, Column] = {}
         self._constraints: tuple[Constraint, ...] = ()
         self.unit = unit
         bins = 0
-        for column in columns:
+        for column in _with_parts(columns):
             if not isinstance(column, Column):
                 raise SchemaError(f"{shown(column)}: expected a column, such as Integer(name=..., low=..., high=...)")
             if column.name in self._columns:
@@ -57,12 +60,13 @@ class Schema:
                 )
         if not self._columns:
             raise SchemaError("the schema declares no columns; declare at least one")
-        if unit.column in self._columns:
+        if unit.column in (*self._columns, *(column.source for column in self)):
             raise SchemaError(f"column {unit.column!r} is the privacy unit and cannot be counted too; remove one")
         self._domain = Domain(
             {name: column.size for name, column in self._columns.items()},
             from_private_data=[name for name, column in self._columns.items() if column.from_private_data],
         )
+        _check_stamps(self)
         listed = tuple(constraints)
         if listed:
             complaint = contradiction(self.domain, listed)
@@ -182,15 +186,32 @@ class Schema:
     def decode(self, codes: Mapping[str, np.ndarray[Any, Any]]) -> pa.Table:
         """Codes of some columns as a table of real values; missing becomes null, a bin its middle.
 
-        Encoding the result gives the codes again. In pandas, by `to_pandas()`, whole numbers and truth values stay what
-        they are beside missing ones: Int64 and boolean.
+        Parts of times become one column of whole times, the first that they allow. Encoding the result gives the codes
+        again. In pandas, by `to_pandas()`, whole numbers and truth values stay what they are beside missing ones: Int64
+        and boolean.
         """
         import pyarrow as pa
 
-        arrays = {name: decode_column(self[name], np.asarray(values)) for name, values in codes.items()}
+        arrays: dict[str, pa.Array] = {}
+        for name, values in codes.items():
+            column = self[name]
+            if column.part is None:
+                arrays[name] = decode_column(column, np.asarray(values))
+            else:
+                arrays.setdefault(column.source, joined(column.part.stamp, self.part_codes(column.part.stamp, codes)))
         if len({len(array) for array in arrays.values()}) > 1:
             raise SchemaError("the columns to decode differ in length; give one code per row for each")
         return pa.table(arrays).replace_schema_metadata({"pandas": json.dumps(_pandas_types(self[n] for n in codes))})
+
+    def part_codes(
+        self, stamp: Stamp, codes: Mapping[str, np.ndarray[Any, Any]]
+    ) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+        """The codes that some columns give for the parts of a column of times."""
+        names = {part: f"{stamp.name}.{part}" for part in stamp.parts}
+        parts = {part: _checked(self[name], np.asarray(codes[name])) for part, name in names.items() if name in codes}
+        if len({len(values) for values in parts.values()}) > 1:
+            raise SchemaError("the columns to decode differ in length; give one code per row for each")
+        return parts
 
     def __getitem__(self, name: str) -> Column:
         self.domain.check((name,))
@@ -219,10 +240,34 @@ class Schema:
         return f"Schema({kinds}; unit: {unit}{rules}{drafted})"
 
 
+def _with_parts(columns: Iterable[Column | Stamp]) -> Iterator[Column]:
+    """The columns, those of times by their parts."""
+    for column in columns:
+        if isinstance(column, Stamp):
+            yield from column.columns
+        else:
+            yield column
+
+
+def _check_stamps(schema: Schema) -> None:
+    """Refuse parts without the others of their column, and columns that share a name with one of times."""
+    parts = [column.part for column in schema if column.part is not None]
+    for stamp in dict.fromkeys(part.stamp for part in parts):
+        if stamp.name in schema.domain:
+            raise SchemaError(f"column {stamp.name!r} is declared twice; keep one")
+        own = [(at, each.part.name) for at, each in enumerate(schema) if each.part and each.source == stamp.name]
+        if own != list(enumerate(stamp.parts, start=own[0][0])):
+            raise SchemaError(
+                f"column {stamp.name!r} holds times: declare it once, with all of its parts; found "
+                + ", ".join(part for _, part in own)
+            )
+
+
 def _pandas_types(columns: Iterable[Column]) -> dict[str, Any]:
     """What pyarrow needs to know to give pandas its nullable types; columns that need none are left out."""
     kinds = {Integer: ("int64", "Int64"), Boolean: ("bool", "boolean")}
-    stated = [(column.name, *kinds[type(column)]) for column in columns if column.missing and type(column) in kinds]
+    whole = (column for column in columns if column.part is None and column.missing and type(column) in kinds)
+    stated = [(column.name, *kinds[type(column)]) for column in whole]
     keys = ("name", "field_name", "pandas_type", "numpy_type", "metadata")
     return {
         "index_columns": [],
@@ -248,14 +293,19 @@ def decode_column(column: Column, codes: np.ndarray[Any, Any]) -> pa.Array:
     """Codes of one column as real values."""
     import pyarrow as pa
 
+    codes = _checked(column, codes)
+    if isinstance(column, Integer) and not column.binned:  # its levels may be too many to list
+        return pa.array(codes + column.low, mask=codes == column.levels)
+    return pa.array(_alike(column.level_values())).take(pa.array(codes))
+
+
+def _checked(column: Column, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Codes as int64, each that of a level."""
     if codes.ndim != 1 or (codes.dtype.kind not in "iu" and len(codes)):
         raise SchemaError(f"column {column.name!r}: expected a one-dimensional array of integer codes")
     if len(codes) and (codes.min() < 0 or codes.max() >= column.size):
         raise SchemaError(f"column {column.name!r}: codes must lie in 0 .. {column.size - 1}")
-    codes = codes.astype(np.int64)
-    if isinstance(column, Integer) and not column.binned:  # its levels may be too many to list
-        return pa.array(codes + column.low, mask=codes == column.levels)
-    return pa.array(_alike(column.level_values())).take(pa.array(codes))
+    return codes.astype(np.int64)
 
 
 def _alike(levels: list[Value]) -> list[Value]:

@@ -15,6 +15,7 @@ from hush.schema.number_spelling import PLAIN, NumberSpelling
 from hush.schema.rules import FROM_PRIVATE_DATA, RULES, read_rules, written_rules
 from hush.schema.schema import Schema
 from hush.schema.section import Section
+from hush.schema.stamps import DATE, MINUTE, STAMPS, Stamp, TimeOfDay, Timestamp
 from hush.schema.toml_text import parse_toml
 from hush.unit import ROW, Unit
 
@@ -30,6 +31,10 @@ _KEYS: dict[type[Column], tuple[str, ...]] = {
     Integer: ("low", "high", "bins", "starts", "points", "outside", *_SPELLING),
     Numeric: ("low", "high", "bins", "edges", "points", "outside", *_SPELLING),
     Date: ("start", "end", "granularity", "outside"),
+}
+_STAMP_KEYS: dict[type[Stamp], tuple[str, ...]] = {
+    Timestamp: ("start", "end", "parts", "granularity", "minutes", "outside"),
+    TimeOfDay: ("parts", "minutes"),
 }
 UNTIL_REVIEWED = "delete this line once the entries are public knowledge; until then releases refuse them"
 _PUBLIC = "taken from public knowledge, not from the rows"
@@ -63,24 +68,26 @@ def _read_unit(section: Section) -> Unit:
     return Unit(column=column, max_rows=max_rows)
 
 
-def read_column(name: str, entries: object) -> Column:
+def read_column(name: str, entries: object) -> Column | Stamp:
     """One column from its table."""
     section = Section(f"column {name!r}", entries)
-    section.require("kind", f"expected one of {', '.join(KINDS)}")
+    kinds = (*KINDS, *STAMPS)
+    section.require("kind", f"expected one of {', '.join(kinds)}")
     kind = section.text("kind", "")
-    if kind not in KINDS:
-        near = close_match(kind, KINDS)
-        section.refuse("kind", f"did you mean {near!r}?" if near else f"expected one of {', '.join(KINDS)}")
-    section.only((*_SHARED, *_KEYS[KINDS[kind]]))
+    if kind not in kinds:
+        near = close_match(kind, kinds)
+        section.refuse("kind", f"did you mean {near!r}?" if near else f"expected one of {', '.join(kinds)}")
+    keys = _STAMP_KEYS[STAMPS[kind]] if kind in STAMPS else _KEYS[KINDS[kind]]
+    section.only((*_SHARED, *keys))
     shared: dict[str, Any] = {
         "name": name,
         "missing": section.flag("missing"),
         "missing_values": section.texts("missing_values"),
         FROM_PRIVATE_DATA: section.flag(FROM_PRIVATE_DATA),
     }
-    if "outside" in _KEYS[KINDS[kind]]:
+    if "outside" in keys:
         shared["outside"] = section.text("outside", Outside.REFUSE)
-    if "decimal" in _KEYS[KINDS[kind]]:
+    if "decimal" in keys:
         marks = {key: section.text(key, getattr(PLAIN, key)) for key in ("decimal", "thousands")}
         shared["spelling"] = NumberSpelling(**marks, strip=section.texts("strip"))
     match kind:
@@ -98,8 +105,27 @@ def read_column(name: str, entries: object) -> Column:
                 granularity=section.text("granularity", "day"),  # type: ignore[arg-type]  # checked there
                 **shared,
             )
+        case Timestamp.kind | TimeOfDay.kind:
+            return _read_stamp(kind, section, shared)
         case _:
             return Boolean(**shared)
+
+
+def _read_stamp(kind: str, section: Section, shared: dict[str, Any]) -> Stamp:
+    """A column of times."""
+    if "minutes" in section:
+        shared["minutes"] = section.integer("minutes", "")
+    if "parts" in section:
+        shared["parts"] = section.texts("parts")
+    if kind == TimeOfDay.kind:
+        return TimeOfDay(**shared)
+    section.require("parts", 'list what is counted, such as parts = ["date", "hour"]')
+    return Timestamp(
+        start=section.day("start", f"write the first possible day, {_PUBLIC}"),
+        end=section.day("end", f"write the last possible day, {_PUBLIC}"),
+        granularity=section.text("granularity", "day"),  # type: ignore[arg-type]  # checked there
+        **shared,
+    )
 
 
 def _read_integer(section: Section, shared: dict[str, Any]) -> Integer:
@@ -148,12 +174,16 @@ def write_toml(schema: Schema) -> str:
     sections = [f"{entry('hush_schema', VERSION)}\n"]
     if schema.unit != ROW:
         sections.append(table(("unit",), {"column": schema.unit.column, "max_rows": schema.unit.max_rows}))
-    sections.extend(table(("columns", column.name), entries_of(column)) for column in schema)
+    for column in schema:
+        if column.part is None:
+            sections.append(table(("columns", column.name), entries_of(column)))
+        elif column.part.name == column.part.stamp.parts[0]:
+            sections.append(table(("columns", column.source), entries_of(column.part.stamp)))
     sections.extend(_rule(*rule) for rule in written_rules(schema))
     return "\n".join(sections)
 
 
-def entries_of(column: Column) -> dict[str, Any]:
+def entries_of(column: Column | Stamp) -> dict[str, Any]:
     """The keys and values of a column's table; defaults are left out."""
     entries: dict[str, Any] = {"kind": column.kind}
     match column:
@@ -166,17 +196,20 @@ def entries_of(column: Column) -> dict[str, Any]:
             entries |= _bins(column)
         case Date():
             entries |= {"start": column.start, "end": column.end, "granularity": str(column.granularity)}
+        case Stamp():
+            entries |= _stamp_entries(column)
         case Boolean():
             pass
         case _:
             raise TypeError(f"no file format for columns of type {type(column).__name__}")
     if isinstance(column, Integer | Numeric) and column.points:
         entries["points"] = [short(float(point)) for point in column.points]
+    spelling = column.spelling if isinstance(column, Integer | Numeric) else PLAIN
     for key in _SPELLING:
-        if getattr(column.number_spelling, key) != getattr(PLAIN, key):
-            mark = getattr(column.number_spelling, key)
+        if getattr(spelling, key) != getattr(PLAIN, key):
+            mark = getattr(spelling, key)
             entries[key] = list(mark) if key == "strip" else mark
-    if isinstance(column, Integer | Numeric | Date) and column.outside is not Outside.REFUSE:
+    if isinstance(column, Integer | Numeric | Date | Timestamp) and column.outside is not Outside.REFUSE:
         entries["outside"] = str(column.outside)
     if column.missing:
         entries["missing"] = True
@@ -185,6 +218,16 @@ def entries_of(column: Column) -> dict[str, Any]:
     if column.from_private_data:
         entries[FROM_PRIVATE_DATA] = True
     return entries
+
+
+def _stamp_entries(stamp: Stamp) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    if isinstance(stamp, Timestamp):
+        entries |= {"start": stamp.start, "end": stamp.end}
+    entries["parts"] = list(stamp.parts)
+    if isinstance(stamp, Timestamp) and DATE in stamp.parts:
+        entries["granularity"] = str(stamp.granularity)
+    return entries | ({"minutes": stamp.minutes} if MINUTE in stamp.parts else {})
 
 
 def _starts(column: Integer) -> dict[str, Any]:

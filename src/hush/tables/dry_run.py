@@ -192,7 +192,7 @@ def _code(code: int | None) -> str:
 def _refused(source: RowSource, column: Column) -> tuple[RefusedValues, ...]:
     """The refused values of a column by their causes, the most frequent first."""
     names, encoding = encoding_in(source, 0, column)
-    stored = source.dialect.as_text(names.stored, source.dialect.family(source.types[source.position(column.name)]))
+    stored = source.dialect.as_text(names.stored, source.dialect.family(source.types[source.position(column.source)]))
     rows = encoded_rows(source, [(names, encoding)], {"stored": stored})
     select = f"SELECT stored, count(*) AS n FROM ({rows}) WHERE k0 IS NULL GROUP BY stored ORDER BY n DESC, stored"
     counts: dict[str, int] = {}

@@ -28,8 +28,9 @@ from typing import TypeVar
 import numpy as np
 
 from hush.errors import DataError
-from hush.schema.column import Column, Outside
+from hush.schema.column import Column, Outside, Part
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
+from hush.schema.stamps import HOUR, MINUTE, MONTH, OF_TIME, WEEKDAY, TimeOfDay
 from hush.tables.dialects.dialect import NUMBERS, Dialect, Family, type_name
 
 FALSE_TEXTS = ("false", "f", "no", "n", "0")
@@ -75,6 +76,11 @@ def encode(column: Column, declared: str, names: Names, dialect: Dialect) -> Enc
     encoder = _Encoder(dialect, column, stored, names)
     if stored is Family.NOTHING:
         encoding = Encoding(prepare="NULL", code=encoder.missing_code)
+    elif column.part is not None:
+        days = {Family.DATE, Family.TIMESTAMP, Family.INSTANT}
+        if stored not in {Family.TEXT, *(() if isinstance(column.part.stamp, TimeOfDay) else days)}:
+            raise DataError(_unreadable(column, declared))
+        encoding = encoder.stamp(column.part)
     elif isinstance(column, Categorical) and stored is not Family.UNSUPPORTED:
         encoding = encoder.categorical(column)
     elif isinstance(column, Boolean) and stored in {Family.BOOLEAN, Family.TEXT, *NUMBERS}:
@@ -101,23 +107,26 @@ def encode_number(column: Integer | Numeric, declared: str, names: Names, dialec
 
 
 def _unreadable(column: Column, declared: str) -> str:
+    kind = column.kind if column.part is None else column.part.stamp.kind
     return (
-        f"column {column.name!r} is stored as {type_name(declared)}, which the kind {column.kind!r} cannot read; "
+        f"column {column.source!r} is stored as {type_name(declared)}, which the kind {kind!r} cannot read; "
         "declare another kind or convert the source"
     )
 
 
 def refusal(column: Column) -> str:
     """The message for a refused value of the column; it does not say which, where, or how many."""
-    remedies = []
-    if isinstance(column, Categorical) and not column.other:
+    remedies, part = [], column.part
+    if part is None and isinstance(column, Categorical) and not column.other:
         remedies.append("add other = true")
-    if isinstance(column, Integer | Numeric | Date) and column.outside is Outside.REFUSE:
+    if part is None and isinstance(column, Integer | Numeric | Date) and column.outside is Outside.REFUSE:
+        remedies.append('set outside = "clamp"')
+    if part is not None and not part.stamp.clamps and not isinstance(part.stamp, TimeOfDay):
         remedies.append('set outside = "clamp"')
     if not column.missing:
         remedies.append("set missing = true")
     remedy = ", ".join([*remedies, "or clean the source" if remedies else "clean the source"])
-    return f"column {column.name!r} holds values outside its declared levels (how many is private); {remedy}"
+    return f"column {column.source!r} holds values outside its declared levels (how many is private); {remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +231,19 @@ class _Encoder:
                 f"ELSE coalesce({sql.day_or_null(raw, text)}, {sql.latest_day}) END"
             )
         else:
-            prepare = f"CAST({x} AS DATE)"
+            prepare = f"CAST({sql.as_moment(x) if self.stored is Family.TIMESTAMP else x} AS DATE)"
         days = [sql.day(day) for day in _parsed(column, dt.date.fromisoformat)]
         missing = [f"{p} IS NULL", *([_among(p, days)] if days else [])]
-        first, year, month = column.start, sql.year(p), sql.month(p)
-        since = sql.days_since(p, first)
-        ordinal = {
+        code = self._bounded(column, sql.day(column.start), sql.day(column.end), self._period(column, p), missing)
+        if self.stored is Family.TEXT:
+            code = f"CASE WHEN {p} = {sql.latest_day} THEN NULL ELSE {code} END"
+        return Encoding(prepare=prepare, code=code)
+
+    def _period(self, column: Date, day: str) -> str:
+        """The level of a day within the bounds."""
+        sql, first = self.dialect, column.start
+        year, month, since = sql.year(day), sql.month(day), sql.days_since(day, first)
+        return {
             Granularity.DAY: since,
             Granularity.WEEK: sql.whole_ratio(since, 7),
             Granularity.MONTH: f"({year} - {first.year}) * 12 + {month} - {first.month}",
@@ -235,10 +251,40 @@ class _Encoder:
             f" - {(first.month - 1) // 3}",
             Granularity.YEAR: f"{year} - {first.year}",
         }[column.granularity]
-        code = self._bounded(column, sql.day(first), sql.day(column.end), ordinal, missing)
+
+    def stamp(self, part: Part) -> Encoding:
+        """A part of a moment in UTC; what all parts of a moment refuse is the same."""
+        sql, x, p, stamp = self.dialect, self.names.stored, self.names.prepared, part.stamp
         if self.stored is Family.TEXT:
-            code = f"CASE WHEN {p} = {sql.latest_day} THEN NULL ELSE {code} END"
-        return Encoding(prepare=prepare, code=code)
+            text = sql.trimmed(sql.as_text(x, self.stored))
+            moment = sql.time_or_null(text) if isinstance(stamp, TimeOfDay) else sql.moment_or_null(text)
+            none = f"{x} IS NULL OR {self._is_blank(text)}"
+        else:
+            moment, none = sql.as_moment(x), f"{x} IS NULL"
+        start, end = stamp.days
+        day = f"CAST({p} AS DATE)"
+        low, high = sql.day(start), sql.day(end)
+        missing = [f"{p} IS NULL"]
+        if marks := [sql.moment(mark) for mark in _parsed(self.column, stamp.moment)]:
+            missing.append(_among(p, marks))
+        level = {
+            HOUR: f"hour({p})",
+            MINUTE: sql.whole_ratio(f"minute({p})", stamp.minutes),
+            MONTH: f"{sql.month(p)} - 1",
+            WEEKDAY: f"{sql.weekday(p)} - 1",
+        }.get(part.name)
+        if level is None and isinstance(self.column, Date):
+            level = self._period(self.column, day)
+        below, above = (
+            "NULL" if not stamp.clamps else level if part.name in OF_TIME else str(stamp.day_code(part.name, bound))
+            for bound in (start, end)
+        )
+        return Encoding(
+            prepare=f"CASE WHEN {none} THEN NULL WHEN isfinite({moment}) THEN {moment} ELSE {sql.no_moment} END",
+            code=f"CASE WHEN {' OR '.join(missing)} THEN {self.missing_code} "
+            f"WHEN {day} BETWEEN {low} AND {high} THEN {level} WHEN {p} = {sql.no_moment} THEN NULL "
+            f"WHEN {day} < {low} THEN {below} ELSE {above} END",
+        )
 
     def _as_number(self) -> str:
         """x as a 64-bit float: NaN where it is missing, NULL where it is text that is no number."""

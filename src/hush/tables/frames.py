@@ -90,8 +90,8 @@ def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
         if spell is not text_of:  # Arrow's text keeps zeros at the end of an id, and has a decimal point
             return _spelled(column.to_pylist(), name, spell)
         return _converted(column, pa.string(), name)
-    if spell is id_of and pa.types.is_timestamp(kind) and kind.tz is not None:
-        return _converted(column, pa.timestamp(kind.unit), name)  # in UTC; DuckDB has no zoned nanoseconds
+    if pa.types.is_timestamp(kind) and kind.tz is not None and (spell is id_of or kind.unit == "ns"):
+        return _converted(column, pa.timestamp(kind.unit), name)  # in UTC; DuckDB can do little with zoned nanoseconds
     if _is_text(kind) or pa.types.is_dictionary(kind):
         # text that is not UTF-8 would bring DuckDB down
         attempt(lambda: column.validate(full=True), f"column {name!r} holds text that is not UTF-8; convert it")

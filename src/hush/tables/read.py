@@ -107,7 +107,7 @@ def count_numbers(
     counted = {}
     with opened.session() as session:
         for column in declared:
-            if isinstance(column, Integer | Numeric):
+            if isinstance(column, Integer | Numeric) and column.part is None:
                 at = opened.position(column.name)
                 names = Names.numbered(0, f"c{at}")
                 encoding = encode_number(column, opened.types[at], names, dialect)
@@ -169,7 +169,7 @@ def open_source(
     if table is not None or query is not None:
         raise DataError("table= and query= go with a DuckDB connection only; drop them")
     unit = schema.unit.column
-    wanted = [column.name for column in schema] + ([] if unit is None else [unit])
+    wanted = [*dict.fromkeys(column.source for column in schema), *([] if unit is None else [unit])]
     if isinstance(source, str | Path):
         return file_source(source, wanted, connect)
     if isinstance(source, pa.RecordBatch):

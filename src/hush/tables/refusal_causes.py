@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from hush.schema.column import Column, canonical
 from hush.schema.column_kinds import Boolean, Categorical, Date, Integer, Numeric
+from hush.schema.stamps import Stamp, Timestamp
 
 ALWAYS_MISSING = ("?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A", "<NA>")
 MISSING_AMONG_NUMBERS = ("NA", "na", "None", "none", "-", ".")
@@ -21,6 +22,8 @@ _SIGN = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY)\b")
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:[. '\u00a0\u202f]\d{3})+),(?:\d{1,2}|\d{4,})")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([,. '_])\d{3}(?:\1\d{3})*(?:[.,]\d+)?")
 _DAY_FIRST = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}.*")
+_HALVES = re.compile(r"\d\s*[AaPp]\.?[Mm]\b")
+_LEAP_SECOND = re.compile(r"\d{2}:\d{2}:60\b")
 
 
 class RefusalCauses:
@@ -40,6 +43,8 @@ class RefusalCauses:
         column, value = self.column, "" if text is None else text.strip()
         if not value or value in column.missing_values:
             return "empty cells: set missing = true"
+        if column.part is not None:
+            return _time(column.part.stamp, value)
         match column:
             case Categorical():
                 return self._category(value)
@@ -122,15 +127,30 @@ def _looks_like_a_number(text: str) -> bool:
     return _as_number(text) is not None or bool(_DECIMAL_COMMA.fullmatch(text) or _THOUSANDS.fullmatch(text))
 
 
-def _day(column: Date, value: str) -> str:
+def _time(stamp: Stamp, value: str) -> str:
+    """The cause for a text in a column of times."""
+    if _LEAP_SECOND.search(value):
+        return "seconds of 60: write the leap second as 59"
+    if isinstance(stamp, Timestamp):
+        return _day(stamp, value, "a date and a time such as 2020-01-31 08:30:00")
+    if _HALVES.search(value):
+        return "hours with AM or PM: write hours from 0 to 23, such as 20:30"
+    if _DAY_FIRST.match(value):
+        return 'dates among times of day: use kind = "timestamp"'
+    return _mark(value) or "texts that are no times of day: write them as 08:30 or 08:30:00, from 00:00 to 23:59:59"
+
+
+def _day(column: Date | Timestamp, value: str, form: str = "2020-01-31") -> str:
+    if form != "2020-01-31" and _HALVES.search(value):
+        return "hours with AM or PM: write hours from 0 to 23, such as 20:30"
     try:
         day = dt.date.fromisoformat(value[:10])
     except ValueError:
         if _DAY_FIRST.fullmatch(value):
-            return "dates in another order or spelling: write them as 2020-01-31"
-        return _mark(value) or "texts that are no dates: write dates as 2020-01-31"
+            return f"dates in another order or spelling: write them as {form}"
+        return _mark(value) or f"texts that are no dates: write dates as {form}"
     if day < column.start:
         return f'days before start = {column.start}: move it back, or set outside = "clamp"'
     if day > column.end:
         return f'days after end = {column.end}: move it on, or set outside = "clamp"'
-    return "texts that are no dates: write dates as 2020-01-31"
+    return f"texts that are no dates: write dates as {form}"

@@ -136,7 +136,7 @@ class CappedRows:
 
 def encoding_in(source: RowSource, index: int, column: Column) -> tuple[Names, Encoding]:
     """The encoding of a column of a source, with the names for its position in a query."""
-    at = source.position(column.name)
+    at = source.position(column.source)
     names = Names.numbered(index, f"c{at}")
     return names, encode(column, source.types[at], names, source.dialect)
 

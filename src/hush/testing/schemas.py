@@ -9,10 +9,25 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hush.errors import SchemaError
-from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric, Outside, Schema, Unit
+from hush.schema import (
+    Boolean,
+    Categorical,
+    Column,
+    Date,
+    Granularity,
+    Integer,
+    Numeric,
+    Outside,
+    Schema,
+    Stamp,
+    TimeOfDay,
+    Timestamp,
+    Unit,
+)
 from hush.schema.column import LARGEST_INTEGER, canonical
 from hush.schema.column_kinds import KINDS
 from hush.schema.number_spelling import PLAIN, NumberSpelling
+from hush.schema.stamps import WEEKDAYS, WIDTHS
 
 ALL_KINDS: tuple[type[Column], ...] = tuple(KINDS.values())
 ODD_NAMES = ("a.b", 'say "hi"', "new\nline", "tab\t", "back\\slash", "😀", "\x00\x1b[31m", "été", "#", "[x]", "a = 1")
@@ -93,6 +108,27 @@ def _no_marks(points: list[Any], shared: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @st.composite
+def stamps(draw: st.DrawFn, name: str = "x") -> Stamp:
+    """A column of times of one of the kinds."""
+    dated = draw(st.booleans())
+    parts = draw(st.lists(st.sampled_from(Timestamp.known if dated else TimeOfDay.known), min_size=1, unique=True))
+    shared: dict[str, Any] = {"name": name, "parts": tuple(parts), "missing": draw(st.booleans())}
+    shared["from_private_data"] = draw(st.booleans())
+    if shared["missing"]:
+        marks = _texts.filter(lambda text: text.strip() not in (*WEEKDAYS, "(missing)"))
+        shared["missing_values"] = tuple(draw(st.lists(marks, max_size=2)))
+    if "minute" in parts:
+        shared["minutes"] = draw(st.sampled_from(WIDTHS))
+    if not dated:
+        return TimeOfDay(**shared)
+    if "date" in parts:
+        shared["granularity"] = draw(st.sampled_from(Granularity))
+    start = draw(st.dates())
+    end = min(start.toordinal() + draw(st.integers(0, 3000)), dt.date.max.toordinal())
+    return Timestamp(start=start, end=dt.date.fromordinal(end), outside=draw(st.sampled_from(Outside)), **shared)
+
+
+@st.composite
 def schemas(draw: st.DrawFn) -> Schema:
     """A schema of a few columns with odd names, and any unit."""
     wanted = draw(st.lists(names, min_size=1, max_size=4, unique=True))
@@ -100,7 +136,8 @@ def schemas(draw: st.DrawFn) -> Schema:
     if draw(st.booleans()):
         column = draw(names.filter(lambda name: name not in wanted))
         unit = Unit(column=column, max_rows=draw(st.integers(1, 10**6)))
-    return Schema([draw(columns(name)) for name in wanted], unit=unit)
+    whole = [draw(columns(name) | stamps(name)) for name in wanted]
+    return Schema(whole, unit=unit)
 
 
 def days(column: Date) -> st.SearchStrategy[dt.date]:

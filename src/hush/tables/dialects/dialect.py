@@ -56,6 +56,7 @@ class Dialect(ABC):
     wide_type: ClassVar[str]  # integers of more than 64 bits
     code_types: ClassVar[Mapping[int, str]]  # unsigned integers, by their bytes
     latest_day: ClassVar[str]  # a DATE later than any that a source can mean
+    no_moment: ClassVar[str]  # a TIMESTAMP that no source can mean
 
     # Types and literals
 
@@ -74,6 +75,10 @@ class Dialect(ABC):
     def day(self, day: dt.date) -> str:
         """A date."""
         return f"DATE '{day}'"
+
+    def moment(self, moment: dt.datetime) -> str:
+        """A timestamp without a zone."""
+        return f"TIMESTAMP '{moment}'"
 
     @abstractmethod
     def number(self, number: float) -> str:
@@ -129,6 +134,18 @@ class Dialect(ABC):
         """The day that a text spells, in UTC where it has a time zone; NULL where it spells none."""
 
     @abstractmethod
+    def moment_or_null(self, x: str) -> str:
+        """The moment that a trimmed text spells, in UTC where it has a time zone; NULL where it spells none."""
+
+    @abstractmethod
+    def time_or_null(self, x: str) -> str:
+        """The moment of `ANY_DAY` whose time a trimmed text spells, on the day after for 24:00; else NULL."""
+
+    @abstractmethod
+    def as_moment(self, x: str) -> str:
+        """A date or a timestamp as one without a zone, in UTC, rounded down to microseconds; NULL if beyond them."""
+
+    @abstractmethod
     def element(self, values: Sequence[str], index: str) -> str:
         """One of the listed expressions, by an index that starts at 0."""
 
@@ -155,6 +172,10 @@ class Dialect(ABC):
     def month(self, x: str) -> str:
         """The month of a date, 1 to 12."""
         return f"month({x})"
+
+    @abstractmethod
+    def weekday(self, x: str) -> str:
+        """The weekday of a date, 1 for Monday to 7."""
 
     # Capping and grouping
 

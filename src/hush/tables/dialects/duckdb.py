@@ -16,11 +16,13 @@ import pyarrow as pa
 from hush.errors import DataError
 from hush.schema.column import LARGEST_INTEGER
 from hush.schema.number_spelling import NumberSpelling
+from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import WHITESPACE, Dialect, Explain, Family, attempt, type_name
 from hush.tables.sources import RowSource
 
 SMALLEST_MEMORY = 2**27  # DuckDB cannot do much with less
 FRAME = "hush_frame"
+_TIME = "[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
 _FAMILIES = {
     '"NULL"': Family.NOTHING,
     "NULL": Family.NOTHING,
@@ -32,7 +34,7 @@ _FAMILIES = {
     "TIMESTAMP WITH TIME ZONE": Family.INSTANT,
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), Family.INTEGER),
     **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), Family.INTEGER),
-    **dict.fromkeys(("VARCHAR", "ENUM", "BIGNUM", "UUID", "TIME"), Family.TEXT),
+    **dict.fromkeys(("VARCHAR", "ENUM", "BIGNUM", "UUID", "TIME", "TIME_NS"), Family.TEXT),
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Family.TIMESTAMP),
 }
 
@@ -46,6 +48,7 @@ class DuckDB(Dialect):
     wide_type = "HUGEINT"
     code_types: ClassVar[Mapping[int, str]] = {1: "UTINYINT", 2: "USMALLINT", 4: "UINTEGER"}
     latest_day = "DATE '5881000-01-01'"
+    no_moment = "TIMESTAMP 'infinity'"
 
     def family(self, declared: str) -> Family:
         return _FAMILIES.get(type_name(declared), Family.UNSUPPORTED)
@@ -125,6 +128,20 @@ class DuckDB(Dialect):
             f"coalesce(CASE WHEN strlen({x}) = 10 THEN TRY_CAST({x} AS DATE) END, "
             f"CAST(TRY_CAST({trimmed} AS TIMESTAMP WITH TIME ZONE) AS DATE))"
         )
+
+    def moment_or_null(self, x: str) -> str:
+        return f"CAST(TRY_CAST({x} AS TIMESTAMP WITH TIME ZONE) AS TIMESTAMP)"
+
+    def time_or_null(self, x: str) -> str:
+        return f"CASE WHEN regexp_full_match({x}, '{_TIME}') THEN TRY_CAST('{ANY_DAY} ' || {x} AS TIMESTAMP) END"
+
+    def as_moment(self, x: str) -> str:
+        moment = f"TRY_CAST({x} AS TIMESTAMP)"
+        # nanoseconds before 1970 are cut towards 1970, which is up
+        return f"CASE WHEN {moment} > {x} THEN {moment} - INTERVAL 1 MICROSECOND ELSE {moment} END"
+
+    def weekday(self, x: str) -> str:
+        return f"isodow({x})"
 
     def element(self, values: Sequence[str], index: str) -> str:
         return f"[{', '.join(values)}][{index} + 1]"

@@ -1,0 +1,249 @@
+"""Stamps: columns of times, each read as several columns: the hour, weekday, month and date of one moment.
+
+A timestamp is too fine to be counted as it is. Its parts are ordinary columns, named `pickup.hour` and so on, so that
+workloads, SQL and reports use them like any other. `joined` puts parts together again to whole times.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from hush.errors import SchemaError, shown
+from hush.schema.column import Column, Outside, Part, check_outside
+from hush.schema.column_kinds import Categorical, Date, Granularity, Integer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DATE, MONTH, WEEKDAY, HOUR, MINUTE = "date", "month", "weekday", "hour", "minute"
+OF_DAY, OF_TIME = (DATE, MONTH, WEEKDAY), (HOUR, MINUTE)  # days: the first wins where they contradict each other
+WIDTHS = tuple(width for width in range(1, 31) if 60 % width == 0)
+DEFAULT_MINUTES = 15
+ANY_DAY = dt.date(2000, 1, 1)  # the day of a time that has none
+Codes = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp(ABC):
+    """A column of times and the parts of them that are counted; `minutes` is the width of a level of minutes."""
+
+    name: str
+    parts: tuple[str, ...]
+    minutes: int = DEFAULT_MINUTES
+    missing: bool = False
+    missing_values: tuple[str, ...] = ()
+    from_private_data: bool = field(default=False, compare=False, repr=False)
+
+    kind: ClassVar[str]
+    known: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.parts, str) or not self.parts:
+            raise SchemaError(
+                f"column {self.name!r}: parts = {shown(self.parts)}: expected a list of some of {', '.join(self.known)}"
+            )
+        object.__setattr__(self, "parts", tuple(self.parts))
+        for part in self.parts:
+            if part not in self.known:
+                raise SchemaError(
+                    f"column {self.name!r}: part {shown(part)}: expected one of {', '.join(self.known)} for the kind "
+                    f"{self.kind!r}"
+                )
+        if len(set(self.parts)) < len(self.parts):
+            raise SchemaError(f"column {self.name!r} lists a part twice; keep one")
+        if isinstance(self.minutes, bool) or self.minutes not in WIDTHS:
+            raise SchemaError(
+                f"column {self.name!r}: minutes = {shown(self.minutes)}: expected a width that divides the hour: "
+                f"{', '.join(map(str, WIDTHS))}"
+            )
+        if MINUTE not in self.parts and self.minutes != DEFAULT_MINUTES:
+            raise SchemaError(f"column {self.name!r}: minutes = {self.minutes} goes with the part 'minute'; list it")
+        object.__setattr__(self, "missing_values", self.columns[0].missing_values)
+
+    @property
+    @abstractmethod
+    def days(self) -> tuple[dt.date, dt.date]:
+        """The first and the last day that a moment may have."""
+
+    @property
+    def clamps(self) -> bool:
+        """Whether a moment on another day is taken for one on the first or the last day, at the same time of day."""
+        return False
+
+    @abstractmethod
+    def moment(self, text: str) -> dt.datetime:
+        """The moment that a text spells, in UTC and without a zone; ValueError if it spells none."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The parts as columns."""
+        return tuple(self.column(part) for part in self.parts)
+
+    def column(self, part: str) -> Column:
+        """One part as a column, which need not be among those that are counted."""
+        shared: dict[str, Any] = {
+            "name": f"{self.name}.{part}" if isinstance(self.name, str) and self.name.strip() else self.name,
+            "missing": self.missing,
+            "missing_values": self.missing_values,
+            "from_private_data": self.from_private_data,
+            "part": Part(self, part),
+        }
+        match part:
+            case "date":
+                return self._date(shared)
+            case "weekday":
+                return Categorical(values=WEEKDAYS, **shared)
+            case "minute":
+                starts = tuple(range(0, 60, self.minutes)) if self.minutes > 1 else ()
+                return Integer(low=0, high=59, starts=starts, **shared)
+            case _:
+                low, high = {MONTH: (1, 12), HOUR: (0, 23)}[part]
+                return Integer(low=low, high=high, **shared)
+
+    def _date(self, shared: dict[str, Any]) -> Date:
+        raise NotImplementedError
+
+    def day_code(self, part: str, day: dt.date) -> int:
+        """The level of a day in one of the parts of the day."""
+        if part == DATE:
+            return self._date({"name": self.name}).ordinal(day)
+        return day.month - 1 if part == MONTH else day.weekday()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timestamp(Stamp):
+    """Moments on the days from `start` to `end`, both included, counted by some of date, month, weekday, hour, minute.
+
+    `granularity` is the width of a level of the date. With `outside = "clamp"` the day of a moment outside is moved to
+    the nearer bound; its time of day stays.
+
+    >>> pickup = Timestamp(name="pickup", start=dt.date(2024, 1, 1), end=dt.date(2024, 1, 31), parts=("date", "hour"))
+    >>> [(column.name, column.size) for column in pickup.columns]
+    [('pickup.date', 31), ('pickup.hour', 24)]
+    """
+
+    start: dt.date
+    end: dt.date
+    granularity: Granularity = Granularity.DAY
+    outside: Outside = Outside.REFUSE
+
+    kind: ClassVar[str] = "timestamp"
+    known: ClassVar[tuple[str, ...]] = (*OF_DAY, *OF_TIME)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outside", check_outside(self.name, self.outside))
+        date = self._date({"name": self.name})  # checks the days
+        object.__setattr__(self, "granularity", date.granularity)
+        Stamp.__post_init__(self)
+        if DATE not in self.parts and self.granularity is not Granularity.DAY:
+            raise SchemaError(
+                f"column {self.name!r}: granularity = {self.granularity} goes with the part 'date'; list it"
+            )
+
+    @property
+    def days(self) -> tuple[dt.date, dt.date]:
+        return self.start, self.end
+
+    @property
+    def clamps(self) -> bool:
+        return self.outside is Outside.CLAMP
+
+    def moment(self, text: str) -> dt.datetime:
+        moment = dt.datetime.fromisoformat(text)
+        return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+
+    def _date(self, shared: dict[str, Any]) -> Date:
+        return Date(start=self.start, end=self.end, granularity=self.granularity, outside=self.outside, **shared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeOfDay(Stamp):
+    """Times of a day, counted by the hour, or by the hour and the minute.
+
+    >>> [column.size for column in TimeOfDay(name="departure", parts=("hour", "minute"), minutes=15).columns]
+    [24, 4]
+    """
+
+    parts: tuple[str, ...] = (HOUR,)
+
+    kind: ClassVar[str] = "time"
+    known: ClassVar[tuple[str, ...]] = OF_TIME
+
+    @property
+    def days(self) -> tuple[dt.date, dt.date]:
+        return ANY_DAY, ANY_DAY
+
+    def moment(self, text: str) -> dt.datetime:
+        return dt.datetime.combine(ANY_DAY, dt.time.fromisoformat(text).replace(tzinfo=None))
+
+
+STAMPS: dict[str, type[Timestamp] | type[TimeOfDay]] = {kind.kind: kind for kind in (Timestamp, TimeOfDay)}
+
+
+def joined(stamp: Stamp, codes: Mapping[str, Codes], generator: np.random.Generator | None = None) -> pa.Array:
+    """Whole times, to the second, from the codes of their parts.
+
+    The day is drawn uniformly from those within the bounds that have the date, the month and the weekday; where no day
+    has all three, the date counts first, then the month. The time of day is drawn uniformly from the hour and the
+    minutes. What no part says is drawn from all that is possible. The first part of the column decides whether a time
+    is missing. Without a generator, the first of all possible times is taken.
+    """
+    import pyarrow as pa
+
+    deciding = next(part for part in stamp.parts if part in codes)
+    rows, none = len(codes[deciding]), codes[deciding] == stamp.column(deciding).missing_code
+    seconds = _draw(np.zeros(rows, np.int64), np.full(rows, 59), generator)
+    for part, length, width, levels in ((HOUR, 3600, 1, 24), (MINUTE, 60, stamp.minutes, 60 // stamp.minutes)):
+        code = codes.get(part, np.full(rows, levels))
+        low, high = code * width, (code + 1) * width - 1
+        known = code < levels
+        seconds += length * _draw(np.where(known, low, 0), np.where(known, high, levels * width - 1), generator)
+    if isinstance(stamp, TimeOfDay):
+        return pa.array(seconds, mask=none).cast(pa.int32()).cast(pa.time32("s"))
+    days = _days(stamp, codes, rows, generator)
+    return pa.array((days * 86_400 + seconds).astype("datetime64[s]"), mask=none)
+
+
+def _draw(low: Codes, high: Codes, generator: np.random.Generator | None) -> Codes:
+    return low.copy() if generator is None else generator.integers(low, high, endpoint=True)
+
+
+def _days(stamp: Stamp, codes: Mapping[str, Codes], rows: int, generator: np.random.Generator | None) -> Codes:
+    """A day for each row, counted from 1970."""
+    start, end = (np.datetime64(day, "D").astype(np.int64) for day in stamp.days)
+    given = [part for part in OF_DAY if part in codes]
+    low, high = np.full(rows, start), np.full(rows, end)
+    if DATE in given and isinstance(date := stamp.column(DATE), Date):
+        levels, position = np.unique(codes[DATE], return_inverse=True)
+        ends = [date.days(code) if code < date.levels else stamp.days for code in levels.tolist()]
+        low, high = np.array(ends, dtype="datetime64[D]").reshape(-1, 2).astype(np.int64)[position].T
+        given.remove(DATE)
+    if not given:
+        return _draw(low, high, generator)
+    combinations, position = np.unique(
+        np.stack([low, high, *(codes[part] for part in given)]), axis=1, return_inverse=True
+    )
+    matching = [_matching(combination[0], combination[1], given, combination[2:]) for combination in combinations.T]
+    counts = np.array([len(days) for days in matching], dtype=np.int64)
+    at = (np.cumsum(counts) - counts)[position]
+    return np.concatenate([np.zeros(0, np.int64), *matching])[_draw(at, at + counts[position] - 1, generator)]
+
+
+def _matching(low: int, high: int, parts: Sequence[str], codes: Codes) -> Codes:
+    """The days from low to high with these parts; a part that leaves none, or is missing, is passed over."""
+    days = np.arange(low, high + 1)
+    for part, code in zip(parts, codes, strict=True):
+        if part == MONTH:
+            levels = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+        else:
+            levels = (days + 3) % 7  # 1970 began on a Thursday
+        kept = days[levels == code]
+        days = kept if len(kept) else days
+    return days
