@@ -322,3 +322,50 @@ def test_a_reader_that_leaves_early_is_no_error(model: Path) -> None:
         said = process.stderr.read()
     assert process.returncode == 1
     assert said == ""
+
+
+TAXI = """hush_schema = 1
+[columns.pickup]
+kind = "timestamp"
+start = 2024-02-01
+end = 2024-02-29
+parts = ["date", "weekday", "hour"]
+granularity = "week"
+missing = true
+[columns.dropoff]
+kind = "time"
+[columns.paid]
+kind = "boolean"
+"""
+
+
+@pytest.mark.slow
+def test_times_go_through_the_whole_program(tmp_path: Path) -> None:
+    """From a CSV of times to a CSV of times: 8 in the evening is frequent in both, and every time is allowed."""
+    moments = [f"2024-02-{1 + k % 29:02} {20 if k % 2 else k % 24:02}:{k % 60:02}:07" for k in range(3000)]
+    cells = [f"{moment},{moment[11:16]},{k % 2}" for k, moment in enumerate(moments)]
+    data, schema = tmp_path / "taxi.csv", tmp_path / "taxi.toml"
+    data.write_text("\n".join(["pickup,dropoff,paid", *cells, ",12:00,0", ""]))
+    schema.write_text(TAXI)
+    checked = run("schema", "check", schema, data)
+    assert (checked.exit_code, "All columns fit" in checked.output) == (0, True)
+    output, rows = tmp_path / "taxi.hush", tmp_path / "rows.csv"
+    options = ["--workload", "<=2-way", "--rho", 5, "--mechanism", "residual", "-o", output]
+    released = run("release", data, "--schema", schema, *options)
+    assert released.exit_code == 0, released.output
+    hours = run("query", output, 'SELECT "pickup.hour", COUNT(*) FROM t GROUP BY "pickup.hour"', "--format", "csv")
+    assert hours.exit_code == 0, hours.output
+    written = run("synth", output, "--rows", 1000, "-o", rows, "--given", "pickup.weekday=Monday")
+    assert written.exit_code == 0, written.output
+    table = csv.read_csv(rows)
+    assert table.column_names == ["pickup", "dropoff", "paid"]
+    pickups = table["pickup"].to_pylist()
+    assert all((pickup.year, pickup.month) == (2024, 2) for pickup in pickups)
+    assert sum(pickup.hour == 20 for pickup in pickups) > 400
+    assert sum(pickup.weekday() == 0 for pickup in pickups) > 900
+    assert run("schema", "check", schema, rows).exit_code == 0
+    compared = run("evaluate", data, rows, "--schema", schema)
+    assert compared.exit_code == 0, compared.output
+    page = run("report", output, "-o", tmp_path / "taxi.html")
+    assert page.exit_code == 0, page.output
+    assert "pickup.weekday" in (tmp_path / "taxi.html").read_text()

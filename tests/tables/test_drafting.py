@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hush.errors import DataError, SchemaError
-from hush.schema import Boolean, Categorical, Date, Integer, NumberSpelling, Numeric, Schema
+from hush.schema import Boolean, Categorical, Date, Integer, NumberSpelling, Numeric, Schema, TimeOfDay, Timestamp
 from hush.schema.schema_toml import read_toml
 from hush.tables import drafting
 from hush.tables.dialects import duckdb
@@ -46,11 +46,11 @@ def test_a_csv_header_gives_kinds_by_name_and_leaves_values_open(tmp_path: Path)
     assert CANARY not in text
     assert "no row was read" in text
     assert [line for line in text.splitlines() if line.startswith("kind")] == [
-        'kind = "integer"          # a guess; or "categorical", "boolean", "numeric", "date"',
-        'kind = "categorical"      # a guess; or "boolean", "integer", "numeric", "date"',
-        'kind = "numeric"          # a guess; or "categorical", "boolean", "integer", "date"',
-        'kind = "boolean"          # a guess; or "categorical", "integer", "numeric", "date"',
-        'kind = "date"             # a guess; or "categorical", "boolean", "integer", "numeric"',
+        'kind = "integer"          # a guess; or "categorical", "boolean", "numeric", "date", "timestamp", "time"',
+        'kind = "categorical"      # a guess; or "boolean", "integer", "numeric", "date", "timestamp", "time"',
+        'kind = "numeric"          # a guess; or "categorical", "boolean", "integer", "date", "timestamp", "time"',
+        'kind = "boolean"          # a guess; or "categorical", "integer", "numeric", "date", "timestamp", "time"',
+        'kind = "date"             # a guess; or "categorical", "boolean", "integer", "numeric", "timestamp", "time"',
     ]
     assert '# column = "person_id"' in text
 
@@ -85,7 +85,7 @@ def test_declared_types_of_parquet_decide_and_its_statistics_are_not_used(tmp_pa
     text = draft_schema(path)
     assert not any(private in text for private in (CANARY, "726", "1987"))
     kinds = [line.split('"')[1] for line in text.splitlines() if line.startswith("kind")]
-    assert kinds == ["boolean", "integer", "numeric", "numeric", "date", "date", "categorical", "categorical"]
+    assert kinds == ["boolean", "integer", "numeric", "numeric", "date", "timestamp", "categorical", "categorical"]
     assert "# [columns.tags]\n# left out: its type is not one that hush can count" in text
 
 
@@ -180,6 +180,14 @@ def test_rows_of_parquet_follow_the_same_rules(tmp_path: Path) -> None:
         nothing=pa.array([None, None, None], type=pa.string()),
         tags=pa.array([["x"], [], None]),
     )
+    stamp = Timestamp(
+        name="stamp",
+        start=dt.date(1950, 1, 1),
+        end=dt.date(2020, 12, 31),
+        parts=("date", "weekday", "hour"),
+        granularity="quarter",
+        missing=True,
+    )
     assert learnt(path) == {
         "flag": Boolean(name="flag", missing=True),
         "size": Integer(name="size", low=3, high=5, missing=True),
@@ -188,9 +196,7 @@ def test_rows_of_parquet_follow_the_same_rules(tmp_path: Path) -> None:
         "short": Numeric.equal_width(name="short", low=0.1, high=0.7, bins=30),
         "price": Numeric.equal_width(name="price", low=1.25, high=2.5, bins=25, missing=True),
         "day": Date(name="day", start=dt.date(2020, 1, 5), end=dt.date(2020, 2, 1), missing=True),
-        "stamp": Date(
-            name="stamp", start=dt.date(1950, 1, 1), end=dt.date(2020, 12, 31), granularity="quarter", missing=True
-        ),
+        **{column.name: column for column in stamp.columns},
         "word": Categorical(name="word", values=("NA", "a", "b")),  # in a column of texts NA may be a country
     }
 
@@ -204,6 +210,45 @@ def test_date_levels_are_a_handful_to_hundreds(tmp_path: Path, days: int, granul
     column = learnt(csv(tmp_path, f"d\n1920-03-01\n{last}\n"))["d"]
     assert column.granularity == granularity
     assert column.levels <= 400
+
+
+def test_times_are_drafted_by_parts_that_hold_every_row(tmp_path: Path) -> None:
+    rows = "2024-01-31 23:30:00+00:00,08:30\n2024-01-05 07:00:00+02:00,23:59:59\n,?\n"
+    path = csv(tmp_path, f"pickup,departure\n{rows}")
+    schema = read_toml(draft_schema(path, from_data=True, public=True))
+    assert schema == Schema(
+        [
+            Timestamp(
+                name="pickup",
+                start=dt.date(2024, 1, 5),
+                end=dt.date(2024, 1, 31),
+                parts=("date", "hour"),
+                missing=True,
+            ),
+            TimeOfDay(name="departure", missing=True, missing_values=("?",)),
+        ]
+    )
+    assert dry_run(path, schema).fits
+    marked = draft_schema(path, from_data=True)
+    assert read_toml(marked).from_private_data == ("pickup.date", "pickup.hour", "departure.hour")
+
+
+def test_the_zone_of_a_text_decides_its_drafted_day(tmp_path: Path) -> None:
+    path = csv(tmp_path, "pickup\n2024-01-01 00:30:00+02:00\n2024-01-05 12:00:00+02:00\n")
+    schema = read_toml(draft_schema(path, from_data=True, public=True))
+    assert schema["pickup.date"].start == dt.date(2023, 12, 31)
+    assert dry_run(path, schema).fits
+
+
+@pytest.mark.parametrize(("name", "kind"), [("pickup_datetime", "timestamp"), ("dep_time", "time")])
+def test_names_suggest_times(tmp_path: Path, name: str, kind: str) -> None:
+    text = draft_schema(csv(tmp_path, f"{name}\n"))
+    assert f'kind = "{kind}"' in text
+
+
+@pytest.mark.parametrize("cells", [["24:00", "08:00"], ["08:30", "soon"], ["8", "08:30"]])
+def test_texts_beside_times_are_texts(tmp_path: Path, cells: list[str]) -> None:
+    assert learnt(csv(tmp_path, "\n".join(["c", *cells, ""])))["c"].kind == "categorical"
 
 
 @pytest.mark.parametrize(

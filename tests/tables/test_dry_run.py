@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hush.errors import DataError
-from hush.schema import Boolean, Categorical, Integer, Schema, Unit
+from hush.schema import Boolean, Categorical, Integer, Schema, TimeOfDay, Timestamp, Unit
 from hush.tables import read
 from hush.tables.dry_run import DryRun, dry_run
 
@@ -110,3 +111,37 @@ def test_a_stream_that_can_be_read_once_is_refused() -> None:
     reader = pa.table({"x": ["a"]}).to_reader()
     with pytest.raises(DataError, match="can be read only once, a dry run reads twice"):
         dry_run(reader, Schema([Categorical(name="x", values=("a",))]))
+
+
+def test_times_are_looked_at_once_with_their_causes() -> None:
+    days = {"start": dt.date(2024, 1, 1), "end": dt.date(2024, 12, 31)}
+    schema = Schema([Timestamp(name="pickup", parts=("date", "hour"), **days), TimeOfDay(name="departure")])
+    rows = {
+        "pickup": ["2024-05-01 10:00", "2023-12-31 10:00", "01.05.2024 10:00", "2024-05-01 10:00 PM", "x", ""],
+        "departure": ["08:30", "08:30 PM", "23:59:60", "24:00", "2024-05-01 08:30", "n/a"],
+    }
+    outcome = dry_run(pa.table(rows), schema)
+    assert [(column.name, column.kind, column.levels) for column in outcome.columns] == [
+        ("pickup", "timestamp", 1),
+        ("departure", "time", 1),
+    ]
+    assert set(causes(outcome, "pickup")) == {
+        "days before start = 2024-01-01",
+        "dates in another order or spelling",
+        "hours with AM or PM",
+        "texts that are no dates",
+        "empty cells",
+    }
+    assert set(causes(outcome, "departure")) == {
+        "hours with AM or PM",
+        "seconds of 60",
+        "texts that are no times of day",
+        "dates among times of day",
+        "marks for missing",
+    }
+
+
+def test_a_type_that_holds_no_times_is_a_problem_of_the_column() -> None:
+    outcome = dry_run(pa.table({"departure": [1.5]}), Schema([TimeOfDay(name="departure")]))
+    assert outcome.columns[0].name == "departure"
+    assert "which the kind 'time' cannot read" in outcome.columns[0].problem

@@ -100,6 +100,11 @@ class Column:
         return self.name if self.part is None else self.part.stamp.name
 
     @property
+    def source_kind(self) -> str:
+        """The kind of the column of the table that it reads."""
+        return self.kind if self.part is None else self.part.stamp.kind
+
+    @property
     def number_spelling(self) -> NumberSpelling:
         """How texts of the column spell numbers."""
         return PLAIN

@@ -14,6 +14,7 @@ from typing import Any
 from hush.errors import DataError, SizeError
 from hush.memory import readable
 from hush.schema.number_spelling import PLAIN, NumberSpelling
+from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import WHITESPACE, Family
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.refusal_causes import ALWAYS_MISSING, MISSING_AMONG_NUMBERS
@@ -32,7 +33,8 @@ DECLARED_KINDS = {
     Family.BOOLEAN: "boolean",
     Family.INTEGER: "integer",
     **dict.fromkeys((Family.FLOAT, Family.DOUBLE, Family.DECIMAL), "numeric"),
-    **dict.fromkeys((Family.DATE, Family.TIMESTAMP, Family.INSTANT), "date"),
+    Family.DATE: "date",
+    **dict.fromkeys((Family.TIMESTAMP, Family.INSTANT), "timestamp"),
     Family.TEXT: "categorical",
 }
 _NUMBER_KINDS = ("integer", "numeric")
@@ -127,7 +129,8 @@ def _questions(x: str) -> dict[str, str]:
     marks = " ".join(f"WHEN {_texts([mark])} THEN {1 << bit}" for bit, mark in enumerate(_MARKS))
     cast = f"TRY_CAST({x} AS DOUBLE)"
     number = f"(CASE WHEN regexp_full_match({x}, '{_NUMBER}') AND isfinite({cast}) THEN {cast} END)"
-    day = f"(CASE WHEN regexp_full_match({x}, '{_DAY}') THEN CAST(TRY_CAST({x} AS TIMESTAMP) AS DATE) END)"
+    moment = f"(CASE WHEN regexp_full_match({x}, '{_DAY}') THEN {DUCKDB.moment_or_null(x)} END)"
+    day, clock = f"CAST({moment} AS DATE)", f"CAST({DUCKDB.time_or_null(x)} AS DATE)"
     return {
         "total": "count(*)",
         "present": f"count({x})",
@@ -139,6 +142,8 @@ def _questions(x: str) -> dict[str, str]:
         "numbers": f"count({number})",
         "infinite": f"count(*) FILTER (regexp_full_match(lower({x}), '{_INFINITE}'))",
         "days": f"count({day})",
+        "timed": f"count(*) FILTER ({moment} <> {day})",
+        "clocks": f"count(*) FILTER ({clock} = {DUCKDB.day(ANY_DAY)})",
         "low": f"min({number})",
         "high": f"max({number})",
         "first": f"min({day})",
@@ -162,7 +167,9 @@ def _kind_of(facts: dict[str, Any]) -> str:
     if facts["numbers"] and facts["numbers"] + facts["infinite"] == solid:
         return "numeric"
     if solid and facts["days"] == solid:
-        return "date"
+        return "timestamp" if facts["timed"] else "date"
+    if solid and facts["clocks"] == solid:
+        return "time"
     return "categorical" if facts["texts"] else ""
 
 

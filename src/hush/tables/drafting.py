@@ -20,6 +20,7 @@ from hush.schema.column import Column, Outside
 from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.rules import FROM_PRIVATE_DATA
 from hush.schema.schema_toml import VERSION, entries_of, entry, header, table
+from hush.schema.stamps import DATE, HOUR, WEEKDAY, Stamp, TimeOfDay, Timestamp
 from hush.tables.column_profiles import (
     DECLARED_KINDS,
     LONGEST_VALUE,
@@ -40,7 +41,9 @@ BINS = 32
 _UNIT_WORDS = frozenset({"id", "ids", "uuid", "guid", "ssn", "identifier"})
 _FLAG_WORDS = frozenset({"is", "has", "was", "had"})
 _KIND_WORDS = {
-    "date": frozenset({"date", "datetime", "timestamp", "dob", "birthdate", "birthday"}),
+    "date": frozenset({"date", "dob", "birthdate", "birthday"}),
+    "timestamp": frozenset({"datetime", "timestamp"}),
+    "time": frozenset({"time"}),
     "integer": frozenset(
         {"age", "year", "years", "month", "hours", "days", "count", "number", "num", "children", "rooms", "quantity"}
     ),
@@ -78,7 +81,7 @@ def kind_from_name(name: str) -> str:
     return next((kind for kind, known in _KIND_WORDS.items() if not known.isdisjoint(words)), "categorical")
 
 
-def column_from_profile(name: str, profile: ColumnProfile, *, public: bool = False) -> Column | None:
+def column_from_profile(name: str, profile: ColumnProfile, *, public: bool = False) -> Column | Stamp | None:
     """A column that holds every value of the rows; None where no kind does.
 
     Privacy: as exact as the profile, and marked so unless the rows are public.
@@ -97,6 +100,10 @@ def column_from_profile(name: str, profile: ColumnProfile, *, public: bool = Fal
                 return Categorical(values=profile.values or (), **shared)
             case "date":
                 return _date(profile.first or dt.date.min, profile.last or dt.date.max, shared)
+            case "timestamp":
+                return _timestamp(profile.first or dt.date.min, profile.last or dt.date.max, shared)
+            case "time":
+                return TimeOfDay(**shared)
             case _:
                 return _number(profile, shared)
     except SchemaError:
@@ -150,6 +157,13 @@ def _date(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Date:
     )
     start, end = dt.date(first.year, 1, 1), dt.date(last.year, 12, 31)
     return Date(start=start, end=end, granularity=granularity, **shared)
+
+
+def _timestamp(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Timestamp:
+    """The hour and the date, and the weekday where levels of the date do not tell it."""
+    date = _date(first, last, {"name": shared["name"]})
+    parts = (DATE, HOUR) if date.granularity is Granularity.DAY else (DATE, WEEKDAY, HOUR)
+    return Timestamp(start=date.start, end=date.end, granularity=date.granularity, parts=parts, **shared)
 
 
 CHOOSING = """\
@@ -210,6 +224,17 @@ _SKELETONS = {
         "# start =                 # fill in: the first possible day, such as 2020-01-01",
         "# end =                   # fill in: the last possible day",
         'granularity = "month"     # or "day", "week", "quarter", "year"',
+    ),
+    "timestamp": (
+        'kind = "timestamp"        # {choice}',
+        "# start =                 # fill in: the first possible day, such as 2020-01-01",
+        "# end =                   # fill in: the last possible day",
+        'parts = ["date", "hour"]  # what is counted; also "month", "weekday", "minute"',
+        'granularity = "month"     # of the date; or "day", "week", "quarter", "year"',
+    ),
+    "time": (
+        'kind = "time"             # {choice}',
+        'parts = ["hour"]          # what is counted; also "minute"',
     ),
 }
 _MISSING = '# missing = true          # if a cell may be empty; missing_values = ["?"] names marks that mean so'

@@ -144,15 +144,17 @@ def dry_run(
         raise DataError(f"{opened.name} can be read only once, a dry run reads twice; read it into a table first")
     readable: dict[str, tuple[Names, Encoding]] = {}
     problems: dict[str, str] = {}
-    for index, column in enumerate(declared):
+    # all parts of a time are refused together, so that the first one speaks for them
+    columns = list({column.source: column for column in reversed(declared.columns)}.values())[::-1]
+    for index, column in enumerate(columns):
         try:
             readable[column.name] = encoding_in(opened, index, column)
         except DataError as error:
             problems[column.name] = str(error)
-    rows, fits = _counted(opened, [column for column in declared if column.name in readable], list(readable.values()))
+    rows, fits = _counted(opened, [column for column in columns if column.name in readable], list(readable.values()))
     for name, problem in problems.items():
-        fits[name] = ColumnFit(name=name, kind=declared[name].kind, problem=problem)
-    ordered = [fits[column.name] for column in declared]
+        fits[name] = ColumnFit(name=declared[name].source, kind=declared[name].source_kind, problem=problem)
+    ordered = [fits[column.name] for column in columns]
     if declared.unit.column is not None:
         ordered.append(_unit_fit(opened, declared.unit.column))
     return DryRun(source=opened.name, rows=rows, columns=tuple(ordered))
@@ -175,8 +177,8 @@ def _counted(
         coded, other, missing = counts[3 * k : 3 * k + 3]
         refused = () if coded == rows else _refused(source, column)
         fits[column.name] = ColumnFit(
-            name=column.name,
-            kind=column.kind,
+            name=column.source,
+            kind=column.source_kind,
             levels=coded - other - missing,
             missing=missing,
             other=other,

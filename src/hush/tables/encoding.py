@@ -107,10 +107,9 @@ def encode_number(column: Integer | Numeric, declared: str, names: Names, dialec
 
 
 def _unreadable(column: Column, declared: str) -> str:
-    kind = column.kind if column.part is None else column.part.stamp.kind
     return (
-        f"column {column.source!r} is stored as {type_name(declared)}, which the kind {kind!r} cannot read; "
-        "declare another kind or convert the source"
+        f"column {column.source!r} is stored as {type_name(declared)}, which the kind {column.source_kind!r} cannot "
+        "read; declare another kind or convert the source"
     )
 
 
