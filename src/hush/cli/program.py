@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -70,6 +72,7 @@ class HushGroup(click.Group):
         """Run a command line; raises SystemExit unless `standalone_mode` is false."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
+        atexit.register(gc.freeze)  # else a fifth of a short command is a last search for garbage, at exit
         try:
             code = super().main(args, prog_name, complete_var, False, **extra)
         except HushError as error:

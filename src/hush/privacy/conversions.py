@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from typing import Any
 
 _BITS = 240
+_MANY_DIGITS = Context(prec=120, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])  # 72 are 240 bits; log1p may lose 35 of them
 _LOWEST, _HIGHEST = -45.0, 75.0  # range of log(alpha - 1); any alpha > 1 gives a valid bound
 _FAR = 1e5  # beyond this many standard deviations a normal tail is below the smallest float
 _TINY = math.ulp(0.0)
@@ -25,34 +27,30 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 
     Reference: [CKS20, Cor. 13]; [AIM, Prop. 4].
     """
-    import mpmath
-
     if rho == 0 or epsilon == math.inf:
         return 0.0
 
-    def log_delta(t: Any, m: Any) -> Any:
+    def log_delta(t: Any, rho: Any, epsilon: Any, m: Any) -> Any:
         return t * ((1 + t) * rho - epsilon) + _entropy_term(t, m)
 
-    t = _best_order(lambda t: log_delta(t, math))
-    with mpmath.workprec(_BITS):
-        return min(1.0, _up(mpmath.exp(log_delta(mpmath.mpf(t), mpmath))))
+    t = _best_order(lambda t: log_delta(t, rho, epsilon, math))
+    with localcontext(_MANY_DIGITS):
+        return min(1.0, _up(log_delta(Decimal(t), Decimal(rho), Decimal(epsilon), _Decimals).exp()))
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """The epsilon at which rho-zCDP implies (epsilon, delta)-DP: the formula of `zcdp_delta` solved for epsilon."""
-    import mpmath
-
     if rho == 0:
         return 0.0
     if delta == 0:
         return math.inf
 
-    def epsilon_of(t: Any, m: Any) -> Any:
+    def epsilon_of(t: Any, rho: Any, delta: Any, m: Any) -> Any:
         return (1 + t) * rho + (_entropy_term(t, m) - m.log(delta)) / t
 
-    t = _best_order(lambda t: epsilon_of(t, math))
-    with mpmath.workprec(_BITS):
-        return max(0.0, _up(epsilon_of(mpmath.mpf(t), mpmath)))
+    t = _best_order(lambda t: epsilon_of(t, rho, delta, math))
+    with localcontext(_MANY_DIGITS):
+        return max(0.0, _up(epsilon_of(Decimal(t), Decimal(rho), Decimal(delta), _Decimals)))
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
@@ -60,17 +58,15 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
     rho = max over alpha > 1 of (epsilon + (log delta - (alpha-1) log(alpha-1) + alpha log alpha)/(alpha-1)) / alpha
     """
-    import mpmath
-
     if delta == 0:
         return 0.0
 
-    def rho_of(t: Any, m: Any) -> Any:
+    def rho_of(t: Any, epsilon: Any, delta: Any, m: Any) -> Any:
         return (epsilon + (m.log(delta) - _entropy_term(t, m)) / t) / (1 + t)
 
-    t = _best_order(lambda t: -rho_of(t, math))
-    with mpmath.workprec(_BITS):
-        return max(0.0, _down(rho_of(mpmath.mpf(t), mpmath)))
+    t = _best_order(lambda t: -rho_of(t, epsilon, delta, math))
+    with localcontext(_MANY_DIGITS):
+        return max(0.0, _down(rho_of(Decimal(t), Decimal(epsilon), Decimal(delta), _Decimals)))
 
 
 def zcdp_order(epsilon: float, delta: float) -> float:
@@ -169,6 +165,21 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     if delta == 0:
         return 0.0
     return 1.0 / _least(lambda scale: gaussian_delta(math.nextafter(1.0 / scale, math.inf), epsilon) <= delta)
+
+
+class _Decimals:
+    """The functions of `math` that the formulas of zCDP use, on decimals and correctly rounded.
+
+    Every release file is checked by these formulas when it is opened; mpmath takes longer to import than that.
+    """
+
+    @staticmethod
+    def log(x: Decimal) -> Decimal:
+        return x.ln()
+
+    @staticmethod
+    def log1p(x: Decimal) -> Decimal:
+        return (1 + x).ln()
 
 
 def _entropy_term(t: Any, m: Any) -> Any:

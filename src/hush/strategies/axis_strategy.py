@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import scipy
 
 from hush.arrays import Floats, Integers
 from hush.errors import WorkloadError
@@ -107,6 +106,8 @@ class AxisStrategy:
             inverse = self.operator.pinv()
             return inverse if self.scale == 1 else Scaled(inverse, self.scale)
         if self._cholesky is not None:
+            import scipy
+
             return Dense(scipy.linalg.cho_solve(self._cholesky, self.scaled.dense().T))
         u, s, vt = self._singular
         return Dense((vt.T / s) @ u.T)
@@ -182,6 +183,8 @@ class AxisStrategy:
     @cached_property
     def _cholesky(self) -> tuple[Floats, bool] | None:
         """The Cholesky factor of G where it is well conditioned."""
+        import scipy
+
         gram = self.scaled.gram_dense()
         try:
             factor, lower = scipy.linalg.cho_factor(gram)
@@ -200,6 +203,8 @@ class AxisStrategy:
     @cached_property
     def _inverse_gram(self) -> Floats:
         if self._cholesky is not None:
+            import scipy
+
             return np.asarray(scipy.linalg.cho_solve(self._cholesky, np.eye(self.size)))
         inverse = self.inverse.dense()
         return np.asarray(inverse @ inverse.T)

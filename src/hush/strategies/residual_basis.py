@@ -41,7 +41,6 @@ from hush.errors import SizeError, WorkloadError
 from hush.linops import CompoundSymmetric, Identity, LinearOperator
 from hush.linops.along import along
 from hush.solution import Solution
-from hush.strategies import optimum
 from hush.strategies.axis_strategy import AxisStrategy
 
 
@@ -186,6 +185,8 @@ def design_basis(
 
     Complexity: O(l^3) an iteration, about five iterations.
     """
+    from hush.strategies import optimum  # loads scipy, which a basis from a file does not need
+
     n = len(gram)
     if n > LARGEST_SIZE:
         raise SizeError(
@@ -218,6 +219,8 @@ def optimal_gram(
     iterations: int = 40,
 ) -> Solution[tuple[Floats, Floats]]:
     """X = S^T S of the best centred base strategy, with max diag(X) = 1, and its dual weights; see the module."""
+    from hush.strategies import optimum
+
     u = _orthonormal(len(centred))
     e, q = np.linalg.eigh(u.T @ centred @ u)
     solution = optimum.optimal_gram(

@@ -37,7 +37,6 @@ from hush.privacy.measurement import StatedNoise
 from hush.privacy.noise import DiscreteGaussian, Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms, sensitivity
 from hush.strategies.closure import Closure
-from hush.strategies.noise_allocation import smallest_sum
 from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_large
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.strategy import NoiseKind, split_exactly
@@ -83,7 +82,7 @@ class ResidualStrategy:
         for name, size, basis in zip(self.domain, self.domain.shape, self.bases, strict=True):
             if basis is not None and basis.size != size:
                 raise WorkloadError(f"attribute {name!r} has {size} levels, its basis {basis.size}")
-        if any(self.bases[axis] is None for level in self.closure.levels for axis in np.unique(level).tolist()):
+        if any(self.bases[axis] is None for level in self.closure.levels for axis in set(level.ravel().tolist())):
             raise WorkloadError("every attribute of the closure needs a basis")
         if self.pcost > 2 * float(self.rho) * (1 + 1e-9):
             raise BudgetError(f"the noise costs rho={self.pcost / 2:g}, above the {float(self.rho):g} it may cost")
@@ -286,6 +285,8 @@ class ResidualStrategy:
 
         Reference: [ResidualPlanner, sec. 7, SVDB], which needs the workload as a matrix.
         """
+        from hush.strategies.noise_allocation import smallest_sum  # loads scipy
+
         if not workload.plain or self.neighbours is not Neighbours.ADD_REMOVE:
             return None
         table = TermTable.of(workload)

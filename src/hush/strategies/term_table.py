@@ -56,7 +56,7 @@ class TermTable:
         numbers, blocks = _number(axes, every, len(workload.domain))
         starts = np.cumsum(lengths) - lengths
         groups = []
-        for k in np.unique(lengths).tolist():
+        for k in sorted(set(lengths.tolist())):
             terms_of_size = np.flatnonzero(lengths == k)
             at = starts[terms_of_size][:, None] + np.arange(k)
             order = np.argsort(axes[at], axis=1, kind="stable") if k > 1 else np.zeros(at.shape, dtype=np.int64)

@@ -20,9 +20,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy
 
 from hush.arrays import Floats, Integers
 from hush.errors import SizeError, WorkloadError
@@ -31,6 +31,9 @@ from hush.privacy.sensitivity import Neighbours
 from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.term_table import TermGroup, TermTable
+
+if TYPE_CHECKING:
+    import scipy
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,8 @@ def _profiles(table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[V
 
 
 def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scipy.sparse.csr_array, Integers]:
+    from scipy.sparse import csr_array
+
     heights = np.array([len(points) for points in pairs], dtype=np.int64)
     batches = [batch for group in table.groups for batch in _alike(group, heights)]
     entries = sum(len(group.terms) * math.prod(sizes) << len(sizes) for group, sizes in batches)
@@ -153,9 +158,7 @@ def _rows(table: TermTable, closure: Closure, pairs: list[Floats]) -> tuple[scip
         terms.append(np.repeat(group.terms, r))
     row_terms = np.concatenate(terms)
     starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-    matrix = scipy.sparse.csr_array(
-        (np.concatenate(data), np.concatenate(columns), starts), shape=(len(row_terms), len(closure))
-    )
+    matrix = csr_array((np.concatenate(data), np.concatenate(columns), starts), shape=(len(row_terms), len(closure)))
     if np.any(np.diff(row_terms) < 0):
         order = np.argsort(row_terms, kind="stable")
         matrix, row_terms = matrix[order], row_terms[order]
