@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from hush.arrays import Floats
 from hush.domain import Clique
-from hush.errors import DomainError, HushError, QueryError, shown
+from hush.errors import DomainError, QueryError, shown
 from hush.inference.error_margins import ErrorMargins
 from hush.release.answer_columns import (
     Codes,
@@ -29,6 +27,7 @@ from hush.release.answer_columns import (
 from hush.release.intervals import Ends, FixedIntervals, Intervals, NoiseIntervals, NormalIntervals
 from hush.schema import Schema
 from hush.schema.column import Value
+from hush.schema.pandas_types import extra
 from hush.text_table import WIDTH, TextColumn, TextTable, fixed_text, number_columns
 
 if TYPE_CHECKING:
@@ -227,12 +226,12 @@ class Answers:
         """All columns as a pandas DataFrame; integer labels stay integers beside missing."""
         import pyarrow as pa
 
-        pandas = _extra("pandas")
+        pandas = extra("pandas")
         return self.to_arrow().to_pandas(types_mapper={pa.int64(): pandas.Int64Dtype()}.get)
 
     def to_polars(self) -> Any:
         """All columns as a polars DataFrame."""
-        return _extra("polars").from_arrow(self.to_arrow())
+        return extra("polars").from_arrow(self.to_arrow())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         estimates = [quantity.estimate for quantity in self.quantities]
@@ -346,10 +345,3 @@ def spare(name: str, used: Iterable[str]) -> str:
     while (fresh := name if number == 1 else f"{name}_{number}") in names:
         number += 1
     return fresh
-
-
-def _extra(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise HushError(f"to_{name}() needs {name}, which is not installed; run pip install 'hush[{name}]'") from None

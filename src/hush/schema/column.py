@@ -167,6 +167,14 @@ def canonical(value: Value) -> str:
     return str(value).strip()
 
 
+def alike(levels: list[Value]) -> list[Value]:
+    """Levels of one type, as a column needs: text where they differ, such as numbers beside the text "other"."""
+    kinds = {type(level) for level in levels if level is not None}
+    if len(kinds) == 1:
+        return levels
+    return [None if level is None else canonical(level) for level in levels]
+
+
 def check_outside(name: str, policy: str) -> Outside:
     """The policy by its name."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,9 +12,10 @@ import numpy as np
 from hush.constraints import Constraint, contradiction, merge
 from hush.domain import Domain
 from hush.errors import SchemaError, shown
-from hush.schema.column import Column, Value, canonical
-from hush.schema.column_kinds import MOST_BINS, Boolean, Integer
+from hush.schema.column import Column, alike
+from hush.schema.column_kinds import MOST_BINS, Integer
 from hush.schema.number_spelling import NumberSpelling
+from hush.schema.pandas_types import frame_of, with_nullable_types
 from hush.schema.stamps import Stamp, joined
 from hush.unit import ROW, Unit
 
@@ -201,7 +201,22 @@ class Schema:
                 arrays.setdefault(column.source, joined(column.part.stamp, self.part_codes(column.part.stamp, codes)))
         if len({len(array) for array in arrays.values()}) > 1:
             raise SchemaError("the columns to decode differ in length; give one code per row for each")
-        return pa.table(arrays).replace_schema_metadata({"pandas": json.dumps(_pandas_types(self[n] for n in codes))})
+        return with_nullable_types(pa.table(arrays), (self[name] for name in codes))
+
+    def to_pandas(self, rows: pa.Table) -> Any:
+        """Rows in the schema's real values, such as synthetic ones, as a pandas DataFrame with the types of the schema.
+
+        Categories have all declared levels; dates and timestamps are datetime64; integers are int64 and truth values
+        bool, or Int64 and boolean where the column allows missing; times of day are `datetime.time`.
+
+        >>> from hush.schema.column_kinds import Categorical, Integer
+        >>> age = Integer(name="age", low=0, high=99, missing=True)
+        >>> schema = Schema([Categorical(name="sex", values=("f", "m")), age])
+        >>> frame = schema.to_pandas(schema.decode({"sex": np.array([1, 1]), "age": np.array([3, 100])}))
+        >>> [str(kind) for kind in frame.dtypes], frame["sex"].cat.categories.tolist()
+        (['category', 'Int64'], ['f', 'm'])
+        """
+        return frame_of(rows, self)
 
     def part_codes(
         self, stamp: Stamp, codes: Mapping[str, np.ndarray[Any, Any]]
@@ -263,23 +278,6 @@ def _check_stamps(schema: Schema) -> None:
             )
 
 
-def _pandas_types(columns: Iterable[Column]) -> dict[str, Any]:
-    """What pyarrow needs to know to give pandas its nullable types; columns that need none are left out."""
-    kinds = {Integer: ("int64", "Int64"), Boolean: ("bool", "boolean")}
-    whole = (column for column in columns if column.part is None and column.missing and type(column) in kinds)
-    stated = [(column.name, *kinds[type(column)]) for column in whole]
-    keys = ("name", "field_name", "pandas_type", "numpy_type", "metadata")
-    return {
-        "index_columns": [],
-        "column_indexes": [],
-        "columns": [
-            dict(zip(keys, (name, name, pandas_type, numpy_type, None), strict=True))
-            for name, pandas_type, numpy_type in stated
-        ],
-        "pandas_version": "2.0.0",
-    }
-
-
 def domain_and_constraints(of: Schema | Domain) -> tuple[Domain, tuple[Constraint, ...]]:
     """The domain of a schema and its constraints; a bare domain has none."""
     if isinstance(of, Domain):
@@ -296,7 +294,7 @@ def decode_column(column: Column, codes: np.ndarray[Any, Any]) -> pa.Array:
     codes = _checked(column, codes)
     if isinstance(column, Integer) and not column.binned:  # its levels may be too many to list
         return pa.array(codes + column.low, mask=codes == column.levels)
-    return pa.array(_alike(column.level_values())).take(pa.array(codes))
+    return pa.array(alike(column.level_values())).take(pa.array(codes))
 
 
 def _checked(column: Column, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -306,11 +304,3 @@ def _checked(column: Column, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.
     if len(codes) and (codes.min() < 0 or codes.max() >= column.size):
         raise SchemaError(f"column {column.name!r}: codes must lie in 0 .. {column.size - 1}")
     return codes.astype(np.int64)
-
-
-def _alike(levels: list[Value]) -> list[Value]:
-    """Levels of one type, as a column needs: text where they differ, such as numbers beside the text "other"."""
-    kinds = {type(level) for level in levels if level is not None}
-    if len(kinds) == 1:
-        return levels
-    return [None if level is None else canonical(level) for level in levels]
