@@ -1,5 +1,7 @@
 """The program: version, help, and how failures look; an unexpected one shows no private value."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -167,3 +169,18 @@ def test_the_page_on_the_command_line_names_the_variable_of_completion() -> None
         result = CliRunner().invoke(main, [], prog_name="hush", env={"_HUSH_COMPLETE": f"{shell}_source"})
         assert "_hush_completion" in result.stdout
         assert f"_HUSH_COMPLETE={shell}_source hush" in page
+
+
+@pytest.mark.parametrize(("before", "left"), [("pass", True), ("import duckdb", False)])
+def test_only_commands_without_a_database_leave_their_garbage_at_exit(before: str, left: bool) -> None:
+    """DuckDB's bindings print a complaint about objects that were never collected."""
+    code = f"""
+import atexit, gc
+atexit.register(lambda: print("left", gc.get_freeze_count() > 0))  # the last of the functions at exit
+{before}
+from hush.cli.main import main
+main(["--version"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"left {left}"
+    assert done.stderr == ""
