@@ -73,11 +73,11 @@ def _workload(workload: Workload | str, schema: Schema | Domain | None) -> Workl
     """The workload, read from a text if it is one."""
     domain = None if schema is None else domain_of(schema, WorkloadError)
     if isinstance(workload, str):
-        if domain is None:
+        if schema is None:
             raise WorkloadError(
                 f"workload={shown(workload)}: a text needs the schema whose columns it names; add schema=schema"
             )
-        return parse_workload(domain, workload)
+        return parse_workload(schema, workload)
     if not isinstance(workload, Workload):
         raise WorkloadError(
             f"workload={shown(workload)}: expected a Workload, such as Workload.kway(domain, 2), or a text, such as "

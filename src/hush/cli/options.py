@@ -157,7 +157,7 @@ class WorkloadOptions:
 
         if not self.given:
             raise click.UsageError("say what to ask with --workload, or with --workload-sql and a file of queries")
-        described = None if self.workload is None else parse_workload(schema.domain, self.workload)
+        described = None if self.workload is None else parse_workload(schema, self.workload)
         if (file := self.workload_sql) is None:
             return described if described is not None else parse_workload(schema.domain, "")
         try:

@@ -11,6 +11,7 @@ from hush.arrays import Floats
 from hush.errors import DataError, WorkloadError, shown
 from hush.graphical._row_kernels import DONE, group_rows, round_cells, sample_cells
 from hush.graphical.junction_tree import JunctionTree
+from hush.graphical.values_in_bins import shares_in_bins
 from hush.memory import require_memory
 from hush.schema.column_kinds import Date, Granularity, Integer, Numeric
 from hush.schema.schema import Schema
@@ -94,14 +95,21 @@ def row_chunks(
     return (_draw(tree, conditionals, min(size, rows - first), generator, method) for first in firsts)
 
 
-def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Generator) -> pa.Table:
+def decoded(
+    schema: Schema,
+    codes: Mapping[str, Any],
+    generator: np.random.Generator,
+    means: Mapping[str, Floats] | None = None,
+) -> pa.Table:
     """Codes as a table of real values, as `Schema.decode` gives them, but with a random number or day in each level.
 
     A number of a `Numeric` column is drawn uniformly from its bin and rounded to about four digits of the bin's width,
     an integer uniformly from its bin, and a day of a `Date` column uniformly from its period; where inside they lie is
-    made up, and says nothing that the code does not. Everything else is the value of its level: points, labels, whole
-    numbers; missing becomes null. Parts of times become whole times, drawn by `hush.schema.stamps.joined`. Encoding the
-    table gives the codes again, unless the parts of a time contradict each other.
+    made up, and says nothing that the code does not. `means` has, for some columns, the mean value of every level;
+    numbers are then placed so that their bins have these means. Everything else is the value of its level: points,
+    labels, whole numbers; missing becomes null. Parts of times become whole times, drawn by
+    `hush.schema.stamps.joined`. Encoding the table gives the codes again, unless the parts of a time contradict each
+    other.
 
     >>> schema = Schema([Numeric(name="height", edges=(100.0, 150.0, 200.0), missing=True)])
     >>> table = decoded(schema, {"height": np.array([0, 1, 2])}, np.random.Generator(np.random.PCG64(1)))
@@ -117,10 +125,12 @@ def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Gener
             continue
         column = schema[name]
         if isinstance(column, Numeric):
-            numbers = _inside(column, np.asarray(codes[name]).astype(np.int64), generator)
+            known = None if means is None else means.get(name)
+            numbers = _inside(column, np.asarray(codes[name]).astype(np.int64), generator, known)
             table = table.set_column(index, name, numbers)
         elif isinstance(column, Integer) and column.binned:
-            integers = _integers(column, np.asarray(codes[name]).astype(np.int64), generator)
+            known = None if means is None else means.get(name)
+            integers = _integers(column, np.asarray(codes[name]).astype(np.int64), generator, known)
             table = table.set_column(index, name, integers)
         elif isinstance(column, Date) and column.granularity is not Granularity.DAY:
             days = _days(column, np.asarray(codes[name]).astype(np.int64), generator)
@@ -128,14 +138,25 @@ def decoded(schema: Schema, codes: Mapping[str, Any], generator: np.random.Gener
     return table
 
 
-def _inside(column: Numeric, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:
+def _inside(
+    column: Numeric,
+    codes: np.ndarray[Any, np.dtype[np.int64]],
+    generator: np.random.Generator,
+    means: Floats | None,
+) -> pa.Array:
     """A number in the bin of each code, below the bin's upper edge whatever the rounding; null for missing."""
     import pyarrow as pa
 
     levels = np.minimum(codes, column.levels - 1)
     starts = np.array(column.level_starts)
     ends = np.array([column.ends(code) for code in range(column.levels)])  # of a point, both the point
-    low, high, u = starts[levels], ends[levels, 1], generator.random(len(codes))
+    low, high = starts[levels], ends[levels, 1]
+    if means is None:
+        u = generator.random(len(codes))
+    else:
+        width = ends[:, 1] - ends[:, 0]
+        shares = np.divide(means - ends[:, 0], width, out=np.full(len(width), 0.5), where=width > 0)
+        u = shares_in_bins(codes, shares, generator)
     numbers = np.clip(low * (1 - u) + high * u, low, np.nextafter(high, low))
     with np.errstate(over="ignore", divide="ignore"):  # the width may be beyond floats, that of a point is zero
         scale = 10.0 ** np.clip(DIGITS - 1 - np.floor(np.log10(high - low)), 0, MOST_DECIMALS)
@@ -144,13 +165,25 @@ def _inside(column: Numeric, codes: np.ndarray[Any, np.dtype[np.int64]], generat
     return pa.array(numbers, mask=codes == column.missing_code)
 
 
-def _integers(column: Integer, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:
+def _integers(
+    column: Integer,
+    codes: np.ndarray[Any, np.dtype[np.int64]],
+    generator: np.random.Generator,
+    means: Floats | None,
+) -> pa.Array:
     """An integer in the bin of each code; null for missing."""
     import pyarrow as pa
 
     ends = np.array([column.ends(code) for code in range(column.levels)])
-    first, last = ends[np.minimum(codes, column.levels - 1)].T
-    return pa.array(generator.integers(first, last, endpoint=True), mask=codes == column.missing_code)
+    levels = np.minimum(codes, column.levels - 1)
+    first, last = ends[levels].T
+    if means is None:
+        numbers = generator.integers(first, last, endpoint=True)
+    else:
+        width = ends[:, 1] - ends[:, 0] + 1
+        u = shares_in_bins(codes, (means - ends[:, 0] + 0.5) / width, generator)
+        numbers = np.minimum(first + np.floor(u * width[levels]).astype(np.int64), last)
+    return pa.array(numbers, mask=codes == column.missing_code)
 
 
 def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,10 +21,20 @@ from hush.domain import Clique
 from hush.inference.error_law import ErrorLaw, two_sided_quantile
 from hush.inference.estimates import Estimates
 from hush.linops import LinearOperator
+from hush.privacy.noise import Noise
 
 MOST_WORK = 1 << 23  # cells visited to find the laws of one answer
 MOST_LAWS = 512
 BATCH = 2**20  # numbers of a block held at once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OtherNoise:
+    """Noise beside that of the counts: its coefficients in every sum, its law, and what else the margin allows for."""
+
+    coefficients: Floats  # (sums, numbers)
+    law: Noise
+    slack: Floats  # (sums,)
 
 
 KnownLaws = tuple[tuple[ErrorLaw, ...], Integers]  # laws, and for each sum the place of its law
@@ -43,6 +54,7 @@ class ErrorMargins:
         self.std_error = std_error
         self.half_steps = half_steps
         self.laplace = laplace
+        self.slack: Floats | float = 0.0  # added to every margin
         self._find = find
 
     @cached_property
@@ -53,9 +65,9 @@ class ErrorMargins:
     def at(self, level: float) -> Floats:
         """Half the width of the interval of each sum: it contains the truth with probability at least `level`."""
         if self.known is None:
-            return two_sided_quantile(level, laplace=self.laplace) * self.std_error + self.half_steps
+            return two_sided_quantile(level, laplace=self.laplace) * self.std_error + self.half_steps + self.slack
         laws, places = self.known
-        return np.asarray(np.array([law.margin(level) for law in laws])[places])
+        return np.asarray(np.array([law.margin(level) for law in laws])[places]) + self.slack
 
     def take(self, rows: Any) -> ErrorMargins:
         """The chosen sums, in the order given."""
@@ -63,22 +75,38 @@ class ErrorMargins:
         def find() -> KnownLaws | None:
             return None if self.known is None else (self.known[0], self.known[1][rows])
 
-        return ErrorMargins(self.std_error[rows], self.half_steps[rows], find, laplace=self.laplace)
+        taken = ErrorMargins(self.std_error[rows], self.half_steps[rows], find, laplace=self.laplace)
+        taken.slack = self.slack[rows] if isinstance(self.slack, np.ndarray) else self.slack
+        return taken
 
 
 def sum_margins(
-    estimates: Estimates, clique: Clique, coefficients: Floats, groups: int, std_error: Floats
+    estimates: Estimates,
+    clique: Clique,
+    coefficients: Floats,
+    groups: int,
+    std_error: Floats,
+    others: Sequence[OtherNoise] = (),
 ) -> ErrorMargins:
     """The margins of sums over the cells of a clique, for every combination of levels of the first `groups` attributes.
 
-    The sums are those of `Estimates.covariance`; `std_error` has their standard errors.
+    The sums are those of `Estimates.covariance`; `std_error` has their standard errors, `others` the noise beside the
+    counts' that is in them.
     """
     sizes = estimates.domain.sizes(clique)
     shape = sizes[:groups]
     sums = np.broadcast_to(coefficients, sizes).reshape(math.prod(shape), -1)
     half_steps = np.abs(sums).max(axis=1, initial=0.0) / 2
+    slack = sum((other.slack for other in others), np.zeros(len(sums)))
+    beside = [np.sort(np.abs(other.coefficients), axis=1) for other in others]
 
     def kinds() -> Integers | None:
+        if beside:
+            crossed = _kinds(np.column_stack([own, *beside, slack])) if (own := counted()) is not None else None
+            return crossed
+        return counted()
+
+    def counted() -> Integers | None:
         named = zip(clique[:groups], shape, strict=True)
         places = _crossed([np.zeros(n, int) if estimates.alike(name) else np.arange(n) for name, n in named])
         if (sums == sums[:1]).all():
@@ -88,11 +116,16 @@ def sum_margins(
     def law(row: int) -> ErrorLaw | None:
         alone = np.zeros(sums.shape)
         alone[row] = sums[row]
-        return estimates.error_law(clique, alone.reshape(sizes))
+        found = estimates.error_law(clique, alone.reshape(sizes)) if alone.any() else ErrorLaw([])
+        if found is None or not others:
+            return found
+        more = [(other.coefficients[row], np.ones(1), other.law) for other in others]
+        return ErrorLaw([*found.parts, *more])
 
-    return ErrorMargins(
-        std_error.ravel(), half_steps, lambda: _known(kinds(), law, sums.size), laplace=estimates.laplace
-    )
+    laplace = estimates.laplace or any(other.law.name == "laplace" for other in others)
+    margins = ErrorMargins(std_error.ravel(), half_steps, lambda: _known(kinds(), law, sums.size), laplace=laplace)
+    margins.slack = slack
+    return margins
 
 
 def product_margins(

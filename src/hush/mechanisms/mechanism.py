@@ -23,7 +23,7 @@ from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.junction_tree import JunctionTree
 from hush.graphical.model_size import check_fits, sizes_with
 from hush.inference.factors import Factors
-from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit
+from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit, split_sums
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.release.content import check_memory
@@ -141,9 +141,12 @@ class Mechanism(ABC):
         rows = rows_per_unit(max_rows_per_unit)
         budget = self.accounted(budget)
         self.check(workload, budget)
+        kind = NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN
+        counts, sums = split_sums(workload, budget, kind, neighbours, rows)
         return Plan(
             settings=self,
-            strategy=self.strategy_for(workload, budget, neighbours, rows),
+            strategy=self.strategy_for(workload, counts, neighbours, rows),
+            sums=sums,
             workload=workload,
             budget=budget,
             neighbours=neighbours,
@@ -225,7 +228,8 @@ class StrategyMechanism(Mechanism):
     def run(self, session: Session, plan: Plan) -> None:
         """Measure the strategy with one charge."""
         if plan.strategy is not None:
-            session.measure_strategy(plan.strategy, note=f"{self.name}: {plan.strategy.tables} noisy tables")
+            tables = plan.strategy.tables + (0 if plan.sums is None else len(plan.sums.terms))
+            session.measure_strategy(plan.strategy, note=f"{self.name}: {tables} noisy tables")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,8 @@ from hush.release.content import strategy_inconsistency
 from hush.release.release import Release
 from hush.release.rounds import Round
 from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_variance
-from hush.strategies.strategy_files import StrategyFile, store_strategy
+from hush.strategies.strategy_files import StrategyFile, SumStrategyFile, store_strategy, sums_inconsistency
+from hush.strategies.sum_strategy import SumStrategy, sums_share
 from hush.strategies.term_table import TermGrams
 from hush.workloads import ProductTerm, Workload
 from hush.workloads.workload_files import WorkloadFile
@@ -99,6 +100,18 @@ def per_row(kind: NoiseKind, budget: Budget, max_rows_per_unit: int) -> Fraction
     return Fraction(budget.rho) / max_rows_per_unit**2
 
 
+def split_sums(
+    workload: Workload, budget: Budget, kind: NoiseKind, neighbours: Neighbours, max_rows_per_unit: int
+) -> tuple[Budget, SumStrategy | None]:
+    """The budget of the counts of a workload, and its sums with theirs; the whole budget and None without sums."""
+    if not workload.sum_terms:
+        return budget, None
+    share = sums_share(workload)
+    counts, sums = budget.split([1 - share, share])  # type: ignore[list-item]
+    cost = per_row(kind, sums, max_rows_per_unit)
+    return counts, SumStrategy.for_cost(workload.sum_terms, kind, cost, neighbours)
+
+
 def rows_per_unit(rows: int) -> int:
     """The number of rows that a privacy unit may have, checked."""
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
@@ -128,6 +141,7 @@ class PlanFile(Stored):
     from_private_data: list[str]
     workload: WorkloadFile
     strategy: StrategyFile | None
+    sums: SumStrategyFile | None = None
 
 
 class Plan:
@@ -136,7 +150,8 @@ class Plan:
     `strategy` is what will be measured, with the error of every answer known. It is None if that depends on the data;
     predictions are then None, or NaN in arrays. `max_rows_per_unit` is the number of rows that one privacy unit may
     have; the table must state the same. A plan for a schema that was drafted from private data says so in its domain,
-    also in its file, and is not for release.
+    also in its file, and is not for release. `sums` are the sums of values that are measured beside the counts; the
+    counts get the rest of the budget.
     """
 
     def __init__(
@@ -149,9 +164,11 @@ class Plan:
         neighbours: Neighbours,
         max_rows_per_unit: int,
         loss: str,
+        sums: SumStrategy | None = None,
     ) -> None:
         self.settings = settings
         self.strategy = strategy
+        self.sums = sums
         self.workload = workload
         self.budget = budget
         self.neighbours = neighbours
@@ -177,8 +194,9 @@ class Plan:
         return self.workload.domain
 
     def requests(self) -> list[Request]:
-        """The requests to the gate, as far as they are known beforehand."""
-        return [] if self.strategy is None else self.strategy.requests()
+        """The requests to the gate, as far as they are known beforehand: sums, then counts."""
+        sums = [] if self.sums is None else self.sums.requests()
+        return sums if self.strategy is None else [*sums, *self.strategy.requests()]
 
     @cached_property
     def errors(self) -> PredictedErrors | None:
@@ -217,14 +235,20 @@ class Plan:
         """The most pure epsilon that releasing costs under Laplace noise; None for other noise."""
         if self.strategy is None or self.strategy.noise is not NoiseKind.LAPLACE:
             return None
-        return self.strategy.cost * self.max_rows_per_unit
+        return (self.strategy.cost + self._sums_cost) * self.max_rows_per_unit
+
+    @property
+    def _sums_cost(self) -> Fraction:
+        return Fraction(0) if self.sums is None else self.sums.cost
 
     @property
     def rho(self) -> Fraction:
         """The most zCDP that releasing costs: epsilon^2 / 2 under Laplace noise, all of the budget if adaptive."""
         if self.epsilon is not None:
             return self.epsilon**2 / 2
-        return self.budget.limit if self.strategy is None else self.strategy.cost * self.max_rows_per_unit**2
+        if self.strategy is None:
+            return self.budget.limit
+        return (self.strategy.cost + self._sums_cost) * self.max_rows_per_unit**2
 
     @cached_property
     def lower_bound(self) -> tuple[float, str] | None:
@@ -264,9 +288,15 @@ class Plan:
         if self.strategy is None:
             return self.settings.plan(self.workload, budget, **options)
         kind, spent = choose_noise(self.strategy.noise.value, budget)
-        strategy = self.strategy.costing(per_row(kind, spent, self.max_rows_per_unit))
+        counts, sums = split_sums(self.workload, spent, kind, self.neighbours, self.max_rows_per_unit)
         return Plan(
-            settings=self.settings, strategy=strategy, workload=self.workload, budget=spent, loss=self.loss, **options
+            settings=self.settings,
+            strategy=self.strategy.costing(per_row(kind, counts, self.max_rows_per_unit)),
+            workload=self.workload,
+            budget=spent,
+            loss=self.loss,
+            sums=sums,
+            **options,
         )
 
     @property
@@ -325,6 +355,7 @@ class Plan:
             from_private_data=list(self.domain.clique(self.domain.from_private_data)),
             workload=WorkloadFile.of(self.workload),
             strategy=None if self.strategy is None else store_strategy(self.strategy),
+            sums=None if self.sums is None else SumStrategyFile.of(self.sums),
         )
         manifest, arrays = pack(content)
         write_archive(path, kind=PLAN_KIND, version=PLAN_VERSION, manifest=manifest, arrays=arrays)
@@ -334,15 +365,17 @@ class Plan:
         """The plan that `save` wrote, of a mechanism that is installed."""
         stored: PlanFile = unpack(PlanFile, archive.content, archive, "plan")
         domain = stored.domain.marked(stored.from_private_data)
+        workload = stored.workload.build(domain)
         try:
             return cls(
                 settings=mechanism.from_settings(stored.settings),
                 strategy=None if stored.strategy is None else stored.strategy.build(domain),
-                workload=stored.workload.build(domain),
+                workload=workload,
                 budget=Budget.from_dict(stored.budget),
                 neighbours=stored.neighbours,
                 max_rows_per_unit=stored.max_rows_per_unit,
                 loss=stored.loss,
+                sums=None if stored.sums is None else stored.sums.build(workload),
             )
         except (BudgetError, WorkloadError):
             raise ArchiveError("the file's plan contradicts itself; make it anew") from None
@@ -357,6 +390,8 @@ class Plan:
             self.settings.check(self.workload, self.budget)
         except HushError as error:
             return str(error)
+        if (reason := sums_inconsistency(self.sums, self.workload, self.neighbours)) is not None:
+            return reason
         if self.strategy is None:
             return None
         return strategy_inconsistency(self.strategy, self.workload, self.neighbours)

@@ -38,6 +38,7 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
     """
     lines = [
         *(_adaptive_facts(plan, rows) if plan.adaptive else _errors(plan)),
+        *_sums(plan),
         ("Privacy", _privacy(plan)),
         ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
         ("Work", plan.work),
@@ -73,7 +74,33 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
             {"columns": list(term.clique), "name": term.text, "numbers": term.queries, "std_error": error}
             for term, error in zip(plan.workload, errors, strict=True)
         ],
+        "sums": []
+        if plan.sums is None
+        else [
+            {
+                "name": term.text,
+                "column": term.column,
+                "by": list(term.clique),
+                "numbers": plan.domain.size(term.clique),
+                "std_error": error,
+                "grid": term.largest_unit,
+            }
+            for term, error in zip(plan.sums.terms, plan.sums.std_errors.tolist(), strict=True)
+        ],
     }
+
+
+def _sums(plan: Plan) -> list[tuple[str, str]]:
+    """The error of every sum of values, and how the budget is split between counts and sums."""
+    if plan.sums is None:
+        return []
+    lines = []
+    for term, error in zip(plan.sums.terms, plan.sums.std_errors.tolist(), strict=True):
+        at_most = "at most " if term.grid.by_level else ""
+        grid = "whole numbers" if term.grid.exact else f"steps of {term.largest_unit:.2g}"
+        lines.append(("Sums", f"{term.text}: {at_most}{_short(error)} of noise in each, on {grid}"))
+    share = float(plan.sums.cost * plan.max_rows_per_unit**plan.sums.noise.norm / plan.budget.limit)
+    return [*lines, ("Split", f"{1 - share:.0%} of the budget for counts, {share:.0%} for sums; weights change it")]
 
 
 def _asked(plan: Plan) -> TextTable:

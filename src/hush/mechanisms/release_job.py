@@ -202,10 +202,13 @@ class ReleaseJob:
             earlier=None if self.resume is None else self.resume.content,
             private=self.resume is None or not self.resume.statement.seeded,
             watch=watch,
+            sums=plan.sums,
         )
         try:
             if self._stopping.is_set():
                 raise KeyboardInterrupt
+            if plan.adaptive:
+                session.measure_sums()
             plan.settings.run(session, plan)
             done = release(complete=True)
             self._save(done)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
+from hush.errors import WorkloadError
 from hush.mechanisms.mechanism import StrategyMechanism
 from hush.mechanisms.plan import Plan, rows_per_unit
 from hush.privacy.budget import Budget
@@ -50,6 +51,11 @@ class Residual(StrategyMechanism):
         max_rows_per_unit: int = 1,
     ) -> Plan:
         """The smallest budget, in zCDP, that reaches a target: the RMSE, or the largest standard error for "maxvar"."""
+        if workload.sum_terms:
+            raise WorkloadError(
+                "a target is for the error of counts, and sums of values have errors in their own units; leave them "
+                "out, or state a budget"
+            )
         strategy = select_for_target(
             workload, target=target, loss=self.loss, bases=self.bases, neighbours=neighbours
         ).checked()

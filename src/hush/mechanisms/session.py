@@ -14,6 +14,7 @@ from hush.domain import Clique, Domain
 from hush.errors import WorkloadError
 from hush.graphical.fitting import fit_model
 from hush.graphical.graphical_model import GraphicalModel
+from hush.inference.measured_sums import MeasuredSums
 from hush.privacy.account import Allowance
 from hush.privacy.gate import Gate, LinearQuery, MarginalQuery, Request, Scorer
 from hush.privacy.measurement import Measurement
@@ -27,6 +28,7 @@ from hush.release.table_content import DrawContent, TableContent
 from hush.solution import Solution
 from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
 from hush.strategies.strategy import Strategy
+from hush.strategies.sum_strategy import SumStrategy
 
 Watch = Callable[[Round | None, float], None]
 ONE_RECORD = "a run measures one strategy or noisy tables, not both: a release holds one of them"
@@ -52,6 +54,7 @@ class Session:
         earlier: Content | None = None,
         private: bool = True,
         watch: Watch | None = None,
+        sums: SumStrategy | None = None,
     ) -> None:
         self._gate = gate
         self._account = account
@@ -62,6 +65,8 @@ class Session:
         self.noisy_tables = [] if earlier is None else list(earlier.noisy_tables)
         self.rounds = [] if earlier is None else list(earlier.rounds)
         self._private_before = private  # whether the noise of a resumed run was private throughout
+        kept = None if earlier is None else earlier.sums
+        self.sums = kept if kept is not None or sums is None else MeasuredSums(sums)
         self.merging: Merging | None = None  # of levels, in all tables from here on
         self.scored: Scored | None = None
         self._answers: ResidualContent | LinearContent | None = None  # to a strategy measured at once
@@ -70,8 +75,9 @@ class Session:
 
     @property
     def limit(self) -> Fraction:
-        """The zCDP that the whole run may spend."""
-        return self._account.budget.limit
+        """The zCDP that the whole run may spend on counts; sums of values have a share of their own."""
+        rows = self._max_rows**2
+        return self._account.budget.limit - (0 if self.sums is None else self.sums.strategy.cost * rows)
 
     @property
     def remaining(self) -> Fraction:
@@ -129,15 +135,38 @@ class Session:
         if self._answers is not None or self.noisy_tables:
             raise WorkloadError(ONE_RECORD)
         requests, self._answers = strategy.requests(), empty_content(strategy)
+        summed = [] if self.sums is None else self.sums.strategy.requests()
         step = max(1, len(requests) // 100)
-        for index, answer in enumerate(self._gate.measure(requests, note=note)):
+        for number, answer in enumerate(self._gate.measure([*summed, *requests], note=note)):
+            index = number - len(summed)
+            if index < 0:
+                self._keep_sum(number, answer)
+                continue
             self._answers.answers[index] = answer.raw
             if index % step == 0:
                 self.tell(None, index / len(requests))
         self.tell(None, 1.0)
 
+    def measure_sums(self) -> None:
+        """Noisy sums of values, unless they were measured before; charged together, before the first is read."""
+        if self.sums is None or any(table is not None for table in self.sums.tables):
+            return
+        requests = self.sums.strategy.requests()
+        for index, answer in enumerate(self._gate.measure(requests, note=f"{len(requests)} sums of values")):
+            self._keep_sum(index, answer)
+        self.tell(None, 0.0)
+
+    def _keep_sum(self, index: int, answer: Measurement) -> None:
+        assert self.sums is not None  # noqa: S101
+        self.sums.tables[index] = answer.raw
+
     def content(self, kind: str, *, complete: bool) -> Content:
         """Everything measured so far, as a release holds it."""
+        content = self._content(kind, complete=complete)
+        content.sums = self.sums
+        return content
+
+    def _content(self, kind: str, *, complete: bool) -> Content:
         if self._answers is not None:
             return self._answers
         return (DrawContent if kind == DrawContent.kind else TableContent)(

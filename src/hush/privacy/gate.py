@@ -37,9 +37,11 @@ from hush.privacy.selection import (
     TopK,
 )
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
+from hush.privacy.sum_query import SumQuery
 from hush.unit import Unit
 
-Counts = Mapping[Clique, np.ndarray[Any, np.dtype[np.int64]]]
+Exact = np.ndarray[Any, np.dtype[np.int64]]
+Counts = Mapping[Clique, Exact]
 
 
 class Query(Protocol):
@@ -158,9 +160,10 @@ SCORES: tuple[type, ...] = (Scores, PartitionCosts)
 class CountSource(Protocol):
     """Where exact counts come from.
 
-    `require` refuses cliques that cannot be counted, by public facts alone; `check` reads the rows and refuses values
-    that the schema does not allow. Both come before a charge, so that what cannot be done is not paid for; nothing
-    is counted before it, and nothing is read at all once the budget is spent.
+    `require` refuses cliques that cannot be counted, and `require_sums` sums that cannot be formed, by public facts
+    alone; `check` reads the rows and refuses values that the schema does not allow. All come before a charge, so that
+    what cannot be done is not paid for; nothing is counted before it, and nothing is read at all once the budget is
+    spent.
     """
 
     @property
@@ -170,6 +173,8 @@ class CountSource(Protocol):
     def require(self, cliques: Sequence[Clique]) -> None: ...
     def check(self) -> None: ...
     def counts(self, cliques: Sequence[Clique]) -> Counts: ...
+    def require_sums(self, queries: Sequence[SumQuery]) -> None: ...
+    def sums(self, queries: Sequence[SumQuery]) -> Mapping[SumQuery, Exact]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +252,8 @@ class Gate:
         batches = list(self._batches(requests))
         for start, stop in batches:
             self._table.require(_cliques(requests[start:stop]))
+            if summed := _sums(requests[start:stop]):
+                self._table.require_sums(summed)
         if requests:
             self._charge(compose(events), note)
         return self._answers(requests, batches)
@@ -300,11 +307,13 @@ class Gate:
         process = os.getpid()
         for start, stop in batches:
             batch = requests[start:stop]
-            counts = self._table.counts(_cliques(batch))
+            exact: dict[Any, Exact] = dict(self._table.counts(_cliques(batch)))
+            if summed := _sums(batch):
+                exact.update(self._table.sums(summed))
             for request in batch:
                 if os.getpid() != process:
                     raise BudgetError("a measurement belongs to the process that paid for it; measure in one process")
-                yield Measurement.of(request.query, self._noisy(request, counts), request.noise)
+                yield Measurement.of(request.query, self._noisy(request, exact), request.noise)
 
     def _noisy(self, request: Request, counts: Counts) -> Integers:
         exact = request.query.answer(counts)
@@ -352,5 +361,11 @@ def _not_a_law(what: str, given: object, known: tuple[type, ...]) -> str:
 
 
 def _cliques(requests: Sequence[Request]) -> list[Clique]:
-    """The tables that some requests read, each once."""
-    return list(dict.fromkeys(clique for request in requests for clique in request.query.cliques))
+    """The tables of counts that some requests read, each once."""
+    queries = (request.query for request in requests if not isinstance(request.query, SumQuery))
+    return list(dict.fromkeys(clique for query in queries for clique in query.cliques))
+
+
+def _sums(requests: Sequence[Request]) -> list[SumQuery]:
+    """The sums of values that some requests read, each once."""
+    return list(dict.fromkeys(request.query for request in requests if isinstance(request.query, SumQuery)))

@@ -33,7 +33,7 @@ LARGEST_EPSILON = 2**64
 
 def measured_event(statement: Statement, content: Content) -> ComposedEvent:
     """What the noise of every answer and every choice on record cost a unit of the statement, as one event."""
-    noise = noise_events(statement, content.law_counts())
+    noise = noise_events(statement, content.all_law_counts())
     choices = Counter(SelectionEvent(Fraction(played.epsilon)) for played in content.rounds if played.epsilon > 0)
     return ComposedEvent((*noise.items(), *choices.items()))
 
@@ -67,7 +67,7 @@ def noise_differences(statement: Statement, content: Content) -> tuple[Counter[E
     """Noise that was measured and is not stated, and noise that is stated and was not measured."""
     parts = event_parts(statement.event)
     stated = Counter({event: count for event, count in parts if not isinstance(event, SelectionEvent)})
-    return unmatched(noise_events(statement, content.law_counts()), stated)
+    return unmatched(noise_events(statement, content.all_law_counts()), stated)
 
 
 def unmatched(measured: Counter[Event], stated: Counter[Event]) -> tuple[Counter[Event], Counter[Event]]:

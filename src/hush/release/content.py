@@ -18,6 +18,7 @@ from hush.domain import Clique
 from hush.errors import ArchiveError, DataError, QueryError, SizeError
 from hush.inference.error_law import ErrorLaw
 from hush.inference.estimates import Estimates
+from hush.inference.measured_sums import MeasuredSums
 from hush.inference.residual_estimates import ResidualEstimates, combination_law
 from hush.inference.residual_reconstruction import Reconstruction
 from hush.memory import available_memory, readable
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
 class Content(ABC):
     """What a release is made of, whichever mechanism measured it.
 
-    `consistent`: tables agree on what they share. `bounded`: a model answers tables that were not measured, with bounds
-    on their errors. `noisy_tables` are tables measured cell by cell, `rounds` the choices made on the way, `fitted` a
-    model kept with the answers. `charged_at_once`: one charge paid for everything, so that no answer but those of the
-    strategy was ever paid for.
+    `consistent`: tables agree on what they share. `bounded`: a model answers tables that were not measured, with
+    bounds on their errors. `noisy_tables` are tables measured cell by cell, `rounds` the choices made on the way,
+    `fitted` a model kept with the answers, `sums` the sums of values measured beside the counts. `charged_at_once`:
+    one charge paid for everything, so that no answer but those of the strategy was ever paid for.
     """
 
     kind: ClassVar[str]
@@ -57,6 +58,7 @@ class Content(ABC):
     noisy_tables: tuple[Measurement, ...] = ()
     rounds: tuple[Round, ...] = ()
     fitted: Solution[GraphicalModel] | None = None
+    sums: MeasuredSums | None = None
 
     @property
     def consistent(self) -> bool:
@@ -87,6 +89,10 @@ class Content(ABC):
     @abstractmethod
     def inconsistency(self, release: Release) -> str | None:
         """Explain why a loaded release cannot be what it says; None if all is well."""
+
+    def all_law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        """As `law_counts`, with the sums of values among the queries."""
+        return self.law_counts() if self.sums is None else self.law_counts() + self.sums.law_counts()
 
     def stored(self) -> Stored:
         """The content as files hold it."""
@@ -131,6 +137,7 @@ def content_class(kind: object) -> type[Content] | None:
     return next((content for content in contents if content.kind == kind), None)
 
 
+LACKING = "it says it is complete, and lacks tables"
 UNFIT = "the file's noisy tables do not fit its strategy; get the release again"
 MeasuredStrategy = TypeVar("MeasuredStrategy", bound=ResidualStrategy | LinearStrategy)
 
@@ -206,7 +213,7 @@ class StrategyContent(Content, Generic[MeasuredStrategy]):
 
     def inconsistency(self, release: Release) -> str | None:
         if release.complete and not self.answers.filled.all():
-            return "it says it is complete, and lacks tables"
+            return LACKING
         return strategy_inconsistency(self.strategy, release.workload, release.statement.neighbours)
 
 

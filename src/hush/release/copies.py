@@ -5,13 +5,14 @@ Rows are drawn in `graphical.synthetic_rows`, and in `local.local_rows` for tabl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 
+from hush.arrays import Floats
 from hush.errors import WorkloadError, shown
 from hush.graphical.synthetic_rows import METHODS, Method, decoded
 from hush.release.model_estimates import Distribution
@@ -131,6 +132,7 @@ def draw_batches(
     method: Method = "rounding",
     seed: int | None = None,
     chunk_rows: int = CHUNK_ROWS,
+    means: Mapping[str, Floats] | None = None,
 ) -> Iterator[pa.Table]:
     """Tables of at most `chunk_rows` rows each, at least one; each is rounded by itself.
 
@@ -139,4 +141,4 @@ def draw_batches(
     generator = np.random.Generator(np.random.PCG64(seed))
     for start in range(0, max(rows, 1), chunk_rows):
         codes = distribution.synthesize_codes(min(chunk_rows, rows - start), generator, method=method)
-        yield decoded(schema, codes, generator)
+        yield decoded(schema, codes, generator, means)

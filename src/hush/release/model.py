@@ -84,7 +84,8 @@ class Model:
     `status` is "solved" if the fit reached its tolerance, and `stats` has its figures. `exact` is False if the exact
     model was too large and only the agreement of tables with each other is promised. `caveats` are warnings about its
     answers, such as that a release was interrupted or is not private. `source` is the release it comes from, if any;
-    files do not keep it.
+    files do not keep it. `bin_means` has the mean value in each level of columns whose sums were measured: synthetic
+    rows meet them.
 
     Privacy: post-processing of noisy values; nothing here reads private data.
 
@@ -104,6 +105,7 @@ class Model:
         measurements: Iterable[Measurement] = (),
         caveats: Iterable[str] = (),
         source: Release | None = None,
+        bin_means: Mapping[str, Floats] | None = None,
     ) -> None:
         self.schema = schema
         self.distribution = solution.value
@@ -114,6 +116,7 @@ class Model:
         drafted = tuple(dict.fromkeys((*schema.from_private_data, *learned)))
         self.caveats = tuple(dict.fromkeys((*drafted_warning(drafted), *caveats)))
         self.source = source
+        self.bin_means = dict(bin_means or {})
 
     @property
     def domain(self) -> Domain:
@@ -251,8 +254,9 @@ class Model:
 
         "rounding" keeps the tables of the model to within a row where it can, "sampling" draws rows independently.
         `given` fixes columns: a value, a label, a list of them or a range as in a schema's rules. Values inside bins
-        are drawn uniformly. `copies` asks for that many tables, as `Copies`. Standard errors computed from synthetic
-        rows as if they were real are too small, and so are those from copies.
+        are drawn uniformly, or around the bin's mean where that was released. `copies` asks for that many tables, as
+        `Copies`. Standard errors computed from synthetic rows as if they were real are too small, and so are those from
+        copies.
         """
         count = round(self.total) if rows is None else rows
         check_drawing(count, method, seed)
@@ -273,7 +277,8 @@ class Model:
         """`synthesize` in chunks, for more rows than fit into memory; each chunk is rounded by itself."""
         check_drawing(rows, method, seed, chunk_rows)
         source = self.distribution if not given else conditioned(self.schema, self.distribution, given)
-        return draw_batches(self.schema, source, int(rows), method=method, seed=seed, chunk_rows=int(chunk_rows))
+        options: dict[str, Any] = {"method": method, "seed": seed, "chunk_rows": int(chunk_rows)}
+        return draw_batches(self.schema, source, int(rows), means=self.bin_means, **options)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model to a new file that `hush.load` reads, with its measurements without a query.
@@ -286,7 +291,7 @@ class Model:
     @classmethod
     def unpack(cls, archive: ArchiveReader, *, schema: Schema) -> Model:
         """The model that `save` wrote."""
-        return cls(schema, *unpack_model(archive, schema))
+        return cls(schema, **unpack_model(archive, schema))
 
     @cached_property
     def _tables(self) -> list[Measurement]:

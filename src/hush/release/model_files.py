@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 
@@ -40,7 +41,7 @@ from hush.local.local_model import LocalModel
 from hush.memory import available_memory, readable
 from hush.privacy.measurement import EXTREME, Measurement
 from hush.release.model_estimates import Distribution
-from hush.schema import Schema
+from hush.schema import Integer, Numeric, Schema
 from hush.solution import Solution
 
 if TYPE_CHECKING:
@@ -213,6 +214,24 @@ class MeasuredTablesFile(Stored):
         ]
 
 
+class BinMeansFile(Stored):
+    """The mean value in each level of a numeric column."""
+
+    column: str
+    means: FloatVector
+
+    def build(self, schema: Schema) -> Floats:
+        """The means; refused where they do not lie in their levels."""
+        column = schema[self.column] if self.column in schema.domain else None
+        if not isinstance(column, Integer | Numeric):
+            raise ArchiveError("the file has means of bins of a column without numbers; make it anew")
+        means = finite(self.means, column.levels, "means of bins")
+        low, high = np.array([column.ends(code) for code in range(column.levels)], dtype=float).T
+        if not ((low <= means) & (means <= high)).all():
+            raise ArchiveError("the file has means of bins that lie outside them; make it anew")
+        return means
+
+
 class ModelFile(Stored):
     """The file of a model; a model of a release leaves its measurements in the file of the release."""
 
@@ -222,6 +241,7 @@ class ModelFile(Stored):
     caveats: list[str]
     model: DistributionFile
     measured: MeasuredTablesFile
+    bin_means: list[BinMeansFile] = msgspec.field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not all(caveat.isprintable() for caveat in self.caveats):
@@ -235,6 +255,7 @@ def save_model(model: Model, path: str | Path) -> None:
         schema=model.schema.to_toml(),
         fit=FitFile.of(model.status, model.stats),
         caveats=list(model.caveats),
+        bin_means=[BinMeansFile(column=name, means=np.asarray(each)) for name, each in model.bin_means.items()],
         model=store_distribution(model.distribution),
         measured=MeasuredTablesFile.of(model.domain, model.measurements if model.source is None else ()),
     )
@@ -242,12 +263,17 @@ def save_model(model: Model, path: str | Path) -> None:
     write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
 
 
-def unpack_model(archive: ArchiveReader, schema: Schema) -> tuple[Solution[Distribution], list[Measurement], list[str]]:
-    """The distribution and how its fit went, the measurements and the caveats."""
+def unpack_model(archive: ArchiveReader, schema: Schema) -> dict[str, Any]:
+    """The arguments of the model beside its schema."""
     content: ModelFile = unpack(ModelFile, archive.content, archive, "model")
     value = build_distribution(schema, content.model)
     solution = Solution(value=value, status=content.fit.status, stats=content.fit.stats)
-    return solution, content.measured.build(schema.domain), content.caveats
+    return {
+        "solution": solution,
+        "measurements": content.measured.build(schema.domain),
+        "caveats": content.caveats,
+        "bin_means": {each.column: each.build(schema) for each in content.bin_means},
+    }
 
 
 def _tree(domain: Domain, axes: Sequence[Clique], parents: np.ndarray[Any, Any]) -> JunctionTree:

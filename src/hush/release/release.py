@@ -18,24 +18,27 @@ from hush.atomic_write import check_new
 from hush.codec import Stored, pack, unpack
 from hush.constraints import fingerprint
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, printable, shown
+from hush.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, is_number, printable, shown
 from hush.graphical.total import SMALLEST_TOTAL
 from hush.inference.error_margins import ErrorMargins
 from hush.inference.estimates import Estimates
+from hush.inference.measured_sums import MeasuredSumsFile
 from hush.privacy.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
 from hush.release.accounting import contradiction
 from hush.release.answer_columns import Quantity
 from hush.release.answers import Answers
-from hush.release.content import Content, content_class
+from hush.release.content import LACKING, Content, content_class
 from hush.release.intervals import NoiseIntervals
 from hush.release.rounds import Round
 from hush.release.statement import STAMP, Statement
 from hush.schema import Schema
 from hush.solution import TOLERANCE
+from hush.strategies.strategy_files import sums_inconsistency
 from hush.text_table import TextTable
 from hush.workloads import ProductTerm, Workload
+from hush.workloads.sum_term import grid_fault
 from hush.workloads.workload_files import WorkloadFile
 
 if TYPE_CHECKING:
@@ -67,6 +70,7 @@ class ReleaseFile(Stored):
     settings: dict[str, Any]
     dataset: str | None
     content: Any
+    sums: MeasuredSumsFile | None = None
 
     def __post_init__(self) -> None:
         for name in (self.mechanism, "dataset" if self.dataset is None else self.dataset):
@@ -136,7 +140,13 @@ class Release:
             return "the rules of its schema are not those that its privacy statement has the fingerprint of"
         if self.statement.unit != self.schema.unit:
             return "it states another privacy unit than its schema"
-        return self.content.inconsistency(self) or contradiction(self.statement, self.content)
+        sums = self.content.sums
+        reason = sums_inconsistency(None if sums is None else sums.strategy, self.workload, self.statement.neighbours)
+        if reason is None and sums is not None:
+            reason = next((each for term in sums.strategy.terms if (each := grid_fault(term, self.schema))), None)
+            lacking = self.complete and self.content.charged_at_once and not sums.complete
+            reason = reason or (LACKING if lacking else None)
+        return reason or self.content.inconsistency(self) or contradiction(self.statement, self.content)
 
     def _as_measured(self, cliques: Iterable[Clique]) -> list[Measurement]:
         """Estimated tables, each as if measured by itself."""
@@ -303,8 +313,38 @@ class Release:
         """Answer a counting query in SQL; docs/sql.md lists what is supported."""
         from hush.release.sql_answers import answer_sql
 
-        answers = answer_sql(text, self.schema, self.estimates, level=level)
+        answers = answer_sql(text, self.schema, self.estimates, level=level, sums=self.content.sums)
         return replace(answers, notes=(*answers.notes, *self._notes()))
+
+    def sum(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
+        """The sum of a numeric column by other columns: from measured sums, or from bins where there are none."""
+        return self._aggregate("SUM({})", column, by, level)
+
+    def mean(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
+        """The mean of a numeric column by other columns, from the same numbers as `sum`."""
+        return self._aggregate("AVG({})", column, by, level)
+
+    def variance(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
+        """The variance of a numeric column by other columns."""
+        return self._aggregate("VARIANCE({})", column, by, level)
+
+    def quantile(self, column: str, share: float = 0.5, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
+        """The value that a share of the rows does not exceed, by other columns; the median for 0.5.
+
+        The interval has every value that the noise of the counts does not rule out, and reaches to the ends of bins.
+        """
+        if not is_number(share):
+            raise QueryError(f"share={shown(share)}: expected a number between 0 and 1, such as 0.9")
+        return self._aggregate(f"QUANTILE({{}}, {float(share)!r})", column, by, level)
+
+    def _aggregate(self, aggregate: str, column: str, by: Iterable[str], level: float) -> Answers:
+        """One aggregate of a column by other columns, as a query."""
+        from hush.sql.quoting import quoted
+
+        (name,) = self.domain.check((column,))
+        groups = [quoted(each) for each in self.domain.check((by,) if isinstance(by, str) else by)]
+        select = f"SELECT {', '.join([*groups, aggregate.format(quoted(name))])} FROM release"
+        return self.sql(select + (f" GROUP BY {', '.join(groups)}" if groups else ""), level=level)
 
     def model(
         self,
@@ -409,6 +449,8 @@ class Release:
         small = (NO_ROWS,) if model.total == SMALLEST_TOTAL else ()
         model.caveats = tuple(dict.fromkeys((*self._notes(), *small, *(model.caveats if model.exact else ()))))
         model.source = self
+        if self.content.sums is not None:
+            model.bin_means = self.content.sums.bin_means(model.counts)
         return model
 
     @cached_property
@@ -437,6 +479,7 @@ class Release:
             settings=self.settings,
             dataset=self.dataset,
             content=self.content.stored(),
+            sums=None if self.content.sums is None else MeasuredSumsFile.of(self.content.sums),
         )
         manifest, arrays = pack(content)
         write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
@@ -449,12 +492,15 @@ class Release:
         content_type = content_class(kind)
         if content_type is None:
             raise ArchiveError(f"the file holds {shown(kind)}, a kind of content unknown to this hush; upgrade hush")
+        content = content_type.build(unpack(content_type.stored_type, stored.content, archive, "content"), schema)
+        workload = stored.workload.build(schema.domain)
+        content.sums = None if stored.sums is None else stored.sums.build(workload)
         return cls(
             mechanism=stored.mechanism,
             schema=schema,
-            workload=stored.workload.build(schema.domain),
+            workload=workload,
             statement=Statement.from_dict(stored.privacy),
-            content=content_type.build(unpack(content_type.stored_type, stored.content, archive, "content"), schema),
+            content=content,
             settings=stored.settings,
             complete=stored.complete,
             dataset=stored.dataset,

@@ -1,13 +1,4 @@
-"""SQL on a release: one SELECT, answered from estimates of tables of counts.
-
-A formula f of counts has the variance of its linearisation, sum_x slope[x] count[x] with slope = df/dcount.
-For sums of counts the slope is the coefficient itself and the variance is exact. For a ratio r = a / b the slope is
-(slope_a - r slope_b) / b, which gives (Va - 2 r Cab + r^2 Vb) / b^2: the delta method. A single ratio of sums has an
-interval of its own (`RatioIntervals`), within the range that it can have: sum_x f[x] n[x] / sum_x g[x] n[x] with
-counts n >= 0 lies between the least and the largest f[x] / g[x].
-
-Where no variance is known, a bound on the error of the whole table may still bound that of a sum, and of a ratio.
-"""
+"""SQL on a release: one SELECT, answered from estimates of tables of counts and from measured sums of values."""
 
 from __future__ import annotations
 
@@ -21,11 +12,11 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import DomainError, QueryError, SizeError
-from hush.inference.error_margins import ErrorMargins, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
+from hush.inference.measured_sums import MeasuredSums
+from hush.inference.quantile_estimates import quantile_estimates
 from hush.release.answer_columns import (
     Codes,
     ErrorKind,
@@ -36,21 +27,15 @@ from hush.release.answer_columns import (
     group_notes,
 )
 from hush.release.answers import Answers, check_level
-from hush.release.intervals import (
-    FixedIntervals,
-    Intervals,
-    JoinedIntervals,
-    LinearForm,
-    NoiseIntervals,
-    RatioIntervals,
-    WidenedIntervals,
-)
+from hush.release.formula_values import CLEAR, evaluate, single_ratio
+from hush.release.intervals import JoinedIntervals
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
 from hush.sql.aggregate import formula_of
-from hush.sql.formula import Cells, Formula, Quotient, check_size, combine
+from hush.sql.formula import Cells, Formula, KnownSum, check_size, combine
 from hush.sql.parsing import Item, Output, ParsedQuery, parse, read_output, unknown_order
 from hush.sql.predicate import TRUE, always, conjunction, only_true, truth
+from hush.sql.quantile import QuantileItem, quantile_item
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels
 from hush.sql.scope import Scope, quote, refusal
@@ -90,184 +75,6 @@ def _near(needed: Clique, available: Iterable[Clique]) -> str:
 def _tuple(names: Clique) -> str:
     inside = ", ".join(f'"{name}"' for name in names)
     return f"({inside},)" if len(names) == 1 else f"({inside})"
-
-
-CLEAR = 2.0  # standard errors between a denominator and zero
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One number per group, in row-major order; NaN where there is none."""
-
-    estimate: Floats
-    std_error: Floats
-    intervals: Intervals
-
-
-@dataclass(frozen=True, slots=True)
-class _Jet:
-    value: Floats  # of the shape of the groups
-    slope: Floats  # of the shape of the table
-    clear: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-
-
-def evaluate(formula: Formula, groups: Clique, estimates: Estimates, level: float = 0.95) -> Result:
-    """The formula in each combination of levels of the groups; intervals from bounds hold at `level`.
-
-    Where values are known up to their bins, the interval reaches from the lower end for the least that they may be to
-    the upper end for the largest.
-    """
-    result = _evaluate(formula, groups, estimates, level)
-    if not formula.binned:
-        return result
-    ends = [formula.end(high=high) for high in (False, True)]
-    if any(end is None for end in ends):
-        unknown = np.full(result.estimate.shape, np.nan)
-        return replace(result, intervals=FixedIntervals(unknown, unknown, level))
-    low, high = (_evaluate(end, groups, estimates, level).intervals for end in ends if end is not None)
-    return replace(result, intervals=WidenedIntervals(low, high))
-
-
-def _evaluate(formula: Formula, groups: Clique, estimates: Estimates, level: float) -> Result:
-    table = _Table(formula.clique(groups), len(groups), estimates)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        jet = table.jet(formula)
-        std_error = table.std_error(jet.slope)
-        clear = jet.clear & np.isfinite(jet.value)
-        estimate, std_error = (np.where(clear, values, np.nan).ravel() for values in (jet.value, std_error))
-        ratio = single_ratio(formula)
-        bounded = isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(table.clique)
-        if ratio is not None:
-            if bounded:
-                return Result(estimate, std_error, table.bounded_ratio(formula, ratio, level))
-            return table.ratio(formula, ratio, estimate, std_error)
-        if not bounded:
-            margins = table.margins(np.where(np.isfinite(jet.slope), jet.slope, 0.0), std_error)
-            return Result(estimate, std_error, NoiseIntervals(estimate, margins))
-        margin = table.bound(formula, level) if formula.linear else np.full(estimate.shape, np.nan)
-        return Result(estimate, std_error, FixedIntervals(estimate - margin, estimate + margin, level))
-
-
-def single_ratio(formula: Formula) -> Quotient | None:
-    """The quotient of a formula that is offset + weight * sum of counts / sum of counts; None for any other."""
-    if len(formula.quotients) != 1 or formula.coefficients.values.any():
-        return None
-    (quotient,) = formula.quotients
-    return quotient if quotient.numerator.linear and quotient.denominator.linear else None
-
-
-class _Table:
-    """The estimated counts over a clique, whose first `groups` attributes are those of GROUP BY."""
-
-    def __init__(self, clique: Clique, groups: int, estimates: Estimates) -> None:
-        self.clique, self.groups, self.estimates = clique, groups, estimates
-        self.counts = np.asarray(estimates.counts(clique), dtype=np.float64)
-        self.inner = (1,) * (len(clique) - groups)
-
-    def jet(self, formula: Formula) -> _Jet:
-        value = formula.offset + self._sum(formula.coefficients)
-        slope = np.broadcast_to(formula.coefficients.spread(self.clique), self.counts.shape)
-        clear = np.ones(value.shape, dtype=bool)
-        for quotient in formula.quotients:
-            above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
-            error = self.std_error(below.slope)
-            away = np.abs(below.value) if not quotient.denominator.never_negative else below.value
-            # a NaN error is unknown, which is no reason to withhold the estimate
-            fine = (away > 0) & ~(away < CLEAR * error)
-            divisor = np.where(fine, below.value, 1.0)
-            ratio = np.where(fine, above.value, 0.0) / divisor
-            value = value + quotient.weight * ratio
-            slope = slope + (quotient.weight * (above.slope - self._spread(ratio) * below.slope)) / self._spread(
-                divisor
-            )
-            clear &= fine & above.clear & below.clear
-        return _Jet(value, slope, clear)
-
-    def std_error(self, slope: Floats) -> Floats:
-        """The root of the variance of sum_x slope[x] count[x] in each group."""
-        variance = self.estimates.covariance(self.clique, slope, slope, self.groups)
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))  # rounding may leave a small negative variance
-
-    def margins(self, slope: Floats, std_error: Floats) -> ErrorMargins:
-        """The margins of sum_x slope[x] count[x] in each group."""
-        return sum_margins(self.estimates, self.clique, slope, self.groups, std_error)
-
-    def ratio(self, formula: Formula, quotient: Quotient, estimate: Floats, std_error: Floats) -> Result:
-        """A ratio of sums, clipped to its range; in groups too small to tell without a standard error."""
-        above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
-        lowest, highest = self._ratio_range(quotient)
-        a, b = above.value.ravel(), below.value.ravel()
-        ratio = np.clip(np.where(b > 0, a / b, np.nan), lowest, highest)
-        errors = [self.std_error(jet.slope) for jet in (above, below)]
-        central = np.where(np.isnan(ratio), np.clip(0.0, lowest, highest), ratio).reshape(above.value.shape)
-        difference = above.slope - self._spread(np.where(np.isfinite(central), central, 0.0)) * below.slope
-        covariance = self.estimates.covariance(self.clique, above.slope, below.slope, self.groups)
-        intervals = RatioIntervals(
-            numerator=LinearForm(a, self.margins(above.slope, errors[0])),
-            denominator=LinearForm(b, self.margins(below.slope, errors[1])),
-            difference=self.margins(difference, self.std_error(difference)),
-            covariance=np.asarray(covariance).ravel(),
-            lowest=lowest,
-            highest=highest,
-            weight=quotient.weight,
-            offset=formula.offset,
-        )
-        rough = formula.offset + quotient.weight * np.where(np.isfinite(lowest) & np.isfinite(highest), ratio, np.nan)
-        return Result(np.where(np.isnan(rough), estimate, rough), std_error, intervals)
-
-    def bounded_ratio(self, formula: Formula, quotient: Quotient, level: float) -> FixedIntervals:
-        """The interval of a ratio of numbers from a model: all that the bounds of both, which hold together, allow."""
-        sides = quotient.numerator, quotient.denominator
-        (a, m), (b, n) = ((self.jet(side).value.ravel(), self.bound(side, level)) for side in sides)
-        lowest, highest = self._ratio_range(quotient)
-        ends = [top / bottom for top in (a - m, a + m) for bottom in (b - n, b + n)]
-        known = ~np.isnan(m + n) & np.isfinite(lowest) & np.isfinite(highest)
-        lower = np.where(b > n, np.clip(np.minimum.reduce(ends), lowest, highest), lowest)
-        upper = np.where(b > n, np.clip(np.maximum.reduce(ends), lowest, highest), highest)
-        first, second = (formula.offset + quotient.weight * np.where(known, end, np.nan) for end in (lower, upper))
-        return FixedIntervals(np.minimum(first, second), np.maximum(first, second), level)
-
-    def bound(self, formula: Formula, level: float) -> Floats:
-        """How far a sum over a table without covariances can be off in each group; NaN where it is not known."""
-        assert isinstance(self.estimates, BoundedEstimates)  # noqa: S101
-        margin = self.estimates.margin(self.clique, *self.extremes(formula.coefficients), level)
-        return np.broadcast_to(margin, self.counts.shape[: self.groups]).ravel()
-
-    def _ratio_range(self, quotient: Quotient) -> tuple[Floats, Floats]:
-        """The least and the largest value that a ratio can have in each group; infinite where it has no limit."""
-        shape = (math.prod(self.counts.shape[: self.groups]), -1)
-        f, g = (
-            np.broadcast_to(side.coefficients.spread(self.clique), self.counts.shape).reshape(shape)
-            for side in (quotient.numerator, quotient.denominator)
-        )
-        offsets = quotient.numerator.offset or quotient.denominator.offset
-        free = np.any((g < 0) | ((g == 0) & (f != 0)), axis=1) | bool(offsets)
-        values = f / np.where(g > 0, g, np.nan)
-        lowest, highest = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
-        return np.where(free, -np.inf, lowest), np.where(free, np.inf, highest)
-
-    def extremes(self, coefficients: Cells) -> tuple[Floats, Floats]:
-        """The smallest and the largest coefficient of the cells of the table in the sum of each group.
-
-        Cells of other groups have the coefficient 0.
-        """
-        values = coefficients.spread(self.clique)
-        inner = tuple(range(self.groups, len(self.clique)))
-        shape = self.counts.shape[: self.groups]
-        lowest, highest = (np.broadcast_to(edge(values, axis=inner), shape) for edge in (np.min, np.max))
-        if math.prod(shape) == 1:
-            return lowest, highest
-        return np.minimum(lowest, 0.0), np.maximum(highest, 0.0)
-
-    def _sum(self, coefficients: Cells) -> Floats:
-        """sum_x coefficients[x] count[x] in each group, without an array of the products."""
-        axes = list(range(len(self.clique)))
-        shared = [axis for axis in axes if self.clique[axis] in coefficients.names]
-        values = coefficients.spread(tuple(self.clique[axis] for axis in shared))
-        return np.asarray(np.einsum(values, shared, self.counts, axes, axes[: self.groups]))
-
-    def _spread(self, per_group: Floats) -> Floats:
-        return per_group.reshape(per_group.shape + self.inner)
 
 
 Key = np.ndarray[Any, Any]
@@ -340,7 +147,13 @@ SMALL = 2**22  # cells up to which it is checked whether a condition depends on 
 
 
 def answer_sql(
-    text: str, schema: Schema, estimates: Estimates, *, level: float = 0.95, error_kind: str = ErrorKind.EXACT
+    text: str,
+    schema: Schema,
+    estimates: Estimates,
+    *,
+    level: float = 0.95,
+    error_kind: str = ErrorKind.EXACT,
+    sums: MeasuredSums | None = None,
 ) -> Answers:
     """Answer a query from estimates of tables of counts; post-processing, which costs no privacy.
 
@@ -366,15 +179,15 @@ def answer_sql(
         raise DomainError("the schema and the estimates have different domains; give the schema of the same release")
     try:
         with quotes_advised(text, schema.domain):
-            return _answer(parse(text), schema, estimates, level, kind)
+            return _answer(parse(text), schema, estimates, level, kind, sums)
     except RecursionError:
         raise QueryError("the query is nested too deeply; write it with fewer parentheses") from None
 
 
-def _source(formula: Formula, groups: Clique, expression: str, estimates: Estimates) -> Estimates:
+def _source(formula: Formula | QuantileItem, groups: Clique, expression: str, estimates: Estimates) -> Estimates:
     """The estimates that answer a formula: all, or a restriction that knows these sums though not every cell."""
     clique = formula.clique(groups)
-    if not estimates.covers(clique) and not formula.quotients:
+    if isinstance(formula, Formula) and not estimates.covers(clique) and not formula.quotients:
         check_size(estimates.domain, clique)
         shape = estimates.domain.sizes(clique)
         coefficients = np.broadcast_to(formula.coefficients.spread(clique), shape)
@@ -391,14 +204,22 @@ class _Part:
 
     labels: tuple[int, ...]  # the code of each expression's value
     rows: np.ndarray[tuple[int], np.dtype[np.intp]]  # the combinations of levels of the grouped columns to show
-    formulas: list[Formula]
+    formulas: list[Formula | QuantileItem]
     sources: list[Estimates]
 
 
-def _answer(query: ParsedQuery, schema: Schema, estimates: Estimates, level: float, error_kind: ErrorKind) -> Answers:
-    scope = Scope(schema, query.tables)
+def _answer(
+    query: ParsedQuery,
+    schema: Schema,
+    estimates: Estimates,
+    level: float,
+    error_kind: ErrorKind,
+    sums: MeasuredSums | None,
+) -> Answers:
+    measured = [] if sums is None else sums.measured
+    scope = Scope(schema, query.tables, [KnownSum(i, term.clique, term.grid, law.stddev) for i, term, law in measured])
     output = read_output(query, scope)
-    groups = output.groups
+    scope.groups = groups = output.groups
     where = _where(query, output, scope, estimates)
     labels = [row_labels(item.node, scope) for item in output.expressions]
     parts = _parts(where, labels, output, scope, estimates)
@@ -419,7 +240,10 @@ def _answer(query: ParsedQuery, schema: Schema, estimates: Estimates, level: flo
     answers = Answers(
         groups=tuple(columns),
         quantities=tuple(
-            _quantity(item, index, parts, groups, error_kind, scope, level) for index, item in enumerate(output.values)
+            _quantile(item, index, parts, groups, error_kind, scope, level)
+            if isinstance(parts[0].formulas[index], QuantileItem)
+            else _quantity(item, index, parts, groups, error_kind, scope, level, sums)
+            for index, item in enumerate(output.values)
         ),
         level=level,
         notes=tuple(scope.notes),
@@ -468,13 +292,14 @@ def _parts(
     return parts
 
 
-def _formulas(where: Cells, output: Output, scope: Scope, estimates: Estimates) -> list[Formula]:
-    """The formula of each value over the rows that satisfy `where`."""
-    formulas = []
+def _formulas(where: Cells, output: Output, scope: Scope, estimates: Estimates) -> list[Formula | QuantileItem]:
+    """The formula of each value over the rows that satisfy `where`, or the quantile that it is."""
+    formulas: list[Formula | QuantileItem] = []
     for item in output.values:
         names = frozenset(output.groups).union(where.names, _named(item.node, scope))
         _check_large(names, quote(item.node), scope, estimates)
-        formula = formula_of(item.node, where, scope)
+        quantile = quantile_item(item.node, where, scope)
+        formula = formula_of(item.node, where, scope) if quantile is None else quantile
         if not item.node.find(exp.AggFunc):
             raise QueryError(f"{quote(item.node)} has no aggregate in it; add one, such as COUNT(*)")
         formulas.append(formula)
@@ -503,6 +328,32 @@ def _possible(where: Cells, groups: Clique) -> np.ndarray[tuple[int, ...], np.dt
     return np.broadcast_to(allowed.spread(groups), where.domain.sizes(groups))
 
 
+def _quantile(
+    item: Item, index: int, parts: Sequence[_Part], groups: Clique, error_kind: ErrorKind, scope: Scope, level: float
+) -> Quantity:
+    """A quantile in each group; its interval is that of the noise, and reaches to the ends of bins."""
+    pieces = []
+    for part in parts:
+        asked = part.formulas[index]
+        assert isinstance(asked, QuantileItem)  # noqa: S101
+        estimate, intervals = quantile_estimates(
+            part.sources[index], groups, asked.column.name, asked.share, dict(asked.masks), asked.ends, level
+        )
+        kind = ErrorKind.BINNED if asked.binned else ErrorKind.EXACT
+        if error_kind is ErrorKind.NONE:
+            kind = error_kind
+        elif intervals.level is not None:
+            kind = ErrorKind.BOUND
+        unknown = np.full(estimate.shape, np.nan)
+        pieces.append(Quantity(item.name, estimate, unknown, kind, intervals).take(part.rows))
+        if asked.binned:
+            scope.note(
+                f"{item.name}: only the bins of {asked.column.name} were counted, so inside a bin the value is "
+                "interpolated; the interval reaches to the ends of bins."
+            )
+    return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+
 def _quantity(
     item: Item,
     index: int,
@@ -511,9 +362,14 @@ def _quantity(
     error_kind: ErrorKind,
     scope: Scope,
     level: float,
+    sums: MeasuredSums | None,
 ) -> Quantity:
-    formula = max((part.formulas[index] for part in parts), key=lambda each: (each.binned, not each.linear))
-    results = [evaluate(part.formulas[index], groups, part.sources[index], level) for part in parts]
+    formulas = [each for part in parts if isinstance(each := part.formulas[index], Formula)]
+    formula = max(formulas, key=lambda each: (each.binned, not each.linear))
+    results = [
+        evaluate(each, groups, part.sources[index], level, sums=sums)
+        for each, part in zip(formulas, parts, strict=True)
+    ]
     pieces = [
         Quantity(item.name, result.estimate, result.std_error, error_kind, result.intervals).take(part.rows)
         for result, part in zip(results, parts, strict=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sqlglot import exp
@@ -12,17 +14,18 @@ from hush.errors import QueryError
 from hush.schema import Boolean, Column, Integer, Numeric
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.constants import constant_number, is_literal, literal_value
-from hush.sql.formula import Cells, Formula, RowValue, combine
+from hush.sql.formula import Cells, Formula, KnownSum, Quotient, RowValue, SumPart, combine
 from hush.sql.predicate import TRUE, UNKNOWN, conjunction, truth
 from hush.sql.scope import Scope, quote, refusal
 
 FLOATS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
 INTEGERS = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
-SUPPORTED = "COUNT, SUM and AVG are supported"
+VARIANCES = (exp.Variance, exp.VariancePop)
+SUPPORTED = "COUNT, SUM, AVG, VARIANCE, and MEDIAN and QUANTILE by themselves, are supported"
 ARITHMETIC: dict[type[exp.Expr], Callable[..., Numbers]] = {exp.Add: np.add, exp.Sub: np.subtract, exp.Mul: np.multiply}
 CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
 REALS = (*FLOATS, exp.DataType.Type.DECIMAL)
-SUPPORTED_EXPRESSIONS = "COUNT, SUM, AVG, and their sums, differences, multiples and ratios are supported"
+SUPPORTED_EXPRESSIONS = "COUNT, SUM, AVG, VARIANCE, and their sums, differences, multiples and ratios are supported"
 ADVICE: dict[type[exp.Expr], str] = {
     exp.Window: "window functions are outside; compute them from the answers",
     exp.Subquery: "subqueries are outside; ask for each number in a query of its own",
@@ -31,7 +34,12 @@ ADVICE: dict[type[exp.Expr], str] = {
     exp.Mod: SUPPORTED_EXPRESSIONS,
     exp.Min: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
     exp.Max: "extremes cannot be read from counts; ask for the counts of the levels with GROUP BY",
-    exp.Median: "ask for the counts of the levels with GROUP BY and add them up",
+    exp.Median: "a quantile stands by itself, in no sum or ratio; compute with the answers",
+    exp.Quantile: "a quantile stands by itself, in no sum or ratio; compute with the answers",
+    exp.PercentileCont: "a quantile stands by itself, in no sum or ratio; compute with the answers",
+    exp.Stddev: "ask for VARIANCE and take the root of the answer",
+    exp.StddevSamp: "ask for VARIANCE and take the root of the answer",
+    exp.StddevPop: "ask for VAR_POP and take the root of the answer",
     exp.Case: "put CASE inside an aggregate, such as SUM(CASE WHEN ... THEN 1 ELSE 0 END), or into GROUP BY too",
     exp.Extract: "put it into GROUP BY too",
 }
@@ -43,6 +51,8 @@ def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
         return aggregate(node.this, conjunction(where, truth(node.expression.this, scope)), scope)
     if isinstance(node, exp.CountIf):
         return _total(conjunction(where, truth(node.this, scope)), RowValue(_ones(scope)))
+    if isinstance(node, VARIANCES):
+        return _variance(node, where, scope)
     if not isinstance(node, exp.Count | exp.Sum | exp.Avg):
         raise refusal(node, SUPPORTED)
     _check_argument(node)
@@ -51,9 +61,74 @@ def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
         everything = inner is None or isinstance(inner, exp.Star)
         value = RowValue(_ones(scope)) if everything else row_value(inner, scope, numeric=False)
         return _total(where, _present(value))
-    value = row_value(inner, scope, numeric=True)
-    total = _total(where, value)
-    return total if isinstance(node, exp.Sum) else total.over(_total(where, _present(value)))
+    measured = _measured_total(inner, where, scope)
+    if isinstance(node, exp.Sum):
+        return _total(where, row_value(inner, scope, numeric=True)) if measured is None else measured
+    rows = _total(where, _present(row_value(inner, scope, numeric=False)))
+    return (_total(where, row_value(inner, scope, numeric=True)) if measured is None else measured).over(rows)
+
+
+def _measured_total(node: exp.Expr, where: Cells, scope: Scope, *, centred: bool = False) -> Formula | None:
+    """The sum of a column from measured sums: unit x integers + middle x rows; None where it was not measured.
+
+    With `centred` it is the sum of distances from the middle, which needs no count.
+    """
+    inner = node.unnest()
+    if not isinstance(inner, exp.Column) or not isinstance(column := scope.column(inner), Integer | Numeric):
+        return None
+    known = scope.measured_sum(column, where)
+    if known is None:
+        return None
+    if clamps(column):
+        scope.note(clamp_note(column))
+    scope.note(f"{column.name}: from measured sums of its values, not from its levels.")
+    centre = 0.0 if centred else known.grid.centres
+    return _with_sum(known, column, where, scope, centre)
+
+
+def _with_sum(known: KnownSum, column: Column, where: Cells, scope: Scope, centres: Any) -> Formula:
+    """unit x integers + centre x rows over the rows of a condition that have a value."""
+
+    def by_level(numbers: Any, absent: float) -> Cells:
+        values = np.empty(column.size)
+        values[: column.levels] = numbers
+        values[column.levels :] = absent
+        return scope.cells(column, values)
+
+    counted = _total(where, RowValue(by_level(centres, np.nan)))
+    units = combine(_kept, where, by_level(known.grid.units, 0.0))
+    if not known.grid.by_level:
+        units = combine(_kept, where, Cells.constant(scope.domain, known.grid.units[0]))
+    return replace(counted, sums=(SumPart(known, units),))
+
+
+def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
+    """sum (v - c)^2 / (n - 1) - (sum (v - c) / (n - 1/2))^2, or both over n for VAR_POP.
+
+    The sample variance has n (n - 1) in place of (n - 1/2)^2, which is larger by 1/4.
+    """
+    _check_argument(node)
+    inner = node.this.unnest()
+    if not isinstance(inner, exp.Column):
+        raise refusal(node, "give it a column")
+    column = scope.column(inner)
+    rows = _total(where, _present(row_value(inner, scope, numeric=False)))
+    sample = not isinstance(node, exp.VariancePop | exp.StddevPop)
+    below = [replace(rows, offset=offset if sample else 0.0) for offset in (-1.0, -0.5)]
+    squares = scope.measured_sum(column, where, power=2)
+    first = None if squares is None else _measured_total(inner, where, scope, centred=True)
+    if squares is not None and first is not None and not first.sums[0].known.grid.by_level:
+        above = [_with_sum(squares, column, where, scope, squares.grid.centres), first]
+    else:
+        value = row_value(inner, scope, numeric=True)
+        middle = float(np.nanmean(value.middle.values))
+        distances = combine(lambda v: v - middle, value.middle)
+        second = RowValue(*(combine(np.square, distances) for _ in range(1 if value.low is None else 3)))
+        if value.low is not None:
+            scope.note(f"{column.name}: the spread inside its bins is not in the variance, which has no interval.")
+        above = [_total(where, second), _total(where, RowValue(distances))]
+    nothing = Cells.constant(scope.domain, 0.0)
+    return Formula(nothing, 0.0, (Quotient(1.0, above[0], below[0]), Quotient(-1.0, above[1], below[1], power=2)))
 
 
 def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:
@@ -213,7 +288,7 @@ def formula_of(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
             return formula_of(node.this, where, scope)
         case exp.Cast() if not is_literal(node):
             raise refusal(node, "leave the cast out: answers are numbers with a fraction")
-        case exp.Count() | exp.Sum() | exp.Avg() | exp.CountIf() | exp.Filter():
+        case exp.Count() | exp.Sum() | exp.Avg() | exp.CountIf() | exp.Filter() | exp.Variance() | exp.VariancePop():
             return aggregate(node, where, scope)
         case exp.Column():
             column = scope.column(node)

@@ -1,8 +1,8 @@
 """Formulas: what a column of the answers is made of, and the numbers over cells that enter it.
 
-A formula is offset + sum of coefficients x counts + weighted quotients. Its coefficients are `Cells`: one number for
-every combination of levels of the attributes that matter, and of those only. Where a row adds a value of which only the
-bin is known, the coefficient is the middle of the bin, and `low` and `high` are its ends.
+A formula is offset + sum of coefficients x counts + measured sums + weighted quotients. Its coefficients are `Cells`:
+one number for every combination of levels of the attributes that matter, and of those only. Where a row adds a value of
+which only the bin is known, the coefficient is the middle of the bin, and `low` and `high` are its ends.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from hush.arrays import NamedTable, Numbers, axes_outside
 from hush.domain import Clique, Domain
 from hush.errors import QueryError, SizeError
+from hush.privacy.sum_query import ValueGrid
 
 LARGEST_TABLE = 2**28
 
@@ -126,12 +127,35 @@ def _largest(*corners: Numbers) -> Numbers:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownSum:
+    """A sum of values that was measured: its number, the table it is by, the grid of its values and its noise."""
+
+    index: int
+    clique: Clique
+    grid: ValueGrid
+    stddev: float  # of its integers
+
+
+@dataclass(frozen=True, slots=True)
+class SumPart:
+    """sum_x coefficients[x] integers[x] over the cells of the table of a measured sum."""
+
+    known: KnownSum
+    coefficients: Cells
+
+    def times(self, factor: float) -> SumPart:
+        """A multiple."""
+        return SumPart(self.known, combine(lambda values: values * factor, self.coefficients))
+
+
+@dataclass(frozen=True, slots=True)
 class Quotient:
-    """weight x numerator / denominator."""
+    """weight x (numerator / denominator)^power."""
 
     weight: float
     numerator: Formula
     denominator: Formula
+    power: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +163,8 @@ class Formula:
     """offset + sum_x coefficients[x] count[x] + sum_i weight_i numerator_i / denominator_i, within each group.
 
     Closed under sums, multiples and division, so that every supported expression is one of these. `low` and `high` are
-    the least and the largest that coefficients may be, where they are known only up to bins.
+    the least and the largest that coefficients may be, where they are known only up to bins. `sums` are measured sums
+    of values that are added; the coefficients are then those of the middle that they are measured from.
     """
 
     coefficients: Cells
@@ -147,6 +172,7 @@ class Formula:
     quotients: tuple[Quotient, ...] = field(default=())
     low: Cells | None = None
     high: Cells | None = None
+    sums: tuple[SumPart, ...] = ()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.offset) and np.isfinite(self.coefficients.values).all()):
@@ -155,7 +181,9 @@ class Formula:
     @property
     def constant(self) -> bool:
         """Whether no count enters it."""
-        return not self.quotients and not self.coefficients.names and not float(self.coefficients.values)
+        if self.quotients or self.sums:
+            return False
+        return not self.coefficients.names and not float(self.coefficients.values)
 
     @property
     def linear(self) -> bool:
@@ -165,14 +193,15 @@ class Formula:
     @property
     def never_negative(self) -> bool:
         """Whether it is a sum of true counts with no negative weight."""
-        return self.linear and self.offset >= 0 and bool(np.all(self.coefficients.values >= 0))
+        return self.linear and not self.sums and self.offset >= 0 and bool(np.all(self.coefficients.values >= 0))
 
     @property
     def names(self) -> frozenset[str]:
         """The attributes on which it depends."""
         inner = [quotient.numerator.names | quotient.denominator.names for quotient in self.quotients]
         ends = [side.names for side in (self.low, self.high) if side is not None]
-        return frozenset(self.coefficients.names).union(*inner, *ends)
+        summed = (part.coefficients.names for part in self.sums)
+        return frozenset(self.coefficients.names).union(*inner, *ends, *summed)
 
     @property
     def binned(self) -> bool:
@@ -187,6 +216,8 @@ class Formula:
         """
         side = self.high if high else self.low
         quotients = []
+        if self.binned and any(quotient.power != 1 for quotient in self.quotients):
+            return None
         for quotient in self.quotients:
             upward = high == (quotient.weight >= 0)
             above = quotient.numerator.end(high=upward)
@@ -196,7 +227,7 @@ class Formula:
             if quotient.denominator.binned and not (above.never_negative and below.never_negative):
                 return None
             quotients.append(replace(quotient, numerator=above, denominator=below))
-        return Formula(self.coefficients if side is None else side, self.offset, tuple(quotients))
+        return Formula(self.coefficients if side is None else side, self.offset, tuple(quotients), sums=self.sums)
 
     def clique(self, groups: Clique) -> Clique:
         """The table it is computed from: the groups, then the other attributes in domain order."""
@@ -215,6 +246,7 @@ class Formula:
             self.quotients + other.quotients,
             low,
             high,
+            self.sums + other.sums,
         )
 
     def times(self, factor: float) -> Formula:
@@ -229,6 +261,7 @@ class Formula:
             self.offset * factor,
             tuple(replace(quotient, weight=quotient.weight * factor) for quotient in self.quotients),
             *(ends if factor >= 0 else ends[::-1]),
+            tuple(part.times(factor) for part in self.sums),
         )
 
     def over(self, denominator: Formula) -> Formula:

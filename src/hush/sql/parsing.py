@@ -225,7 +225,19 @@ def _whole(digits: str) -> int:
     return int(digits) if len(digits) < 16 else 10**15
 
 
-NAMES: dict[type[exp.Expr], str] = {exp.Count: "count", exp.CountIf: "count", exp.Sum: "sum", exp.Avg: "avg"}
+NAMES: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.CountIf: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Variance: "variance",
+    exp.VariancePop: "variance",
+    exp.Median: "median",
+    exp.Quantile: "quantile",
+    exp.PercentileCont: "quantile",
+    exp.PercentileDisc: "quantile",
+    exp.ApproxQuantile: "quantile",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,22 @@ from typing import Any
 
 from sqlglot import ErrorLevel, exp
 
-from hush.domain import Domain
+from hush.domain import Clique, Domain
 from hush.errors import QueryError, close_match
 from hush.schema import Categorical, Column, Schema
-from hush.sql.formula import Cells, check_size
+from hush.sql.formula import Cells, KnownSum, check_size
 
 LONGEST_QUOTE = 60
 
 
 class Scope:
-    """The columns of the schema by their SQL names, and the notes collected while a query is read."""
+    """The columns of the schema by their SQL names, the sums that were measured, and notes collected on the way."""
 
-    __slots__ = ("_columns", "domain", "notes", "tables")
+    __slots__ = ("_columns", "domain", "groups", "notes", "sums", "tables")
 
-    def __init__(self, schema: Schema, tables: Iterable[str]) -> None:
+    def __init__(self, schema: Schema, tables: Iterable[str], sums: Iterable[KnownSum] = ()) -> None:
+        self.sums = tuple(sums)
+        self.groups: Clique = ()  # the columns of GROUP BY, once they are known
         self.domain: Domain = schema.domain
         self.tables = {table.casefold() for table in tables}
         self.notes: list[str] = []
@@ -55,6 +57,23 @@ class Scope:
     def cells(self, column: Column, values: Any) -> Cells:
         """Numbers over the codes of a column."""
         return Cells.over(self.domain, column.name, values)
+
+    def measured_sum(self, column: Column, where: Cells, power: int = 1) -> KnownSum | None:
+        """The measured sum that answers a column over the rows of a condition in each group, the most accurate.
+
+        A table by the column's own bins comes last: the counts of bins that it needs have more noise.
+        """
+        needed = {*self.groups, *where.names}
+        usable = (
+            known
+            for known in self.sums
+            if known.grid.column == column.name and known.grid.power == power and needed <= set(known.clique)
+        )
+        return min(
+            usable,
+            key=lambda known: (known.grid.by_level, known.stddev**2 * self.domain.size(known.clique)),
+            default=None,
+        )
 
     def _quoted(self, name: str) -> str | None:
         """Advice where a name is a value of some column, written without quotes."""

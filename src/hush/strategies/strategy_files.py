@@ -12,6 +12,7 @@ from hush.codec import CliqueTable, FloatVector, IntMatrix, Size, Stored, Whole
 from hush.domain import Domain
 from hush.errors import ArchiveError, HushError
 from hush.linops import Dense, Identity, LevelsAndTotal
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.closure import Closure
@@ -20,6 +21,8 @@ from hush.strategies.product_strategy import ProductStrategy, Recovery
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.strategy import NoiseKind, Strategy
+from hush.strategies.sum_strategy import SumStrategy
+from hush.workloads import Workload
 
 Scale = Annotated[int, Meta(ge=1, lt=2**62)]  # entries are below 2^31, and scales about as large
 
@@ -29,6 +32,37 @@ class BasisFile(Stored):
 
     scale: Scale
     matrix: IntMatrix
+
+
+class SumStrategyFile(Stored):
+    """The noise of a workload's sums: sigma^2 or scale of each, in order."""
+
+    noise: NoiseKind
+    scales: list[Fraction]
+    neighbours: Neighbours
+
+    @classmethod
+    def of(cls, sums: SumStrategy) -> SumStrategyFile:
+        """The stored form; the terms are those of the workload."""
+        scales = [law.scale if isinstance(law, DiscreteLaplace) else law.variance_parameter for law in sums.laws]  # type: ignore[attr-defined]
+        return cls.from_attributes(sums, scales=scales)
+
+    def build(self, workload: Workload) -> SumStrategy:
+        """The sums; refused where they do not fit the workload or the noise is none."""
+        law = DiscreteLaplace if self.noise is NoiseKind.LAPLACE else DiscreteGaussian
+        try:
+            return SumStrategy(workload.sum_terms, tuple(law(scale) for scale in self.scales), self.neighbours)
+        except HushError:
+            raise ArchiveError("the file's sums do not fit its workload; make it anew") from None
+
+
+def sums_inconsistency(sums: SumStrategy | None, workload: Workload, neighbours: Neighbours) -> str | None:
+    """Explain why the sums of a file do not belong to its workload and neighbours; None if they do."""
+    if (sums is None) != (not workload.sum_terms):
+        return "its sums are not those of its workload"
+    if sums is not None and sums.neighbours is not neighbours:
+        return "the noise of its sums is for other neighbours than it states"
+    return None
 
 
 StoredBasis = BasisFile | Literal["plain"] | None

@@ -29,10 +29,17 @@ class MemoryTable(Table):
     """
 
     def __init__(
-        self, schema: Schema, blocks: Sequence[Block], *, memory_limit: int, progress: Progress | None = None
+        self,
+        schema: Schema,
+        blocks: Sequence[Block],
+        *,
+        memory_limit: int,
+        progress: Progress | None = None,
+        source: RowSource | None = None,
     ) -> None:
         super().__init__(schema, memory_limit=memory_limit, progress=progress)
         self._blocks = tuple(blocks)
+        self._source = source
         self._layout = Layout.of([column.dtype for column in schema])
 
     @classmethod
@@ -53,7 +60,7 @@ class MemoryTable(Table):
                     f"{source.name} does not fit in memory_limit when encoded; use engine='stream' or raise the limit"
                 )
             blocks.append(block)
-        return cls(schema, blocks, memory_limit=memory_limit, progress=None)
+        return cls(schema, blocks, memory_limit=memory_limit, progress=None, source=source)
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
         rows = sum(block.rows for block in self._blocks)
@@ -119,7 +126,7 @@ class SourceTable(Table):
         self, source: RowSource, schema: Schema, *, memory_limit: int, progress: Progress | None = None
     ) -> None:
         super().__init__(schema, memory_limit=memory_limit, progress=progress)
-        self._source = source
+        self._source: RowSource = source
         CappedRows(source, schema, schema.columns)  # every column is there and of a type that can be read
 
     @property

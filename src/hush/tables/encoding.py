@@ -98,7 +98,7 @@ def encode(column: Column, declared: str, names: Names, dialect: Dialect) -> Enc
     return replace(encoding, code=dialect.code(encoding.code, column.dtype.itemsize))
 
 
-def encode_number(column: Integer | Numeric, declared: str, names: Names, dialect: Dialect) -> Encoding:
+def encode_number(column: Column, declared: str, names: Names, dialect: Dialect) -> Encoding:
     """As `encode`, but the code is the number itself, also outside the bounds; NULL if it is missing or no number."""
     stored = dialect.family(declared)
     if stored not in {Family.NOTHING, Family.BOOLEAN, Family.TEXT, *NUMBERS}:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from hush.errors import DataError
 from hush.schema import Column, Schema
 from hush.tables.dialects.dialect import Family, type_name
-from hush.tables.encoding import Encoding, Names, encode, refusal
+from hush.tables.encoding import Encoding, Names, encode, encode_number, refusal
 from hush.tables.sources import RowSource, gathered, raise_together
 
 MOST_DIGITS = 400  # numbers with more are written with an exponent; Python refuses to write very long integers
@@ -35,6 +35,9 @@ _WAS_ROUNDED = "octet_length(unit) = 0"
 class CappedRows:
     """SQL whose rows are codes: NULL where a value is refused, columns `k0, k1, ...` in the order of `columns`.
 
+    `v0, v1, ...` are the numbers themselves of the columns `numbers`, as floats; rows with equal codes are then told
+    apart by them.
+
     Which rows of a unit are kept depends only on its id and on the multiset of its own encoded rows. Sorted by their
     codes they are numbered r = 1 .. n, and r is kept where (r m + h) mod n < m, with m the most rows of a unit and h a
     hash of the id. That keeps exactly min(n, m) rows, each with the same probability over h. A row with a refused value
@@ -43,7 +46,9 @@ class CappedRows:
     Privacy: hence adding or removing a unit changes the selected rows by at most m, and no row of another unit.
     """
 
-    def __init__(self, source: RowSource, schema: Schema, columns: Sequence[Column]) -> None:
+    def __init__(
+        self, source: RowSource, schema: Schema, columns: Sequence[Column], *, numbers: Sequence[Column] = ()
+    ) -> None:
         # rows of a unit are told apart by all of their codes, whichever columns are wanted
         self.columns = tuple(columns) if schema.unit.column is None else schema.columns
         self.source = source
@@ -55,6 +60,8 @@ class CappedRows:
         found = gathered(calls)
         self._encodings: list[tuple[Names, Encoding]] = found[: len(self.columns)]
         carried = dict(zip(("unit",), found[len(self.columns) :], strict=False))
+        self._numbers = [f"v{index}" for index in range(len(numbers))]
+        carried |= {name: number_in(source, column) for name, column in zip(self._numbers, numbers, strict=True)}
         self._encoded_sql = encoded_rows(source, self._encodings, carried)
         self.sql = self._kept(self._encoded_sql)
 
@@ -122,7 +129,7 @@ class CappedRows:
         """The rows that count towards their unit's share."""
         if self._unit.column is None:
             return encoded
-        codes = ", ".join(f"k{index}" for index in range(len(self.columns)))
+        codes = ", ".join([*(f"k{index}" for index in range(len(self.columns))), *self._numbers])
         most, wide = self._unit.max_rows, self._dialect.wide_type
         nth = self._dialect.cast(f"row_number() OVER (PARTITION BY unit ORDER BY {codes})", wide)
         unit_rows = self._dialect.cast("count(*) OVER (PARTITION BY unit)", wide)
@@ -139,6 +146,12 @@ def encoding_in(source: RowSource, index: int, column: Column) -> tuple[Names, E
     at = source.position(column.source)
     names = Names.numbered(index, f"c{at}")
     return names, encode(column, source.types[at], names, source.dialect)
+
+
+def number_in(source: RowSource, column: Column) -> str:
+    """The number that a row holds in a column, of any size; NaN where it is missing, NULL where it is no number."""
+    at = source.position(column.name)
+    return encode_number(column, source.types[at], Names.numbered(0, f"c{at}"), source.dialect).prepare
 
 
 def unit_id(source: RowSource, name: str) -> str:

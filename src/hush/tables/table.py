@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,11 @@ from hush.domain import Clique, Domain
 from hush.errors import DomainError, SizeError
 from hush.memory import available_memory, readable
 from hush.schema import Schema, Unit
+from hush.tables.sources import RowSource
+from hush.tables.summing import check_sum, sum_values, unreadable
+
+if TYPE_CHECKING:
+    from hush.privacy.sum_query import SumQuery
 
 BYTES_PER_CELL = 16  # an int64 result, its uint32 counter, and as much again for merged scans
 CACHE_SHARE = 0.25  # of the memory that is free, for counts that are kept
@@ -64,6 +70,7 @@ class Table(ABC):
         self._memory_limit = memory_limit
         self._progress = progress
         self._checked = False
+        self._source: RowSource | None = None  # where rows can be read again
 
     @property
     def schema(self) -> Schema:
@@ -102,6 +109,23 @@ class Table(ABC):
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
         """Refuse unknown names, and cliques whose counts would not fit in memory together; reads no row."""
         check_counts(self._domain, set(self._wanted(cliques).values()), self._memory_limit)
+
+    def require_sums(self, queries: Sequence[SumQuery]) -> None:
+        """Refuse sums of values that this table cannot give; reads no row."""
+        self.require([query.clique for query in queries])
+        for query in queries:
+            check_sum(query, self._schema)
+        if self._source is None or self._source.once:
+            raise unreadable([query.clique for query in queries])
+
+    def sums(self, queries: Sequence[SumQuery]) -> dict[SumQuery, Counts]:
+        """Exact sums of values, as integers on the grid of each query; reads the source anew.
+
+        Privacy: exact, hence private. One unit moves a sum by at most `unit.max_rows` times the grid's steps.
+        """
+        self.require_sums(queries)
+        assert self._source is not None  # noqa: S101
+        return sum_values(self._source, self._schema, queries)
 
     def check(self) -> None:
         """Read every row and raise DataError where one holds what the schema refuses, before a budget is charged.
@@ -155,6 +179,13 @@ class CachedTable:
 
     def check(self) -> None:
         self._table.check()
+
+    def require_sums(self, queries: Sequence[SumQuery]) -> None:
+        self._table.require_sums(queries)
+
+    def sums(self, queries: Sequence[SumQuery]) -> dict[SumQuery, Counts]:
+        """Exact sums; they are asked for once, and not kept."""
+        return self._table.sums(queries)
 
     def counts(self, cliques: Iterable[Sequence[str]]) -> dict[Clique, Counts]:
         """Exact counts of each clique, read-only where they are kept."""

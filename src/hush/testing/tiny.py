@@ -10,6 +10,7 @@ import numpy as np
 
 from hush.domain import Clique, Domain
 from hush.privacy.sensitivity import Neighbours
+from hush.privacy.sum_query import SumQuery
 from hush.schema import ROW, Schema, Unit
 
 
@@ -59,6 +60,22 @@ class TinyTable:
             for row in self.kept():
                 cells[tuple(row[axis] for axis in axes)] += 1
             answers[tuple(clique)] = cells
+        return answers
+
+    def require_sums(self, queries: Sequence[SumQuery]) -> None:
+        self.require([query.clique for query in queries])
+
+    def sums(self, queries: Sequence[SumQuery]) -> dict[SumQuery, np.ndarray[Any, np.dtype[np.int64]]]:
+        """Exact sums of the codes, which are the values of a table of codes, as integers on each query's grid."""
+        self.reads += 1
+        answers = {}
+        for query in queries:
+            cells = np.zeros(self.domain.sizes(query.clique), dtype=np.int64)
+            axes = [self.domain.attributes.index(name) for name in query.clique]
+            at = self.domain.attributes.index(query.grid.column)
+            for row in self.kept():
+                cells[tuple(row[axis] for axis in axes)] += int(query.grid.integers(row[at], row[at]))
+            answers[query] = cells
         return answers
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from hush.domain import Clique, Domain, domain_of
 from hush.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator, Total
+from hush.workloads.sum_term import SumTerm, merged_sums, sum_terms
 from hush.workloads.term import ProductTerm, Term, merged
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ LARGEST_TERMS = 5_000_000
 class Workload:
     """A weighted union of terms: marginals, products of query blocks, and further kinds of `Term`.
 
+    `sum_terms` ask for sums of the values of numeric columns beside these counts.
+
     >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
     >>> Workload.kway(domain, 2).cliques
     (('age', 'sex'), ('age', 'race'), ('sex', 'race'))
@@ -31,15 +34,18 @@ class Workload:
     (1.0, 2.0)
     """
 
-    __slots__ = ("domain", "terms")
+    __slots__ = ("domain", "sum_terms", "terms")
 
-    def __init__(self, domain: Domain, terms: Iterable[Term]) -> None:
+    def __init__(self, domain: Domain, terms: Iterable[Term], sum_terms: Iterable[SumTerm] = ()) -> None:
         self.domain = domain
         self.terms = tuple(terms)
+        self.sum_terms = tuple(sum_terms)
         if not self.terms:
             raise WorkloadError("the workload is empty; ask for at least one table of counts")
         for term in self.terms:
             term.check(domain)
+        for summed in self.sum_terms:
+            summed.check(domain)
 
     @classmethod
     def kway(cls, domain: Domain, order: int) -> Workload:
@@ -126,6 +132,24 @@ class Workload:
         return cls(domain, [ProductTerm(tuple(operators), tuple(operators.values()))])
 
     @classmethod
+    def sums(cls, schema: Schema, column: str, by: Iterable[str] = (), *, variance: bool = False) -> Workload:
+        """The sum of a numeric column in every combination of levels of other columns, with the counts for means.
+
+        Values are clamped to the bounds of the schema. With `variance` the squares are summed too. Where the column
+        has bins, its sums by its own bins are asked for as well, so that synthetic rows meet them.
+
+        >>> import hush
+        >>> incomes = Workload.sums(hush.datasets.people_schema(), "income", by=["sex"])
+        >>> [term.text for term in incomes.sum_terms], incomes.cliques
+        (['sum(income) by sex', 'sum(income) by income'], (('sex',), ('income',)))
+        """
+        domain, schema = domain_of(schema, WorkloadError), getattr(schema, "schema", schema)
+        if isinstance(schema, Domain):
+            raise WorkloadError("sums are of real values, and a domain has codes alone; give the schema")
+        terms, counted = sum_terms(schema, column, by, variance=variance)
+        return cls(domain, _marginals(domain, counted), terms)
+
+    @classmethod
     def sql(cls, schema: Schema, queries: str | Sequence[str], *, weights: Sequence[float] | None = None) -> Workload:
         """Every number that some counting queries in SQL ask for; see `hush.workloads.sql_workload`."""
         from hush.workloads.sql_workload import workload_of_sql
@@ -176,10 +200,12 @@ class Workload:
         if other.domain != self.domain:
             raise WorkloadError("workloads over different domains cannot be added; build both over one domain")
         domain = self.domain.marked(other.domain.from_private_data)
-        return Workload(domain, merged((*self.terms, *other.terms)))
+        sums = merged_sums((*self.sum_terms, *other.sum_terms))
+        return Workload(domain, merged((*self.terms, *other.terms)), sums)
 
     def __mul__(self, factor: float) -> Workload:
-        return Workload(self.domain, (term.reweighted(term.weight * factor) for term in self.terms))
+        sums = (term.reweighted(term.weight * factor) for term in self.sum_terms)
+        return Workload(self.domain, (term.reweighted(term.weight * factor) for term in self.terms), sums)
 
     __rmul__ = __mul__
 
@@ -190,10 +216,12 @@ class Workload:
         return iter(self.terms)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Workload) and self.domain == other.domain and self.terms == other.terms
+        if not (isinstance(other, Workload) and self.domain == other.domain):
+            return False
+        return self.terms == other.terms and self.sum_terms == other.sum_terms
 
     def __hash__(self) -> int:
-        return hash((self.domain, self.terms))
+        return hash((self.domain, self.terms, self.sum_terms))
 
     def __repr__(self) -> str:
         products = all(isinstance(term, ProductTerm) for term in self.terms)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Union, cast
 
+import msgspec
 import numpy as np
 from msgspec import Meta, defstruct
 
@@ -29,6 +30,8 @@ from hush.linops import (
     Total,
     WidthRange,
 )
+from hush.privacy.sum_query import ValueGrid
+from hush.workloads.sum_term import SumTerm
 from hush.workloads.term import ProductTerm
 from hush.workloads.workload import Workload
 
@@ -117,6 +120,38 @@ class BlockList:
         return kind(**{name: getattr(block, name) for name in kind.__struct_fields__})
 
 
+class SumTermFile(Stored):
+    """A sum term: its table, its weight, and the grid of its values."""
+
+    column: str
+    clique: list[str]
+    weight: Finite
+    steps: Size
+    centres: FloatVector
+    units: FloatVector
+    power: Annotated[int, Meta(ge=1, le=2)]
+    origin: Finite
+    missing: Whole | None
+    exact: bool
+
+    @classmethod
+    def of(cls, term: SumTerm) -> SumTermFile:
+        """The stored form of a term."""
+        grid = term.grid
+        centres, units = (np.array(each, dtype=np.float64) for each in (grid.centres, grid.units))
+        return cls.from_attributes(
+            grid, clique=list(term.clique), weight=float(term.weight), centres=centres, units=units
+        )
+
+    def build(self) -> SumTerm:
+        """The term; its workload checks it."""
+        centres, units = (tuple(each.tolist()) for each in (self.centres, self.units))
+        grid = ValueGrid(
+            self.column, self.steps, centres, units, self.power, self.origin, missing=self.missing, exact=self.exact
+        )
+        return SumTerm(tuple(self.clique), grid, self.weight)
+
+
 class WorkloadFile(Stored):
     """A workload over a domain that the file states elsewhere; `used` are the blocks of its terms, in order."""
 
@@ -124,6 +159,7 @@ class WorkloadFile(Stored):
     cliques: CliqueTable
     used: IntVector
     weights: FloatVector
+    sums: list[SumTermFile] = msgspec.field(default_factory=list)
 
     @classmethod
     def of(cls, workload: Workload) -> WorkloadFile:
@@ -135,6 +171,7 @@ class WorkloadFile(Stored):
             cliques=CliqueTable.of(workload.domain, workload.cliques),
             used=np.array(used, dtype=np.int32),
             weights=np.array(workload.weights, dtype=np.float64),
+            sums=[SumTermFile.of(term) for term in workload.sum_terms],
         )
 
     def build(self, domain: Domain) -> Workload:
@@ -150,7 +187,7 @@ class WorkloadFile(Stored):
             axes = iter([operators[index] for index in self.used.tolist()])
             pairs = zip(cliques, self.weights.tolist(), strict=True)
             terms = [ProductTerm(clique, tuple(islice(axes, len(clique))), weight) for clique, weight in pairs]
-            return Workload(domain, terms)
+            return Workload(domain, terms, [each.build() for each in self.sums])
         except ArchiveError:
             raise
         except (HushError, ValueError, TypeError, IndexError, OverflowError):

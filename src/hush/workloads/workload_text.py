@@ -8,6 +8,7 @@
     age,sex; race           these marginals
     age:prefix,sex          ages up to each one, by sex; also :range, :width10
     age:levels,sex          each age and the total over ages, by sex
+    sum(income) by sex      the sum of a numeric column, which gives its mean too; also variance(income) by sex
     <=2-way + 4*age,sex     a weighted union
 
 Names with other marks than letters, digits, `_`, `-`, `>` and `.` are written in double quotes.
@@ -15,18 +16,30 @@ Names with other marks than letters, digits, `_`, `-`, `>` and `.` are written i
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from hush import queries
-from hush.domain import Domain
+from hush.domain import Domain, domain_of
 from hush.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator
+from hush.workloads.sum_term import SumTerm, merged_sums
 from hush.workloads.term import ProductTerm, Term, merged
 from hush.workloads.workload import Workload
 
+if TYPE_CHECKING:
+    from hush.schema import Schema
+
 _NAME = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",:;*+]+))\s*(?::\s*([a-z]+)(\d*)\s*)?(,|$)')
+_SUM = re.compile(
+    r'\s*(?P<what>sum|mean|avg|variance)\s*\(\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s"()]+))\s*\)'
+    r"\s*(?:\s+by\s+(?P<by>.*))?",
+    re.DOTALL,
+)
 SKEWED_ORDER, SKEWED_DRAWS = 3, 256  # [AIM, sec. 6.1]
 _PIECES = re.compile(r'"(?:[^"\\]|\\.?)*+"?|.', re.DOTALL)  # a text in quotes, closed or not, or one mark
 LONGEST_TEXT = 2**20  # characters
@@ -35,13 +48,14 @@ _WEIGHTED = re.compile(r"\s*([0-9][0-9.eE+-]*)\s*\*\s*(?=\S)")
 _EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way` or `age,sex; race`"
 
 
-def parse_workload(domain: Domain, text: str) -> Workload:
-    """The workload that a text describes.
+def parse_workload(over: Domain | Schema, text: str) -> Workload:
+    """The workload that a text describes; sums of values need the schema.
 
     >>> domain = Domain({"age": 100, "sex": 2, "race": 5})
     >>> parse_workload(domain, "<=1-way + 2*age,sex").weights
     (1.0, 1.0, 1.0, 1.0, 2.0)
     """
+    domain = domain_of(over, WorkloadError)
     if len(text) > LONGEST_TEXT:
         raise WorkloadError(f"a text of {len(text):,} characters: at most {LONGEST_TEXT:,} are possible; ask for less")
     summands = [summand.strip() for summand in _split(text, "+")]
@@ -54,12 +68,15 @@ def parse_workload(domain: Domain, text: str) -> Workload:
             raise WorkloadError(f"weight {weight!r} in the workload: expected a finite number > 0")
         asked[rest] = asked.get(rest, 0.0) + weight
     terms: list[Term] = []
+    sums: list[SumTerm] = []
     for rest, weight in asked.items():
-        workload = _parse_unweighted(domain, rest)
-        terms.extend(workload if weight == 1 else weight * workload)
+        workload = _parse_unweighted(over, rest)
+        workload = workload if weight == 1 else weight * workload
+        terms.extend(workload)
+        sums.extend(workload.sum_terms)
         if len(asked) > 1 and len(terms) > MOST_LISTED:
             raise SizeError(f"the summands list more than {MOST_LISTED:,} marginals; leave some out")
-    return Workload(domain, terms if len(asked) == 1 else merged(terms))
+    return Workload(domain, terms if len(asked) == 1 else merged(terms), merged_sums(sums))
 
 
 def _weighted(summand: str) -> tuple[float, str]:
@@ -74,7 +91,8 @@ def _weighted(summand: str) -> tuple[float, str]:
     return weight, summand[position:]
 
 
-def _parse_unweighted(domain: Domain, summand: str) -> Workload:
+def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
+    domain = domain_of(over, WorkloadError)
     if match := re.fullmatch(r"(<=|up ?to )?\s*(\d+)\s*(?:-\s*)?way", summand):
         order = _whole(match[2])
         return Workload.upto(domain, order) if match[1] else Workload.kway(domain, order)
@@ -85,9 +103,11 @@ def _parse_unweighted(domain: Domain, summand: str) -> Workload:
         return Workload.target(domain, name, _whole(match[3]))
     if match := re.fullmatch(r"skewed\s+(\d{1,18})", summand):
         return Workload.skewed(domain, SKEWED_ORDER, SKEWED_DRAWS, seed=int(match[1]))
-    terms = [_parse_term(domain, piece) for piece in _split(summand, ";") if piece.strip()]
-    if not terms:
+    pieces = [piece for piece in _split(summand, ";") if piece.strip()]
+    if not pieces:
         raise WorkloadError(f"cannot read the workload {summand!r}; {_EXAMPLES}")
+    summed = [_parse_sum(over, match) for piece in pieces if (match := _SUM.fullmatch(piece))]
+    terms = [_parse_term(domain, piece) for piece in pieces if not _SUM.fullmatch(piece)]
     seen = set()
     for term in terms:
         if (term.clique, term.blocks) in seen:
@@ -95,7 +115,17 @@ def _parse_unweighted(domain: Domain, summand: str) -> Workload:
                 f"the marginal {term.clique!r} is listed twice; list it once, with a weight such as 2*a,b"
             )
         seen.add((term.clique, term.blocks))
-    return Workload(domain, terms)
+    counted = [Workload(domain, terms)] if terms else []
+    return functools.reduce(operator.add, [*counted, *summed])
+
+
+def _parse_sum(over: Domain | Schema, match: re.Match[str]) -> Workload:
+    """`sum(column) by columns`, or `variance(column) by columns`."""
+    if isinstance(over, Domain):
+        raise WorkloadError(f"{match[0].strip()!r} in the workload adds up real values; give the schema, not a domain")
+    column = match["plain"] if match["quoted"] is None else _unquote(match["quoted"])
+    by = () if match["by"] is None else _parse_term(over.domain, match["by"]).clique
+    return Workload.sums(over, column, by, variance=match["what"] == "variance")
 
 
 def _parse_term(domain: Domain, piece: str) -> ProductTerm:

@@ -1,0 +1,114 @@
+"""Quantiles of a column from prefix counts, with the interval of all values that the noise does not rule out.
+
+With n_j rows in level j and N in all, T_k = sum_{j <= k} n_j - q N is a sum of counts, so that its estimate and the law
+of its error are known. The q-quantile lies in level k where T_{k-1} <= 0 <= T_k. The interval has every level that the
+noise leaves possible,
+
+    { k :  T_k + m_k >= 0  and  T_{k-1} - m_{k-1} <= 0 },
+
+with m the margin of each sum: at the true level each of the two fails with probability at most (1 - level) / 2. A level
+is tested by itself, so nothing is paid for testing many. The interval reaches to the ends of its levels.
+
+Reference: the inversion of a test, [Lehmann and Romano 2005, sec. 3.5].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.domain import Clique
+from hush.errors import SizeError
+from hush.inference.error_margins import ErrorMargins, product_margins
+from hush.inference.estimates import BoundedEstimates, Estimates
+from hush.linops import Dense, Identity, LinearOperator
+
+MOST_LEVELS = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantileIntervals:
+    """The interval of a quantile in each row; `steps` are the T_k, and levels reach from `low` to `high`."""
+
+    steps: Floats  # (rows, levels)
+    margins: ErrorMargins | Floats  # of all steps, or of each row at the one level where it holds
+    low: Floats  # (levels,)
+    high: Floats  # (levels,)
+    guess: Any  # (rows,) the level of each estimate
+    level: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def at(self, level: float) -> tuple[Floats, Floats]:
+        rows, levels = self.steps.shape
+        if isinstance(self.margins, ErrorMargins):
+            margin = self.margins.at(level).reshape(rows, levels)
+        else:
+            margin = np.broadcast_to(self.margins[:, None], (rows, levels))
+        never_before = np.full((rows, 1), -np.inf)
+        before = np.concatenate([never_before, (self.steps - margin)[:, :-1]], axis=1)
+        possible = (self.steps + margin >= 0) & (before <= 0)
+        possible[:, -1] |= self.steps[:, -1] + margin[:, -1] < 0  # then nothing is ruled out above
+        possible[np.arange(rows), self.guess] = True
+        first, last = possible.argmax(axis=1), levels - 1 - possible[:, ::-1].argmax(axis=1)
+        unknown = np.isnan(margin).any(axis=1)
+        return np.where(unknown, np.nan, self.low[first]), np.where(unknown, np.nan, self.high[last])
+
+    def take(self, rows: Any) -> QuantileIntervals:
+        chosen = np.arange(len(self.steps))[rows]
+        levels = self.steps.shape[1]
+        cells = (chosen[:, None] * levels + np.arange(levels)).ravel()
+        margins = self.margins.take(cells) if isinstance(self.margins, ErrorMargins) else self.margins[chosen]
+        return replace(self, steps=self.steps[chosen], margins=margins, guess=self.guess[chosen])
+
+
+def quantile_estimates(
+    estimates: Estimates,
+    groups: Clique,
+    column: str,
+    share: float,
+    masks: dict[str, Floats],
+    ends: tuple[Floats, Floats],
+    level: float,
+) -> tuple[Floats, QuantileIntervals]:
+    """The quantile of a column in each combination of levels of the groups, over rows that all masks let through.
+
+    `masks` have a 0 or 1 for every level of an attribute, and `ends` the least and the largest value of each level of
+    the column that has numbers; the others do not count.
+    """
+    low, high = ends
+    levels, size = len(low), estimates.domain[column]
+    if levels > MOST_LEVELS:
+        raise SizeError(
+            f"the column {column!r} has {levels:,} levels, and quantiles are found among at most {MOST_LEVELS:,}; use "
+            "bins in the schema"
+        )
+    counted = np.zeros(size)
+    counted[:levels] = masks.get(column, np.ones(size))[:levels]
+    prefixes = np.tri(levels, size) - share
+    others = tuple(name for name in masks if name not in (*groups, column))
+    clique = (*groups, column, *others)
+    blocks: list[LinearOperator] = [Identity(estimates.domain[name]) for name in groups]
+    blocks += [Dense(prefixes * counted), *(Dense(masks[name][None, :]) for name in others)]
+    values, variances = estimates.product(clique, blocks)
+    steps = np.asarray(values, dtype=np.float64).reshape(-1, levels)
+    margins: ErrorMargins | Floats = np.zeros(0)
+    held: float | None = None
+    if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique):
+        reach = np.full(len(steps), 1.0)
+        margins, held = np.broadcast_to(estimates.margin(clique, -reach * share, reach, level), reach.shape), level
+    else:
+        margins = product_margins(estimates, clique, blocks, np.sqrt(np.maximum(variances, 0.0)))
+    rising = (np.maximum.accumulate(steps, axis=1) + np.minimum.accumulate(steps[:, ::-1], axis=1)[:, ::-1]) / 2
+    guess = np.where((rising >= 0).any(axis=1), (rising >= 0).argmax(axis=1), levels - 1)
+    rows = np.arange(len(steps))
+    total = np.maximum(steps[:, -1] / (1 - share), 0.0)
+    before = np.where(guess > 0, rising[rows, guess - 1], -share * total)
+    rise = rising[rows, guess] - before
+    part = np.clip(np.divide(-before, rise, out=np.ones(len(steps)), where=rise > 0), 0.0, 1.0)
+    estimate = low[guess] + part * (high[guess] - low[guess])
+    return estimate, QuantileIntervals(steps, margins, low, high, guess, held)

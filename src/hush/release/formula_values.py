@@ -1,0 +1,303 @@
+"""Values of formulas: what a formula of counts and measured sums gives in each group, with its error and interval.
+
+A formula f of counts has the variance of its linearisation, sum_x slope[x] count[x] with slope = df/dcount.
+For sums of counts the slope is the coefficient itself and the variance is exact. For a ratio r = a / b the slope is
+(slope_a - r slope_b) / b, which gives (Va - 2 r Cab + r^2 Vb) / b^2: the delta method. A single ratio of sums has an
+interval of its own (`RatioIntervals`), within the range that it can have: sum_x f[x] n[x] / sum_x g[x] n[x] with
+counts n >= 0 lies between the least and the largest f[x] / g[x].
+
+Measured sums of values have noise of their own, independent of that of the counts; they have slopes as counts have.
+Values on a grid are rounded by at most half a unit each, which the margin allows for.
+
+Where no variance is known, a bound on the error of the whole table may still bound that of a sum, and of a ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hush.arrays import Floats, reordered
+from hush.domain import Clique
+from hush.inference.error_law import two_sided_quantile
+from hush.inference.error_margins import ErrorMargins, OtherNoise, sum_margins
+from hush.inference.estimates import BoundedEstimates, Estimates
+from hush.inference.measured_sums import MeasuredSums
+from hush.privacy.noise import Noise
+from hush.release.intervals import (
+    FixedIntervals,
+    Intervals,
+    LinearForm,
+    NoiseIntervals,
+    RatioIntervals,
+    WidenedIntervals,
+)
+from hush.sql.formula import Cells, Formula, Quotient, SumPart
+
+CLEAR = 2.0  # standard errors between a denominator and zero
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One number per group, in row-major order; NaN where there is none."""
+
+    estimate: Floats
+    std_error: Floats
+    intervals: Intervals
+
+
+@dataclass(frozen=True, slots=True)
+class _Slope:
+    """The slope of a value: by the counts of the table, and by the integers of measured sums, by their numbers."""
+
+    counts: Floats  # of the shape of the table
+    sums: Mapping[int, Floats] = field(default_factory=dict)  # each of shape (groups, cells of its table in a group)
+
+    def minus(self, ratio: Floats, other: _Slope, inner: tuple[int, ...]) -> _Slope:
+        """self - ratio x other, with one ratio for every group."""
+        sums = {index: np.array(values) for index, values in self.sums.items()}
+        for index, values in other.sums.items():
+            sums[index] = sums.get(index, 0.0) - ratio.reshape(-1, 1) * values
+        return _Slope(self.counts - ratio.reshape(ratio.shape + inner) * other.counts, sums)
+
+    def plus(self, factor: Floats, other: _Slope, inner: tuple[int, ...]) -> _Slope:
+        """self + factor x other."""
+        return self.minus(-factor, other, inner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Jet:
+    value: Floats  # of the shape of the groups
+    slope: _Slope
+    clear: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+
+def evaluate(
+    formula: Formula,
+    groups: Clique,
+    estimates: Estimates,
+    level: float = 0.95,
+    *,
+    sums: MeasuredSums | None = None,
+) -> Result:
+    """The formula in each combination of levels of the groups; intervals from bounds hold at `level`.
+
+    Where values are known up to their bins, the interval reaches from the lower end for the least that they may be to
+    the upper end for the largest.
+    """
+    result = _evaluate(formula, groups, estimates, level, sums)
+    if not formula.binned:
+        return result
+    ends = [formula.end(high=high) for high in (False, True)]
+    if any(end is None for end in ends):
+        unknown = np.full(result.estimate.shape, np.nan)
+        return replace(result, intervals=FixedIntervals(unknown, unknown, level))
+    low, high = (_evaluate(end, groups, estimates, level, sums).intervals for end in ends if end is not None)
+    return replace(result, intervals=WidenedIntervals(low, high))
+
+
+def _evaluate(
+    formula: Formula, groups: Clique, estimates: Estimates, level: float, sums: MeasuredSums | None
+) -> Result:
+    table = _Table(formula.clique(groups), len(groups), estimates, sums)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        jet = table.jet(formula)
+        std_error = table.std_error(jet.slope)
+        clear = jet.clear & np.isfinite(jet.value)
+        estimate, std_error = (np.where(clear, values, np.nan).ravel() for values in (jet.value, std_error))
+        ratio = single_ratio(formula)
+        bounded = isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(table.clique)
+        if ratio is not None:
+            if bounded:
+                return Result(estimate, std_error, table.bounded_ratio(formula, ratio, level))
+            return table.ratio(formula, ratio, estimate, std_error)
+        if not bounded:
+            finite = replace(jet.slope, counts=np.where(np.isfinite(jet.slope.counts), jet.slope.counts, 0.0))
+            margins = table.margins(finite, std_error)
+            return Result(estimate, std_error, NoiseIntervals(estimate, margins))
+        margin = table.bound(formula, level) if formula.linear else np.full(estimate.shape, np.nan)
+        return Result(estimate, std_error, FixedIntervals(estimate - margin, estimate + margin, level))
+
+
+def single_ratio(formula: Formula) -> Quotient | None:
+    """The quotient of a formula that is offset + weight * sum of counts / sum of counts; None for any other."""
+    if len(formula.quotients) != 1 or formula.coefficients.values.any():
+        return None
+    (quotient,) = formula.quotients
+    plain = quotient.power == 1 and not formula.sums
+    return quotient if plain and quotient.numerator.linear and quotient.denominator.linear else None
+
+
+class _Table:
+    """The estimated counts over a clique, whose first `groups` attributes are those of GROUP BY."""
+
+    def __init__(self, clique: Clique, groups: int, estimates: Estimates, sums: MeasuredSums | None) -> None:
+        self.clique, self.groups, self.estimates, self.sums = clique, groups, estimates, sums
+        self.counts = np.asarray(estimates.counts(clique), dtype=np.float64)
+        self.inner = (1,) * (len(clique) - groups)
+
+    def jet(self, formula: Formula) -> _Jet:
+        value = formula.offset + self._sum(formula.coefficients)
+        slope = _Slope(np.broadcast_to(formula.coefficients.spread(self.clique), self.counts.shape))
+        for part in formula.sums:
+            coefficients, integers = self._part(part)
+            value = value + (coefficients * integers).sum(axis=1).reshape(value.shape)
+            one = {part.known.index: coefficients}
+            slope = slope.plus(np.ones(value.shape), _Slope(np.zeros(self.counts.shape), one), self.inner)
+        clear = np.ones(value.shape, dtype=bool)
+        for quotient in formula.quotients:
+            above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
+            error = self.std_error(below.slope)
+            away = np.abs(below.value) if not quotient.denominator.never_negative else below.value
+            # a NaN error is unknown, which is no reason to withhold the estimate
+            fine = (away > 0) & ~(away < CLEAR * error)
+            divisor = np.where(fine, below.value, 1.0)
+            ratio = np.where(fine, above.value, 0.0) / divisor
+            value = value + quotient.weight * ratio**quotient.power
+            steep = quotient.weight * quotient.power * ratio ** (quotient.power - 1) / divisor
+            slope = slope.plus(steep, above.slope.minus(ratio, below.slope, self.inner), self.inner)
+            clear &= fine & above.clear & below.clear
+        return _Jet(value, slope, clear)
+
+    def covariance(self, first: _Slope, second: _Slope) -> Floats:
+        """The covariance of two sums in each group."""
+        counted = np.asarray(self.estimates.covariance(self.clique, first.counts, second.counts, self.groups))
+        for index in first.sums.keys() & second.sums.keys():
+            noise = self._law(index).stddev ** 2
+            counted = counted + noise * (first.sums[index] * second.sums[index]).sum(axis=1).reshape(counted.shape)
+        return counted
+
+    def std_error(self, slope: _Slope) -> Floats:
+        """The root of the variance of sum_x slope[x] count[x], and of the sums beside it, in each group."""
+        # rounding may leave a small negative variance
+        return np.asarray(np.sqrt(np.maximum(self.covariance(slope, slope), 0.0)))
+
+    def margins(self, slope: _Slope, std_error: Floats) -> ErrorMargins:
+        """The margins of sum_x slope[x] count[x], and of the sums beside it, in each group."""
+        others = [
+            OtherNoise(values, self._law(index), self._rounding(index, values)) for index, values in slope.sums.items()
+        ]
+        return sum_margins(self.estimates, self.clique, slope.counts, self.groups, std_error, others)
+
+    def _law(self, index: int) -> Noise:
+        assert self.sums is not None  # noqa: S101
+        return self.sums.strategy.laws[index]
+
+    def _rounding(self, index: int, coefficients: Floats) -> Floats:
+        """How far the rounding of values to their grid may move a sum: half a unit for every row of the group."""
+        assert self.sums is not None  # noqa: S101
+        if self.sums.strategy.terms[index].grid.exact:
+            return np.zeros(len(coefficients))
+        rows = np.maximum(self.counts.sum(axis=tuple(range(self.groups, self.counts.ndim))), 0.0).ravel()
+        return np.asarray(rows * np.abs(coefficients).max(axis=1, initial=0.0) / 2)
+
+    def _part(self, part: SumPart) -> tuple[Floats, Floats]:
+        """The coefficients and the noisy integers of a measured sum, each of shape (groups, cells in a group)."""
+        assert self.sums is not None  # noqa: S101
+        first = self.clique[: self.groups]
+        order = (*first, *(name for name in part.known.clique if name not in first))
+        sizes = self.estimates.domain.sizes(order)
+        shape = (math.prod(sizes[: self.groups]), math.prod(sizes[self.groups :]))
+        integers = reordered(self.sums.integers(part.known.index), part.known.clique, order)
+        coefficients = np.broadcast_to(part.coefficients.spread(order), sizes)
+        return coefficients.reshape(shape), np.asarray(integers).reshape(shape)
+
+    def ratio(self, formula: Formula, quotient: Quotient, estimate: Floats, std_error: Floats) -> Result:
+        """A ratio of sums, clipped to its range; in groups too small to tell without a standard error."""
+        above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
+        lowest, highest = self._ratio_range(quotient)
+        a, b = above.value.ravel(), below.value.ravel()
+        ratio = np.clip(np.where(b > 0, a / b, np.nan), lowest, highest)
+        errors = [self.std_error(jet.slope) for jet in (above, below)]
+        central = np.where(np.isnan(ratio), np.clip(0.0, lowest, highest), ratio).reshape(above.value.shape)
+        difference = above.slope.minus(np.where(np.isfinite(central), central, 0.0), below.slope, self.inner)
+        covariance = self.covariance(above.slope, below.slope)
+        intervals = RatioIntervals(
+            numerator=LinearForm(a, self.margins(above.slope, errors[0])),
+            denominator=LinearForm(b, self.margins(below.slope, errors[1])),
+            difference=self.margins(difference, self.std_error(difference)),
+            covariance=covariance.ravel(),
+            lowest=lowest,
+            highest=highest,
+            weight=quotient.weight,
+            offset=formula.offset,
+        )
+        rough = formula.offset + quotient.weight * np.where(np.isfinite(lowest) & np.isfinite(highest), ratio, np.nan)
+        return Result(np.where(np.isnan(rough), estimate, rough), std_error, intervals)
+
+    def bounded_ratio(self, formula: Formula, quotient: Quotient, level: float) -> FixedIntervals:
+        """The interval of a ratio of numbers from a model: all that the bounds of both, which hold together, allow."""
+        sides = quotient.numerator, quotient.denominator
+        (a, m), (b, n) = ((self.jet(side).value.ravel(), self.bound(side, level)) for side in sides)
+        lowest, highest = self._ratio_range(quotient)
+        ends = [top / bottom for top in (a - m, a + m) for bottom in (b - n, b + n)]
+        known = ~np.isnan(m + n) & np.isfinite(lowest) & np.isfinite(highest)
+        lower = np.where(b > n, np.clip(np.minimum.reduce(ends), lowest, highest), lowest)
+        upper = np.where(b > n, np.clip(np.maximum.reduce(ends), lowest, highest), highest)
+        first, second = (formula.offset + quotient.weight * np.where(known, end, np.nan) for end in (lower, upper))
+        return FixedIntervals(np.minimum(first, second), np.maximum(first, second), level)
+
+    def bound(self, formula: Formula, level: float) -> Floats:
+        """How far a sum over a table without covariances can be off in each group; NaN where it is not known."""
+        assert isinstance(self.estimates, BoundedEstimates)  # noqa: S101
+        margin: Floats | float = 0.0
+        beside: Floats | float = 0.0
+        if formula.sums:  # both hold together with the level asked for
+            level = (1 + level) / 2
+            slope = _Slope(np.zeros(self.counts.shape), self.jet(formula).slope.sums)
+            squares = (self._law(index).stddev ** 2 * (values**2).sum(axis=1) for index, values in slope.sums.items())
+            laplace = any(self._law(index).name == "laplace" for index in slope.sums)
+            beside = two_sided_quantile(level, laplace=laplace) * np.sqrt(sum(squares))
+        if formula.coefficients.values.any():
+            margin = self.estimates.margin(self.clique, *self.extremes(formula.coefficients), level)
+        return np.broadcast_to(margin, self.counts.shape[: self.groups]).ravel() + beside
+
+    def _ratio_range(self, quotient: Quotient) -> tuple[Floats, Floats]:
+        """The least and the largest value that a ratio can have in each group; infinite where it has no limit."""
+        shape = (math.prod(self.counts.shape[: self.groups]), -1)
+        f, g = (
+            np.broadcast_to(side.coefficients.spread(self.clique), self.counts.shape).reshape(shape)
+            for side in (quotient.numerator, quotient.denominator)
+        )
+        reach = sum((self._reach(part) for part in quotient.numerator.sums), np.zeros(self.counts.shape)).reshape(shape)
+        offsets = quotient.numerator.offset or quotient.denominator.offset or quotient.denominator.sums
+        free = np.any((g < 0) | ((g == 0) & ((f != 0) | (reach != 0))), axis=1) | bool(offsets)
+        positive = np.where(g > 0, g, np.nan)
+        lowest, highest = np.fmin.reduce((f - reach) / positive, axis=1), np.fmax.reduce((f + reach) / positive, axis=1)
+        return np.where(free, -np.inf, lowest), np.where(free, np.inf, highest)
+
+    def _reach(self, part: SumPart) -> Floats:
+        """The most that one row in each cell adds to a measured sum; rows whose value is missing add nothing."""
+        grid = part.known.grid
+        most = np.broadcast_to(grid.steps * np.abs(part.coefficients.spread(self.clique)), self.counts.shape)
+        if grid.missing is None or grid.column not in self.clique:
+            return most
+        axis = self.clique.index(grid.column)
+        present = np.arange(self.counts.shape[axis]) != grid.missing
+        return np.asarray(most * present.reshape([-1 if each == axis else 1 for each in range(self.counts.ndim)]))
+
+    def extremes(self, coefficients: Cells) -> tuple[Floats, Floats]:
+        """The smallest and the largest coefficient of the cells of the table in the sum of each group.
+
+        Cells of other groups have the coefficient 0.
+        """
+        values = coefficients.spread(self.clique)
+        inner = tuple(range(self.groups, len(self.clique)))
+        shape = self.counts.shape[: self.groups]
+        lowest, highest = (np.broadcast_to(edge(values, axis=inner), shape) for edge in (np.min, np.max))
+        if math.prod(shape) == 1:
+            return lowest, highest
+        return np.minimum(lowest, 0.0), np.maximum(highest, 0.0)
+
+    def _sum(self, coefficients: Cells) -> Floats:
+        """sum_x coefficients[x] count[x] in each group, without an array of the products."""
+        axes = list(range(len(self.clique)))
+        shared = [axis for axis in axes if self.clique[axis] in coefficients.names]
+        values = coefficients.spread(tuple(self.clique[axis] for axis in shared))
+        return np.asarray(np.einsum(values, shared, self.counts, axes, axes[: self.groups]))
+
+    def _spread(self, per_group: Floats) -> Floats:
+        return per_group.reshape(per_group.shape + self.inner)

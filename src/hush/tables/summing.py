@@ -1,0 +1,94 @@
+"""Exact sums of values in the cells of a table, as integers on a grid, added up by the database that reads the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hush.domain import Clique
+from hush.errors import DataError
+from hush.schema import Integer, Numeric, Schema
+from hush.tables.counting import Counts, as_numpy
+from hush.tables.dialects.dialect import Dialect
+from hush.tables.rows_per_unit import CappedRows
+from hush.tables.sources import RowSource
+
+if TYPE_CHECKING:
+    from hush.privacy.sum_query import SumQuery, ValueGrid
+
+BATCH_ROWS = 2**17
+
+
+def check_sum(query: SumQuery, schema: Schema) -> None:
+    """Refuse the sum of a column that has no numbers, or whose grid is for other levels; reads no row."""
+    grid = query.grid
+    column = schema[grid.column]
+    if not isinstance(column, Integer | Numeric):
+        raise DataError(
+            f"column {grid.column!r} is {column.kind} and cannot be added up; sum an integer or numeric one"
+        )
+    levels = column.levels if grid.by_level else 1
+    if len(grid.centres) != levels or grid.missing != column.missing_code:
+        raise DataError(f"the grid of {grid.column!r} is for another schema; plan again with the schema of the table")
+
+
+def sum_values(source: RowSource, schema: Schema, queries: Sequence[SumQuery]) -> dict[SumQuery, Counts]:
+    """The sum of the grid's integers in each cell of each query's table, over the rows that count for their units.
+
+    Privacy: exact, hence private. A row adds at most `grid.steps` to one cell, whatever its value.
+    """
+    return {query: _summed(source, schema, query) for query in queries}
+
+
+def _summed(source: RowSource, schema: Schema, query: SumQuery) -> Counts:
+    grid, dialect = query.grid, source.dialect
+    column, names = schema[grid.column], {grid.column, *query.clique}
+    rows = CappedRows(source, schema, [each for each in schema if each.name in names], numbers=(column,))
+    place = {each.name: f"k{index}" for index, each in enumerate(rows.columns)}
+    sizes = schema.domain.sizes(query.clique)
+    key = "CAST(0 AS BIGINT)"
+    for name, size in zip(query.clique, sizes, strict=True):
+        key = f"({key} * {size} + {place[name]})"
+    integer = _integer(grid, "v0", place[grid.column], dialect)
+    inner = f"SELECT {key} AS cell, {integer} AS u, {rows.refused} AS refused FROM ({rows.sql})"
+    select = (
+        f"SELECT coalesce(cell, -1) AS cell, CAST(sum(u) AS BIGINT) AS total, bool_or(refused) AS refused "
+        f"FROM ({inner}) GROUP BY cell"
+    )
+    totals = np.zeros(int(np.prod(sizes, dtype=np.int64)), dtype=np.int64)
+    with rows.session() as session:
+        for batch in dialect.stream(session, select, BATCH_ROWS, source.failure):
+            cells = as_numpy(batch.column(0))
+            if batch.column(2).true_count or (len(cells) and int(cells.min()) < 0):
+                rows.check_all()
+                raise DataError(f"{source.name} changed while it was read; measure again when it is at rest")
+            totals[cells] = as_numpy(batch.column(1))
+    return totals.reshape(sizes)
+
+
+def _integer(grid: ValueGrid, value: str, level: str, sql: Dialect) -> str:
+    """SQL of `ValueGrid.integers`: an integer from -steps to steps for every value."""
+
+    def per_level(numbers: Sequence[float]) -> str:
+        listed = [sql.number(number) for number in numbers]
+        return sql.element(listed, level) if grid.by_level else listed[0]
+
+    still = [f"{level} IS NULL"]
+    if grid.missing is not None:
+        still.append(f"{level} = {grid.missing}")
+    if 0.0 in grid.units:
+        still.append(f"{per_level(grid.units)} = {sql.number(0.0)}")
+    f = value if grid.power == 1 else f"({value} - {sql.number(grid.origin)}) * ({value} - {sql.number(grid.origin)})"
+    steps = sql.number(grid.steps)
+    u = f"round(({f} - {per_level(grid.centres)}) / {per_level(grid.units)})"
+    return f"CASE WHEN {' OR '.join(still)} THEN 0 ELSE CAST(greatest(-{steps}, least({steps}, {u})) AS BIGINT) END"
+
+
+def unreadable(cliques: Sequence[Clique]) -> DataError:
+    """The error for a table that holds codes alone."""
+    return DataError(
+        f"sums over {', '.join(map(str, cliques))} need the values of the rows, and this table can be read only once; "
+        "read it from a file, a frame or a database"
+    )

@@ -1,0 +1,152 @@
+"""Sum terms of a workload: the sum of a numeric column in every cell of a table, and the grid its values are put on.
+
+The sum over a table that does not have the column among its own attributes is centred on the middle of the column's
+bounds. A table that does have it is centred on the middle of every level: it says where in each bin the values lie.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hush.domain import Clique, Domain
+from hush.errors import HushError, WorkloadError
+from hush.privacy.sum_query import MOST_STEPS, SumQuery, ValueGrid
+
+if TYPE_CHECKING:
+    from hush.schema import Integer, Numeric, Schema
+
+PLACING = 0.25  # the weight of sums by the column's own bins, which are measured for the sake of synthetic rows
+
+
+@dataclass(frozen=True, slots=True)
+class SumTerm:
+    """The sum of a column, or of the squares of its distance from the middle, in every cell of the table of a clique.
+
+    The weight says how much of the budget it gets beside the other tables of the workload.
+    """
+
+    clique: Clique
+    grid: ValueGrid
+    weight: float = 1.0
+
+    @property
+    def column(self) -> str:
+        """The column whose values are added up."""
+        return self.grid.column
+
+    @property
+    def query(self) -> SumQuery:
+        """What the gate is asked for."""
+        return SumQuery(self.clique, self.grid)
+
+    @property
+    def text(self) -> str:
+        """The term for a person."""
+        what = "sum" if self.grid.power == 1 else "sum of squares"
+        return f"{what}({self.column})" + (f" by {', '.join(self.clique)}" if self.clique else "")
+
+    @property
+    def largest_unit(self) -> float:
+        """The size of one step, of the widest level."""
+        return max(self.grid.units)
+
+    def reweighted(self, weight: float) -> SumTerm:
+        """The same sums with another weight."""
+        return replace(self, weight=weight)
+
+    def check(self, domain: Domain) -> None:
+        """Refuse an impossible weight, and a grid or a clique that does not fit the domain."""
+        if not (math.isfinite(self.weight) and self.weight > 0):
+            raise WorkloadError(f"{self.text} has weight {self.weight!r}: expected a finite number > 0")
+        domain.check((self.column,))
+        domain.check(self.clique)
+        if self.grid.by_level != (self.column in self.clique) and len(self.grid.centres) != 1:
+            raise WorkloadError(f"the grid of {self.text} is not that of its table; make the workload anew")
+
+
+def merged_sums(terms: Iterable[SumTerm]) -> tuple[SumTerm, ...]:
+    """The terms in order of first appearance, those that ask for the same with their weights added."""
+    weights: dict[SumTerm, float] = {}
+    for term in terms:
+        question = term.reweighted(1.0)
+        weights[question] = weights.get(question, 0.0) + term.weight
+    return tuple(question.reweighted(weight) for question, weight in weights.items())
+
+
+def sum_terms(
+    schema: Schema, column: str, by: Iterable[str] = (), *, variance: bool = False
+) -> tuple[list[SumTerm], list[Clique]]:
+    """The sums that a column by other columns needs, and the tables of counts that make sums and means of them.
+
+    Where bins hide the values, the sums by the column's own bins are among them, with a small weight.
+    """
+    from hush.schema import Integer, Numeric
+
+    domain = schema.domain
+    (name,) = domain.check((column,))
+    numbers = schema[name]
+    clique = domain.clique(domain.check((by,) if isinstance(by, str) else by))
+    if not isinstance(numbers, Integer | Numeric):
+        raise WorkloadError(f"column {name!r} is {numbers.kind} and cannot be added up; sum an integer or numeric one")
+    wide = any(low < high for low, high in map(numbers.ends, range(numbers.levels)))
+    if name in clique and not wide:
+        raise WorkloadError(
+            f"every level of {name!r} is a single number, so its sums by {name!r} follow from counts; leave {name!r} "
+            "out of `by`"
+        )
+    if name in clique and variance:
+        raise WorkloadError(f"the variance of {name!r} by itself says nothing; leave {name!r} out of `by`")
+    terms = [SumTerm(clique, _level_grid(numbers) if name in clique else _grid(numbers))]
+    if variance:
+        terms.append(SumTerm(clique, _square_grid(numbers)))
+    if wide and name not in clique:
+        terms.append(SumTerm((name,), _level_grid(numbers), PLACING))
+    counted = [clique, *((name,) for _ in range(wide))]
+    if numbers.missing:
+        counted.append(domain.clique({*clique, name}))
+    return terms, list(dict.fromkeys(counted))
+
+
+def grid_fault(term: SumTerm, schema: Schema) -> str | None:
+    """Explain why the grid of a term is not that of a schema's column; None if it is."""
+    try:
+        terms, _ = sum_terms(schema, term.column, term.clique, variance=term.grid.power == 2)
+    except HushError as error:
+        return str(error)
+    return None if term.grid in [each.grid for each in terms] else f"the grid of {term.text} is not that of its schema"
+
+
+def _grid(column: Integer | Numeric) -> ValueGrid:
+    """Integers as they are, around a whole number; other numbers in 2^24 steps to either side of the middle."""
+    if isinstance(column.low, int) and isinstance(column.high, int) and column.high - column.low <= MOST_STEPS:
+        whole = column.low + (column.high - column.low) // 2
+        steps = max(column.high - whole, 1)
+        return ValueGrid(column.name, steps, (float(whole),), (1.0,), missing=column.missing_code, exact=True)
+    centre, reach = _middle(float(column.low), float(column.high))
+    return ValueGrid(column.name, MOST_STEPS, (centre,), (reach / MOST_STEPS,), missing=column.missing_code)
+
+
+def _level_grid(column: Integer | Numeric) -> ValueGrid:
+    """2^24 steps to either side of the middle of every level; a point has none."""
+    ends = [_middle(float(low), float(high)) for low, high in map(column.ends, range(column.levels))]
+    centres, units = tuple(centre for centre, _ in ends), tuple(reach / MOST_STEPS for _, reach in ends)
+    return ValueGrid(column.name, MOST_STEPS, centres, units, missing=column.missing_code)
+
+
+def _square_grid(column: Integer | Numeric) -> ValueGrid:
+    """The square of the distance from the centre of the column's sums, in 2^24 steps to either side of its middle."""
+    origin = _grid(column).centres[0]
+    reach = max(float(column.high) - origin, origin - float(column.low))
+    if not math.isfinite(reach**2):
+        raise WorkloadError(f"the squares of {column.name!r} are beyond floats; use narrower bounds")
+    half = max(reach**2 / 2, 0.5)
+    missing = column.missing_code
+    return ValueGrid(column.name, MOST_STEPS, (half,), (half / MOST_STEPS,), power=2, origin=origin, missing=missing)
+
+
+def _middle(low: float, high: float) -> tuple[float, float]:
+    """The middle of two bounds and the distance to them; halves first, as their sum may overflow."""
+    return low / 2 + high / 2, high / 2 - low / 2
