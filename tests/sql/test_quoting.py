@@ -56,3 +56,42 @@ def test_the_advice_shows_the_quoting() -> None:
         raise QueryError('write "a-b"')
     with pytest.raises(QueryError, match="^something else$"), quotes_advised('SELECT "a-b" FROM t', ["a-b"]):
         raise QueryError("something else")
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("SELECT limit, COUNT(*) FROM t GROUP BY limit", '"limit"'),
+        ("SELECT COUNT(*) FROM t WHERE case = 1", '"Case"'),
+        ("SELECT limit, when, COUNT(*) FROM t GROUP BY limit, when", '"limit", "when"'),
+    ],
+)
+def test_columns_named_like_words_of_sql_are_shown_in_quotes(text: str, listed: str) -> None:
+    with (
+        pytest.raises(QueryError, match=f"not valid SQL.*; columns named like a word of SQL need quotes: {listed}$"),
+        quotes_advised(text, ["age", "limit", "when", "Case", "group"]),
+    ):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT COUNT(*) FORM t", "SELECT COUNT(*) FROM t WHERE 'limit", "SELECT COUNT(*) FROM t WHERE 'limit' ="]
+)
+def test_words_that_are_not_in_the_query_are_not_advised(text: str) -> None:
+    with pytest.raises(QueryError, match="not valid SQL") as refused, quotes_advised(text, ["limit", "group"]):
+        parse(text)
+    assert "need quotes" not in str(refused.value)
+
+
+def test_a_query_refused_for_its_meaning_keeps_its_message() -> None:
+    text = "SELECT sex, COUNT(*) FROM t GROUP BY sex HAVING COUNT(*) > 5 LIMIT 3"
+    with pytest.raises(QueryError, match="^HAVING is not supported") as refused, quotes_advised(text, ["sex", "limit"]):
+        parse(text)
+    assert "quotes" not in str(refused.value)
+
+
+def test_messages_name_no_class_of_the_parser() -> None:
+    for text in ("SELECT from, COUNT(*) FROM t", "SELECT COUNT(*) FROM t WHERE and = 1"):
+        with pytest.raises(QueryError, match="not valid SQL: it cannot be parsed") as refused:
+            parse(text)
+        assert "<" not in str(refused.value)

@@ -16,7 +16,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from hush.domain import Clique
 from hush.errors import QueryError
 from hush.schema import Column
-from hush.sql.quoting import QueryDialect, bracketed, tokens_of
+from hush.sql.quoting import NOT_SQL, QueryDialect, bracketed, tokens_of
 from hush.sql.scope import Scope, nearest, quote, refusal
 
 EXAMPLE = "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex"
@@ -104,7 +104,7 @@ def _tokens(text: str, longest: int) -> list[sqlglot.Token]:
     try:
         return tokens_of(text)
     except SqlglotError:
-        raise QueryError("the query is not valid SQL; check that every quote and comment is closed") from None
+        raise QueryError(f"{NOT_SQL}; check that every quote and comment is closed") from None
 
 
 def _select(text: str) -> exp.Select:
@@ -118,7 +118,7 @@ def _select(text: str) -> exp.Select:
     except ParseError as error:
         raise QueryError(_syntax(error)) from None
     except SqlglotError:
-        raise QueryError(f"the query is not valid SQL; write, for example, {EXAMPLE}") from None
+        raise QueryError(f"{NOT_SQL}; write, for example, {EXAMPLE}") from None
     if isinstance(parsed, exp.SetOperation):
         raise QueryError(
             f"{type(parsed).__name__.upper()} is not supported in a query on a release; ask one SELECT at a time"
@@ -170,8 +170,10 @@ def _syntax(error: ParseError) -> str:
     first = error.errors[0] if error.errors else {}
     near = " ".join(str(first.get("highlight") or "").split())[:30]
     where = f" near {near!r}" if near else ""
-    what = str(first.get("description") or "it cannot be parsed").rstrip(".")
-    message = f"the query is not valid SQL: {what}{where} (line {first.get('line')}, column {first.get('col')})"
+    what = str(first.get("description") or "").rstrip(".")
+    if not what or "<" in what:  # which names classes of the parser
+        what = "it cannot be parsed"
+    message = f"{NOT_SQL}: {what}{where} (line {first.get('line')}, column {first.get('col')})"
     word = re.search(r"[^\W\d][^\s()',;\"]*[^\s\w()',;\"]\w*$", str(first.get("start_context") or ""))
     if word is None or not near[:1].isalnum():
         return message

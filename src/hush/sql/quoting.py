@@ -1,7 +1,7 @@
 """Quoting: names in double quotes, backticks or square brackets, and names that lack quotes.
 
-A name such as hours-per-week is a difference of three columns unless it is quoted, so hush finds it in a query that it
-cannot answer and shows how to write it.
+A name such as hours-per-week is a difference of three columns unless it is quoted, and one such as limit is a word of
+SQL. So hush finds such names in a query that it cannot answer and shows how to write them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _KINDS = sqlglot.TokenType
 _INDEXED = {_KINDS.VAR, _KINDS.IDENTIFIER, _KINDS.R_PAREN, _KINDS.R_BRACKET}  # what an index may stand behind
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _LONGEST_NAME, _MOST_NAMES = 200, 2000
+_NO_WORDS = {_KINDS.VAR, _KINDS.IDENTIFIER, _KINDS.STRING, _KINDS.NUMBER}
+NOT_SQL = "the query is not valid SQL"  # how the refusal of a text that cannot be parsed begins
 
 
 class QueryDialect(DuckDB):
@@ -77,7 +79,12 @@ def quotes_advised(text: str, names: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except QueryError as error:
-        name = unquoted(text, names)
+        known = list(names)
+        name = unquoted(text, known)
+        words = words_of_sql(text, known) if name is None and str(error).startswith(NOT_SQL) else []
+        if words:
+            listed = ", ".join(printable(quoted(word)) for word in words)
+            raise QueryError(f"{error}; columns named like a word of SQL need quotes: {listed}") from None
         if name is None or quoted(name) in str(error):
             raise
         raise QueryError(
@@ -108,6 +115,19 @@ def unquoted(text: str, names: Iterable[str]) -> str | None:
         name for name in found if not {word.casefold() for word in _PLAIN.findall(name)} <= columns - {name.casefold()}
     ]
     return max(found, key=len, default=None)
+
+
+def words_of_sql(text: str, names: Iterable[str]) -> list[str]:
+    """The names that stand in the query without quotes, where SQL takes them for words of its own.
+
+    >>> words_of_sql("SELECT limit, COUNT(*) FROM t GROUP BY limit", ["limit", "group", "age"])
+    ['limit']
+    """
+    try:
+        used = {token.text.casefold() for token in tokens_of(text) if token.token_type not in _NO_WORDS}
+    except SqlglotError:
+        return []
+    return [name for name in list(names)[:_MOST_NAMES] if name.casefold() in used]
 
 
 def _without_quotes(text: str) -> str:
