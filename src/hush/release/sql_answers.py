@@ -39,6 +39,7 @@ from hush.sql.quantile import QuantileItem, quantile_item
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels
 from hush.sql.scope import Scope, quote, refusal
+from hush.sql.stamp_parts import with_stamp_parts
 
 NEAREST = 3
 
@@ -179,7 +180,7 @@ def answer_sql(
         raise DomainError("the schema and the estimates have different domains; give the schema of the same release")
     try:
         with quotes_advised(text, schema.domain):
-            return _answer(parse(text), schema, estimates, level, kind, sums)
+            return _answer(with_stamp_parts(parse(text), schema), schema, estimates, level, kind, sums)
     except RecursionError:
         raise QueryError("the query is nested too deeply; write it with fewer parentheses") from None
 

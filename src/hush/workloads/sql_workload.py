@@ -26,6 +26,7 @@ from hush.sql.predicate import TRUE, always, truth
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import row_labels
 from hush.sql.scope import Scope, quote
+from hush.sql.stamp_parts import with_stamp_parts
 from hush.workloads.term import ProductTerm, merged
 from hush.workloads.workload import Workload
 
@@ -74,7 +75,7 @@ def workload_of_sql(
         weight = 1.0 if weights is None else float(weights[number])
         try:
             with quotes_advised(text, schema.domain):
-                terms.extend(_terms(parse(text), schema, weight))
+                terms.extend(_terms(with_stamp_parts(parse(text), schema), schema, weight))
         except RecursionError:
             raise QueryError(f"query {number + 1} is nested too deeply; write it with fewer parentheses") from None
         except (QueryError, WorkloadError) as error:
