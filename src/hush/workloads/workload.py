@@ -141,7 +141,7 @@ class Workload:
         >>> import hush
         >>> incomes = Workload.sums(hush.datasets.people_schema(), "income", by=["sex"])
         >>> [term.text for term in incomes.sum_terms], incomes.cliques
-        (['sum(income) by sex', 'sum(income) by income'], (('sex',), ('income',)))
+        (['sum(income) by sex', 'sum(income) by income'], (('sex',), ('income',), ('sex', 'income')))
         """
         domain, schema = domain_of(schema, WorkloadError), getattr(schema, "schema", schema)
         if isinstance(schema, Domain):
