@@ -7,7 +7,7 @@ import pytest
 
 from hush.errors import DataError
 from hush.privacy.sum_query import SumQuery
-from hush.schema import Categorical, Integer, Numeric, Schema, Unit
+from hush.schema import Categorical, Integer, Numeric, Schema, TimeOfDay, Unit
 from hush.tables.read import read
 from hush.workloads.sum_term import sum_terms
 
@@ -120,3 +120,10 @@ def test_refused_values_are_refused_in_sums_too() -> None:
     query = sum_terms(schema, "fare", ("sex",))[0][0].query
     with pytest.raises(DataError, match="outside its declared levels"):
         read(people(200, 6), schema, engine="stream").sums([query])
+
+
+def test_parts_of_times_are_not_added_up() -> None:
+    (term,) = sum_terms(Schema([Integer(name="opens.hour", low=0, high=23)]), "opens.hour")[0]
+    table = read(pa.table({"opens": ["08:30"]}), Schema([TimeOfDay(name="opens")]))
+    with pytest.raises(DataError, match="'opens.hour' is a part of the times in 'opens', which are not added up"):
+        table.require_sums([term.query])

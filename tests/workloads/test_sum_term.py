@@ -6,7 +6,7 @@ import pytest
 from hush.codec import pack
 from hush.domain import Domain
 from hush.errors import WorkloadError
-from hush.schema import Categorical, Integer, Numeric, Schema
+from hush.schema import Categorical, Integer, Numeric, Schema, TimeOfDay
 from hush.workloads import Workload
 from hush.workloads.sum_term import PLACING, SumTerm, grid_fault
 from hush.workloads.workload_files import WorkloadFile
@@ -128,3 +128,9 @@ def test_weights_must_be_positive() -> None:
     (term,) = Workload.sums(SCHEMA, "age").sum_terms
     with pytest.raises(WorkloadError, match="finite number > 0"):
         Workload(SCHEMA.domain, Workload.kway(SCHEMA, 1), [SumTerm((), term.grid, 0.0)])
+
+
+def test_parts_of_times_are_not_added_up() -> None:
+    schema = Schema([TimeOfDay(name="opens"), Categorical(name="sex", values=("f", "m"))])
+    with pytest.raises(WorkloadError, match="'opens.hour' is a part of the times in 'opens', which are not added up"):
+        Workload.sums(schema, "opens.hour", by="sex")

@@ -29,6 +29,8 @@ def check_sum(query: SumQuery, schema: Schema) -> None:
         raise DataError(
             f"column {grid.column!r} is {column.kind} and cannot be added up; sum an integer or numeric one"
         )
+    if column.part is not None:
+        raise DataError(f"column {grid.column!r} is a part of the times in {column.source!r}, which are not added up")
     levels = column.levels if grid.by_level else 1
     if len(grid.centres) != levels or grid.missing != column.missing_code:
         raise DataError(f"the grid of {grid.column!r} is for another schema; plan again with the schema of the table")

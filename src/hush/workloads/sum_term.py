@@ -91,6 +91,11 @@ def sum_terms(
     clique = domain.clique(domain.check((by,) if isinstance(by, str) else by))
     if not isinstance(numbers, Integer | Numeric):
         raise WorkloadError(f"column {name!r} is {numbers.kind} and cannot be added up; sum an integer or numeric one")
+    if numbers.part is not None:
+        raise WorkloadError(
+            f"column {name!r} is a part of the times in {numbers.source!r}, which are not added up; ask for counts by "
+            f"{name!r}, from which its mean follows"
+        )
     wide = any(low < high for low, high in map(numbers.ends, range(numbers.levels)))
     if name in clique and not wide:
         raise WorkloadError(
