@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hush.errors import DataError
-from hush.schema import Boolean, Categorical, Integer, Schema, TimeOfDay, Timestamp, Unit
+from hush.schema import Boolean, Categorical, Date, Integer, Numeric, Schema, TimeOfDay, Timestamp, Unit
 from hush.tables import read
 from hush.tables.dry_run import DryRun, dry_run
 
@@ -145,3 +145,55 @@ def test_a_type_that_holds_no_times_is_a_problem_of_the_column() -> None:
     outcome = dry_run(pa.table({"departure": [1.5]}), Schema([TimeOfDay(name="departure")]))
     assert outcome.columns[0].name == "departure"
     assert "which the kind 'time' cannot read" in outcome.columns[0].problem
+
+
+@pytest.mark.parametrize("kind", [str, float])
+def test_values_that_would_be_clamped_are_counted_by_themselves(kind: type) -> None:
+    schema = Schema(
+        [
+            Integer(name="age", low=0, high=99, outside="clamp", missing=True),
+            Numeric(name="fare", edges=(0, 20, 50, 100), points=(0,), outside="clamp"),
+            Integer(name="year", low=2000, high=2020),
+        ]
+    )
+    rows = {
+        "age": [kind(value) for value in (17, -1, 100, 99, 0)],
+        "fare": [kind(value) for value in (0, 12.5, 100, 512.3, -3)],
+        "year": [kind(value) for value in (2001, 2020, 2000, 2010, 1999)],
+    }
+    found = dry_run(pa.table(rows), schema)
+    counts = [(c.levels, c.clamped, c.missing, c.other, c.refusals) for c in found.columns]
+    assert counts == [(3, 2, 0, 0, 0), (3, 2, 0, 0, 0), (4, 0, 0, 0, 1)]
+    assert "clamped" in str(found)
+    assert found.to_dict()["columns"][1]["clamped"] == 2
+
+
+def test_days_that_would_be_clamped_are_counted_by_themselves() -> None:
+    schema = Schema(
+        [
+            Date(name="moved", start=dt.date(2020, 1, 1), end=dt.date(2020, 12, 31), outside="clamp"),
+            Timestamp(
+                name="seen",
+                start=dt.date(2020, 1, 1),
+                end=dt.date(2020, 12, 31),
+                parts=("hour", "date"),
+                outside="clamp",
+            ),
+        ]
+    )
+    rows = {
+        "moved": ["2019-12-31", "2020-01-01", "2021-01-01"],
+        "seen": ["2020-05-01 10:00", "2021-05-01 10:00", "2020-12-31 23:59"],
+    }
+    found = dry_run(pa.table(rows), schema)
+    assert [(c.name, c.levels, c.clamped, c.refusals) for c in found.columns] == [("moved", 1, 2, 0), ("seen", 2, 1, 0)]
+
+
+def test_clamping_is_counted_beside_columns_that_cannot_be_read() -> None:
+    clamped = [Integer(name=name, low=0, high=9, outside="clamp") for name in ("absent", "a", "b")]
+    found = dry_run(pa.table({"a": [5, 10, 11], "b": [1, 2, -1]}), Schema(clamped))
+    assert [(c.name, c.levels, c.clamped, bool(c.problem)) for c in found.columns] == [
+        ("absent", 0, 0, True),
+        ("a", 1, 2, False),
+        ("b", 2, 1, False),
+    ]

@@ -9,16 +9,15 @@ Privacy: counts and examples are exact and private. Nothing of them goes into a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hush.domain import Domain
 from hush.errors import DataError, printable
 from hush.memory import memory_limit as bytes_of
-from hush.schema import Column, Schema
+from hush.schema import Column, Date, Integer, Numeric, Outside, Schema, Timestamp
 from hush.tables.dialects.duckdb import DUCKDB
-from hush.tables.encoding import Encoding, Names
 from hush.tables.read import open_source, schema_of
 from hush.tables.refusal_causes import RefusalCauses
 from hush.tables.rows_per_unit import declare_texts, encoded_rows, encoding_in, unit_id
@@ -45,7 +44,7 @@ class RefusedValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFit:
-    """How the values of one column fit: how many have a level, are missing, go to `other`, or are refused.
+    """How the values of one column fit: how many have a level, are clamped to a bound, missing, other, or refused.
 
     `problem` says why the column cannot be read at all.
     """
@@ -53,6 +52,7 @@ class ColumnFit:
     name: str
     kind: str
     levels: int = 0
+    clamped: int = 0
     missing: int = 0
     other: int = 0
     refused: tuple[RefusedValues, ...] = ()
@@ -91,7 +91,7 @@ class DryRun:
 
     def __str__(self) -> str:
         headings = (TextColumn(heading="column", fit="fold"), TextColumn(heading="kind"))
-        numbers = number_columns("in a level", "missing", "other", "refused")
+        numbers = number_columns("in a level", "clamped", "missing", "other", "refused")
         table = TextTable(columns=(*headings, *numbers), rows=[_row(column) for column in self.columns])
         lines = [PRIVATE, "", f"{self.source}, {self.rows:,} rows", "", table.text()]
         for column in self.columns:
@@ -107,8 +107,9 @@ class DryRun:
 
 def _row(column: ColumnFit) -> tuple[str, ...]:
     if column.problem:
-        return column.name, column.kind, "", "", "", "all"
-    return column.name, column.kind, *(f"{n:,}" for n in (column.levels, column.missing, column.other, column.refusals))
+        return column.name, column.kind, "", "", "", "", "all"
+    counts = (column.levels, column.clamped, column.missing, column.other, column.refusals)
+    return column.name, column.kind, *(f"{count:,}" for count in counts)
 
 
 def _causes(column: ColumnFit) -> Iterator[str]:
@@ -142,16 +143,17 @@ def dry_run(
     opened = open_source(source, declared, table, query, lambda: DUCKDB.connect(limit // 2), partly=True)
     if opened.once:
         raise DataError(f"{opened.name} can be read only once, a dry run reads twice; read it into a table first")
-    readable: dict[str, tuple[Names, Encoding]] = {}
+    readable: list[Column] = []
     problems: dict[str, str] = {}
     # all parts of a time are refused together, so that the first one speaks for them
     columns = list({column.source: column for column in reversed(declared.columns)}.values())[::-1]
-    for index, column in enumerate(columns):
+    for column in columns:
         try:
-            readable[column.name] = encoding_in(opened, index, column)
+            encoding_in(opened, 0, column)
+            readable.append(column)
         except DataError as error:
             problems[column.name] = str(error)
-    rows, fits = _counted(opened, [column for column in columns if column.name in readable], list(readable.values()))
+    rows, fits = _counted(opened, readable)
     for name, problem in problems.items():
         fits[name] = ColumnFit(name=declared[name].source, kind=declared[name].source_kind, problem=problem)
     ordered = [fits[column.name] for column in columns]
@@ -160,31 +162,48 @@ def dry_run(
     return DryRun(source=opened.name, rows=rows, columns=tuple(ordered))
 
 
-def _counted(
-    source: RowSource, columns: Sequence[Column], encodings: Sequence[tuple[Names, Encoding]]
-) -> tuple[int, dict[str, ColumnFit]]:
-    """How many rows there are, and the fit of each column that can be read."""
+def _counted(source: RowSource, columns: Sequence[Column]) -> tuple[int, dict[str, ColumnFit]]:
+    """How many rows there are, and the fit of each column that can be read.
+
+    What is clamped is what the same column would refuse without clamping.
+    """
+    strict = {k: twin for k, column in enumerate(columns) if (twin := _without_clamping(column)) is not None}
+    encodings = [encoding_in(source, i, column) for i, column in enumerate([*columns, *strict.values()])]
+    within = {k: f"k{len(columns) + i}" for i, k in enumerate(strict)}
     questions = ["count(*)"]
     for k, column in enumerate(columns):
         other, missing = column.other_code, column.missing_code
         questions += [f"count(k{k})", *(f"count(*) FILTER (k{k} = {_code(code)})" for code in (other, missing))]
+        questions.append(f"count({within.get(k, f'k{k}')})")
     select = f"SELECT {', '.join(questions)} FROM ({encoded_rows(source, encodings, {'present': '1'})})"
     with source.session() as session:
         declare_texts(session, source, encodings)
         rows, *counts = source.dialect.fetch_row(session, select, source.failure)
     fits = {}
     for k, column in enumerate(columns):
-        coded, other, missing = counts[3 * k : 3 * k + 3]
+        coded, other, missing, unclamped = counts[4 * k : 4 * k + 4]
         refused = () if coded == rows else _refused(source, column)
         fits[column.name] = ColumnFit(
             name=column.source,
             kind=column.source_kind,
-            levels=coded - other - missing,
+            levels=unclamped - other - missing,
+            clamped=coded - unclamped,
             missing=missing,
             other=other,
             refused=refused,
         )
     return rows, fits
+
+
+def _without_clamping(column: Column) -> Column | None:
+    """The column as it would be if it refused what it clamps; None if it clamps nothing."""
+    if column.part is not None:
+        stamp = column.part.stamp
+        if isinstance(stamp, Timestamp) and stamp.clamps:
+            return replace(stamp, outside=Outside.REFUSE).column(column.part.name)
+    elif isinstance(column, Integer | Numeric | Date) and column.outside is Outside.CLAMP:
+        return replace(column, outside=Outside.REFUSE)
+    return None
 
 
 def _code(code: int | None) -> str:
