@@ -155,6 +155,9 @@ def test_help_on_nothing_says_what_there_is(names: list[str], said: str) -> None
         ("hush qu", "1", ["plain,query"]),
         ("hush plan --form", "2", ["plain,--format"]),
         ("hush schema dr", "2", ["plain,draft"]),
+        ("hush budget in", "2", ["plain,init"]),
+        ("hush budget budget.db --ent", "3", ["plain,--entries"]),
+        ("hush budget rais budget.db --ent", "4", ["plain,--entries"]),
     ],
 )
 def test_the_shell_completes_commands_and_options(words: str, position: str, expected: list[str]) -> None:

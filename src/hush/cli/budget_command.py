@@ -24,7 +24,7 @@ class LedgerGroup(click.Group):
         """Put `show` before what is neither a command nor a request for help."""
         if args and args[0] not in {*self.commands, *ctx.help_option_names}:
             near = close_match(args[0], self.commands)
-            if near is not None and len(args) > 1 and not os.path.lexists(args[0]):
+            if near is not None and len(args) > 1 and not os.path.lexists(args[0]) and not ctx.resilient_parsing:
                 raise click.UsageError(f"no command {args[0]!r}, and no such file; did you mean {near}?", ctx)
             args = ["show", *args]
         return super().parse_args(ctx, args)
