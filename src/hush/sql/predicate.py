@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,6 @@ ADVICE: dict[type[exp.Expr], str] = {
     exp.Glob: "list the values you want with IN",
     exp.RegexpLike: "list the values you want with IN",
     exp.Exists: "subqueries are outside; put the condition into WHERE",
-    exp.Case: "write the condition with AND, OR and NOT",
-    exp.If: "write the condition with AND, OR and NOT",
     exp.Literal: "write a comparison, such as age >= 40",
 }
 
@@ -213,6 +211,8 @@ def truth(node: exp.Expr, scope: Scope) -> Cells:
             return _between(node, scope)
         case exp.In():
             return _in(node, scope)
+        case exp.Case() | exp.If():
+            return _case(node, lambda branch: truth(branch, scope), scope)
     sign = SIGNS.get(type(node))
     if sign is not None:
         return _comparison(node.this, sign, node.expression, scope)
@@ -242,6 +242,10 @@ def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cel
         return compare(scope.column(b), MIRRORED[sign], literal_value(a), scope)
     if is_literal(a) and is_literal(b):
         return _constants(literal_value(a), sign, literal_value(b), scope)
+    if isinstance(a, exp.Case | exp.If) and (is_literal(b) or isinstance(b, exp.Column)):
+        return _case(a, lambda branch: _comparison(branch, sign, b, scope), scope)
+    if isinstance(b, exp.Case | exp.If) and (is_literal(a) or isinstance(a, exp.Column)):
+        return _case(b, lambda branch: _comparison(a, sign, branch, scope), scope)
     whole = f"{quote(left)} {sign} {quote(right)}"
     if isinstance(a, exp.Column) and isinstance(b, exp.Column):
         names = scope.column(a).name, scope.column(b).name
@@ -252,6 +256,23 @@ def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cel
         if side.find(exp.AggFunc):
             raise refusal(side, "aggregates belong in SELECT; keep the rows you want from the answers")
     raise QueryError(f"{whole} is not a column compared with a constant; move all arithmetic to the constant")
+
+
+def _case(node: exp.Case | exp.If, outcome: Callable[[exp.Expr], Cells], scope: Scope) -> Cells:
+    """The outcome of the first branch whose condition is true, else that of ELSE, which is null where there is none."""
+    if isinstance(node, exp.If):
+        return _chosen(
+            truth(node.this, scope), outcome(node.args["true"]), outcome(node.args.get("false") or exp.Null())
+        )
+    result = outcome(node.args.get("default") or exp.Null())
+    for branch in reversed(node.args["ifs"]):
+        condition = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this.copy())
+        result = _chosen(truth(condition, scope), outcome(branch.args["true"]), result)
+    return result
+
+
+def _chosen(condition: Cells, yes: Cells, no: Cells) -> Cells:
+    return combine(lambda c, a, b: np.asarray(np.where(c == TRUE, a, b), dtype=np.int8), condition, yes, no)
 
 
 def _constants(left: Value, sign: str, right: Value, scope: Scope) -> Cells:
@@ -280,6 +301,8 @@ def _in(node: exp.In, scope: Scope) -> Cells:
     if not listed or node.args.get("field") is not None or node.args.get("unnest") is not None:
         raise refusal(node, "list the values between parentheses, such as IN ('a', 'b')")
     column = node.this.unnest()
+    if isinstance(column, exp.Case | exp.If):
+        return reduce(partial(combine, np.maximum), (_comparison(column, "=", each, scope) for each in listed))
     if not isinstance(column, exp.Column):
         raise refusal(node, "IN takes a column on its left")
     return among(scope.column(column), [literal_value(each) for each in listed], scope)
