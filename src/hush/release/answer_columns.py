@@ -153,9 +153,9 @@ class Quantity:
 
     @property
     def has_std_errors(self) -> bool:
-        """Whether to show standard errors: not where only intervals from bounds are known."""
-        only_bounds = bool(self.bounded.any()) and bool(np.isnan(self.std_error).all())
-        return self.error_kind is not ErrorKind.NONE and not only_bounds
+        """Whether to show standard errors: not where only intervals are known."""
+        only_intervals = bool(self.known.any()) and bool(np.isnan(self.std_error).all())
+        return self.error_kind is not ErrorKind.NONE and not only_intervals
 
     def decimals(self, rows: int) -> int:
         """Decimals that show three digits of the typical error in the first rows, or of the estimates if it is zero."""

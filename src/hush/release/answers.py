@@ -299,6 +299,11 @@ class Answers:
         if bounded:
             whose = f" of {', '.join(bounded)}" if len(self.quantities) > 1 else ""
             clauses.append(f"intervals{whose} hold with {self._percent}, by a bound on the error of the whole table")
+        held = [quantity.name for quantity in self.quantities if not quantity.has_std_errors and quantity.known.any()]
+        plain = [name for name in held if name not in bounded]
+        if plain:
+            whose = f" of {', '.join(plain)}" if len(self.quantities) > 1 else ""
+            clauses.append(f"intervals{whose} hold with {self._percent}; there is no standard error")
         return "; ".join(clauses) or "standard errors are not known"
 
     def _single(self) -> Quantity:
