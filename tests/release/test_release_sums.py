@@ -54,6 +54,11 @@ def test_with_hardly_any_noise_the_numbers_are_those_of_the_rows(mechanism: str)
     men = clamped[clamped["sex"] == "m"]
     wanted = [men["fare"].sum(), men["age"].mean(), men["age"].var(ddof=0)]
     np.testing.assert_allclose([total[name].estimate[0] for name in "sav"], wanted, rtol=0.05)
+    spread = release.sql("SELECT STDDEV(age) AS d, STDDEV_POP(age) FILTER (WHERE sex = 'm') AS p FROM t")
+    np.testing.assert_allclose(spread["d"].estimate, frame["age"].std(), rtol=0.05)
+    np.testing.assert_allclose(spread["p"].estimate, men["age"].std(ddof=0), rtol=0.05)
+    lower, upper = spread["d"].quantities[0].intervals.at(0.95)
+    assert lower < frame["age"].std() < upper
 
 
 def test_each_number_says_where_it_comes_from() -> None:

@@ -122,6 +122,27 @@ class WidenedIntervals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RootIntervals:
+    """From the root of the lower end to that of the upper one; what is below 0 counts as 0."""
+
+    squared: Intervals
+
+    def __len__(self) -> int:
+        return len(self.squared)
+
+    @property
+    def level(self) -> float | None:
+        return self.squared.level
+
+    def at(self, level: float) -> Ends:
+        lower, upper = self.squared.at(level)
+        return np.sqrt(np.maximum(lower, 0.0)), np.sqrt(np.maximum(upper, 0.0))
+
+    def take(self, rows: Rows) -> RootIntervals:
+        return RootIntervals(self.squared.take(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class JoinedIntervals:
     """The intervals of several runs of rows, some of these rows in any order."""
 

@@ -28,10 +28,10 @@ from hush.release.answer_columns import (
 )
 from hush.release.answers import Answers, check_level
 from hush.release.formula_values import CLEAR, evaluate, single_ratio
-from hush.release.intervals import JoinedIntervals
+from hush.release.intervals import JoinedIntervals, RootIntervals
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
-from hush.sql.aggregate import formula_of
+from hush.sql.aggregate import ROOTS, formula_of, root_formula
 from hush.sql.formula import Cells, Formula, KnownSum, check_size, combine
 from hush.sql.parsing import Item, Output, ParsedQuery, parse, read_output, unknown_order
 from hush.sql.predicate import TRUE, always, conjunction, only_true, truth
@@ -300,7 +300,8 @@ def _formulas(where: Cells, output: Output, scope: Scope, estimates: Estimates) 
         names = frozenset(output.groups).union(where.names, _named(item.node, scope))
         _check_large(names, quote(item.node), scope, estimates)
         quantile = quantile_item(item.node, where, scope)
-        formula = formula_of(item.node, where, scope) if quantile is None else quantile
+        root = None if quantile is not None else root_formula(item.node, where, scope)
+        formula = quantile or root or formula_of(item.node, where, scope)
         if not item.node.find(exp.AggFunc):
             raise QueryError(f"{quote(item.node)} has no aggregate in it; add one, such as COUNT(*)")
         formulas.append(formula)
@@ -376,6 +377,8 @@ def _quantity(
         for result, part in zip(results, parts, strict=True)
     ]
     value = pieces[0] if len(pieces) == 1 else _joined(pieces)
+    if item.node.find(*ROOTS):
+        value = _rooted(value)
     cliques = {part.formulas[index].clique(groups): part.sources[index] for part in parts}
     bounded = {
         clique: source
@@ -414,6 +417,13 @@ def _quantity(
             reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
         scope.note(f"{item.name}: {what} cannot be given, because {reason}.")
     return replace(value, error_kind=error_kind)
+
+
+def _rooted(value: Quantity) -> Quantity:
+    """The root of a variance; its standard error is by the delta method, and unknown at 0."""
+    root = np.sqrt(np.maximum(value.estimate, 0.0))
+    error = np.divide(value.std_error, 2 * root, out=np.full(root.shape, np.nan), where=root > 0)
+    return replace(value, estimate=root, std_error=error, intervals=RootIntervals(value.intervals))
 
 
 def _joined(pieces: Sequence[Quantity]) -> Quantity:

@@ -21,6 +21,7 @@ from hush.sql.scope import Scope, quote, refusal
 FLOATS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
 INTEGERS = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
 VARIANCES = (exp.Variance, exp.VariancePop)
+ROOTS = (exp.Stddev, exp.StddevSamp, exp.StddevPop)  # of a variance; they stand by themselves
 SUPPORTED = "COUNT, SUM, AVG, VARIANCE, and MEDIAN and QUANTILE by themselves, are supported"
 ARITHMETIC: dict[type[exp.Expr], Callable[..., Numbers]] = {exp.Add: np.add, exp.Sub: np.subtract, exp.Mul: np.multiply}
 CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
@@ -37,9 +38,9 @@ ADVICE: dict[type[exp.Expr], str] = {
     exp.Median: "a quantile stands by itself, in no sum or ratio; compute with the answers",
     exp.Quantile: "a quantile stands by itself, in no sum or ratio; compute with the answers",
     exp.PercentileCont: "a quantile stands by itself, in no sum or ratio; compute with the answers",
-    exp.Stddev: "ask for VARIANCE and take the root of the answer",
-    exp.StddevSamp: "ask for VARIANCE and take the root of the answer",
-    exp.StddevPop: "ask for VAR_POP and take the root of the answer",
+    exp.Stddev: "a standard deviation stands by itself, in no sum or ratio; compute with the answers",
+    exp.StddevSamp: "a standard deviation stands by itself, in no sum or ratio; compute with the answers",
+    exp.StddevPop: "a standard deviation stands by itself, in no sum or ratio; compute with the answers",
     exp.Case: "put CASE inside an aggregate, such as SUM(CASE WHEN ... THEN 1 ELSE 0 END), or into GROUP BY too",
     exp.Extract: "put it into GROUP BY too",
 }
@@ -265,6 +266,14 @@ def _as_number(truths: Numbers) -> Numbers:
 
 def _where(condition: Numbers, yes: Numbers, no: Numbers) -> Numbers:
     return np.where(condition == TRUE, yes, no)
+
+
+def root_formula(node: exp.Expr, where: Cells, scope: Scope) -> Formula | None:
+    """The variance whose root an item asks for; None where it asks for something else."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Filter) and isinstance(inner.this, ROOTS):
+        where, inner = conjunction(where, truth(inner.expression.this, scope)), inner.this
+    return _variance(inner, where, scope) if isinstance(inner, ROOTS) else None
 
 
 def formula_of(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
