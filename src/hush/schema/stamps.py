@@ -26,6 +26,7 @@ DATE, MONTH, WEEKDAY, HOUR, MINUTE = "date", "month", "weekday", "hour", "minute
 OF_DAY, OF_TIME = (DATE, MONTH, WEEKDAY), (HOUR, MINUTE)  # days: the first wins where they contradict each other
 WIDTHS = tuple(width for width in range(1, 31) if 60 % width == 0)
 DEFAULT_MINUTES = 15
+MOST_LEVELS = 16  # of a month or weekday, with missing
 ANY_DAY = dt.date(2000, 1, 1)  # the day of a time that has none
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -217,20 +218,20 @@ def _draw(low: Codes, high: Codes, generator: np.random.Generator | None) -> Cod
 
 def _days(stamp: Stamp, codes: Mapping[str, Codes], rows: int, generator: np.random.Generator | None) -> Codes:
     """A day for each row, counted from 1970."""
-    start, end = (np.datetime64(day, "D").astype(np.int64) for day in stamp.days)
-    given = [part for part in OF_DAY if part in codes]
-    low, high = np.full(rows, start), np.full(rows, end)
-    if DATE in given and isinstance(date := stamp.column(DATE), Date):
-        levels, position = np.unique(codes[DATE], return_inverse=True)
-        ends = [date.days(code) if code < date.levels else stamp.days for code in levels.tolist()]
-        low, high = np.array(ends, dtype="datetime64[D]").reshape(-1, 2).astype(np.int64)[position].T
-        given.remove(DATE)
+    periods, keys = [stamp.days], np.zeros(rows, np.int64)  # possible days, and which of them each row has
+    if DATE in codes and isinstance(date := stamp.column(DATE), Date):
+        levels, keys = np.unique(codes[DATE], return_inverse=True)
+        periods = [date.days(code) if code < date.levels else stamp.days for code in levels.tolist()]
+    ends = np.array(periods, dtype="datetime64[D]").reshape(-1, 2).astype(np.int64)
+    given = [part for part in (MONTH, WEEKDAY) if part in codes]
     if not given:
-        return _draw(low, high, generator)
-    combinations, position = np.unique(
-        np.stack([low, high, *(codes[part] for part in given)]), axis=1, return_inverse=True
-    )
-    matching = [_matching(combination[0], combination[1], given, combination[2:]) for combination in combinations.T]
+        return _draw(ends[keys, 0], ends[keys, 1], generator)
+    for part in given:
+        keys = keys * MOST_LEVELS + codes[part]
+    distinct, position = np.unique(keys, return_inverse=True)
+    wanted = np.stack([distinct // MOST_LEVELS**k % MOST_LEVELS for k in reversed(range(len(given)))], axis=1)
+    whole = ends[distinct // MOST_LEVELS ** len(given)]
+    matching = [_matching(low, high, given, parts) for (low, high), parts in zip(whole, wanted, strict=True)]
     counts = np.array([len(days) for days in matching], dtype=np.int64)
     at = (np.cumsum(counts) - counts)[position]
     return np.concatenate([np.zeros(0, np.int64), *matching])[_draw(at, at + counts[position] - 1, generator)]
