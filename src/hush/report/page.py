@@ -16,6 +16,7 @@ from hush.report.adaptive_section import bounds_section, rounds_section
 from hush.report.appendix import statement_section, terms_section
 from hush.report.figures import bar_figures, bars_section, folded_figures, map_figures, maps_section
 from hush.report.heading import Heading, opening
+from hush.report.means_section import means_section
 from hush.report.precision import by_order, by_table, comparison_section
 from hush.report.quality import quality
 from hush.report.questions import examples, questions_section
@@ -168,6 +169,7 @@ SECTIONS = (
     ("glance", "At a glance"),
     ("columns", "One column"),
     ("pairs", "Two columns"),
+    ("means", "Means"),
     ("questions", "What can be asked"),
     ("caveats", "How to read it"),
     ("appendix", "Appendix"),
@@ -206,13 +208,16 @@ def report_html(
     rows = sample_section(release) if release.bounded else None
     done(0.8)
     known = all(figure.known for figure in (*bars, *maps))
-    sections = (("privacy", "Privacy"), *((ROWS,) if rows else ()), *SECTIONS)
+    means = means_section(release)
+    listed = [(key, text) for key, text in SECTIONS if key != "means" or means is not None]
+    sections = (("privacy", "Privacy"), *((ROWS,) if rows else ()), *listed)
     body = lines(
         opening(release, heading, sections, known=known),
         rows,
         headline(release, found),
         bars_section(release, bars, folded, 1, known=all(figure.known for figure in (*bars, *folded))),
         maps_section(maps, 1 + len(bars) + len(folded)),
+        means,
         questions_section(release, examples(release, columns, pairs), file_name),
         caveats_section(release, known=known),
         statement_section(release),
