@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hush.domain import Domain, domain_of
 from hush.errors import BudgetError, WorkloadError, shown
+from hush.mechanisms.auto import Auto
 from hush.mechanisms.mechanism import Mechanism
-from hush.mechanisms.plan import Plan
+from hush.mechanisms.plan import Plan, Progress
 from hush.mechanisms.registry import mechanism_of
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
@@ -25,6 +28,8 @@ def plan(
     schema: Schema | Domain | None = None,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     max_rows_per_unit: int | None = None,
+    thorough: bool = False,
+    progress: Progress | None = None,
 ) -> Plan:
     """What to measure for a workload within a budget; reads no data and spends nothing.
 
@@ -32,6 +37,10 @@ def plan(
     columns are. A schema also says how many rows of one person are used, unless `max_rows_per_unit` does; it is 1
     without either. `mechanism` is a name or a mechanism object; `loss` is "rmse", "maxvar" or a loss object. Unless its
     mechanism is adaptive, a plan knows the error of every answer; `print` it, `save` it, and `release` a table with it.
+
+    `mechanism="auto"` compares several, and leaves out searches that take long or can win little, unless `thorough`;
+    `progress` gets the share that is done. Under (epsilon, delta) it takes Laplace noise where that is more accurate:
+    pure epsilon is the stronger promise. `plan.alternative` is then the best plan with Gaussian noise.
 
     >>> import hush
     >>> domain = hush.Domain({"age": 85, "sex": 2, "race": 5})
@@ -45,7 +54,12 @@ def plan(
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget={budget!r}: expected a Budget, such as Budget(epsilon=1.0, delta=1e-9)")
     rows = _unit_rows(schema, max_rows_per_unit)
-    return mechanism_of(mechanism, loss).plan(asked, budget, neighbours=neighbours, max_rows_per_unit=rows)
+    chosen = mechanism_of(mechanism, loss)
+    if isinstance(chosen, Auto):
+        chosen = replace(chosen, thorough=thorough or chosen.thorough, progress=progress)
+    elif thorough:
+        raise WorkloadError(f"thorough=True goes with mechanism='auto', which compares several, not {chosen.name!r}")
+    return chosen.plan(asked, budget, neighbours=neighbours, max_rows_per_unit=rows)
 
 
 def plan_for_error(

@@ -19,6 +19,7 @@ from hush.cli.options import (
     check_output,
     format_option,
     mechanism_options,
+    progress_bar,
     workload_options,
 )
 from hush.cli.program import BAD_INPUT
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     type=int,
     help="Expected number of rows: shows errors relative to a uniform table, and refuses a budget that is too small.",
 )
+@click.option("--thorough", is_flag=True, help="With --mechanism auto: also try what takes long or can win little.")
 @format_option
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("-o", "--output", type=PATH, help="Save the plan to this file.")
@@ -52,6 +54,7 @@ def plan(
     chosen: MechanismOptions,
     target_error: float | None,
     rows: int | None,
+    thorough: bool,
     form: str,
     as_json: bool,
     output: Path | None,
@@ -78,7 +81,15 @@ def plan(
     plan: Plan
     if target_error is None:
         budget = limit.read()
-        plan = hush.plan(workload, budget, chosen.read(), max_rows_per_unit=unit_rows)
+        with progress_bar("planning") as progress:
+            plan = hush.plan(
+                workload,
+                budget,
+                chosen.read(),
+                max_rows_per_unit=unit_rows,
+                thorough=thorough,
+                progress=progress,
+            )
     else:
         if limit.given:
             raise BudgetError("--target-error finds the budget; leave out --epsilon, --rho and --mu")

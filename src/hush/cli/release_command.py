@@ -184,7 +184,9 @@ def release(
         job = ReleaseJob(_loaded_plan(plan_file, limit), **spending)
     else:
         workload, mechanism = question.read(declared), chosen.read()
-        job = ReleaseJob(hush.plan(workload, limit.read(), mechanism, max_rows_per_unit=protected.max_rows), **spending)
+        with progress_bar("planning") as progress:
+            plan = hush.plan(workload, limit.read(), mechanism, max_rows_per_unit=protected.max_rows, progress=progress)
+        job = ReleaseJob(_payable(plan, ledger, dataset), **spending)
     plan = job.plan
     job.check_public(declared)
     if rows is not None:
@@ -251,6 +253,22 @@ def _loaded_plan(file: Path, limit: BudgetOptions) -> Plan:
     if limit.given and not plan.within(most := limit.read()):
         raise BudgetError(f"the plan spends {plan.budget}, more than the {most} given here; plan again for less")
     return plan
+
+
+def _payable(plan: Plan, ledger: Path | None, dataset: str) -> Plan:
+    """The plan, or the best one with the other noise if only that fits in what is left of the ledger."""
+    if plan.alternative is None or ledger is None or not ledger.exists():
+        return plan
+    book = hush.Ledger.open(ledger, dataset=dataset)
+    if plan.payable(book) or not plan.alternative.payable(book):
+        return plan
+    other, noise = plan.alternative, "Gaussian" if plan.epsilon is not None else "Laplace"
+    click.echo(
+        f"hush: {ledger} has no room left for the plan of least error, RMSE {plan.rmse:.3g}; this release takes "
+        f"{noise} noise instead, RMSE {other.rmse:.3g}",
+        err=True,
+    )
+    return other
 
 
 def _announce_plan(plan: Plan, plan_file: Path | None) -> None:

@@ -1,37 +1,52 @@
-"""auto: plan with every mechanism that fits the workload and the budget; take the least predicted error."""
+"""auto: compare the mechanisms that fit the workload and the budget; take the least predicted error.
+
+Closed forms come first. A search starts only if it may win: no unbiased linear mechanism has an RMSE below the singular
+value bound of its noise, so a search whose bound is within `GAIN` of the best so far is not worth its time.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.errors import HushError
+from hush.linops import Identity, Total
 from hush.mechanisms.direct import Direct
 from hush.mechanisms.hdmm import HDMM
-from hush.mechanisms.matrix import Matrix
-from hush.mechanisms.mechanism import Mechanism
-from hush.mechanisms.plan import Plan, Ranked
+from hush.mechanisms.matrix import LARGEST_CELLS, Matrix
+from hush.mechanisms.mechanism import Mechanism, StrategyMechanism, check_flag
+from hush.mechanisms.plan import Plan, Progress, Ranked, choose_noise, per_row, rmse_bound
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.noise_allocation import Loss, MaxVariance, SumOfVariances, loss_of
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 
 if TYPE_CHECKING:
     from hush.mechanisms.session import Session
 
 NAME = "auto"
-LARGEST_MATRIX = 1024  # cells up to which an explicit strategy is tried unasked
-MOST_TERMS = 1000  # terms up to which HDMM is tried unasked
-MOST_QUICK_TERMS, MOST_QUICK_LEVELS = 60, 300
+LARGEST_MATRIX, LARGEST_QUICK_MATRIX = 1024, 256  # cells up to which an explicit strategy is tried unasked
+MOST_TERMS, MOST_QUICK_TERMS = 1000, 150  # terms up to which HDMM is tried unasked
+MOST_QUICK_LEVELS = 128  # of a column with prefix sums or ranges that HDMM designs a strategy for
 TIE = 1e-3  # the first of the list wins unless another is better by this much
+GAIN = 0.05  # a search that cannot lower the RMSE by this much is not started
+LATER = "--thorough (thorough=True) tries it"
+WORDS = {NoiseKind.GAUSSIAN: "with Gaussian noise", NoiseKind.LAPLACE: "with Laplace noise"}
 
 
 @dataclass(frozen=True)
 class Auto(Mechanism):
-    """Compares residual, matrix, hdmm and direct noise by predicted error; the plan's `ranking` says how each did."""
+    """Compares residual, matrix, hdmm and direct noise by predicted error; the plan's `ranking` says how each did.
+
+    Under (epsilon, delta) it also compares Laplace noise of that epsilon, which is a stronger promise and often more
+    accurate. The best plan with the other noise is then its `alternative`. `thorough` also runs long searches, and
+    those that can win little. `progress` gets the share of the mechanisms that are done.
+    """
 
     name: ClassVar[str] = NAME
     description: ClassVar[str] = "the one of residual, hdmm, matrix and direct that predicts the least error"
@@ -42,6 +57,8 @@ class Auto(Mechanism):
     adaptive: ClassVar[bool] = False
 
     loss: str | Loss = "rmse"
+    thorough: bool = False
+    progress: Progress | None = field(default=None, compare=False, metadata={"stored": False})
 
     def run(self, session: Session, plan: Plan) -> None:
         """Run the plan's own mechanism, which is never this one."""
@@ -56,76 +73,160 @@ class Auto(Mechanism):
         max_rows_per_unit: int = 1,
     ) -> Plan:
         """The plan of least predicted error; reads no data, so comparing several costs no privacy."""
+        check_flag(thorough=self.thorough)
         options: dict[str, Any] = {"neighbours": neighbours, "max_rows_per_unit": max_rows_per_unit}
         loss = loss_of(self.loss)
-        plans: list[tuple[str, Plan]] = []
+        plans: list[tuple[_Candidate, Plan]] = []
         left_out: list[Ranked] = []
         problem: HushError | None = None
-        for name, reason, make_plan in _candidates(workload, budget, self.loss, options):
-            if reason:
-                left_out.append(Ranked(name, None, reason))
+        candidates = _candidates(workload, budget, self.loss, thorough=self.thorough)
+        for done, candidate in enumerate(candidates):
+            if self.progress is not None:
+                self.progress(done / len(candidates))
+            best = min((_error(plan, loss) for _, plan in plans), default=math.inf)
+            hopeless = "" if candidate.reason else self._cannot_win(candidate, workload, budget, best, options)
+            if candidate.reason or hopeless:
+                skipped = bool(hopeless) or candidate.reason.endswith(LATER)
+                left_out.append(Ranked(candidate.name, None, candidate.reason or hopeless, skipped=skipped))
                 continue
             try:
-                plan = make_plan()
+                plan = candidate.settings.plan(workload, budget, **options).stated_as(budget)
                 _error(plan, loss)  # raises if the budget does not allow the noise
-                plans.append((name, plan))
+                plans.append((candidate, plan))
             except HushError as error:
                 problem = problem or error
-                left_out.append(Ranked(name, None, str(error)))
+                left_out.append(Ranked(candidate.name, None, str(error)))
         if not plans:
             raise problem or HushError("no mechanism fits the workload")
-        best = plans[0][1]
-        for _, plan in plans[1:]:
-            if _error(plan, loss) < _error(best, loss) * (1 - TIE):
-                best = plan
-        ranked = sorted((Ranked(name, plan.rmse) for name, plan in plans), key=lambda entry: entry.rmse or math.inf)
-        best.ranking = (*ranked, *left_out, *_with_laplace(workload, budget, loss, options))
-        return best
+        best_plan = _least(plans, loss)
+        noise = best_plan.strategy.noise if best_plan.strategy is not None else None
+        others = [pair for pair in plans if pair[0].noise is not noise]
+        best_plan.alternative = _least(others, loss) if others else None
+        ranked = sorted((Ranked(c.name, plan.rmse) for c, plan in plans), key=lambda entry: entry.rmse or math.inf)
+        best_plan.ranking = (*ranked, *left_out)
+        return best_plan
+
+    def _cannot_win(
+        self, candidate: _Candidate, workload: Workload, budget: Budget, best: float, options: dict[str, Any]
+    ) -> str:
+        """Why a search is not worth its time; nothing if it may be."""
+        if self.thorough or not candidate.searches or math.isinf(best) or isinstance(loss_of(self.loss), MaxVariance):
+            return ""
+        kind, spent = choose_noise(candidate.noise.value, budget)
+        cost: Fraction = per_row(kind, spent, options["max_rows_per_unit"])
+        bound = rmse_bound(workload, kind, cost, options["neighbours"])
+        if bound is None or bound[0] < best * (1 - GAIN):
+            return ""
+        gain = max(1 - bound[0] / best, 0.0)
+        win = "cannot win" if gain < 5e-4 else f"cannot win by more than {math.ceil(gain * 1000) / 10:g} %"
+        return f"{win}; {LATER}"
 
 
-def _candidates(
-    workload: Workload, budget: Budget, loss: str | Loss, options: dict[str, Any]
-) -> list[tuple[str, str, Callable[[], Plan]]]:
-    """Mechanisms in order of preference: the name, why it is left out (or nothing), and how to plan with it."""
+@dataclass(frozen=True)
+class _Candidate:
+    """A mechanism to compare: its name, its noise, why it is left out if it is, and whether it searches."""
+
+    name: str
+    noise: NoiseKind
+    settings: StrategyMechanism
+    reason: str = ""
+    searches: bool = False
+
+
+def _candidates(workload: Workload, budget: Budget, loss: str | Loss, *, thorough: bool) -> list[_Candidate]:
+    """Mechanisms in order of preference, closed forms first; under (epsilon, delta) with both kinds of noise."""
     kind = loss_of(loss)
     total = isinstance(kind, SumOfVariances)
-    asked = {name for term in workload for name in term.clique}
-    cells = math.prod(workload.domain[name] for name in asked)
-    optimal = workload.plain and not budget.pure
-    skipped = "" if not optimal else "no linear mechanism with Gaussian noise beats residual on marginals"
-    matrix = skipped
-    if not matrix and not (total or (isinstance(kind, MaxVariance) and not budget.pure)):
-        matrix = "it makes rmse or maxvar small, nothing else"
-    if not matrix and cells > LARGEST_MATRIX:
-        why = "which take long; name it to try" if cells <= 4096 else "above its limit of 4,096"
-        matrix = f"{cells:,} cells, {why}"
-    hdmm = skipped or ("" if total else "it makes rmse small, nothing else")
-    if not hdmm and len(workload) > MOST_TERMS:
-        hdmm = f"{len(workload):,} terms take long; name it to try"
-    residual = "Gaussian noise needs a delta" if budget.pure else ""
+    gaussian = [] if budget.pure else _gaussian(workload, kind, loss, thorough=thorough)
+    if budget.pure:
+        gaussian = [
+            _Candidate("residual", NoiseKind.GAUSSIAN, Residual(loss=loss), "Gaussian noise needs a delta"),
+        ]
+    if budget.epsilon is None or not (total or budget.pure):
+        return gaussian
+    suffix = "" if budget.pure else f" {WORDS[NoiseKind.LAPLACE]}"
+    few = "" if total and len(workload) <= MOST_TERMS else "it is for rmse and fewer terms"
+    laplace = [
+        _Candidate(f"direct{suffix}", NoiseKind.LAPLACE, Direct(noise="laplace"), few),
+        _Candidate(
+            f"hdmm{suffix}",
+            NoiseKind.LAPLACE,
+            HDMM(noise="laplace", quick=not thorough),
+            _hdmm_reason(workload, total=total, thorough=thorough),
+            searches=True,
+        ),
+        _Candidate(
+            f"matrix{suffix}",
+            NoiseKind.LAPLACE,
+            Matrix(noise="laplace", loss=loss),
+            _matrix_reason(workload, rmse_only=not total, thorough=thorough),
+            searches=True,
+        ),
+    ]
+    closed = [c for c in gaussian if not c.searches]
+    return [*closed, *laplace, *(c for c in gaussian if c.searches)]
+
+
+def _gaussian(workload: Workload, kind: Loss, loss: str | Loss, *, thorough: bool) -> list[_Candidate]:
+    """The mechanisms with Gaussian noise."""
+    total = isinstance(kind, SumOfVariances)
+    best = "no linear mechanism with Gaussian noise beats residual on marginals" if workload.plain else ""
+    bad_loss = not (total or isinstance(kind, MaxVariance))
+    matrix = best or _matrix_reason(workload, rmse_only=bad_loss, thorough=thorough)
+    hdmm = best or _hdmm_reason(workload, total=total, thorough=thorough)
     direct = "" if total and len(workload) <= MOST_TERMS else "it is for rmse and fewer terms"
+    noise = NoiseKind.GAUSSIAN
     return [
-        ("residual", residual, lambda: Residual(loss=loss).plan(workload, budget, **options)),
-        ("matrix", matrix, lambda: Matrix(loss=loss).plan(workload, budget, **options)),
-        ("hdmm", hdmm, lambda: HDMM().plan(workload, budget, **options)),
-        ("direct", direct, lambda: Direct().plan(workload, budget, **options)),
+        _Candidate("residual", noise, Residual(loss=loss)),
+        _Candidate("direct", noise, Direct(noise="gaussian"), direct),
+        _Candidate("matrix", noise, Matrix(noise="gaussian", loss=loss), matrix, searches=True),
+        _Candidate("hdmm", noise, HDMM(noise="gaussian", quick=not thorough), hdmm, searches=True),
     ]
 
 
-def _with_laplace(workload: Workload, budget: Budget, loss: Loss, options: dict[str, Any]) -> list[Ranked]:
-    """What pure epsilon would give if (epsilon, delta) was stated and the search is quick: often less error.
+def _matrix_reason(workload: Workload, *, rmse_only: bool, thorough: bool) -> str:
+    """Why an explicit strategy is left out; nothing if it is not."""
+    if rmse_only:
+        return "it makes rmse or maxvar small, nothing else"
+    cells = math.prod(workload.domain[name] for name in {name for term in workload for name in term.clique})
+    if cells > LARGEST_CELLS:
+        return f"{cells:,} cells, above its limit of {LARGEST_CELLS:,}"
+    if cells > LARGEST_MATRIX:
+        return f"{cells:,} cells, which take long; name it to try"
+    if cells > LARGEST_QUICK_MATRIX and not thorough:
+        return f"{cells:,} cells take long; {LATER}"
+    return ""
 
-    It is never chosen unasked: ledgers count (epsilon, delta) in zCDP, where pure epsilon is expensive.
-    """
-    asked = {name for term in workload for name in term.clique}
-    quick = len(workload) <= MOST_QUICK_TERMS and sum(workload.domain[name] for name in asked) <= MOST_QUICK_LEVELS
-    if budget.pure or budget.epsilon is None or not quick or not isinstance(loss, SumOfVariances):
-        return []
-    try:
-        plan = HDMM(noise="laplace").plan(workload, budget, **options)
-        return [Ranked(f"{plan.budget} without delta", plan.rmse, "pure")]
-    except HushError:
-        return []
+
+def _hdmm_reason(workload: Workload, *, total: bool, thorough: bool) -> str:
+    """Why HDMM is left out; nothing if it is not."""
+    if not total:
+        return "it makes rmse small, nothing else"
+    if len(workload) > MOST_TERMS:
+        return f"{len(workload):,} terms take long; name it to try"
+    if thorough:
+        return ""
+    if len(workload) > MOST_QUICK_TERMS:
+        return f"{len(workload):,} terms take long; {LATER}"
+    grams = TermGrams.of(workload)
+    designed = [
+        block.shape[1]
+        for axis in grams.asked
+        for block in grams.blocks[axis]
+        if not isinstance(block, Identity | Total)
+    ]
+    if max(designed, default=0) > MOST_QUICK_LEVELS:
+        return f"queries other than levels on a column of {max(designed):,} levels take long; {LATER}"
+    return ""
+
+
+def _least(plans: list[tuple[_Candidate, Plan]], loss: Loss) -> Plan:
+    """The plan of least error; of those within a tie, the first."""
+    best = plans[0][1]
+    for _, plan in plans[1:]:
+        if _error(plan, loss) < _error(best, loss) * (1 - TIE):
+            best = plan
+    return best
 
 
 def _error(plan: Plan, loss: Loss) -> float:

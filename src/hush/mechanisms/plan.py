@@ -22,10 +22,11 @@ from hush.errors import ArchiveError, BudgetError, DataError, HushError, SizeErr
 from hush.memory import readable
 from hush.optimizers.svd_bound import lower_bound
 from hush.privacy.budget import Budget
+from hush.privacy.events import compose
 from hush.privacy.exact_sampling import Entropy
-from hush.privacy.gate import Request
+from hush.privacy.gate import DeclaredStatistic, Request
 from hush.privacy.ledger import Ledger
-from hush.privacy.sensitivity import Neighbours
+from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.release.content import strategy_inconsistency
 from hush.release.release import Release
 from hush.release.rounds import Round
@@ -121,11 +122,15 @@ def rows_per_unit(rows: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One mechanism in a comparison: its predicted RMSE, or why it was left out."""
+    """One mechanism in a comparison: its predicted RMSE, or why it was left out.
+
+    `skipped` says that it fits, and was not tried because it would take long or could win little.
+    """
 
     name: str
     rmse: float | None
     reason: str = ""
+    skipped: bool = False
 
 
 class PlanFile(Stored):
@@ -175,6 +180,7 @@ class Plan:
         self.max_rows_per_unit = max_rows_per_unit
         self.loss = loss
         self.ranking: tuple[Ranked, ...] = ()  # the mechanisms that were compared, best first
+        self.alternative: Plan | None = None  # the best plan with the other kind of noise, if both were compared
         if strategy is not None:
             strategy.check(workload)
 
@@ -299,6 +305,20 @@ class Plan:
             **options,
         )
 
+    def stated_as(self, budget: Budget) -> Plan:
+        """The same plan under a budget that covers it: Laplace noise of epsilon also keeps (epsilon, delta)."""
+        if budget == self.budget or not self.within(budget):
+            return self
+        return Plan(
+            settings=self.settings,
+            strategy=self.strategy,
+            workload=self.workload,
+            budget=budget,
+            neighbours=self.neighbours,
+            max_rows_per_unit=self.max_rows_per_unit,
+            loss=self.loss,
+        )
+
     @property
     def affordable(self) -> bool:
         """Whether the plan's own budget covers the cost."""
@@ -313,6 +333,25 @@ class Plan:
         if self.epsilon is not None and most is not None and self.epsilon <= most:
             return True
         return not budget.pure and self.rho <= Fraction(budget.rho) * (1 + ROUNDING)
+
+    def payable(self, ledger: Ledger) -> bool:
+        """Whether a ledger has room for the plan, as far as what it measures is known beforehand; charges nothing."""
+        if self.strategy is None:
+            return True
+        terms: dict[str, Any] = {"max_rows": self.max_rows_per_unit, "neighbours": self.neighbours}
+        events = []
+        for request in self.requests():
+            query = request.query
+            if isinstance(query, DeclaredStatistic):
+                bound = query.sensitivity(**terms)
+            else:
+                bound = sensitivity(query.row_norms, **terms)
+            events.append(request.noise.event(bound))
+        try:
+            ledger.require(compose(events))
+        except BudgetError:
+            return False
+        return True
 
     def check_useful(self, rows: int) -> None:
         """Raise BudgetError if even the best table would be off by more than it holds.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.1  # of an average cell
 MOST_ROWS = 24
+WORTH_A_THOUGHT = 1.5  # times the least error, for a stronger promise
 
 
 def plan_text(plan: Plan, *, rows: int | None = None, width: int = 100) -> str:
@@ -70,6 +71,13 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
         "optimality": plan.optimality,
         "work": plan.work,
         "compared": [{"mechanism": entry.name, "rmse": entry.rmse, "note": entry.reason} for entry in plan.ranking],
+        "alternative": None
+        if plan.alternative is None
+        else {
+            "mechanism": plan.alternative.mechanism,
+            "rmse": plan.alternative.rmse,
+            "noise": _noise(plan.alternative),
+        },
         "tables": [
             {"columns": list(term.clique), "name": term.text, "numbers": term.queries, "std_error": error}
             for term, error in zip(plan.workload, errors, strict=True)
@@ -184,13 +192,33 @@ def _comparison(plan: Plan) -> list[tuple[str, str]]:
     ]
     if plan.lower_bound is not None:
         tried.append(f"lower bound {_short(plan.lower_bound[0])}")
-    lines = [("Compared", f"RMSE by mechanism: {', '.join(tried)}; {plan.mechanism} is taken")]
-    lines.extend(("Left out", f"{entry.name}: {entry.reason}") for entry in plan.ranking if entry.rmse is None)
-    for entry in plan.ranking:
-        if entry.rmse is not None and entry.reason:
-            gain = f"would give RMSE {_short(entry.rmse)}: a stronger promise; leave delta out"
-            lines.append(("Also", f"{entry.name}, with Laplace noise, {gain}"))
-    return lines
+    noise = "" if plan.alternative is None else f" {'with Laplace noise' if plan.epsilon else 'with Gaussian noise'}"
+    lines = [("Compared", f"RMSE by mechanism: {', '.join(tried)}; {plan.mechanism}{noise} is taken")]
+    lines.extend(
+        ("Not tried" if entry.skipped else "Left out", f"{entry.name}: {entry.reason}")
+        for entry in plan.ranking
+        if entry.rmse is None
+    )
+    return [*lines, *_choice(plan, plan.alternative)]
+
+
+def _choice(plan: Plan, other: Plan | None) -> list[tuple[str, str]]:
+    """How to take the other kind of noise, where both were compared and the other is worth a thought."""
+    if other is None or plan.rmse is None or other.rmse is None:
+        return []
+    if plan.epsilon is not None:
+        promise = (
+            f"Laplace noise keeps the stronger promise of epsilon={shown_up(plan.epsilon)}; leave delta out to state"
+        )
+        text = (
+            f"{promise} that. If the ledger has no room for it beside other charges, take Gaussian noise, RMSE "
+            f"{_short(other.rmse)}: --mechanism {other.mechanism}, or mechanism={other.mechanism!r}"
+        )
+        return [("Choice", text)]
+    if other.epsilon is None or other.rmse > WORTH_A_THOUGHT * plan.rmse:
+        return []
+    promise = f"the stronger promise of epsilon={shown_up(other.epsilon)}"
+    return [("Choice", f"Laplace noise would keep {promise} at RMSE {_short(other.rmse)}; for that, leave delta out")]
 
 
 def _privacy(plan: Plan) -> str:
@@ -208,6 +236,10 @@ def _privacy(plan: Plan) -> str:
         return f"{plan.budget}; {spends}"
     worth = f"epsilon={shown_up(zcdp.epsilon_at(delta))} at delta={number_text(delta)}"
     return f"{plan.budget}; {spends}, that is {worth}"
+
+
+def _noise(plan: Plan) -> str | None:
+    return None if plan.strategy is None else plan.strategy.noise.value
 
 
 def _unit(rows: int) -> str:

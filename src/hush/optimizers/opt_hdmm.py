@@ -24,6 +24,8 @@ from hush.strategies.product_strategy import FloatProduct, FloatStrategy, Recove
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 
+ROUNDS, QUICK_ROUNDS = 200, 40  # of the search for marginals under Laplace noise
+FEW_TERMS = 40  # up to which a quick search for marginals needs no start from a union of products
 OPERATORS = ("kron", "plus", "marginals", "bases")
 
 
@@ -35,11 +37,13 @@ def opt_hdmm(
     cells: float = math.inf,
     restarts: int = 2,
     seed: int = SEED,
+    quick: bool = False,
 ) -> list[FloatStrategy]:
     """The strategy of each operator and of each baseline, the one of least error first.
 
     `cells` bounds what a product over several terms, or a marginal, may measure; what would pass it is left out.
-    `restarts` and `seed` place the starts of the search; both are public.
+    `restarts` and `seed` place the starts of the search; both are public. A `quick` search has no restarts, fewer
+    rounds and fewer candidates, and on marginals leaves out the single product and, of few terms, unions of products.
 
     >>> from hush.domain import Domain
     >>> from hush.workloads import Workload
@@ -51,21 +55,27 @@ def opt_hdmm(
         if name not in OPERATORS:
             raise WorkloadError(f"operator {name!r}: expected one of {', '.join(OPERATORS)}")
     refuse_large(grams)
+    restarts, rounds = (0, QUICK_ROUNDS) if quick else (restarts, ROUNDS)
     strategies = [identity_strategy(grams, noise)]
     starts: list[list[tuple[str, ...]]] = []
     if {"kron", "plus", "bases"} & set(operators):
         pools = strategy_pools(grams, noise, restarts=restarts, seed=seed)
-        if "kron" in operators:
+        designed = not all(isinstance(pool, LevelsAndTotalPool) for pool in pools)  # otherwise they are marginals
+        if "kron" in operators and (designed or not quick or len(grams) == 1):
             strategies.append(opt_kron(grams, noise, pools=pools, restarts=restarts, seed=seed))
         several = len(np.unique(grams.index, axis=0)) > 1  # one product needs no union
-        if "plus" in operators and (several or "kron" not in operators):
+        united = designed or not quick or len(grams) > FEW_TERMS
+        if "plus" in operators and united and (several or "kron" not in operators):
             strategies.append(opt_plus(grams, noise, pools=pools, cells=cells, restarts=restarts, seed=seed))
             starts.append([product.clique for product in strategies[-1].products])
-        designed = not all(isinstance(pool, LevelsAndTotalPool) for pool in pools)  # otherwise they are marginals
         if "bases" in operators and designed and (several or "kron" not in operators) and _few_marginals(grams):
-            strategies.append(opt_bases(grams, noise, pools=pools, cells=cells, restarts=restarts, seed=seed))
+            bases = opt_bases(grams, noise, pools=pools, cells=cells, restarts=restarts, rounds=rounds, seed=seed)
+            strategies.append(bases)
     if "marginals" in operators and _few_marginals(grams):
-        strategies.append(opt_marginals(grams, noise, cells=cells, starts=starts, restarts=restarts, seed=seed).value)
+        marginals = opt_marginals(
+            grams, noise, cells=cells, starts=starts, restarts=restarts, rounds=rounds, every=not quick, seed=seed
+        )
+        strategies.append(marginals.value)
     if _direct_fits(grams):
         strategies.append(direct_strategy(grams, noise))
     fitting = [

@@ -192,12 +192,14 @@ def opt_marginals(
     starts: Sequence[Sequence[tuple[str, ...]]] = (),
     restarts: int = 4,
     rounds: int = 200,
+    every: bool = True,
     seed: int = SEED,
 ) -> Solution[FloatStrategy]:
     """The best marginals found; none has more than `cells` cells unless a term asks about that many attributes.
 
     Further `starts` for the search under Laplace noise are lists of marginals. `stats` has `value` and, under Gaussian
-    noise, `lower_bound` over the candidates and `gap`.
+    noise, `lower_bound` over the candidates and `gap`. Without `every`, the candidates under Laplace noise are the
+    marginals within a term and the unions of a few terms, however few attributes there are.
 
     >>> from hush.domain import Domain
     >>> from hush.workloads import Workload
@@ -214,7 +216,7 @@ def opt_marginals(
     sizes = [float(grams.domain.shape[axis]) for axis in grams.asked]
     bit = {grams.domain.attributes[axis]: 1 << i for i, axis in enumerate(grams.asked)}
     given = [[sum(bit[name] for name in clique) for clique in start] for start in starts]
-    system, shares = _shares(noise, sizes, acts(grams), cells, given, restarts, rounds, seed)
+    system, shares = _shares(noise, sizes, acts(grams), cells, given, restarts, rounds, seed, every=every)
     factors = [Identity(grams.domain.shape[axis]) for axis in grams.asked]
     strategy = _float_strategy(grams, system, shares, factors, "marginals")
     stats, status = {"value": strategy.error}, SOLVED
@@ -236,11 +238,13 @@ def _shares(
     restarts: int,
     rounds: int,
     seed: int,
+    *,
+    every: bool = True,
 ) -> tuple[MarginalSystem, Floats]:
     """The candidate marginals and the best shares found for them."""
     if noise is NoiseKind.GAUSSIAN:
         return convex_shares(sizes, act, cells)
-    system = SomeSets(noise, sizes, act, candidates(sizes, act, cells))
+    system = SomeSets(noise, sizes, act, candidates(sizes, act, cells, every=every))
     return system, searched_shares(system, [maximal(act), *starts], restarts, rounds, seed)
 
 
@@ -259,10 +263,12 @@ def _float_strategy(
     return FloatStrategy(grams.domain, tuple(products), system.noise, Recovery.MARGINALS, system.error(shares), method)
 
 
-def candidates(sizes: Sequence[float], act: dict[int, float], cells: float = math.inf) -> list[int]:
+def candidates(
+    sizes: Sequence[float], act: dict[int, float], cells: float = math.inf, *, every: bool = True
+) -> list[int]:
     """All sets if they are few; else those asked about, then the unions of two of the largest, smallest first."""
     d = len(sizes)
-    if d <= MOST_ATTRIBUTES and sum(2.0 ** (d - a.bit_count()) for a in act) <= _LARGEST_PAIRS:
+    if every and d <= MOST_ATTRIBUTES and sum(2.0 ** (d - a.bit_count()) for a in act) <= _LARGEST_PAIRS:
         sets = list(range(1 << d))
     else:
         sets = list(act)
