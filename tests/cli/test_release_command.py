@@ -42,7 +42,9 @@ def test_plan_shows_errors_without_any_data(folder: Path) -> None:
     assert shown.exit_code == 0
     assert "35 tables" in shown.output
     assert re.search(r"3-way, least error: .*\n?.* 35 ", shown.output)
-    assert "rho=0.014974" in shown.output
+    assert re.search(r"spends\s+epsilon=1\.0000\s+of\s+pure\s+DP", shown.output)
+    words = ("--workload", "3-way", "--epsilon", 1, "--delta", 1e-9, "--mechanism", "residual")
+    assert "rho=0.014974" in hush_command("plan", folder / "people.toml", *words).output
     relative = hush_command("plan", folder / "people.toml", "--workload", "age,sex", "--rho", 1, "--rows", 100_000)
     assert "error / uniform cell" in relative.output
     assert "%" in relative.output
@@ -186,7 +188,7 @@ def test_the_demo_runs_as_a_program(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     ledger = hush.Ledger.open(tmp_path / "new" / "budget.db")
     assert ledger.budget == hush.Budget(epsilon=3.0, delta=1e-9)  # the cap, of which one release took its part
-    assert ledger.total.rho == pytest.approx(hush.Budget(epsilon=1.0, delta=1e-9).limit)
+    assert ledger.pure_remaining == pytest.approx(2)
 
 
 def test_a_budget_beside_a_plan_limits_it_in_any_notion(folder: Path) -> None:
