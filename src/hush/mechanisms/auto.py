@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.errors import HushError
@@ -17,7 +16,7 @@ from hush.mechanisms.direct import Direct
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import LARGEST_CELLS, Matrix
 from hush.mechanisms.mechanism import Mechanism, StrategyMechanism, check_flag
-from hush.mechanisms.plan import Plan, Progress, Ranked, choose_noise, per_row, rmse_bound
+from hush.mechanisms.plan import Plan, Progress, Ranked, choose_noise, per_row, rmse_bound, split_sums
 from hush.mechanisms.residual import Residual
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
@@ -113,8 +112,9 @@ class Auto(Mechanism):
         if self.thorough or not candidate.searches or math.isinf(best) or isinstance(loss_of(self.loss), MaxVariance):
             return ""
         kind, spent = choose_noise(candidate.noise.value, budget)
-        cost: Fraction = per_row(kind, spent, options["max_rows_per_unit"])
-        bound = rmse_bound(workload, kind, cost, options["neighbours"])
+        rows, neighbours = options["max_rows_per_unit"], options["neighbours"]
+        counts, _ = split_sums(workload, spent, kind, neighbours, rows)
+        bound = rmse_bound(workload, kind, per_row(kind, counts, rows), neighbours)
         if bound is None or bound[0] < best * (1 - GAIN):
             return ""
         gain = max(1 - bound[0] / best, 0.0)

@@ -295,7 +295,7 @@ class Plan:
             return self.settings.plan(self.workload, budget, **options)
         kind, spent = choose_noise(self.strategy.noise.value, budget)
         counts, sums = split_sums(self.workload, spent, kind, self.neighbours, self.max_rows_per_unit)
-        return Plan(
+        plan = Plan(
             settings=self.settings,
             strategy=self.strategy.costing(per_row(kind, counts, self.max_rows_per_unit)),
             workload=self.workload,
@@ -304,6 +304,7 @@ class Plan:
             sums=sums,
             **options,
         )
+        return plan if self.budget.pure else plan.stated_as(budget)
 
     def stated_as(self, budget: Budget) -> Plan:
         """The same plan under a budget that covers it: Laplace noise of epsilon also keeps (epsilon, delta)."""
@@ -317,6 +318,7 @@ class Plan:
             neighbours=self.neighbours,
             max_rows_per_unit=self.max_rows_per_unit,
             loss=self.loss,
+            sums=self.sums,
         )
 
     @property
