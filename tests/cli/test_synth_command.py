@@ -359,7 +359,8 @@ def test_times_go_through_the_whole_program(tmp_path: Path) -> None:
     assert written.exit_code == 0, written.output
     table = csv.read_csv(rows)
     assert table.column_names == ["pickup", "dropoff", "paid"]
-    pickups = table["pickup"].to_pylist()
+    pickups = [pickup for pickup in table["pickup"].to_pylist() if pickup is not None]  # noise leaves few missing
+    assert len(pickups) > 950
     assert all((pickup.year, pickup.month) == (2024, 2) for pickup in pickups)
     assert sum(pickup.hour == 20 for pickup in pickups) > 400
     assert sum(pickup.weekday() == 0 for pickup in pickups) > 900
