@@ -19,6 +19,7 @@ from hush.testing.tiny import TinyTable, neighbours_of
 DOMAIN = Domain({"group": 2, "value": 5})
 GRID = ValueGrid("value", 2, (2.0,), (1.0,), exact=True)
 LEVELS = ValueGrid("value", 4, (0.0, 1.0, 2.0, 3.0, 4.0), (0.0, 0.25, 0.25, 0.25, 0.25))
+ROWS = ValueGrid("value", 1, (0.0,), (1.0,), power=0, missing=4, exact=True)
 SQUARES = ValueGrid("value", 8, (2.0,), (0.25,), power=2, origin=2.0)
 
 
@@ -34,12 +35,16 @@ def test_levels_have_centres_of_their_own_and_points_add_nothing() -> None:
     assert grid.integers([0.0, 20.0, 30.0, np.nan], [0, 1, 2, 3]).tolist() == [0, 4, -3, 0]
 
 
+def test_values_are_counted_as_one_each() -> None:
+    assert ROWS.integers([0.0, 1e9, np.nan], [0, 3, 4]).tolist() == [1, 1, 0]
+
+
 def test_squares_are_measured_from_the_origin() -> None:
     grid = ValueGrid("age", 8, (2.0,), (0.5,), power=2, origin=10.0)
     assert grid.integers([10.0, 12.0, 8.0, 11.0], [0, 0, 0, 0]).tolist() == [-4, 4, 4, -2]
 
 
-@pytest.mark.parametrize("grid", [GRID, LEVELS, SQUARES], ids=["sum", "levels", "squares"])
+@pytest.mark.parametrize("grid", [GRID, LEVELS, SQUARES, ROWS], ids=["sum", "levels", "squares", "rows"])
 @pytest.mark.parametrize("clique", [(), ("group",), ("group", "value")])
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_neighbours_differ_by_no_more_than_is_stated(
@@ -78,6 +83,7 @@ def test_a_statement_of_less_would_be_wrong() -> None:
         ({"units": (-1.0,)}, "at least 0"),
         ({"centres": (1.0, 2.0)}, "not one"),
         ({"power": 3}, "not one"),
+        ({"power": 0}, "each as 1"),
     ],
 )
 def test_a_grid_that_is_none_is_refused(fields: dict, rule: str) -> None:

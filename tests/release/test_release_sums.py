@@ -89,6 +89,24 @@ def test_a_mean_never_leaves_the_bounds() -> None:
         assert not ((mean.estimate < low) | (mean.estimate > high)).any()
 
 
+def test_mechanisms_that_choose_their_tables_measure_the_rows_of_means() -> None:
+    """AIM may measure no table by sex and class, so the number of rows of each mean is measured with its sum."""
+    frame = passengers(900, 11)
+    release = released(frame, hush.Budget(rho=2.0), "aim", "1-way + sum(fare) by sex, class + sum(age) by sex, class")
+    texts = [term.text for term in release.content.sums.strategy.terms]
+    assert texts[-2:] == ["rows with(fare) by sex, class", "rows with(age) by sex, class"]
+    by = frame.assign(fare=frame["fare"].clip(0, 300)).groupby(["sex", "class"])
+    for name in ("fare", "age"):
+        mean = release.mean(name, ["sex", "class"]).quantities[0]
+        lower, upper = mean.intervals.at(0.95)
+        truth = by[name].mean().to_numpy()
+        assert mean.error_kind == "approximate"
+        assert (upper - lower < 40).all()
+        assert ((lower <= truth) & (truth <= upper)).sum() >= 4  # of 6; fewer with probability below 3e-3
+    fixed = hush.plan("1-way + sum(fare) by sex", hush.Budget(rho=2.0), "residual", schema=SCHEMA)
+    assert [term.grid.power for term in fixed.sums.terms] == [1, 1]
+
+
 def test_a_filter_on_the_column_itself_needs_its_bins() -> None:
     frame = passengers(800, 4)
     release = released(frame, SURE, workload="<=2-way + sum(fare) by fare, sex")

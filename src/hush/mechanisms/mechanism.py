@@ -142,7 +142,7 @@ class Mechanism(ABC):
         budget = self.accounted(budget)
         self.check(workload, budget)
         kind = NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN
-        counts, sums = split_sums(workload, budget, kind, neighbours, rows)
+        counts, sums = split_sums(workload, budget, kind, neighbours, rows, adaptive=self.adaptive)
         return Plan(
             settings=self,
             strategy=self.strategy_for(workload, counts, neighbours, rows),

@@ -35,6 +35,7 @@ from hush.strategies.strategy_files import StrategyFile, SumStrategyFile, store_
 from hush.strategies.sum_strategy import SumStrategy, sums_share
 from hush.strategies.term_table import TermGrams
 from hush.workloads import ProductTerm, Workload
+from hush.workloads.sum_term import row_terms
 from hush.workloads.workload_files import WorkloadFile
 
 if TYPE_CHECKING:
@@ -102,15 +103,25 @@ def per_row(kind: NoiseKind, budget: Budget, max_rows_per_unit: int) -> Fraction
 
 
 def split_sums(
-    workload: Workload, budget: Budget, kind: NoiseKind, neighbours: Neighbours, max_rows_per_unit: int
+    workload: Workload,
+    budget: Budget,
+    kind: NoiseKind,
+    neighbours: Neighbours,
+    max_rows_per_unit: int,
+    *,
+    adaptive: bool = False,
 ) -> tuple[Budget, SumStrategy | None]:
-    """The budget of the counts of a workload, and its sums with theirs; the whole budget and None without sums."""
+    """The budget of the counts of a workload, and its sums with theirs; the whole budget and None without sums.
+
+    `adaptive` mechanisms may leave out the counts that make means of the sums, so these are measured with the sums.
+    """
     if not workload.sum_terms:
         return budget, None
     share = sums_share(workload)
     counts, sums = budget.split([1 - share, share])  # type: ignore[list-item]
     cost = per_row(kind, sums, max_rows_per_unit)
-    return counts, SumStrategy.for_cost(workload.sum_terms, kind, cost, neighbours)
+    terms = (*workload.sum_terms, *(row_terms(workload.sum_terms) if adaptive else ()))
+    return counts, SumStrategy.for_cost(terms, kind, cost, neighbours)
 
 
 def rows_per_unit(rows: int) -> int:

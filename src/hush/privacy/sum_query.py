@@ -16,7 +16,7 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import BudgetError
-from hush.privacy.sensitivity import RowNorms
+from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
 MOST_STEPS = 2**24  # keeps sums over 2^37 rows far inside int64
 
@@ -25,9 +25,10 @@ MOST_STEPS = 2**24  # keeps sums over 2^37 rows far inside int64
 class ValueGrid:
     """How the values of a column become integers from -steps to steps: u = round((f(v) - centre) / unit).
 
-    f(v) = v with `power` 1, and (v - origin)^2 with `power` 2. `centres` and `units` have one entry for all values, or
-    one for each level of the column where the levels are told apart; rows of a level with unit 0 add nothing, and so do
-    rows whose value is missing, of the level `missing`. `exact` says that every value lies on the grid.
+    f(v) = v with `power` 1, (v - origin)^2 with `power` 2, and 1 with `power` 0, which counts values. `centres` and
+    `units` have one entry for all values, or one for each level of the column where the levels are told apart; rows of
+    a level with unit 0 add nothing, and so do rows whose value is missing, of the level `missing`. `exact` says that
+    every value lies on the grid.
     """
 
     column: str
@@ -40,9 +41,11 @@ class ValueGrid:
     exact: bool = False
 
     def __post_init__(self) -> None:
+        if self.power == 0 and (self.steps, self.centres, self.units) != (1, (0.0,), (1.0,)):
+            raise BudgetError(f"the grid of {self.column!r} counts values, each as 1: expected one step of 1 from 0")
         if not 1 <= self.steps <= MOST_STEPS:
             raise BudgetError(f"the grid of {self.column!r} has {self.steps} steps: expected 1 to 2^24")
-        fits = len(self.centres) == len(self.units) >= 1 and self.power in (1, 2)
+        fits = len(self.centres) == len(self.units) >= 1 and self.power in (0, 1, 2)
         if not (fits and all(map(math.isfinite, (*self.centres, *self.units, self.origin))) and min(self.units) >= 0):
             raise BudgetError(
                 f"the grid of {self.column!r} is not one: expected finite centres and units of at least 0"
@@ -60,7 +63,7 @@ class ValueGrid:
         absent = np.zeros(codes.shape, dtype=bool) if self.missing is None else codes == self.missing
         place = np.where(absent, 0, place)
         centre, unit = np.array(self.centres)[place], np.array(self.units)[place]
-        f = numbers if self.power == 1 else (numbers - self.origin) ** 2
+        f = (numbers - self.origin * (self.power == 2)) ** self.power
         still = absent | (unit == 0)
         u = (np.where(still, 0.0, f) - centre) / np.where(unit == 0, 1.0, unit)
         u = np.copysign(np.floor(np.abs(u) + 0.5), u)
@@ -72,7 +75,7 @@ class SumQuery:
     """The sum of the integers of a grid in each cell of the table over a clique.
 
     Privacy: one row adds an integer of at most `steps` in size to one cell. Exchanging a row moves one cell by at most
-    twice that, or two cells by `steps` each.
+    twice that, or two cells by `steps` each; where values are counted, a row adds 1 or nothing.
     """
 
     clique: Clique
@@ -85,7 +88,7 @@ class SumQuery:
 
     @property
     def row_norms(self) -> RowNorms:
-        return RowNorms.of_number(self.grid.steps, 2 * self.grid.steps)
+        return ONE_CELL if self.grid.power == 0 else RowNorms.of_number(self.grid.steps, 2 * self.grid.steps)
 
     def answer(self, tables: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
         exact: np.ndarray[Any, np.dtype[np.int64]] = tables[self]

@@ -110,6 +110,7 @@ def _evaluate(
         estimate, std_error = (np.where(clear, values, np.nan).ravel() for values in (jet.value, std_error))
         ratio = single_ratio(formula)
         bounded = isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(table.clique)
+        bounded = bounded and formula.counts_rows
         if ratio is not None:
             if bounded:
                 return Result(estimate, std_error, table.bounded_ratio(formula, ratio, level))
@@ -164,7 +165,9 @@ class _Table:
 
     def covariance(self, first: _Slope, second: _Slope) -> Floats:
         """The covariance of two sums in each group."""
-        counted = np.asarray(self.estimates.covariance(self.clique, first.counts, second.counts, self.groups))
+        counted = np.zeros(self.counts.shape[: self.groups])
+        if first.counts.any() and second.counts.any():
+            counted = np.asarray(self.estimates.covariance(self.clique, first.counts, second.counts, self.groups))
         for index in first.sums.keys() & second.sums.keys():
             noise = self._law(index).stddev ** 2
             counted = counted + noise * (first.sums[index] * second.sums[index]).sum(axis=1).reshape(counted.shape)
@@ -245,8 +248,9 @@ class _Table:
         assert isinstance(self.estimates, BoundedEstimates)  # noqa: S101
         margin: Floats | float = 0.0
         beside: Floats | float = 0.0
-        if formula.sums:  # both hold together with the level asked for
+        if formula.sums and formula.coefficients.values.any():  # both hold together with the level asked for
             level = (1 + level) / 2
+        if formula.sums:
             slope = _Slope(np.zeros(self.counts.shape), self.jet(formula).slope.sums)
             squares = (self._law(index).stddev ** 2 * (values**2).sum(axis=1) for index, values in slope.sums.items())
             laplace = any(self._law(index).name == "laplace" for index in slope.sums)
@@ -258,18 +262,26 @@ class _Table:
     def _ratio_range(self, quotient: Quotient) -> tuple[Floats, Floats]:
         """The least and the largest value that a ratio can have in each group; infinite where it has no limit."""
         shape = (math.prod(self.counts.shape[: self.groups]), -1)
-        f, g = (
-            np.broadcast_to(side.coefficients.spread(self.clique), self.counts.shape).reshape(shape)
-            for side in (quotient.numerator, quotient.denominator)
-        )
+        f, g = (self._per_row(side).reshape(shape) for side in (quotient.numerator, quotient.denominator))
         reach = sum((self._reach(part) for part in quotient.numerator.sums), np.zeros(self.counts.shape)).reshape(shape)
-        offsets = quotient.numerator.offset or quotient.denominator.offset or quotient.denominator.sums
+        offsets = quotient.numerator.offset or quotient.denominator.offset
+        offsets = offsets or any(part.known.grid.power for part in quotient.denominator.sums)
         free = np.any((g < 0) | ((g == 0) & ((f != 0) | (reach != 0))), axis=1) | bool(offsets)
         positive = np.where(g > 0, g, np.nan)
         lowest, highest = np.fmin.reduce((f - reach) / positive, axis=1), np.fmax.reduce((f + reach) / positive, axis=1)
         return np.where(free, -np.inf, lowest), np.where(free, np.inf, highest)
 
+    def _per_row(self, formula: Formula) -> Floats:
+        """What one row in each cell adds to the part of a formula that counts rows."""
+        added = np.broadcast_to(formula.coefficients.spread(self.clique), self.counts.shape)
+        rows = (part for part in formula.sums if part.known.grid.power == 0)
+        return sum((self._most(part) * np.sign(part.coefficients.spread(self.clique)) for part in rows), added)
+
     def _reach(self, part: SumPart) -> Floats:
+        """The most that one row in each cell adds to a measured sum of values."""
+        return self._most(part) if part.known.grid.power else np.zeros(self.counts.shape)
+
+    def _most(self, part: SumPart) -> Floats:
         """The most that one row in each cell adds to a measured sum; rows whose value is missing add nothing."""
         grid = part.known.grid
         most = np.broadcast_to(grid.steps * np.abs(part.coefficients.spread(self.clique)), self.counts.shape)

@@ -143,7 +143,7 @@ class Release:
         sums = self.content.sums
         reason = sums_inconsistency(None if sums is None else sums.strategy, self.workload, self.statement.neighbours)
         if reason is None and sums is not None:
-            reason = next((each for term in sums.strategy.terms if (each := grid_fault(term, self.schema))), None)
+            reason = next((each for term in self.workload.sum_terms if (each := grid_fault(term, self.schema))), None)
             lacking = self.complete and self.content.charged_at_once and not sums.complete
             reason = reason or (LACKING if lacking else None)
         return reason or self.content.inconsistency(self) or contradiction(self.statement, self.content)

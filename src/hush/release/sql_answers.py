@@ -218,7 +218,12 @@ def _answer(
     sums: MeasuredSums | None,
 ) -> Answers:
     measured = [] if sums is None else sums.measured
-    scope = Scope(schema, query.tables, [KnownSum(i, term.clique, term.grid, law.stddev) for i, term, law in measured])
+    sums_known = [KnownSum(index, term.clique, term.grid, law.stddev) for index, term, law in measured]
+
+    def counted(clique: Clique) -> bool:
+        return estimates.has_covariance(clique) if isinstance(estimates, BoundedEstimates) else estimates.covers(clique)
+
+    scope = Scope(schema, query.tables, sums_known, counted)
     output = read_output(query, scope)
     scope.groups = groups = output.groups
     where = _where(query, output, scope, estimates)

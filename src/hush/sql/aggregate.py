@@ -65,7 +65,7 @@ def aggregate(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
     measured = _measured_total(inner, where, scope)
     if isinstance(node, exp.Sum):
         return _total(where, row_value(inner, scope, numeric=True)) if measured is None else measured
-    rows = _total(where, _present(row_value(inner, scope, numeric=False)))
+    rows = _rows(inner, where, scope, measured=measured is not None)
     return (_total(where, row_value(inner, scope, numeric=True)) if measured is None else measured).over(rows)
 
 
@@ -100,7 +100,36 @@ def _with_sum(known: KnownSum, column: Column, where: Cells, scope: Scope, centr
     units = combine(_kept, where, by_level(known.grid.units, 0.0))
     if not known.grid.by_level:
         units = combine(_kept, where, Cells.constant(scope.domain, known.grid.units[0]))
-    return replace(counted, sums=(SumPart(known, units),))
+    summed = SumPart(known, units)
+    rows = _measured_rows(known.grid.column, counted, where, scope)
+    if rows is None or not counted.coefficients.values.any():
+        return replace(counted, sums=(summed,))
+    middle = combine(_kept, where, Cells.constant(scope.domain, known.grid.centres[0]))
+    return Formula(Cells.constant(scope.domain, 0.0), sums=(summed, SumPart(rows, middle)))
+
+
+def _measured_rows(name: str, counted: Formula, where: Cells, scope: Scope) -> KnownSum | None:
+    """The measured number of rows with a value, where counts do not say it with an error; None where they do."""
+    if scope.counts_known(counted.names):
+        return None
+    column = scope.named(name)
+    rows = scope.measured_sum(column, where, power=0)
+    if rows is None and column.missing_code is None:  # all rows have a value, as in any such column
+        rows = scope.rows_sum(where)
+    return rows
+
+
+def _rows(node: exp.Expr, where: Cells, scope: Scope, *, measured: bool) -> Formula:
+    """The number of rows that have a value, from counts or as it was measured with the sums."""
+    counted = _total(where, _present(row_value(node, scope, numeric=False)))
+    inner = node.unnest()
+    if not measured or not isinstance(inner, exp.Column):
+        return counted
+    rows = _measured_rows(scope.column(inner).name, counted, where, scope)
+    if rows is None:
+        return counted
+    ones = combine(_kept, where, _ones(scope))
+    return Formula(Cells.constant(scope.domain, 0.0), sums=(SumPart(rows, ones),))
 
 
 def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
@@ -113,10 +142,10 @@ def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
     if not isinstance(inner, exp.Column):
         raise refusal(node, "give it a column")
     column = scope.column(inner)
-    rows = _total(where, _present(row_value(inner, scope, numeric=False)))
+    squares = scope.measured_sum(column, where, power=2)
+    rows = _rows(inner, where, scope, measured=squares is not None)
     sample = not isinstance(node, exp.VariancePop | exp.StddevPop)
     below = [replace(rows, offset=offset if sample else 0.0) for offset in (-1.0, -0.5)]
-    squares = scope.measured_sum(column, where, power=2)
     first = None if squares is None else _measured_total(inner, where, scope, centred=True)
     if squares is not None and first is not None and not first.sums[0].known.grid.by_level:
         above = [_with_sum(squares, column, where, scope, squares.grid.centres), first]

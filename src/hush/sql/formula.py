@@ -191,6 +191,12 @@ class Formula:
         return not self.quotients
 
     @property
+    def counts_rows(self) -> bool:
+        """Whether counts enter it, and not measured sums alone."""
+        inner = (quotient.numerator.counts_rows or quotient.denominator.counts_rows for quotient in self.quotients)
+        return bool(self.coefficients.values.any()) or any(inner)
+
+    @property
     def never_negative(self) -> bool:
         """Whether it is a sum of true counts with no negative weight."""
         return self.linear and not self.sums and self.offset >= 0 and bool(np.all(self.coefficients.values >= 0))

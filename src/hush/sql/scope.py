@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlglot import ErrorLevel, exp
@@ -18,10 +18,17 @@ LONGEST_QUOTE = 60
 class Scope:
     """The columns of the schema by their SQL names, the sums that were measured, and notes collected on the way."""
 
-    __slots__ = ("_columns", "domain", "groups", "notes", "sums", "tables")
+    __slots__ = ("_columns", "_counted", "domain", "groups", "notes", "sums", "tables")
 
-    def __init__(self, schema: Schema, tables: Iterable[str], sums: Iterable[KnownSum] = ()) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        tables: Iterable[str],
+        sums: Iterable[KnownSum] = (),
+        counted: Callable[[Clique], bool] = lambda _: True,
+    ) -> None:
         self.sums = tuple(sums)
+        self._counted = counted  # whether the counts over a clique are known with their errors
         self.groups: Clique = ()  # the columns of GROUP BY, once they are known
         self.domain: Domain = schema.domain
         self.tables = {table.casefold() for table in tables}
@@ -74,6 +81,20 @@ class Scope:
             key=lambda known: (known.grid.by_level, known.stddev**2 * self.domain.size(known.clique)),
             default=None,
         )
+
+    def rows_sum(self, where: Cells) -> KnownSum | None:
+        """A measured number of rows, of a column whose values are never missing."""
+        needed = {*self.groups, *where.names}
+        rows = (each for each in self.sums if each.grid.power == 0 and each.grid.missing is None)
+        return next((each for each in rows if needed <= set(each.clique)), None)
+
+    def named(self, name: str) -> Column:
+        """The column of exactly this name."""
+        return self._columns[name]
+
+    def counts_known(self, names: Iterable[str]) -> bool:
+        """Whether the counts by the groups and these columns are known with their errors."""
+        return self._counted(self.domain.clique({*self.groups, *names}))
 
     def _quoted(self, name: str) -> str | None:
         """Advice where a name is a value of some column, written without quotes."""

@@ -23,6 +23,7 @@ from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.strategy import NoiseKind, Strategy
 from hush.strategies.sum_strategy import SumStrategy
 from hush.workloads import Workload
+from hush.workloads.sum_term import row_terms
 
 Scale = Annotated[int, Meta(ge=1, lt=2**62)]  # entries are below 2^31, and scales about as large
 
@@ -50,8 +51,11 @@ class SumStrategyFile(Stored):
     def build(self, workload: Workload) -> SumStrategy:
         """The sums; refused where they do not fit the workload or the noise is none."""
         law = DiscreteLaplace if self.noise is NoiseKind.LAPLACE else DiscreteGaussian
+        terms = workload.sum_terms
+        if len(self.scales) > len(terms):
+            terms = (*terms, *row_terms(terms))
         try:
-            return SumStrategy(workload.sum_terms, tuple(law(scale) for scale in self.scales), self.neighbours)
+            return SumStrategy(terms, tuple(law(scale) for scale in self.scales), self.neighbours)
         except HushError:
             raise ArchiveError("the file's sums do not fit its workload; make it anew") from None
 

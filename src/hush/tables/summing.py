@@ -82,7 +82,8 @@ def _integer(grid: ValueGrid, value: str, level: str, sql: Dialect) -> str:
         still.append(f"{level} = {grid.missing}")
     if 0.0 in grid.units:
         still.append(f"{per_level(grid.units)} = {sql.number(0.0)}")
-    f = value if grid.power == 1 else f"({value} - {sql.number(grid.origin)}) * ({value} - {sql.number(grid.origin)})"
+    distance = f"({value} - {sql.number(grid.origin)})"
+    f = {0: sql.number(1.0), 1: value, 2: f"{distance} * {distance}"}[grid.power]
     steps = sql.number(grid.steps)
     u = f"round(({f} - {per_level(grid.centres)}) / {per_level(grid.units)})"
     return f"CASE WHEN {' OR '.join(still)} THEN 0 ELSE CAST(greatest(-{steps}, least({steps}, {u})) AS BIGINT) END"

@@ -45,7 +45,7 @@ class SumTerm:
     @property
     def text(self) -> str:
         """The term for a person."""
-        what = "sum" if self.grid.power == 1 else "sum of squares"
+        what = ("rows with", "sum", "sum of squares")[self.grid.power]
         return f"{what}({self.column})" + (f" by {', '.join(self.clique)}" if self.clique else "")
 
     @property
@@ -65,6 +65,20 @@ class SumTerm:
         domain.check(self.clique)
         if self.grid.by_level != (self.column in self.clique) and len(self.grid.centres) != 1:
             raise WorkloadError(f"the grid of {self.text} is not that of its table; make the workload anew")
+
+
+def row_terms(terms: Iterable[SumTerm]) -> tuple[SumTerm, ...]:
+    """How many rows have a value, in every table of some sums that is not by the column itself.
+
+    Mechanisms that choose their tables need them: a mean is known no better than the number of rows it is over.
+    """
+    found: dict[tuple[Clique, str | None], SumTerm] = {}
+    for term in terms:
+        if not term.grid.by_level:
+            grid = ValueGrid(term.column, 1, (0.0,), (1.0,), power=0, missing=term.grid.missing, exact=True)
+            key = (term.clique, None if term.grid.missing is None else term.column)
+            found.setdefault(key, SumTerm(term.clique, grid, term.weight))
+    return tuple(found.values())
 
 
 def merged_sums(terms: Iterable[SumTerm]) -> tuple[SumTerm, ...]:
