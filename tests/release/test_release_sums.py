@@ -94,7 +94,7 @@ def test_mechanisms_that_choose_their_tables_measure_the_rows_of_means() -> None
     frame = passengers(900, 11)
     release = released(frame, hush.Budget(rho=2.0), "aim", "1-way + sum(fare) by sex, class + sum(age) by sex, class")
     texts = [term.text for term in release.content.sums.strategy.terms]
-    assert texts[-2:] == ["rows with(fare) by sex, class", "rows with(age) by sex, class"]
+    assert texts[-2:] == ["rows with fare by sex, class", "rows with age by sex, class"]
     by = frame.assign(fare=frame["fare"].clip(0, 300)).groupby(["sex", "class"])
     for name in ("fare", "age"):
         mean = release.mean(name, ["sex", "class"]).quantities[0]

@@ -45,8 +45,8 @@ class SumTerm:
     @property
     def text(self) -> str:
         """The term for a person."""
-        what = ("rows with", "sum", "sum of squares")[self.grid.power]
-        return f"{what}({self.column})" + (f" by {', '.join(self.clique)}" if self.clique else "")
+        what = ("rows with {}", "sum({})", "sum of squares({})")[self.grid.power].format(self.column)
+        return what + (f" by {', '.join(self.clique)}" if self.clique else "")
 
     @property
     def largest_unit(self) -> float:
