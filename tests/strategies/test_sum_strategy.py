@@ -11,7 +11,7 @@ from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import Neighbours
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.strategy_files import SumStrategyFile, sums_inconsistency
-from hush.strategies.sum_strategy import LEAST_SHARE, SumStrategy, sums_share
+from hush.strategies.sum_strategy import LEAST_OF_ALL, LEAST_SHARE, SumStrategy, sums_share
 from hush.workloads import Workload
 
 SCHEMA = hush.datasets.people_schema()
@@ -43,11 +43,12 @@ def test_errors_are_in_the_unit_of_the_values() -> None:
     assert sums.std_errors[0] == pytest.approx(half / np.sqrt(2 * 0.4))
 
 
-def test_sums_get_the_share_of_their_weights_and_a_twentieth_at_least() -> None:
-    weights = sum(term.weight for term in WORKLOAD)
-    assert sums_share(WORKLOAD) == Fraction(1.25) / (Fraction(1.25) + Fraction(weights))
-    many = Workload.upto(SCHEMA, 3) + Workload.sums(SCHEMA, "income", by=["sex"])
-    assert sums_share(many) == LEAST_SHARE
+def test_sums_get_the_share_of_their_weights_and_not_too_little() -> None:
+    alone = Workload.sums(SCHEMA, "income", by=["sex"])
+    assert sums_share(alone) == Fraction(1.25) / (Fraction(1.25) + 3)
+    many = Workload.upto(SCHEMA, 3) + alone
+    assert sums_share(many) == Fraction(1.25) * LEAST_SHARE
+    assert sums_share(many + Workload.sums(SCHEMA, "age", by=["region"], variance=True)) == LEAST_OF_ALL
     assert sums_share(Workload.upto(SCHEMA, 1)) == 0
 
 
@@ -57,7 +58,7 @@ def test_a_plan_spends_its_budget_on_counts_and_sums_together(budget: dict, rows
     stated = hush.Budget(**budget)
     plan = hush.plan(WORKLOAD, stated, max_rows_per_unit=rows)
     spent = plan.epsilon if plan.epsilon is not None else plan.rho
-    limit = plan.budget.limit
+    limit = plan.budget.limit if plan.epsilon is None else Fraction(stated.epsilon)
     assert plan.sums is not None
     assert plan.affordable
     assert limit * (1 - Fraction(1, 10**6)) < spent <= limit
@@ -76,6 +77,10 @@ def test_plans_show_the_error_of_sums_and_the_split() -> None:
     assert "of noise in each" in text
     share = float(sums_share(WORKLOAD))
     assert f"{1 - share:.0%} of the budget for counts, {share:.0%} for sums" in text
+    pure = str(hush.plan(WORKLOAD, hush.Budget(epsilon=1.0, delta=1e-9), max_rows_per_unit=3))
+    assert f"{1 - share:.0%} of the budget for counts, {share:.0%} for sums" in pure
+    adaptive = str(hush.plan(WORKLOAD, hush.Budget(rho=0.5), "aim", max_rows_per_unit=3))
+    assert f"{1 - share:.0%} of the budget for counts, {share:.0%} for sums" in adaptive
     entry = plan.to_dict()["sums"][0]
     assert entry["by"] == ["sex"]
     assert entry["std_error"] == pytest.approx(plan.sums.std_errors[0])

@@ -53,23 +53,41 @@ class MeasuredSums:
     def bin_means(self, counts: Callable[[Clique], Floats]) -> dict[str, Floats]:
         """The mean value in every level of each column whose sums by its own bins were measured.
 
-        The noisy mean of a level, drawn towards its middle where it is unsure: with n rows, noise of deviation s and
-        values anywhere in a level that reaches r to either side, the weight is n^2 r^2 / 3 / (n^2 r^2 / 3 + s^2).
+        The distance x of a level's sum from its middle is, before looking, anywhere within n r for n rows in a level
+        that reaches r to either side: of mean 0 and variance (n r)^2 / 3. Its noisy sum says x, and the column's most
+        accurate other sum says what all x add up to. The means are those of x given both, taken as normal.
         """
         means = {}
         for index, term, law in self.measured:
-            grid = term.grid
-            if term.clique != (term.column,) or grid.power != 1:
+            if term.clique != (term.column,) or term.grid.power != 1:
                 continue
-            units, centres = np.array(grid.units), np.array(grid.centres)
+            units, centres = np.array(term.grid.units), np.array(term.grid.centres)
             levels = len(centres)
-            rows = np.maximum(counts((term.column,))[:levels], 1.0)
-            offset = units * self.integers(index)[:levels] / rows
-            reach, noise = units * grid.steps, units * law.stddev / rows
-            prior = reach**2 / 3
-            weight = np.divide(prior, prior + noise**2, out=np.zeros(levels), where=prior > 0)
-            means[term.column] = centres + np.clip(weight * offset, -reach, reach)
+            rows = np.maximum(counts((term.column,))[:levels], 0.0)
+            most = rows * units * term.grid.steps
+            prior, noise = most**2 / 3, (units * law.stddev) ** 2
+            weight = np.divide(prior, prior + noise, out=np.zeros(levels), where=prior > 0)
+            x, variance = weight * units * self.integers(index)[:levels], prior * (1 - weight)
+            if (total := self._total(term.column, float(rows.sum()))) is not None:
+                value, error = total
+                unsure = float(variance.sum()) + error
+                x = x + variance / unsure * (value - float(rows @ centres + x.sum()))
+            x = np.clip(x, -most, most)
+            means[term.column] = centres + np.divide(x, rows, out=np.zeros(levels), where=rows > 0)
         return means
+
+    def _total(self, column: str, rows: float) -> tuple[float, float] | None:
+        """The sum of a column over all rows with a value, and its variance, by its most accurate measured sum."""
+        best: tuple[float, float] | None = None
+        for index, term, law in self.measured:
+            grid = term.grid
+            if term.column != column or grid.power != 1 or grid.by_level:
+                continue
+            table = self.integers(index)
+            variance = (grid.units[0] * law.stddev) ** 2 * table.size
+            if best is None or variance < best[1]:
+                best = (grid.units[0] * float(table.sum()) + grid.centres[0] * rows, variance)
+        return best
 
 
 class MeasuredSumsFile(Stored):

@@ -107,7 +107,10 @@ def _sums(plan: Plan) -> list[tuple[str, str]]:
         at_most = "at most " if term.grid.by_level else ""
         grid = "whole numbers" if term.grid.exact else f"steps of {term.largest_unit:.2g}"
         lines.append(("Sums", f"{term.text}: {at_most}{_short(error)} of noise in each, on {grid}"))
-    share = float(plan.sums.cost * plan.max_rows_per_unit**plan.sums.noise.norm / plan.budget.limit)
+    whole = plan.budget.limit / plan.max_rows_per_unit**2  # of an adaptive plan, which is in zCDP
+    if plan.strategy is not None:
+        whole = plan.strategy.cost + plan.sums.cost
+    share = float(plan.sums.cost / whole)
     return [*lines, ("Split", f"{1 - share:.0%} of the budget for counts, {share:.0%} for sums; weights change it")]
 
 

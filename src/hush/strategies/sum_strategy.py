@@ -1,7 +1,8 @@
 """SumStrategy: the sums of values that a plan measures beside its counts, each with the noise that its share buys.
 
 Counts and sums have no unit in common, so that no error adds them up. The budget is split by weights: a sum term of
-weight w gets w parts where a table of counts gets its own weight, and all sums together at least a twentieth.
+weight w gets w parts where a table of counts gets its own weight. Tables share what is measured for them, and sums do
+not, so a sum of weight 1 gets at least a tenth of the budget, and all sums together up to a quarter by this rule.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.workloads import Workload
 from hush.workloads.sum_term import SumTerm
 
-LEAST_SHARE = Fraction(1, 20)
+LEAST_SHARE, LEAST_OF_ALL = Fraction(1, 10), Fraction(1, 4)
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,9 @@ class SumStrategy:
 
 
 def sums_share(workload: Workload) -> Fraction:
-    """The share of a budget that a workload's sums get: their weight beside that of its counts, at least 1/20."""
+    """The share of a budget that a workload's sums get: their weight beside that of its counts, but not too little."""
     sums, counts = (sum(Fraction(term.weight) for term in kind) for kind in (workload.sum_terms, workload.terms))
-    return max(sums / (sums + counts), LEAST_SHARE) if sums else Fraction(0)
+    return max(sums / (sums + counts), min(LEAST_SHARE * sums, LEAST_OF_ALL)) if sums else Fraction(0)
 
 
 def _law(term: SumTerm, noise: NoiseKind, share: Fraction, neighbours: Neighbours) -> Noise:
