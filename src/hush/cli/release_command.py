@@ -73,6 +73,9 @@ def rounds_bar(first: int = 0) -> Iterator[tuple[Callable[[float], None], Callab
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
+    if not console.is_terminal:  # a disabled bar of some versions still ends with a line
+        yield (lambda spent: None), (lambda round, spent: None)
+        return
     columns = (
         TextColumn("budget spent"),
         BarColumn(),
@@ -80,7 +83,7 @@ def rounds_bar(first: int = 0) -> Iterator[tuple[Callable[[float], None], Callab
         TimeElapsedColumn(),
         TextColumn("{task.fields[last]}"),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=1.0, last=AGAIN if first else FIRST)
         played = first
 
