@@ -46,7 +46,7 @@ class UniformSource:
     def require(self, cliques: Sequence[Clique]) -> None:
         """Every clique can be counted."""
 
-    def check(self) -> None:
+    def check(self, most_rows: int = 0) -> None:
         """There are no rows to check."""
 
     def counts(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray[Any, np.dtype[np.int64]]]:

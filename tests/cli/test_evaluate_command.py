@@ -151,3 +151,14 @@ def test_a_file_that_cannot_be_written_is_said_in_one_line(
     done = run(*args, "--json", tmp_path / "found.json")
     assert done.exit_code == 2
     assert "No space left on device" in done.stderr
+
+
+def test_the_real_rows_may_be_counted_already(files: Path, tmp_path: Path) -> None:
+    real = people(500, seed=1)
+    lines = real.group_by(real.column_names).aggregate([([], "count_all")]).rename_columns([*real.column_names, "n"])
+    csv.write_csv(lines, tmp_path / "h.csv")
+    options = ["--schema", files / "people.toml", "--format", "json"]
+    rows = run(files / "real.csv", files / "made.parquet", *options)
+    counted = run(tmp_path / "h.csv", files / "made.parquet", *options, "--counts", "n")
+    assert (rows.exit_code, counted.exit_code) == (0, 0)
+    assert json.loads(counted.stdout) == json.loads(rows.stdout)

@@ -14,6 +14,7 @@ import hush
 from hush.cli.main import main
 from hush.datasets import people, people_schema
 from hush.loading import load_release
+from hush.schema import Schema
 
 CANARY = "zebra-7319"
 
@@ -262,3 +263,46 @@ def test_answers_to_the_workload_are_printed_by_term(folder: Path) -> None:
     refused = hush_command("query", folder / "x.hush", "SELECT age, COUNT(*) FROM t GROUP BY age")
     assert refused.exit_code == 2
     assert "--term" in refused.stderr
+
+
+def histogram(folder: Path) -> Path:
+    """The invented people by region and sex, counted, with one line of nobody."""
+    rows = people(2_000, seed=1).group_by(["region", "sex"]).aggregate([([], "count_all")])
+    rows = rows.rename_columns(["region", "sex", "n"])
+    csv.write_csv(pa.concat_tables([rows, pa.table({"region": ["nowhere"], "sex": ["x"], "n": [0]})]), folder / "h.csv")
+    Schema([people_schema()["region"], people_schema()["sex"]]).save(folder / "h.toml")
+    return folder / "h.csv"
+
+
+def release_counts(data: Path, *more: object) -> Result:
+    return hush_command(
+        "release", data, "--schema", data.with_suffix(".toml"), "--workload", "2-way", "--rho", 1000,
+        "-o", data.with_suffix(".hush"), *more,
+    )  # fmt: skip
+
+
+def test_a_histogram_is_released_as_its_rows_are(folder: Path) -> None:
+    done = release_counts(histogram(folder), "--counts", "n", "--ledger", folder / "b.db")
+    assert done.exit_code == 0
+    exact = hush.read(people(2_000, seed=1), folder / "h.toml").counts([("region", "sex")])["region", "sex"]
+    released = load_release(folder / "h.hush")
+    assert abs(released.counts(("region", "sex")) - exact).max() < 2
+    assert released.statement.unit.column is None
+
+
+@pytest.mark.parametrize("count", ["-7319", "0.7319", "", "zebra-7319", "9" * 30])
+def test_what_is_no_count_stops_the_command_before_the_charge(folder: Path, count: str) -> None:
+    data = histogram(folder)
+    data.write_text(data.read_text().rstrip().rsplit(",", 1)[0] + f",{count}\n")
+    refused = release_counts(data, "--counts", "n", "--ledger", folder / "b.db")
+    assert refused.exit_code == 2
+    assert "the counts column 'n' holds counts that are negative, fractional, missing" in refused.stderr
+    assert "7319" not in refused.output
+    assert not (folder / "h.hush").exists()
+    assert not (folder / "b.db").exists() or hush.Ledger.open(folder / "b.db").remaining == 1000
+
+
+def test_counts_do_not_go_with_ids(folder: Path) -> None:
+    refused = release_counts(histogram(folder), "--counts", "n", "--unit", "who", "--max-rows-per-unit", 1)
+    assert refused.exit_code == 2
+    assert "counts = 'n' goes with rows as units only, and the unit here is 'who'" in refused.stderr

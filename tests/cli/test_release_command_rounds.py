@@ -342,3 +342,9 @@ def test_the_bar_says_what_takes_long_before_the_first_round(columns: str) -> No
 
 def test_long_rounds_are_cut() -> None:
     assert len(round_text(12, ("a_rather_long_name", "another_rather_long_name"))) == 40
+
+
+def test_the_command_to_resume_names_the_column_of_counts() -> None:
+    file = Path("x.hush")
+    made = resume_command("h.csv", Path("s.toml"), None, "default", file, file, counts="how many")
+    assert made.endswith(" --counts 'how many'")

@@ -211,3 +211,18 @@ def test_check_without_data_has_no_json(tmp_path: Path) -> None:
     result = run("schema", "check", schema, "--json")
     assert result.exit_code == 2
     assert "--json goes with DATA" in result.stderr
+
+
+def test_check_of_a_histogram_counts_its_rows(tmp_path: Path) -> None:
+    schema, rows = tmp_path / "s.toml", tmp_path / "rows.csv"
+    Schema([Integer(name="age", low=0, high=99)]).save(schema)
+    rows.write_text("age,n\n1,1000\n2,0\n300,0\n")
+    result = run("schema", "check", schema, rows, "--counts", "n")
+    assert (result.exit_code, "1,000 rows" in result.stdout) == (0, True)
+    rows.write_text("age,n\n1,1000\n200,20\n3,-4\n")
+    result = run("schema", "check", schema, rows, "--counts", "n")
+    assert result.exit_code == 2
+    assert "20 values above high = 99" in result.stdout
+    assert "1 negative counts: a count is at least 0 (such as `-4`)" in result.stdout
+    result = run("schema", "check", schema, "--counts", "n")
+    assert (result.exit_code, "--counts goes with DATA" in result.stderr) == (2, True)

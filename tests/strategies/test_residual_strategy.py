@@ -154,10 +154,10 @@ def test_sets_whose_answers_could_overflow_are_refused_before_anything_is_charge
 def test_the_largest_table_allowed_is_answered_exactly() -> None:
     big = ResidualBasis.of([[2**28, -(2**28)]], scale=1)
     query = ProductQuery((("a",),), (big,))
-    answer = query.answer({("a",): np.array([2**32, 0])})
-    assert answer.tolist() == [2**60]
-    with pytest.raises(DataError, match="more than 4294967296 rows"):
-        query.answer({("a",): np.array([2**32, 1])})
+    answer = query.answer({("a",): np.array([2**33, 0])})
+    assert answer.tolist() == [2**61]
+    with pytest.raises(DataError, match="more than 8,589,934,592 rows"):
+        query.answer({("a",): np.array([2**33, 1])})
 
 
 def test_misfits_are_refused() -> None:

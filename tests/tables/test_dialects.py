@@ -160,10 +160,11 @@ class Toy(DuckDB):
     def days_since(self, x: str, start: Any) -> str:
         return f"date_diff('day', {self.day(start)}, {x})"
 
-    def grouped_counts(self, keys: Any, rows: str) -> str:
+    def grouped_counts(self, keys: Any, rows: str, weight: str | None = None) -> str:
+        counted = f"CAST(sum({weight}) AS BIGINT)" if weight else "count(*)"
         selects = [
             f"SELECT {', '.join(f'{key} AS {name}' if name == scan else f'NULL::BIGINT AS {name}' for name in keys)}, "
-            f"count(*) AS n FROM ({rows}) GROUP BY ALL"
+            f"{counted} AS n FROM ({rows}) GROUP BY ALL"
             for scan, key in keys.items()
         ]
         return " UNION ALL ".join(selects)
@@ -174,8 +175,8 @@ class Toy(DuckDB):
 
 
 @pytest.mark.parametrize("engine", ["memory", "stream", "sql"])
-@pytest.mark.parametrize("unit", [None, "who"])
-def test_a_second_dialect_gives_the_same_counts(engine, unit, monkeypatch) -> None:
+@pytest.mark.parametrize(("unit", "times"), [(None, None), ("who", None), (None, "who")])
+def test_a_second_dialect_gives_the_same_counts(engine, unit, times, monkeypatch) -> None:
     schema = Schema(
         [
             Categorical(name="word", values=("it's", "b", "c d"), missing=True, other=True),
@@ -198,9 +199,9 @@ def test_a_second_dialect_gives_the_same_counts(engine, unit, monkeypatch) -> No
     toy = Toy()
     monkeypatch.setattr(importlib.import_module("hush.tables.read"), "DIALECTS", (DUCKDB, toy))
     cliques = [("word", "flag"), ("age",), ("even",), ("uneven", "flag"), ("day",), ()]
-    expected = read(connection, schema, table="t", engine=engine).counts(cliques)
-    counts = read({"toy": connection}, schema, table="t", engine=engine).counts(cliques)
+    expected = read(connection, schema, table="t", counts=times, engine=engine).counts(cliques)
+    counts = read({"toy": connection}, schema, table="t", counts=times, engine=engine).counts(cliques)
     for clique in cliques:
         np.testing.assert_array_equal(counts[clique], expected[clique])
     assert toy.asked
-    assert int(counts[()]) == (80 if unit else 300)
+    assert int(counts[()]) == (80 if unit else sum(line % 40 for line in range(300)) if times else 300)

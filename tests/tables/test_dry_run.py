@@ -197,3 +197,29 @@ def test_clamping_is_counted_beside_columns_that_cannot_be_read() -> None:
         ("a", 1, 2, False),
         ("b", 2, 1, False),
     ]
+
+
+def test_lines_count_as_often_as_their_counts_say() -> None:
+    schema = Schema([Integer(name="age", low=0, high=99, outside="clamp", missing=True)])
+    lines = pa.table({"age": ["1", "150", None, "x", "y"], "n": [2**40, 3, 5, 7, 0]})
+    found = dry_run(lines, schema, counts="n")
+    age, counts = found.columns
+    assert found.rows == 2**40 + 15
+    assert (age.levels, age.clamped, age.missing, age.refusals) == (2**40, 3, 5, 7)
+    assert [values.examples for values in age.refused] == [("x",)]
+    assert (counts.name, counts.kind, counts.levels, counts.fits) == ("n", "counts", 5, True)
+
+
+def test_counts_that_do_not_fit_are_shown_with_their_causes() -> None:
+    schema = Schema([Integer(name="age", low=0, high=99)])
+    lines = pa.table({"age": [1, 2, 3, 4], "n": ["5", "-2", "0.5", None]})
+    found = dry_run(lines, schema, counts="n")
+    assert not found.fits
+    causes = {values.cause.split(" counts")[0]: values.count for values in found.columns[1].refused}
+    assert causes == {"negative": 1, "fractional": 1, "missing": 1}
+    assert found.rows == 8
+    for counts, problem in ([True] * 4, "cannot be a count"), ([2**61] * 4, "adds up to more than"):
+        found = dry_run(pa.table({"age": [1, 2, 3, 4], "n": counts}), schema, counts="n")
+        assert not found.fits
+        assert problem in str(found)
+    assert "has no column 'm'" in str(dry_run(lines, schema, counts="m"))

@@ -16,6 +16,15 @@ from hush.tables.scan_plan import plan_scans
 WIDTHS = {7: np.uint8, 300: np.uint16, 70_000: np.uint32}
 
 
+def numpy_sums(columns, weights, sizes, clique):
+    """The twin of weighted scans."""
+    shape = tuple(sizes[a] for a in clique)
+    sums = np.zeros(int(np.prod(shape, dtype=int)), np.int64)
+    cells = np.ravel_multi_index(tuple(columns[a] for a in clique), shape) if clique else np.zeros(len(weights), int)
+    np.add.at(sums, cells, weights)
+    return sums.reshape(shape)
+
+
 def numpy_counts(columns, sizes, clique):
     """The twin: one flat cell number per row, then bincount."""
     shape = tuple(sizes[a] for a in clique)
@@ -58,6 +67,24 @@ def test_scans_count_every_width_of_code(rows, threads) -> None:
         assert counts.flags.c_contiguous
         np.testing.assert_array_equal(counts, twice)
         np.testing.assert_array_equal(same, twice)
+
+
+@pytest.mark.parametrize("rows", [0, 1, _kernels.BLOCK, 2 * _kernels.BLOCK + 17])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_weighted_scans_add_in_64_bits(rows, threads) -> None:
+    random = np.random.default_rng(rows)
+    sizes = [7, 300, 70_000, 7, 7, 7]
+    columns = [random.integers(0, n, rows).astype(WIDTHS[n]) for n in sizes]
+    weights = random.integers(0, 2**40, rows) * random.integers(0, 2, rows)
+    cliques = [(), (0,), (2,), (0, 1), (0, 3, 4), (0, 3, 5), (1, 4), (3, 4, 5)]
+    layout = Layout.of([column.dtype for column in columns])
+    with Accumulator(plan_scans(sizes, cliques, rows=rows), layout, weighted=True, threads=threads) as accumulator:
+        accumulator.add(layout.block(columns, weights))
+        accumulator.add(layout.block([column[: rows // 2] for column in columns], weights[: rows // 2]))
+        results = accumulator.results()
+    weights[: rows // 2] *= 2
+    for clique, sums in zip(cliques, results, strict=True):
+        np.testing.assert_array_equal(sums, numpy_sums(columns, weights, sizes, clique))
 
 
 def test_one_clique_is_shared_out_by_rows() -> None:
@@ -110,3 +137,5 @@ def test_a_block_knows_its_size() -> None:
     )
     assert isinstance(block, Block)
     assert block.nbytes == 50
+    weighted = Layout.of([np.dtype(np.uint8)]).block([np.zeros(3, np.uint8)], np.array([2**62, 2**62, 2**62 + 1]))
+    assert (block.total, weighted.nbytes, weighted.total) == (10, 27, 3 * 2**62 + 1)

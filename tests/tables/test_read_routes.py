@@ -141,6 +141,20 @@ def test_sources_and_engines_agree_on_what_is_kept_of_a_unit(case, most, kind, t
         compare(result.counts(cliques), expected)
 
 
+@pytest.mark.parametrize("kind", SOURCES)
+@LONG
+@given(case=coded_tables())
+def test_a_table_with_counts_is_the_table_of_all_its_rows(kind, case, brute_counts, tmp_path_factory) -> None:
+    """Some counts are 0, and combinations repeat."""
+    schema, rows, times, cliques = case
+    expanded = [row for row, n in zip(rows, times, strict=True) for _ in range(n)]
+    expected = {clique: brute_counts(schema, expanded, clique) for clique in cliques}
+    table = real_values(schema, rows, times)
+    for engine in ENGINES if kind != "reader" else ("memory",):
+        source, options = opened(kind, table, tmp_path_factory.mktemp("t"))
+        compare(read(source, schema, counts="who", engine=engine, **options).counts(cliques), expected)
+
+
 def test_a_wide_table_of_many_rows(brute_counts) -> None:
     """Several blocks, codes of two widths, more rows than a batch."""
     random = np.random.default_rng(3)

@@ -101,6 +101,16 @@ def test_every_row_counts_as_often_as_in_the_counts() -> None:
     np.testing.assert_array_equal(table.sums([query])[query], table.counts([("sex",)])[("sex",)])
 
 
+@pytest.mark.parametrize("engine", ["memory", "stream", "sql"])
+def test_a_line_is_added_up_as_often_as_it_counts(engine: str) -> None:
+    frame = people(300, 7)
+    times = np.random.default_rng(8).integers(0, 4, len(frame))
+    whole = frame.loc[frame.index.repeat(times)]
+    for query, exact in read(frame.assign(n=times), SCHEMA, counts="n", engine=engine).sums(queries()).items():
+        assert exact.dtype == np.int64
+        np.testing.assert_array_equal(exact, twin(whole, query), err_msg=str(query.clique))
+
+
 def test_sums_that_cannot_be_formed_are_refused_before_a_row_is_read() -> None:
     frame = people(50, 5)
     query = queries()[1]

@@ -12,7 +12,15 @@ import click
 import hush
 from hush.atomic_write import write_whole
 from hush.cli.model_command import fitted, say
-from hush.cli.options import PATH, WorkloadOptions, check_output, format_option, progress_bar, workload_options
+from hush.cli.options import (
+    PATH,
+    WorkloadOptions,
+    check_output,
+    counts_option,
+    format_option,
+    progress_bar,
+    workload_options,
+)
 from hush.errors import printable
 
 if TYPE_CHECKING:
@@ -27,18 +35,27 @@ ARCHIVE = b"PK\x03\x04"  # how releases and models begin
 @click.argument("real", type=str)
 @click.argument("synthetic", type=str)
 @click.option("--schema", type=PATH, required=True, help="The schema file of both tables.")
+@counts_option
 @workload_options
 @format_option
 @click.option("--json", "output", type=PATH, help="Also write every figure to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the JSON file if it exists.")
 def evaluate(
-    real: str, synthetic: str, schema: Path, question: WorkloadOptions, form: str, output: Path | None, force: bool
+    real: str,
+    synthetic: str,
+    schema: Path,
+    counts: str | None,
+    question: WorkloadOptions,
+    form: str,
+    output: Path | None,
+    force: bool,
 ) -> None:
     """Compare synthetic rows with the real ones; not for release.
 
-    REAL is a CSV or Parquet file, or a pattern of files. SYNTHETIC is the same, or a release or model, whose tables
-    are compared. By default the workload is every table over two columns. Columns of numbers are also compared as
-    numbers: their means, their exact zeros, and how far apart they are. Of a release or model, rows are drawn for that.
+    REAL is a CSV or Parquet file, or a pattern of files; --counts is about REAL alone. SYNTHETIC is a file of rows, or
+    a release or model, whose tables are compared. By default the workload is every table over two columns. Columns of
+    numbers are also compared as numbers: their means, their exact zeros, and how far apart they are. Of a release or
+    model, rows are drawn for that.
 
     The figures come from the real rows without noise. They cost no budget because they must not be released.
     """
@@ -63,8 +80,8 @@ def evaluate(
             compared = hush.read(synthetic, declared.with_unit(ROW), progress=progress)
     check_schemas(declared, compared.schema)
     with progress_bar("reading real rows") as progress:
-        table = hush.read(real, declared, progress=progress)
-    numbers = _numbers(real, synthetic, compared, declared)
+        table = hush.read(real, declared, counts=counts, progress=progress)
+    numbers = _numbers(real, synthetic, compared, declared, counts)
     with progress_bar("comparing") as progress:
         comparison = compare(table, compared, workload, numbers=numbers, progress=progress)
     console = Console(stderr=form == "json")
@@ -83,7 +100,7 @@ def evaluate(
 
 
 def _numbers(
-    real: str, synthetic: str, compared: hush.Model | Table, schema: hush.Schema
+    real: str, synthetic: str, compared: hush.Model | Table, schema: hush.Schema, counts: str | None
 ) -> tuple[NumberComparison, ...]:
     """Numbers of the real rows, and of the synthetic ones or of rows drawn from a model."""
     from hush.evaluation.numeric_columns import compare_numbers
@@ -92,10 +109,10 @@ def _numbers(
     if not any(isinstance(column, Integer | Numeric) and column.part is None for column in schema):
         return ()
     if not isinstance(compared, hush.Model):
-        return compare_numbers(real, synthetic, schema)
+        return compare_numbers(real, synthetic, schema, counts=counts)
     drawn = min(max(round(compared.total), 1), MOST_DRAWN)
     say(f"numbers are compared by {drawn:,} rows drawn from the model", err=True)
-    return compare_numbers(real, compared.synthesize(drawn, seed=0), schema)
+    return compare_numbers(real, compared.synthesize(drawn, seed=0), schema, counts=counts)
 
 
 def _is_archive(name: str) -> bool:

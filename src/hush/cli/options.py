@@ -52,6 +52,11 @@ format_option = click.option(
 )
 
 
+counts_option = click.option(
+    "--counts", help="Column of an aggregated table that says how many rows each line stands for."
+)
+
+
 class Whole(click.ParamType[int]):
     """A whole number of at least 0."""
 

@@ -20,6 +20,7 @@ from hush.cli.options import (
     WorkloadOptions,
     budget_options,
     check_output,
+    counts_option,
     mechanism_options,
     progress_bar,
     workload_options,
@@ -45,6 +46,7 @@ def resume_command(
     *,
     unit: str | None = None,
     max_rows_per_unit: int | None = None,
+    counts: str | None = None,
     schema_is_public: bool = False,
 ) -> str:
     """The command that resumes an interrupted release."""
@@ -53,6 +55,7 @@ def resume_command(
     words += [] if dataset == "default" else ["--dataset", dataset]
     words += [] if unit is None else ["--unit", unit]
     words += [] if max_rows_per_unit is None else ["--max-rows-per-unit", str(max_rows_per_unit)]
+    words += [] if counts is None else ["--counts", counts]
     words += ["--schema-is-public"] if schema_is_public else []
     return shlex.join(words)
 
@@ -121,6 +124,7 @@ def round_text(number: int, clique: Clique) -> str:
 @click.option("--rows", type=int, help="Expected number of rows, a public guess: a budget too small for it is refused.")
 @click.option("--unit", help="Id column of the people or units to protect.  [default: from the schema]")
 @click.option("--max-rows-per-unit", type=int, help="At most this many rows of a unit are used.")
+@counts_option
 @click.option(
     "--ledger",
     type=PATH,
@@ -145,6 +149,7 @@ def release(
     rows: int | None,
     unit: str | None,
     max_rows_per_unit: int | None,
+    counts: str | None,
     ledger: Path | None,
     dataset: str,
     schema_is_public: bool,
@@ -200,7 +205,9 @@ def release(
     new_ledger = ledger is not None and not ledger.exists()
     _announce_plan(plan, plan_file)
     with progress_bar("reading") as progress:
-        table = hush.read(data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, progress=progress)
+        table = hush.read(
+            data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, counts=counts, progress=progress
+        )
     try:
         done = _run(job, table)
     except InterruptedRelease as stopped:
@@ -215,6 +222,7 @@ def release(
                 output,
                 unit=unit,
                 max_rows_per_unit=max_rows_per_unit,
+                counts=counts,
                 schema_is_public=schema_is_public,
             )
             text += f"; resume with: {words}"

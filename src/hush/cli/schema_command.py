@@ -11,7 +11,7 @@ import click
 
 import hush
 from hush.atomic_write import write_whole
-from hush.cli.options import PATH, STDOUT, check_output
+from hush.cli.options import PATH, STDOUT, check_output, counts_option
 from hush.cli.program import BAD_INPUT
 from hush.errors import SchemaError, printable
 
@@ -68,8 +68,9 @@ def draft(file: Path, from_data: bool, from_public_data: bool, output: Path | No
 @schema.command()
 @click.argument("file", metavar="SCHEMA", type=PATH)
 @click.argument("data", metavar="[DATA]", type=PATH, required=False)
+@counts_option
 @click.option("--json", "as_json", is_flag=True, help="With DATA: print the outcome as JSON, which is private too.")
-def check(file: Path, data: Path | None, as_json: bool) -> None:
+def check(file: Path, data: Path | None, counts: str | None, as_json: bool) -> None:
     """Show the columns of SCHEMA, or how the rows of DATA fit them.
 
     SCHEMA is hush's .toml, mbi's .json or dpsynth's .yaml. DATA is a CSV or Parquet file.
@@ -78,10 +79,11 @@ def check(file: Path, data: Path | None, as_json: bool) -> None:
     and why. The exit code is 2 if some are.
     """
     if data is not None:
-        _dry_run(hush.Schema.load(file), data, as_json)
+        _dry_run(hush.Schema.load(file), data, counts, as_json)
         return
-    if as_json:
-        raise click.UsageError("--json goes with DATA; name the data file, or leave it out")
+    for option, given in (("--json", as_json), ("--counts", counts is not None)):
+        if given:
+            raise click.UsageError(f"{option} goes with DATA; name the data file, or leave it out")
     from rich.console import Console
     from rich.text import Text
 
@@ -118,14 +120,14 @@ def convert(file: Path, output: Path | None, force: bool) -> None:
     _deliver(hush.Schema.load(file).to_toml(), output)
 
 
-def _dry_run(declared: hush.Schema, data: Path, as_json: bool) -> None:
+def _dry_run(declared: hush.Schema, data: Path, counts: str | None, as_json: bool) -> None:
     """Print how the rows fit, and end with a code that scripts can use."""
     from rich.console import Console
 
     from hush.tables.dry_run import dry_run
 
     with Console(stderr=True).status("reading the rows"):
-        outcome = dry_run(data, declared)
+        outcome = dry_run(data, declared, counts=counts)
     click.echo(json.dumps(outcome.to_dict(), indent=2) if as_json else str(outcome))
     if not outcome.fits:
         click.get_current_context().exit(BAD_INPUT)

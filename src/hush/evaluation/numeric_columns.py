@@ -53,8 +53,12 @@ class NumberComparison:
         }
 
 
-def compare_numbers(real: Any, synthetic: Any, schema: Schema | str | Path) -> tuple[NumberComparison, ...]:
+def compare_numbers(
+    real: Any, synthetic: Any, schema: Schema | str | Path, *, counts: str | None = None
+) -> tuple[NumberComparison, ...]:
     """The integer and numeric columns of two sources compared as numbers, the worst first.
+
+    `counts` names the column that says how many rows each line of the real source stands for.
 
     Sources are those of `hush.read` that can be read again. All rows are compared, and each number as it is in the
     source: neither in its bin nor clamped, except that infinite ones stand at the nearer bound of their column.
@@ -70,7 +74,7 @@ def compare_numbers(real: Any, synthetic: Any, schema: Schema | str | Path) -> t
     (15.0, 0.75, 10.0, 0.5, 0.0)
     """
     declared = schema if isinstance(schema, Schema) else Schema.load(schema)
-    exact, estimated = (count_numbers(source, declared) for source in (real, synthetic))
+    exact, estimated = count_numbers(real, declared, counts=counts), count_numbers(synthetic, declared)
     found = [
         _compared(column, *(_finite(column, *numbers[column.name]) for numbers in (exact, estimated)))
         for column in declared

@@ -25,7 +25,7 @@ from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance, used_up
 from hush.privacy.events import GaussianEvent, compose
 from hush.privacy.exact_sampling import Entropy
-from hush.privacy.gate import Gate
+from hush.privacy.gate import MOST_SCORED_ROWS, Gate
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
 from hush.release.accounting import uncharged
 from hush.release.release import Release
@@ -261,7 +261,7 @@ class ReleaseJob:
                 account.lower(book.remaining)
         if plan.adaptive and not used_up(account.remaining, plan.budget.limit):
             account.require(GaussianEvent(1 / (2 * account.remaining), Fraction(1)))
-            table.check()
+            table.check(MOST_SCORED_ROWS)
         elif resume is not None and not resume.content.tables:
             raise BudgetError(
                 "the release to resume was interrupted before its first noisy table, and nothing is left to "

@@ -149,6 +149,7 @@ class MarginalQuery:
 
 
 LARGEST_ANSWER = 2**61
+MOST_SCORED_ROWS = 2**53  # scores are floats: larger counts would be rounded, and a row could move them by two
 BATCH_CELLS = 1 << 24
 
 # What draws is what is charged: laws of these very types, which cannot be changed once they are made.
@@ -161,9 +162,9 @@ class CountSource(Protocol):
     """Where exact counts come from.
 
     `require` refuses cliques that cannot be counted, and `require_sums` sums that cannot be formed, by public facts
-    alone; `check` reads the rows and refuses values that the schema does not allow. All come before a charge, so that
-    what cannot be done is not paid for; nothing is counted before it, and nothing is read at all once the budget is
-    spent.
+    alone; `check` reads the rows and refuses values that the schema does not allow, and counts of more than `most_rows`
+    rows. All come before a charge, so that what cannot be done is not paid for; nothing is counted before it, and
+    nothing is read at all once the budget is spent.
     """
 
     @property
@@ -171,7 +172,7 @@ class CountSource(Protocol):
     @property
     def unit(self) -> Unit: ...
     def require(self, cliques: Sequence[Clique]) -> None: ...
-    def check(self) -> None: ...
+    def check(self, most_rows: int = ...) -> None: ...
     def counts(self, cliques: Sequence[Clique]) -> Counts: ...
     def require_sums(self, queries: Sequence[SumQuery]) -> None: ...
     def sums(self, queries: Sequence[SumQuery]) -> Mapping[SumQuery, Exact]: ...
@@ -255,7 +256,7 @@ class Gate:
             if summed := _sums(requests[start:stop]):
                 self._table.require_sums(summed)
         if requests:
-            self._charge(compose(events), note)
+            self._charge(compose(events), note, most_rows=min(_most_rows(request.query) for request in requests))
         return self._answers(requests, batches)
 
     def select(self, scorer: Scorer[Scoring], law: SelectionLaw[Scoring, Choice], *, note: str = "") -> Choice:
@@ -267,7 +268,7 @@ class Gate:
         _require_frozen(scorer)
         bound = sensitivity(scorer.row_norms, max_rows=self._table.unit.max_rows, neighbours=self.neighbours).l1
         self._table.require(scorer.cliques)
-        self._charge(law.event(), note)
+        self._charge(law.event(), note, most_rows=MOST_SCORED_ROWS)
         scores = scorer.scores(self._table.counts(scorer.cliques), bound)
         if type(scores) not in SCORES:
             raise BudgetError(_not_a_law("a choice from", scores, SCORES))
@@ -294,10 +295,10 @@ class Gate:
             return sensitivity(query.row_norms, max_rows=max_rows, neighbours=self.neighbours)
         return query.sensitivity(max_rows=max_rows, neighbours=self.neighbours)
 
-    def _charge(self, event: Event, note: str) -> None:
+    def _charge(self, event: Event, note: str, *, most_rows: int) -> None:
         """Charge, once it is known that the budget suffices and that the rows are such as the schema allows."""
         self.account.require(event)
-        self._table.check()
+        self._table.check(most_rows)
         self.account.charge(event, note=note)
         watcher = _watcher.get()
         if watcher is not None:
@@ -347,6 +348,12 @@ class Gate:
             cells += added
         if start < len(requests):
             yield start, len(requests)
+
+
+def _most_rows(query: Query | DeclaredStatistic) -> int:
+    """How many rows a table may have for answers up to `LARGEST_ANSWER`."""
+    factor: int = getattr(query, "largest_factor", 1)
+    return LARGEST_ANSWER // factor
 
 
 def _require_frozen(asked: Query | DeclaredStatistic | Scorer[Any]) -> None:

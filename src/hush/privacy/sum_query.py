@@ -87,6 +87,11 @@ class SumQuery:
         return (self.clique,)
 
     @property
+    def largest_factor(self) -> int:
+        """The largest number that one row can add to an answer, in absolute value."""
+        return self.grid.steps
+
+    @property
     def row_norms(self) -> RowNorms:
         return ONE_CELL if self.grid.power == 0 else RowNorms.of_number(self.grid.steps, 2 * self.grid.steps)
 

@@ -84,7 +84,8 @@ class ProductQuery:
     difference is at most 2 prod D_g (1 + max_g opposition_g), and its L1 norm at most twice the largest. The total does
     not move when a row is replaced.
 
-    Answers are exact as long as the table has at most `LARGEST_ROWS` rows; more raise DataError instead of wrapping.
+    Answers are exact up to `LARGEST_ANSWER`, which those of `LARGEST_ROWS` rows never exceed; a table of so many rows
+    that they might raises DataError instead of wrapping.
     Reference: [ResidualPlanner, Alg. 1] and [HDMM, sec. 3.6], in integers.
     """
 
@@ -135,8 +136,9 @@ class ProductQuery:
     def answer(self, counts: Counts) -> Integers:
         """M along each axis; exact, since sums modulo 2^64 of numbers that fit in the end are right in the end."""
         values = counts[self.clique]
-        if int(values.sum()) > LARGEST_ROWS:
-            raise DataError(f"the table has more than {LARGEST_ROWS} rows, too many for exact answers")
+        most = LARGEST_ANSWER // self.largest_factor
+        if int(values.sum()) > most:
+            raise DataError(f"the table has more than {most:,} rows, too many for exact answers")
         values = values.reshape([factor.size for factor in self.factors])
         return np.ascontiguousarray(
             along_all([factor.measure for factor in self.factors], values, self.shape, np.int64)

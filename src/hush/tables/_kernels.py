@@ -76,9 +76,19 @@ def _count(counters, base, cells, lanes, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def scan(matrices, layout, sizes, scans, shared, counters, first, last):  # type: ignore[no-untyped-def]
-    """Add rows first .. last-1 to the uint32 counters of every scan: O(rows x scans).
+def _add(counters, base, cells, lanes, weights):  # type: ignore[no-untyped-def]
+    """The weight of each row, added to each of the scans side by side."""
+    for lane in range(lanes):
+        h, c = counters[base[lane] :], cells[lane]
+        for i in range(weights.shape[0]):
+            h[c[i]] += weights[i]
 
+
+@njit(nogil=True, cache=True)
+def scan(matrices, weights, layout, sizes, scans, shared, counters, first, last):  # type: ignore[no-untyped-def]
+    """Add rows first .. last-1 to the counters of every scan: O(rows x scans).
+
+    A row counts once, in uint32 counters, or as often as its weight says, in int64 ones; `weights` is None or int64.
     `scans` are attributes (padded), lengths, cells and offsets into the counters. They are sorted by their attributes;
     scan s has the first `shared[s]` in common with the one before it, whose combined codes are still in `prefixes`.
     """
@@ -94,10 +104,16 @@ def scan(matrices, layout, sizes, scans, shared, counters, first, last):  # type
         for s in range(lengths.shape[0]):
             length = lengths[s]
             if length == 0:
-                counters[offsets[s]] += np.uint32(rows)
+                if weights is None:
+                    counters[offsets[s]] += np.uint32(rows)
+                else:
+                    counters[offsets[s]] += weights[start : start + rows].sum()
                 continue
             if lane == LANES or (lane > 0 and used + extents[s] > NEAR):
-                _count(counters, base, cells, lane, rows)
+                if weights is None:
+                    _count(counters, base, cells, lane, rows)
+                else:
+                    _add(counters, base, cells, lane, weights[start : start + rows])
                 lane = 0
                 used = 0
             for depth in range(min(shared[s], length - 1), length):
@@ -108,7 +124,10 @@ def scan(matrices, layout, sizes, scans, shared, counters, first, last):  # type
             base[lane] = offsets[s]
             used += extents[s]
             lane += 1
-        _count(counters, base, cells, lane, rows)
+        if weights is None:
+            _count(counters, base, cells, lane, rows)
+        else:
+            _add(counters, base, cells, lane, weights[start : start + rows])
 
 
 @njit(nogil=True, cache=True)

@@ -13,6 +13,7 @@ from hush.errors import DataError, SizeError
 from hush.schema import Column, Schema
 from hush.tables.counting import Accumulator, Block, Codes, Layout, as_numpy, fold_cliques, split_results
 from hush.tables.dialects.dialect import Dialect
+from hush.tables.row_counts import BYTES_PER_COUNT, COUNT
 from hush.tables.rows_per_unit import CappedRows
 from hush.tables.scan_plan import GROUPING_SETS, ScanPlan, plan_scans
 from hush.tables.sources import RowSource
@@ -41,6 +42,8 @@ class MemoryTable(Table):
         self._blocks = tuple(blocks)
         self._source = source
         self._layout = Layout.of([column.dtype for column in schema])
+        if source is not None and source.counts is not None:
+            self._total = sum(block.total for block in self._blocks)
 
     @classmethod
     def load(
@@ -64,7 +67,8 @@ class MemoryTable(Table):
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
         rows = sum(block.rows for block in self._blocks)
-        return tally(self._domain, cliques, self._layout, self._reported(progress), rows=rows)
+        weighted = self._total is not None
+        return tally(self._domain, cliques, self._layout, self._reported(progress), rows=rows, weighted=weighted)
 
     def _reported(self, progress: Progress | None) -> Iterator[Block]:
         for number, block in enumerate(self._blocks):
@@ -79,19 +83,25 @@ def encoded_blocks(capped: CappedRows, layout: Layout, progress: Progress | None
     Privacy: `progress` learns the fraction done, never how many rows.
     """
     reached = 0.0
-    width = sum(column.dtype.itemsize for column in capped.columns)
+    width = line_bytes(capped.columns, capped.source.counts)
     rows = max(1024, min(MOST_ROWS, MOST_BYTES // width))
     with capped.session() as session:
         for batch in capped.batches(session, rows):
             if batch.num_rows:
                 codes = [as_numpy(column) for column in batch.columns[: len(capped.columns)]]
                 check_codes(capped.columns, codes)
-                yield layout.block(codes)
+                counted = capped.source.counts is not None
+                yield layout.block(codes, as_numpy(batch.column(len(codes))) if counted else None)
             if progress is not None:
                 reached = max(reached, capped.source.dialect.fraction_done(session))
                 progress(reached)
     if progress is not None:
         progress(1.0)
+
+
+def line_bytes(columns: Sequence[Column], counts: str | None) -> int:
+    """Bytes that a line takes when it is encoded."""
+    return sum(column.dtype.itemsize for column in columns) + (0 if counts is None else BYTES_PER_COUNT)
 
 
 def check_codes(columns: Sequence[Column], codes: Sequence[Codes]) -> None:
@@ -102,12 +112,12 @@ def check_codes(columns: Sequence[Column], codes: Sequence[Codes]) -> None:
 
 
 def tally(
-    domain: Domain, cliques: Sequence[Clique], layout: Layout, blocks: Iterator[Block], *, rows: float
+    domain: Domain, cliques: Sequence[Clique], layout: Layout, blocks: Iterator[Block], *, rows: float, weighted: bool
 ) -> dict[Clique, Counts]:
-    """Exact counts of cliques in domain order over blocks whose columns are those of the domain."""
+    """Exact counts of cliques in domain order over blocks, weighted or not, whose columns are those of the domain."""
     index = {name: number for number, name in enumerate(domain)}
     plan = plan_scans(domain.shape, [[index[name] for name in clique] for clique in cliques], rows=rows)
-    with Accumulator(plan, layout) as accumulator:
+    with Accumulator(plan, layout, weighted=weighted) as accumulator:
         for block in blocks:
             accumulator.add(block)
         return dict(zip(cliques, accumulator.results(), strict=True))
@@ -131,7 +141,7 @@ class SourceTable(Table):
 
     @property
     def _rows(self) -> float:
-        """How many rows a plan of scans should assume."""
+        """How many lines a plan of scans should assume."""
         return MANY_ROWS if self._source.rows is None else self._source.rows
 
     def _capped_rows(self, cliques: Sequence[Clique]) -> CappedRows:
@@ -140,7 +150,7 @@ class SourceTable(Table):
         return CappedRows(self._source, self._schema, [column for column in self._schema if column.name in used])
 
     def _check_rows(self) -> None:
-        CappedRows(self._source, self._schema, self._schema.columns).check_all()
+        self._total = CappedRows(self._source, self._schema, self._schema.columns).check_all()
 
 
 class StreamTable(SourceTable):
@@ -153,7 +163,9 @@ class StreamTable(SourceTable):
         rows = self._capped_rows(cliques)
         domain = self._domain.project([column.name for column in rows.columns])
         layout = Layout.of([column.dtype for column in rows.columns])
-        return tally(domain, cliques, layout, encoded_blocks(rows, layout, progress), rows=self._rows)
+        blocks = encoded_blocks(rows, layout, progress)
+        weighted = self._source.counts is not None
+        return tally(domain, cliques, layout, blocks, rows=self._rows, weighted=weighted)
 
 
 BATCH_ROWS = 2**17
@@ -170,6 +182,8 @@ class SqlTable(SourceTable):
     """
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
+        if self._source.counts is not None:
+            self.check()  # the database would not say why a sum of counts is too large
         rows = self._capped_rows(cliques)
         names = [column.name for column in rows.columns]
         plan = plan_scans(
@@ -193,13 +207,16 @@ class SqlTable(SourceTable):
     def _ask(self, plan: ScanPlan, numbers: range, rows: CappedRows, counters: Counts) -> bool:
         """Count some of the scans; False where rows are refused."""
         dialect = self._source.dialect
-        query = grouping_sets(plan, numbers, rows.sql, rows.refused, dialect)
+        weight = None if self._source.counts is None else COUNT
+        query = grouping_sets(plan, numbers, rows.sql, rows.refused, dialect, weight)
         with rows.session() as session:
             batches = dialect.stream(session, query, BATCH_ROWS, self._source.failure)
             return all(_add(plan, numbers, batch, counters) for batch in batches)
 
 
-def grouping_sets(plan: ScanPlan, numbers: range, encoded: str, refused: str, dialect: Dialect) -> str:
+def grouping_sets(
+    plan: ScanPlan, numbers: range, encoded: str, refused: str, dialect: Dialect, weight: str | None = None
+) -> str:
     """The query: a column per scan, of which one is not null and numbers the cell, then the count of rows."""
     keys = {}
     for number in numbers:
@@ -207,7 +224,7 @@ def grouping_sets(plan: ScanPlan, numbers: range, encoded: str, refused: str, di
         for attribute in plan.scans[number, : plan.scan_lengths[number]].tolist():
             key = f"({key} * {plan.sizes[attribute]} + k{attribute})"
         keys[f"s{number}"] = f"CASE WHEN refused THEN {REFUSED} ELSE {key} END"
-    return dialect.grouped_counts(keys, f"SELECT *, {refused} AS refused FROM ({encoded})")
+    return dialect.grouped_counts(keys, f"SELECT *, {refused} AS refused FROM ({encoded})", weight)
 
 
 def _add(plan: ScanPlan, numbers: range, batch: pa.RecordBatch, counters: Counts) -> bool:

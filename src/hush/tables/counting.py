@@ -20,7 +20,7 @@ from hush.tables import _kernels
 from hush.tables.scan_plan import ScanPlan
 
 Counts = npt.NDArray[np.int64]
-Counters = npt.NDArray[np.uint32]
+Counters = npt.NDArray[np.uint32] | Counts  # of rows, or of their weights
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 DTYPES = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 SMALL_WORK = 2**17  # row-and-scan pairs below which threads cost more than they bring
@@ -44,28 +44,34 @@ class Layout:
             line[width == kind] = np.arange(np.count_nonzero(width == kind))
         return cls(width=width, line=line)
 
-    def block(self, columns: Sequence[Codes]) -> Block:
-        """Copy the codes of each attribute, in order and of one length, into a block."""
+    def block(self, columns: Sequence[Codes], weights: Counts | None = None) -> Block:
+        """Copy the codes of each attribute, in order and of one length, into a block, and the weights of the rows."""
         rows = len(columns[0])
         matrices = tuple(
             np.empty((np.count_nonzero(self.width == kind), rows), dtype) for kind, dtype in enumerate(DTYPES)
         )
         for column, width, line in zip(columns, self.width, self.line, strict=True):
             matrices[width][line] = column
-        return Block(matrices=matrices, rows=rows)
+        return Block(matrices=matrices, rows=rows, weights=None if weights is None else weights.copy())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Encoded rows; private."""
+    """Encoded rows; private. Each counts once, or as often as its weight says."""
 
     matrices: tuple[npt.NDArray[Any], ...]  # uint8, uint16 and uint32, each (attributes of that width, rows)
     rows: int
+    weights: Counts | None = None  # (rows,)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of codes."""
-        return sum(matrix.nbytes for matrix in self.matrices)
+        """Bytes of codes and weights."""
+        return sum(matrix.nbytes for matrix in self.matrices) + (0 if self.weights is None else self.weights.nbytes)
+
+    @property
+    def total(self) -> int:
+        """How many rows the block stands for."""
+        return self.rows if self.weights is None else exact_sum(self.weights)
 
 
 class Accumulator:
@@ -73,11 +79,12 @@ class Accumulator:
 
     Threads share out the scans; where there are fewer scans than threads they share out the rows, each with its own
     counters. `add` returns while its block is still being counted, so that the next one can be fetched meanwhile.
+    `weighted` blocks are counted in 64 bits; whoever adds them sees that their total fits.
 
     Privacy: the results are exact and private.
     """
 
-    def __init__(self, plan: ScanPlan, layout: Layout, *, threads: int | None = None) -> None:
+    def __init__(self, plan: ScanPlan, layout: Layout, *, weighted: bool = False, threads: int | None = None) -> None:
         self._plan = plan
         self._layout = layout
         self._threads = threads or usable_cores()
@@ -89,7 +96,10 @@ class Accumulator:
         few = len(plan.scans) < self._threads
         self._by_rows = self._threads > 1 and few and counters * self._threads <= LARGEST_COPIES
         copies = self._threads if self._by_rows else 1
-        self._counters = [np.zeros(counters, np.uint32) for _ in range(copies)]
+        self._weighted = weighted
+        self._counters: list[Counters] = [
+            np.zeros(counters, np.int64) if weighted else np.zeros(counters, np.uint32) for _ in range(copies)
+        ]
         self._undrained = 0  # rows that are in the counters only
         self._finished = False
 
@@ -105,7 +115,7 @@ class Accumulator:
     def add(self, block: Block) -> None:
         """Count the rows of a block: O(rows x scans)."""
         self._wait()
-        if self._undrained + block.rows >= LARGEST_COUNTER:
+        if self._undrained + block.rows >= LARGEST_COUNTER and not self._weighted:
             self._drain()
             for counters in self._counters:
                 counters[:] = 0
@@ -134,10 +144,11 @@ class Accumulator:
         shared = plan.shared[begin:end].copy()
         shared[:1] = 0  # the scan before belongs to another thread
         scans = tuple(array[begin:end] for array in plan.scan_arrays)
-        _kernels.scan(block.matrices, (layout.width, layout.line), plan.sizes, scans, shared, counters, first, last)
+        where = (layout.width, layout.line)
+        _kernels.scan(block.matrices, block.weights, where, plan.sizes, scans, shared, counters, first, last)
 
     def _drain(self) -> None:
-        """Move what the uint32 counters hold into the int64 results."""
+        """Move what the counters hold into the int64 results."""
         for counters in self._counters:
             sources = self._plan.scan_cells[self._plan.chosen].astype(np.float64)
             tasks = [
@@ -193,6 +204,11 @@ def as_numpy(column: pa.Array) -> npt.NDArray[Any]:
     """The numbers of an Arrow array without nulls, not copied; its own method would import pandas."""
     numbers: npt.NDArray[Any] = np.frombuffer(column.buffers()[1] or b"", dtype=str(column.type))
     return numbers[column.offset : column.offset + len(column)]
+
+
+def exact_sum(weights: Counts) -> int:
+    """The sum of nonnegative integers, also beyond 64 bits: of their upper and lower halves apart."""
+    return (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum())
 
 
 def usable_cores() -> int:

@@ -8,8 +8,9 @@ Privacy: counts and examples are exact and private. Nothing of them goes into a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,17 @@ from hush.errors import DataError, printable
 from hush.memory import memory_limit as bytes_of
 from hush.schema import Column, Date, Integer, Numeric, Outside, Schema, Timestamp
 from hush.tables.dialects.duckdb import DUCKDB
+from hush.tables.encoding import Encoding, Names
 from hush.tables.read import open_source, schema_of
 from hush.tables.refusal_causes import RefusalCauses
+from hush.tables.row_counts import COUNT, IS_REFUSED, LARGEST_TOTAL, count_cause, row_count, too_many_rows
 from hush.tables.rows_per_unit import declare_texts, encoded_rows, encoding_in, unit_id
 from hush.tables.sources import RowSource
 from hush.text_table import TextColumn, TextTable, number_columns
 
 BATCH_ROWS = 2**14
 MOST_EXAMPLES = 3
+ROWS = "line_rows"  # the column of the SQL that says how many rows a line stands for
 PRIVATE = "PRIVATE: exact counts and values of the rows, for the eyes of their owner only. Do not publish or log them."
 PUBLIC_SCHEMA = (
     "The schema is public. Mend it by what is publicly known, not by the values above, or let it take anything: "
@@ -126,9 +130,12 @@ def dry_run(
     *,
     table: str | None = None,
     query: str | None = None,
+    counts: str | None = None,
     memory_limit: int | str | None = None,
 ) -> DryRun:
     """How the rows of a source, of any kind that `hush.read` takes, fit a schema; all columns at once.
+
+    `counts` names the column that says how many rows each line stands for; it is looked at too.
 
     >>> import pyarrow as pa
     >>> from hush.schema import Integer
@@ -140,7 +147,8 @@ def dry_run(
     nothing.
     """
     declared, limit = schema_of(schema), bytes_of(memory_limit)
-    opened = open_source(source, declared, table, query, lambda: DUCKDB.connect(limit // 2), partly=True)
+    connect = partial(DUCKDB.connect, limit // 2)
+    opened = open_source(source, declared, table, query, connect, counts=counts, partly=True)
     if opened.once:
         raise DataError(f"{opened.name} can be read only once, a dry run reads twice; read it into a table first")
     readable: list[Column] = []
@@ -153,12 +161,18 @@ def dry_run(
             readable.append(column)
         except DataError as error:
             problems[column.name] = str(error)
+    counts_fit = None if counts is None else _counts_fit(opened, counts)
+    if counts_fit is not None and counts_fit.problem:
+        opened = replace(opened, counts=None)  # lines count as rows
     rows, fits = _counted(opened, readable)
     for name, problem in problems.items():
         fits[name] = ColumnFit(name=declared[name].source, kind=declared[name].source_kind, problem=problem)
     ordered = [fits[column.name] for column in columns]
     if declared.unit.column is not None:
         ordered.append(_unit_fit(opened, declared.unit.column))
+    if counts_fit is not None:
+        too_many = too_many_rows(counts_fit.name, LARGEST_TOTAL) if rows > LARGEST_TOTAL else ""
+        ordered.append(replace(counts_fit, problem=counts_fit.problem or too_many))
     return DryRun(source=opened.name, rows=rows, columns=tuple(ordered))
 
 
@@ -170,12 +184,12 @@ def _counted(source: RowSource, columns: Sequence[Column]) -> tuple[int, dict[st
     strict = {k: twin for k, column in enumerate(columns) if (twin := _without_clamping(column)) is not None}
     encodings = [encoding_in(source, i, column) for i, column in enumerate([*columns, *strict.values()])]
     within = {k: f"k{len(columns) + i}" for i, k in enumerate(strict)}
-    questions = ["count(*)"]
+    questions = [_rows_where("true")]
     for k, column in enumerate(columns):
-        other, missing = column.other_code, column.missing_code
-        questions += [f"count(k{k})", *(f"count(*) FILTER (k{k} = {_code(code)})" for code in (other, missing))]
-        questions.append(f"count({within.get(k, f'k{k}')})")
-    select = f"SELECT {', '.join(questions)} FROM ({encoded_rows(source, encodings, {'present': '1'})})"
+        levels = [f"k{k} = {_code(code)}" for code in (column.other_code, column.missing_code)]
+        present = [f"{code} IS NOT NULL" for code in (f"k{k}", within.get(k, f"k{k}"))]
+        questions += [_rows_where(condition) for condition in (present[0], *levels, present[1])]
+    select = f"SELECT {', '.join(questions)} FROM ({encoded_rows(source, encodings, {ROWS: _weight(source)})})"
     with source.session() as session:
         declare_texts(session, source, encodings)
         rows, *counts = source.dialect.fetch_row(session, select, source.failure)
@@ -193,6 +207,15 @@ def _counted(source: RowSource, columns: Sequence[Column]) -> tuple[int, dict[st
             refused=refused,
         )
     return rows, fits
+
+
+def _weight(source: RowSource) -> str:
+    """SQL of how many rows a line stands for: its count, or one where that is refused or there are no counts."""
+    return "1" if source.counts is None else f"coalesce({row_count(source)}, 1)"
+
+
+def _rows_where(condition: str) -> str:
+    return f"coalesce(sum({ROWS}) FILTER ({condition}), 0)"
 
 
 def _without_clamping(column: Column) -> Column | None:
@@ -214,22 +237,44 @@ def _refused(source: RowSource, column: Column) -> tuple[RefusedValues, ...]:
     """The refused values of a column by their causes, the most frequent first."""
     names, encoding = encoding_in(source, 0, column)
     stored = source.dialect.as_text(names.stored, source.dialect.family(source.types[source.position(column.source)]))
-    rows = encoded_rows(source, [(names, encoding)], {"stored": stored})
-    select = f"SELECT stored, count(*) AS n FROM ({rows}) WHERE k0 IS NULL GROUP BY stored ORDER BY n DESC, stored"
+    rows = encoded_rows(source, [(names, encoding)], {"stored": stored, ROWS: _weight(source)})
+    refused = f"SELECT stored, {ROWS} FROM ({rows}) WHERE k0 IS NULL AND {ROWS} > 0"
+    return _by_cause(source, refused, RefusalCauses(column).of, [(names, encoding)])
+
+
+def _by_cause(
+    source: RowSource, refused: str, cause_of: Callable[[str | None], str], encodings: Sequence[tuple[Names, Encoding]]
+) -> tuple[RefusedValues, ...]:
+    """What a SELECT of refused values and their rows gives, by causes, the most frequent first."""
+    total = f"sum({ROWS})"
+    select = f"SELECT stored, CAST({total} AS VARCHAR) FROM ({refused}) GROUP BY stored ORDER BY {total} DESC, stored"
     counts: dict[str, int] = {}
     examples: dict[str, list[str]] = {}
-    causes = RefusalCauses(column)
     with source.session() as session:
-        declare_texts(session, source, [(names, encoding)])
+        declare_texts(session, source, encodings)
         for batch in source.dialect.stream(session, select, BATCH_ROWS, source.failure):
-            for text, count in zip(*(each.to_pylist() for each in batch.columns), strict=True):
-                cause = causes.of(text)
+            for text, count in zip(batch.column(0).to_pylist(), map(int, batch.column(1).to_pylist()), strict=True):
+                cause = cause_of(text)
                 counts[cause] = counts.get(cause, 0) + count
                 shown = examples.setdefault(cause, [])
                 if text is not None and text.strip() and len(shown) < MOST_EXAMPLES:
                     shown.append(text[:60])
     ordered = sorted(counts, key=lambda cause: -counts[cause])
     return tuple(RefusedValues(cause=cause, count=counts[cause], examples=tuple(examples[cause])) for cause in ordered)
+
+
+def _counts_fit(source: RowSource, name: str) -> ColumnFit:
+    """How the counts fit: how many lines have one, and why others have none."""
+    try:
+        at = source.position(name)
+        stored = source.dialect.as_text(f"c{at}", source.dialect.family(source.types[at]))
+        rows = encoded_rows(source, [], {COUNT: row_count(source), "stored": stored, ROWS: "1"})
+    except DataError as error:
+        return ColumnFit(name=name, kind="counts", problem=str(error))
+    with source.session() as session:
+        (valid,) = source.dialect.fetch_row(session, f"SELECT count({COUNT}) FROM ({rows})", source.failure)
+    refused = _by_cause(source, f"SELECT stored, {ROWS} FROM ({rows}) WHERE {IS_REFUSED}", count_cause, [])
+    return ColumnFit(name=name, kind="counts", levels=valid, refused=refused)
 
 
 def _unit_fit(source: RowSource, name: str) -> ColumnFit:

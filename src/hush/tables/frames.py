@@ -23,7 +23,7 @@ from hush.errors import DataError
 from hush.schema.column import canonical
 from hush.schema.number_spelling import NumberSpelling
 from hush.tables.dialects.dialect import attempt
-from hush.tables.rows_per_unit import number_id
+from hush.tables.rows_per_unit import exact_digits, number_id
 from hush.tables.sources import gathered
 
 HUGE = 10**400  # beyond any float64; Python would refuse to write much longer integers as text
@@ -36,36 +36,56 @@ Spelling = Callable[[Any, str], str | None]  # of an object, in the column of a 
 Spellings = Mapping[str, NumberSpelling]  # of the columns whose numbers are not spelled plainly
 
 
-def from_pandas(frame: Any, positions: Sequence[int], unit: str | None = None, spellings: Spellings = NONE) -> pa.Table:
-    """Some columns of a pandas DataFrame, by position since names may repeat; `unit` names the id column."""
+def from_pandas(
+    frame: Any,
+    positions: Sequence[int],
+    unit: str | None = None,
+    spellings: Spellings = NONE,
+    counts: str | None = None,
+) -> pa.Table:
+    """Some columns of a pandas DataFrame, by position since names may repeat; see `_table`."""
     labels = [str(label) for label in frame.columns]
     names = [labels[at] for at in positions]
-    return _table(names, unit, spellings, [partial(_pandas_column, frame.iloc[:, at]) for at in positions])
+    return _table(names, unit, spellings, counts, [partial(_pandas_column, frame.iloc[:, at]) for at in positions])
 
 
-def from_polars(frame: Any, positions: Sequence[int], unit: str | None = None, spellings: Spellings = NONE) -> pa.Table:
-    """Some columns of a polars DataFrame; `unit` names the id column."""
+def from_polars(
+    frame: Any,
+    positions: Sequence[int],
+    unit: str | None = None,
+    spellings: Spellings = NONE,
+    counts: str | None = None,
+) -> pa.Table:
+    """Some columns of a polars DataFrame; see `_table`."""
     names = [frame.columns[at] for at in positions]
-    return _table(names, unit, spellings, [partial(_polars_column, frame[name]) for name in names])
+    return _table(names, unit, spellings, counts, [partial(_polars_column, frame[name]) for name in names])
 
 
 def from_arrow(
-    table: pa.Table | pa.RecordBatch, positions: Sequence[int], unit: str | None = None, spellings: Spellings = NONE
+    table: pa.Table | pa.RecordBatch,
+    positions: Sequence[int],
+    unit: str | None = None,
+    spellings: Spellings = NONE,
+    counts: str | None = None,
 ) -> pa.Table:
-    """Some columns of an Arrow table, by position since names may repeat; `unit` names the id column."""
+    """Some columns of an Arrow table, by position since names may repeat; see `_table`."""
     names = [table.schema.names[at] for at in positions]
-    return _table(names, unit, spellings, [partial(readable, table.column(at)) for at in positions])
+    return _table(names, unit, spellings, counts, [partial(readable, table.column(at)) for at in positions])
 
 
 def from_reader(
-    reader: pa.RecordBatchReader, positions: Sequence[int], unit: str | None = None, spellings: Spellings = NONE
+    reader: pa.RecordBatchReader,
+    positions: Sequence[int],
+    unit: str | None = None,
+    spellings: Spellings = NONE,
+    counts: str | None = None,
 ) -> pa.RecordBatchReader:
     """Some columns of an Arrow stream, converted batch by batch; using the result uses up the stream."""
-    schema = from_arrow(reader.schema.empty_table(), positions, unit, spellings).schema
+    schema = from_arrow(reader.schema.empty_table(), positions, unit, spellings, counts).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
-            yield from from_arrow(batch, positions, unit, spellings).cast(schema).to_batches()
+            yield from from_arrow(batch, positions, unit, spellings, counts).cast(schema).to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -83,14 +103,14 @@ def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
     if pa.types.is_run_end_encoded(kind):
         return readable(pc.run_end_decode(column), name, spell)
     if pa.types.is_float16(kind):
-        if spell is id_of:  # a float32 no longer says which integers were rounded
+        if spell in EXACT:  # a float32 no longer says which integers were rounded
             return _spelled([None if half is None else np.float16(half) for half in column.to_pylist()], name, spell)
         return _converted(column, pa.float32(), name)
     if pa.types.is_decimal(kind) and kind.bit_width > 128:
         if spell is not text_of:  # Arrow's text keeps zeros at the end of an id, and has a decimal point
             return _spelled(column.to_pylist(), name, spell)
         return _converted(column, pa.string(), name)
-    if pa.types.is_timestamp(kind) and kind.tz is not None and (spell is id_of or kind.unit == "ns"):
+    if pa.types.is_timestamp(kind) and kind.tz is not None and (spell in EXACT or kind.unit == "ns"):
         return _converted(column, pa.timestamp(kind.unit), name)  # in UTC; DuckDB can do little with zoned nanoseconds
     if _is_text(kind) or pa.types.is_dictionary(kind):
         # text that is not UTF-8 would bring DuckDB down
@@ -138,6 +158,16 @@ def id_of(value: Any, name: str) -> str | None:
     return text_of(value, name)
 
 
+def count_of(value: Any, name: str) -> str | None:
+    """A Python object as the text of a count; None where it is missing, empty where it may have been rounded."""
+    if isinstance(value, int | np.integer | float | np.floating | decimal.Decimal) and not isinstance(value, bool):
+        return exact_digits(value)
+    return text_of(value, name)
+
+
+EXACT: tuple[Spelling, ...] = (id_of, count_of)  # of numbers that must not be rounded
+
+
 def _spelled_text(spelling: NumberSpelling, value: Any, name: str) -> str | None:
     """A Python object as text, a number among them in the spelling by which the texts beside it are read."""
     text = text_of(value, name)
@@ -149,13 +179,18 @@ def _table(
     names: Sequence[str],
     unit: str | None,
     spellings: Spellings,
+    counts: str | None,
     convert: Sequence[Callable[[str, Spelling], ArrowColumn]],
 ) -> pa.Table:
-    """The converted columns; whatever error an object raises becomes a DataError."""
+    """The converted columns; whatever error an object raises becomes a DataError.
+
+    `unit` names the column of ids and `counts` that of counts, which are not rounded.
+    """
     calls = []
     for name, conversion in zip(names, convert, strict=True):
         failed = f"column {name!r} holds objects that cannot be read; convert them to text, numbers or dates"
-        spell = id_of if name == unit else partial(_spelled_text, spellings[name]) if name in spellings else text_of
+        spell: Spelling = partial(_spelled_text, spellings[name]) if name in spellings else text_of
+        spell = id_of if name == unit else count_of if name == counts else spell
         calls.append(partial(attempt, partial(conversion, name, spell), failed))
     return pa.table(gathered(calls), names=names)
 
@@ -194,7 +229,7 @@ def _pandas_column(series: Any, name: str, spell: Spelling) -> ArrowColumn:
     if kind.startswith("Sparse"):
         return _pandas_column(series.sparse.to_dense(), name, spell)
     if kind in {"float128", "float96", "longdouble"}:
-        if spell is id_of:
+        if spell in EXACT:
             return _spelled(series.to_numpy(), name, spell)
         series = series.astype("float64")
     unsupported = f"column {name!r} is stored as {kind}, which cannot be read; convert it to text, numbers or dates"

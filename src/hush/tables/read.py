@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from hush.errors import DataError, SizeError
 from hush.memory import memory_limit as bytes_of
 from hush.schema import ROW, Integer, Numeric, Schema, Unit
 from hush.tables import frames
-from hush.tables.counted_tables import MemoryTable, SqlTable, StreamTable
+from hush.tables.counted_tables import MemoryTable, SqlTable, StreamTable, line_bytes
 from hush.tables.counting import as_numpy
 from hush.tables.dialects.dialect import Dialect, attempt
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import Names, encode_number
 from hush.tables.file_sources import file_source
+from hush.tables.row_counts import COUNT, check_counts_column, row_count
+from hush.tables.rows_per_unit import CappedRows, encoded_rows
 from hush.tables.sources import RowSource, find_column, gathered
 from hush.tables.table import Counts, Progress, Table
 
@@ -42,6 +45,7 @@ def read(
     query: str | None = None,
     unit: str | Unit | None = None,
     max_rows_per_unit: int | None = None,
+    counts: str | None = None,
     engine: str = "auto",
     memory_limit: int | str | None = None,
     progress: Progress | None = None,
@@ -51,6 +55,9 @@ def read(
     `schema` may be a Domain, for a table of codes 0 .. size-1, or the path of a schema file. `unit` names the id
     column whose presence is hidden, of which `max_rows_per_unit` rows are used at most; by default the schema says.
 
+    `counts` names the column of a table that is aggregated already: it says how many rows each line stands for, a whole
+    number of at least 0. Every row is then a unit of its own.
+
     `engine="memory"` encodes all rows once and holds the codes, `"stream"` reads the source anew for each count in
     bounded memory, `"sql"` lets DuckDB count; all three give the same counts. `"auto"` holds the codes if they fit in
     half of `memory_limit`, and streams otherwise. `progress` is called with the fraction done.
@@ -59,21 +66,25 @@ def read(
     >>> table = read(pa.table({"sex": [0, 1, 1], "race": [2, 0, 2]}), Domain({"sex": 2, "race": 3}))
     >>> table.counts([("sex",)])
     {('sex',): array([1, 2])}
+    >>> histogram = pa.table({"sex": [0, 1], "n": [2_000, 3_000]})
+    >>> read(histogram, Domain({"sex": 2}), counts="n").counts([("sex",)])
+    {('sex',): array([2000, 3000])}
 
-    Privacy: reads the data. A value that the schema refuses raises DataError, which names the column only.
+    Privacy: reads the data. A value that the schema refuses raises DataError, which names the column only. Counts
+    are as private as the rows that they count.
     """
     declared = _with_unit(schema_of(schema), unit, max_rows_per_unit)
     if engine not in ENGINES:
         raise DataError(f"engine = {engine!r}: expected one of {', '.join(ENGINES)}")
     limit = bytes_of(memory_limit)
-    opened = open_source(source, declared, table, query, lambda: DUCKDB.connect(limit // 2))
+    opened = open_source(source, declared, table, query, lambda: DUCKDB.connect(limit // 2), counts=counts)
     if opened.once and engine in {"stream", "sql"}:
         raise DataError(f"engine = {engine!r}: {opened.name} can be read only once; use engine='memory'")
     if engine == "stream":
         return StreamTable(opened, declared, memory_limit=limit, progress=progress)
     if engine == "sql":
         return SqlTable(opened, declared, memory_limit=limit, progress=progress)
-    width = sum(column.dtype.itemsize for column in declared)
+    width = line_bytes(declared.columns, counts)
     fits = opened.rows is None or opened.rows * width <= limit
     if engine == "memory" or opened.once or fits:
         try:
@@ -85,12 +96,16 @@ def read(
 
 
 def count_numbers(
-    source: Any, schema: Schema | Domain | str | Path, *, memory_limit: int | str | None = None
+    source: Any,
+    schema: Schema | Domain | str | Path,
+    *,
+    counts: str | None = None,
+    memory_limit: int | str | None = None,
 ) -> dict[str, tuple[Floats, Counts]]:
     """The numbers in each integer and numeric column of a source, sorted, and how many rows hold each.
 
     Sources are those of `read` that can be read again. Numbers are neither put into bins nor clamped, and those of all
-    rows of a unit are counted. Missing values, and texts that are no number, are left out.
+    rows of a unit are counted. Missing values, and texts that are no number, are left out. `counts` is that of `read`.
 
     Privacy: reads the data. The numbers are exact, hence private, and for the data owner only.
 
@@ -102,8 +117,11 @@ def count_numbers(
     ([0.0, 7.5], [1, 2])
     """
     declared = schema_of(schema).with_unit(ROW)
-    opened = open_source(source, declared, None, None, lambda: DUCKDB.connect(bytes_of(memory_limit) // 2))
-    dialect, aliases = opened.dialect, ", ".join(f"c{index}" for index in range(len(opened.columns)))
+    connect = partial(DUCKDB.connect, bytes_of(memory_limit) // 2)
+    opened = open_source(source, declared, None, None, connect, counts=counts)
+    if counts is not None:
+        CappedRows(opened, declared, ()).check_all()
+    weight, dialect = "1" if counts is None else row_count(opened), opened.dialect
     counted = {}
     with opened.session() as session:
         for column in declared:
@@ -111,9 +129,9 @@ def count_numbers(
                 at = opened.position(column.name)
                 names = Names.numbered(0, f"c{at}")
                 encoding = encode_number(column, opened.types[at], names, dialect)
-                rows = f"SELECT {encoding.prepare} AS {names.prepared} FROM ({opened.select}) AS source({aliases})"
-                select = f"SELECT {encoding.code} AS number FROM ({rows})"
-                select = f"SELECT number, count(*) AS n FROM ({select}) WHERE number IS NOT NULL GROUP BY number"
+                rows = encoded_rows(opened, [(names, encoding)], {COUNT: weight})
+                select = f"SELECT k0, CAST(sum({COUNT}) AS BIGINT) FROM ({rows})"
+                select += f" WHERE k0 IS NOT NULL AND {COUNT} > 0 GROUP BY k0"
                 batches = list(dialect.stream(session, select, NUMBERS_AT_ONCE, opened.failure))
                 numbers, times = (
                     np.concatenate([np.zeros(0, kind), *(as_numpy(batch.column(k)) for batch in batches)])
@@ -157,19 +175,39 @@ def open_source(
     query: str | None,
     connect: Callable[[], Any],
     *,
+    counts: str | None = None,
     partly: bool = False,
 ) -> RowSource:
     """The rows of any source that `read` takes; with `partly` columns of the schema may be absent.
 
+    `counts` names the column that says how many rows each line stands for.
+
     Privacy: reads no row of files and databases, and converts the wanted columns of frames.
     """
+    if counts is not None:
+        check_counts_column(counts, schema)
+        return replace(_opened(source, schema, table, query, connect, counts, partly), counts=counts)
+    return _opened(source, schema, table, query, connect, None, partly)
+
+
+def _opened(
+    source: Any,
+    schema: Schema,
+    table: str | None,
+    query: str | None,
+    connect: Callable[[], Any],
+    counts: str | None,
+    partly: bool,
+) -> RowSource:
+    """The rows of a source, with the columns of the schema, of its unit and of the counts."""
     for dialect in DIALECTS:
         if dialect.holds(source):
             return dialect.open_table(source, table, query)
     if table is not None or query is not None:
         raise DataError("table= and query= go with a DuckDB connection only; drop them")
     unit = schema.unit.column
-    wanted = [*dict.fromkeys(column.source for column in schema), *([] if unit is None else [unit])]
+    extra = [name for name in (unit, counts) if name is not None]
+    wanted = [*dict.fromkeys(column.source for column in schema), *extra]
     if isinstance(source, str | Path):
         return file_source(source, wanted, connect)
     if isinstance(source, pa.RecordBatch):
@@ -192,7 +230,7 @@ def open_source(
     if partly:
         wanted = [each for each in wanted if each in columns]
     positions = _positions(wanted, columns, name, indexed)
-    return DUCKDB.open_frame(name, wanted, convert(source, positions, unit, schema.spellings), connect())
+    return DUCKDB.open_frame(name, wanted, convert(source, positions, unit, schema.spellings, counts), connect())
 
 
 def _collected(source: Any, wanted: Sequence[str], partly: bool) -> Any:

@@ -18,8 +18,10 @@ import pyarrow as pa
 
 from hush.errors import DataError
 from hush.schema import Column, Schema
+from hush.tables.counting import as_numpy, exact_sum
 from hush.tables.dialects.dialect import Family, type_name
 from hush.tables.encoding import Encoding, Names, encode, encode_number, refusal
+from hush.tables.row_counts import COUNT, IS_REFUSED, LARGEST_TOTAL, refused_counts, row_count, too_many_rows
 from hush.tables.sources import RowSource, gathered, raise_together
 
 MOST_DIGITS = 400  # numbers with more are written with an exponent; Python refuses to write very long integers
@@ -36,7 +38,8 @@ class CappedRows:
     """SQL whose rows are codes: NULL where a value is refused, columns `k0, k1, ...` in the order of `columns`.
 
     `v0, v1, ...` are the numbers themselves of the columns `numbers`, as floats; rows with equal codes are then told
-    apart by them.
+    apart by them. Where the source has a column of counts, `n` says how many rows each line stands for, NULL where that
+    is refused, and lines that stand for none are left out. Units are then rows.
 
     Which rows of a unit are kept depends only on its id and on the multiset of its own encoded rows. Sorted by their
     codes they are numbered r = 1 .. n, and r is kept where (r m + h) mod n < m, with m the most rows of a unit and h a
@@ -57,12 +60,17 @@ class CappedRows:
         calls: list[Callable[[], Any]] = [partial(encoding_in, source, *each) for each in enumerate(self.columns)]
         if schema.unit.column is not None:
             calls.append(partial(unit_id, source, schema.unit.column))
+        if source.counts is not None:
+            calls.append(partial(row_count, source))
         found = gathered(calls)
         self._encodings: list[tuple[Names, Encoding]] = found[: len(self.columns)]
-        carried = dict(zip(("unit",), found[len(self.columns) :], strict=False))
+        names = [*(["unit"] if schema.unit.column is not None else []), *([] if source.counts is None else [COUNT])]
+        carried = dict(zip(names, found[len(self.columns) :], strict=True))
         self._numbers = [f"v{index}" for index in range(len(numbers))]
         carried |= {name: number_in(source, column) for name, column in zip(self._numbers, numbers, strict=True)}
         self._encoded_sql = encoded_rows(source, self._encodings, carried)
+        if source.counts is not None:
+            self._encoded_sql = f"SELECT * FROM ({self._encoded_sql}) WHERE {COUNT} IS DISTINCT FROM 0"
         self.sql = self._kept(self._encoded_sql)
 
     @contextmanager
@@ -74,30 +82,44 @@ class CappedRows:
 
     def batches(self, session: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The selected rows; DataError where some hold what the schema refuses, for all columns of all rows at once."""
-        width = len(self.columns)
+        counted = self.source.counts is not None
+        coded, width = len(self.columns), len(self.columns) + counted
         refused = np.zeros(width + 2 * (self._unit.column is not None), dtype=bool)
+        total = 0
         for batch in self._dialect.stream(session, self.sql, batch_rows, self.source.failure):
             nulls = [column.null_count > 0 for column in batch.columns[:width]]
             refused |= [*nulls, *(column.true_count > 0 for column in batch.columns[width:])]
             if not refused.any():
+                total += exact_sum(as_numpy(batch.column(coded))) if counted else 0
                 yield batch
-        self._check(refused.tolist())
+        self._check(refused.tolist(), total)
 
-    def check_all(self) -> None:
-        """Raise if any row of the source holds what the schema refuses; reads every row once."""
-        questions = list(self._refusals)
+    def check_all(self) -> int | None:
+        """Raise if any row of the source holds what the schema refuses; reads every row once.
+
+        Returns what the counts add up to, where there are some.
+        """
+        counted = self.source.counts is not None
+        questions = [*self._refusals, *([IS_REFUSED] if counted else [])]
         if self._unit.column is not None:
             questions += [_ORPHANED, _WAS_ROUNDED]
         selected = ", ".join(f"coalesce(bool_or({question}), false)" for question in questions)
-        select = f"SELECT {selected} FROM ({self._encoded_sql})"
+        select = f"SELECT {f'coalesce(sum({COUNT}), 0)' if counted else 0}, {selected} FROM ({self._encoded_sql})"
         with self.session() as session:
-            refused = self._dialect.fetch_row(session, select, self.source.failure)
-        self._check(refused)
+            total, *refused = self._dialect.fetch_row(session, select, self.source.failure)
+        self._check(refused, int(total))
+        return int(total) if counted else None
 
-    def _check(self, refused: Sequence[bool]) -> None:
-        """Raise for all columns, and for the unit, that these flags say hold refused values."""
-        width = len(self.columns)
-        raise_together([*self.misfits(refused[:width]), *self.unit_misfits(*refused[width:])], CAUSES)
+    def _check(self, refused: Sequence[bool], total: int) -> None:
+        """Raise for all columns, and for the counts and the unit, that these flags say hold refused values."""
+        width, counts = len(self.columns), self.source.counts
+        messages, flags = self.misfits(refused[:width]), refused[width:]
+        if counts is not None:
+            messages += [refused_counts(counts)] * flags[0]
+            flags = flags[1:]
+        raise_together([*messages, *self.unit_misfits(*flags)], CAUSES)
+        if counts is not None and total > LARGEST_TOTAL:
+            raise DataError(too_many_rows(counts, LARGEST_TOTAL))
 
     @property
     def _refusals(self) -> list[str]:
@@ -111,7 +133,8 @@ class CappedRows:
         It looks at all columns: a refused row is kept beyond its unit's share.
         """
         units = [] if self._unit.column is None else [ORPHAN, ROUNDED]
-        return " OR ".join([*units, *self._refusals])
+        counts = [] if self.source.counts is None else [IS_REFUSED]
+        return " OR ".join([*units, *counts, *self._refusals])
 
     def misfits(self, refused: Sequence[bool]) -> list[str]:
         """A message for each column that holds a refused value."""
@@ -196,10 +219,18 @@ def declare_texts(session: Any, source: RowSource, encodings: Sequence[tuple[Nam
 
 
 def number_id(value: Number, name: str) -> str | None:
-    """The text of an id that is a Python or numpy number; None where it is NaN.
+    """The text of an id that is a Python or numpy number; None where it is NaN."""
+    digits = exact_digits(value)
+    if digits == "":
+        raise DataError(rounded_ids(name))
+    return digits
 
-    >>> number_id(7.0, "who"), number_id(decimal.Decimal("7.00"), "who"), number_id(2**60 + 1, "who")
-    ('7', '7', '1152921504606846977')
+
+def exact_digits(value: Number) -> str | None:
+    """The text of a Python or numpy number without rounding; None where it is NaN, empty where it may be rounded.
+
+    >>> exact_digits(7.0), exact_digits(decimal.Decimal("7.00")), exact_digits(2**60 + 1), exact_digits(2.0**60)
+    ('7', '7', '1152921504606846977', '')
     """
     if isinstance(value, int | np.integer):
         number = int(value)
@@ -207,14 +238,12 @@ def number_id(value: Number, name: str) -> str | None:
     if isinstance(value, decimal.Decimal):
         if value.is_nan():
             return None
-        if value.is_infinite():
-            raise DataError(rounded_ids(name))
-        return _exact(value)
+        return "" if value.is_infinite() else _exact(value)
     if value != value:
         return None
     bits = np.finfo(type(value) if isinstance(value, np.floating) else np.float64).nmant + 1
     if not abs(value) < 2**bits:
-        raise DataError(rounded_ids(name))
+        return ""
     if value == int(value):
         return str(int(value))
     if isinstance(value, float):

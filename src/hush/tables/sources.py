@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 class RowSource:
     """A SELECT over a connection, and what messages call it.
 
-    `rows` is about how many rows there are, if that is known without reading them; private. A source with `once` can be
-    read a single time.
+    `rows` is about how many lines there are, if that is known without reading them; private. A source with `once` can
+    be read a single time.
     """
 
     dialect: Dialect
@@ -34,6 +34,7 @@ class RowSource:
     explain: Explain | None = None
     rows: float | None = None
     once: bool = False
+    counts: str | None = None  # the column that says how many rows each line stands for
 
     @contextmanager
     def session(self) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from hush.errors import DataError
 from hush.schema import Integer, Numeric, Schema
 from hush.tables.counting import Counts, as_numpy
 from hush.tables.dialects.dialect import Dialect
+from hush.tables.row_counts import COUNT
 from hush.tables.rows_per_unit import CappedRows
 from hush.tables.sources import RowSource
 
@@ -54,7 +55,8 @@ def _summed(source: RowSource, schema: Schema, query: SumQuery) -> Counts:
     for name, size in zip(query.clique, sizes, strict=True):
         key = f"({key} * {size} + {place[name]})"
     integer = _integer(grid, "v0", place[grid.column], dialect)
-    inner = f"SELECT {key} AS cell, {integer} AS u, {rows.refused} AS refused FROM ({rows.sql})"
+    added = integer if source.counts is None else f"{dialect.cast(integer, dialect.wide_type)} * {COUNT}"
+    inner = f"SELECT {key} AS cell, {added} AS u, {rows.refused} AS refused FROM ({rows.sql})"
     select = (
         f"SELECT coalesce(cell, -1) AS cell, CAST(sum(u) AS BIGINT) AS total, bool_or(refused) AS refused "
         f"FROM ({inner}) GROUP BY cell"

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from hush.arrays import reordered
 from hush.domain import Clique, Domain
-from hush.errors import DomainError, SizeError
+from hush.errors import DataError, DomainError, SizeError
 from hush.memory import available_memory, readable
 from hush.schema import Schema, Unit
+from hush.tables.row_counts import BYTES_PER_COUNT, LARGEST_TOTAL, too_many_rows
 from hush.tables.sources import RowSource
 from hush.tables.summing import check_sum, sum_values, unreadable
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 BYTES_PER_CELL = 16  # an int64 result, its uint32 counter, and as much again for merged scans
 CACHE_SHARE = 0.25  # of the memory that is free, for counts that are kept
-BYTES_PER_COUNT = 8
 LARGEST_CLIQUE = 2**32  # cells are numbered by uint32
 Counts = npt.NDArray[np.int64]
 Progress = Callable[[float], None]
@@ -71,6 +71,7 @@ class Table(ABC):
         self._progress = progress
         self._checked = False
         self._source: RowSource | None = None  # where rows can be read again
+        self._total: int | None = None  # rows that a column of counts adds up to, once they are read; private
 
     @property
     def schema(self) -> Schema:
@@ -125,18 +126,23 @@ class Table(ABC):
         """
         self.require_sums(queries)
         assert self._source is not None  # noqa: S101
+        if queries and self._source.counts is not None:
+            self.check(LARGEST_TOTAL // max(query.largest_factor for query in queries))
         return sum_values(self._source, self._schema, queries)
 
-    def check(self) -> None:
+    def check(self, most_rows: int = LARGEST_TOTAL) -> None:
         """Read every row and raise DataError where one holds what the schema refuses, before a budget is charged.
 
-        Done once, and not at all for a table that was checked when it was read.
+        Done once, and not at all for a table that was checked when it was read. Counts that add up to more than
+        `most_rows` are refused too.
 
         Privacy: whether the table is refused depends on private data, and is for the data owner only.
         """
         if not self._checked:
             self._check_rows()
             self._checked = True
+        if self._total is not None and self._total > most_rows:
+            raise DataError(too_many_rows(str(self._source and self._source.counts), most_rows))
 
     def _check_rows(self) -> None:
         """Read the rows for `check`."""
@@ -177,8 +183,8 @@ class CachedTable:
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
         self._table.require([clique for clique in cliques if tuple(clique) not in self._known])
 
-    def check(self) -> None:
-        self._table.check()
+    def check(self, most_rows: int = LARGEST_TOTAL) -> None:
+        self._table.check(most_rows)
 
     def require_sums(self, queries: Sequence[SumQuery]) -> None:
         self._table.require_sums(queries)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hush.domain import Clique, Domain
+from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.sensitivity import Neighbours
 from hush.privacy.sum_query import SumQuery
 from hush.schema import ROW, Schema, Unit
@@ -47,7 +48,7 @@ class TinyTable:
         for clique in cliques:
             self.domain.check(clique)
 
-    def check(self) -> None:
+    def check(self, most_rows: int = LARGEST_ANSWER) -> None:
         """Tiny tables hold nothing that could be refused."""
 
     def counts(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray[Any, np.dtype[np.int64]]]:

@@ -126,6 +126,10 @@ class Dialect(ABC):
         """The number that a text spells; NULL where it spells none."""
 
     @abstractmethod
+    def whole_or_null(self, x: str) -> str:
+        """The 64-bit integer that a text spells in digits, zeros after the point aside; NULL where it spells none."""
+
+    @abstractmethod
     def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
         """The number that a trimmed text spells in a spelling; NULL where it spells none."""
 
@@ -183,12 +187,16 @@ class Dialect(ABC):
     def unit_hash(self, x: str) -> str:
         """A hash of an id's bytes as a nonnegative integer of `wide_type`."""
 
-    def grouped_counts(self, keys: Mapping[str, str], rows: str) -> str:
-        """The rows of each value of each key: a column per key, of which one is not null, and the count `n`."""
-        columns = ", ".join(f"{key} AS {name}" for name, key in keys.items())
+    def grouped_counts(self, keys: Mapping[str, str], rows: str, weight: str | None = None) -> str:
+        """The rows of each value of each key: a column per key, of which one is not null, and the count `n`.
+
+        A row counts as often as its `weight`, a 64-bit integer, says.
+        """
+        columns = ", ".join([*(f"{key} AS {name}" for name, key in keys.items()), *([weight] if weight else [])])
+        counted = f"CAST(sum({weight}) AS BIGINT)" if weight else "count(*)"
         sets = ", ".join(f"({name})" for name in keys)
         return (
-            f"SELECT {', '.join(keys)}, count(*) AS n FROM (SELECT {columns} FROM ({rows})) "
+            f"SELECT {', '.join(keys)}, {counted} AS n FROM (SELECT {columns} FROM ({rows})) "
             f"GROUP BY GROUPING SETS ({sets})"
         )
 

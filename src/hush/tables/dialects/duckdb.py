@@ -115,6 +115,11 @@ class DuckDB(Dialect):
     def number_or_null(self, x: str) -> str:
         return f"TRY_CAST({x} AS DOUBLE)"
 
+    def whole_or_null(self, x: str) -> str:
+        return (
+            f"TRY_CAST(CASE WHEN regexp_full_match({x}, '[0-9]+([.]0*)?') THEN split_part({x}, '.', 1) END AS BIGINT)"
+        )
+
     def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
         pattern, dropped, decimal = map(self.literal, (spelling.pattern, spelling.dropped, spelling.decimal))
         plain = f"replace(regexp_replace({x}, {dropped}, '', 'g'), {decimal}, '.')"
