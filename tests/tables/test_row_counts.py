@@ -20,6 +20,7 @@ from hush.privacy.gate import LARGEST_ANSWER, MOST_SCORED_ROWS
 from hush.schema import Categorical, Integer, Schema, TimeOfDay, Unit
 from hush.tables import read
 from hush.tables.row_counts import LARGEST_TOTAL, count_cause
+from hush.tables.table import Table
 from hush.workloads.sum_term import sum_terms
 
 ENGINES = ("memory", "stream", "sql")
@@ -130,12 +131,12 @@ def test_objects_that_may_have_been_rounded_are_refused(value: Any) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_counts_that_add_up_beyond_64_bits_are_refused_and_never_wrap(engine: str) -> None:
     assert first_counts(histogram([2**61 - 3, 1, 1, 1]), engine) == [2**61 - 2, 2]
-    for counts in ([2**61, 1, 0, 0], [2**61] * 4):  # 2^63, which is negative in 64 bits
-        with pytest.raises(DataError, match="'n' adds up to more than 2,305,843,009,213,693,952 rows"):
-            first_counts(histogram(counts), engine)
-    many = pa.table({"a": [0] * 16, "b": [0] * 16, "n": [2**60] * 16})  # 2^64, which is 0 in 64 bits
-    with pytest.raises(DataError, match="adds up to more than"):
-        first_counts(many, engine)
+    few = [histogram(counts) for counts in ([2**61, 1, 0, 0], [2**61] * 4)]  # 2^63 is negative in 64 bits
+    many = pa.table({"a": [0, 1] * 8, "b": [0] * 16, "n": [2**60] * 16})  # 2^64 is 0
+    for source in (*few, many):
+        for use in (Table.check, lambda table: table.counts([()]), lambda table: table.counts([("a",)])):
+            with pytest.raises(DataError, match="'n' adds up to more than 2,305,843,009,213,693,952 rows"):
+                use(read(source, DOMAIN, counts="n", engine=engine))
 
 
 def test_a_table_may_hold_as_many_rows_as_the_gate_answers() -> None:
