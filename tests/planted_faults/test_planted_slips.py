@@ -20,6 +20,7 @@ from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.sensitivity import Neighbours, RowNorms
 from hush.strategies import axis_strategy, rare_levels
 from hush.tables import rows_per_unit
+from hush.tables.table import Table
 
 spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
 assert spec is not None
@@ -210,6 +211,17 @@ def exact_counts_in_the_partial_file(patch: Patch) -> None:
 def missing_ids_are_units(patch: Patch) -> None:
     """Rows without an id count as a unit each, or as many rows of one."""
     patch.setattr(rows_per_unit.CappedRows, "unit_misfits", lambda self, orphans=False, rounded=False: [])
+
+
+def counts_through_floats(patch: Patch) -> None:
+    """A column of counts read as floats: one row moves a large count by two, or not at all."""
+    patch.setattr(rows_per_unit, "row_count", lambda source: f"CAST(CAST(c{source.position('n')} AS DOUBLE) AS BIGINT)")
+
+
+def rows_asked_for_after_the_charge(patch: Patch) -> None:
+    """A table of too many rows for exact answers is paid for, and then refused."""
+    true = Table.check
+    patch.setattr(Table, "check", lambda self, most_rows=0: true(self))
 
 
 def share_of_every_level(patch: Patch) -> None:
@@ -405,6 +417,15 @@ SLIPS = {
         {"engine": "memory", "blank": None},
     ),
     "a share of rows for every level": Bug(share_of_every_level, CONTRACT, COLUMNS),
+    "counts through floats": Bug(
+        counts_through_floats,
+        "tables/test_row_counts.py::test_one_row_more_moves_one_cell_by_one",
+        {"count": 2**53, "engine": "memory"},
+    ),
+    "too many rows are paid for": Bug(
+        rows_asked_for_after_the_charge,
+        "tables/test_row_counts.py::test_more_rows_than_answers_can_hold_are_refused_before_the_charge",
+    ),
     "budget rounded up": Bug(
         budget_rounded_up,
         "privacy/test_conversions.py::test_zcdp_rho_is_sound_and_tight",
