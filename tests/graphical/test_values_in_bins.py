@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hush.graphical.synthetic_rows import decoded
-from hush.graphical.values_in_bins import EXTREME, shares_in_bins, tilts
+from hush.graphical.values_in_bins import EXTREME, mean_tilts, shares_in_bins, tilts
 from hush.schema import Integer, Numeric, Schema
 
 
@@ -49,6 +49,23 @@ def test_numbers_and_integers_meet_the_means_and_keep_their_codes() -> None:
         np.testing.assert_array_equal(again, codes[name])
         for code, mean in enumerate(wanted):
             assert values[codes[name] == code].mean() == pytest.approx(mean, rel=0.02, abs=0.3)
+
+
+def test_the_least_change_of_shares_brings_a_mean_to_the_measured_one() -> None:
+    counts = np.array([[900.0, 90.0, 10.0], [900.0, 90.0, 10.0], [5.0, 5.0, 90.0], [0.0, 0.0, 0.0]])
+    values = np.array([0.0, 10.0, 1000.0])
+    before = counts[:3] @ values / counts[:3].sum(axis=1)
+    measured = np.array([6.0, before[1] + 0.5, 500.0, 3.0])
+    logs = mean_tilts(counts, values, measured, np.array([0.1, 1.0, 1.0, 1.0]))
+    after = counts * np.exp(logs)
+    np.testing.assert_allclose(after.sum(axis=1), counts.sum(axis=1))
+    means = after[:3] @ values / after[:3].sum(axis=1)
+    assert means[0] == pytest.approx(6.0, abs=0.1)  # far from the model's 10.9, and sure
+    assert means[1] == pytest.approx(before[1])  # within the error of the measured one: left alone
+    assert means[2] == pytest.approx(500.0, abs=1.0)
+    np.testing.assert_array_equal(logs[3], 0.0)
+    ratio = np.log(after[0] / counts[0])
+    assert (ratio[2] - ratio[1]) / (ratio[1] - ratio[0]) == pytest.approx(990 / 10)  # linear in the value
 
 
 def test_without_means_bins_are_uniform() -> None:

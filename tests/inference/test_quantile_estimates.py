@@ -61,6 +61,12 @@ def test_sql_has_every_spelling_and_conditions() -> None:
         assert abs(answers[name].estimate[0] - young["age"].median()) <= 1
     assert abs(answers["e"].estimate[0] - young[young["sex"] == "f"]["age"].median()) <= 1
     assert answers["n"].estimate[0] == pytest.approx(len(young), abs=1)
+    noisy = released(frame, hush.Budget(rho=0.01)).sql("SELECT MEDIAN(age) AS a FROM t WHERE age > 50").quantities[0]
+    lower, upper = noisy.intervals.at(0.95)
+    assert lower[0] >= 51  # a condition on the column itself holds for its quantile
+    assert 51 <= noisy.estimate[0] <= upper[0] <= 60
+    with pytest.raises(QueryError, match="no value"):
+        release.sql("SELECT MEDIAN(age) FROM t WHERE age < 0")
     ordered = release.sql("SELECT sex, MEDIAN(pay) AS m FROM t GROUP BY sex ORDER BY m DESC LIMIT 1")
     assert len(ordered) == 1
 

@@ -37,7 +37,7 @@ def test_sums_come_with_the_counts_that_make_means_of_them() -> None:
 
 def test_integers_are_added_up_as_they_are_and_others_in_fine_steps() -> None:
     (ages,) = Workload.sums(SCHEMA, "age").sum_terms
-    assert (ages.grid.steps, ages.grid.units, ages.grid.centres, ages.grid.exact) == (50, (1.0,), (49.0,), True)
+    assert (ages.grid.steps, ages.grid.units, ages.grid.centres, ages.grid.exact) == (99, (0.5,), (49.5,), True)
     fares, bins = Workload.sums(SCHEMA, "fare").sum_terms
     assert fares.grid.centres == (25.0,)
     assert fares.grid.units == (25.0 / 2**24,)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, reordered
+from hush.arrays import Floats, Integers, NamedTable, reordered
 from hush.constraints import Constraint, merge
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, shown
@@ -234,6 +234,16 @@ class GraphicalModel:
             total = self.total * float(np.exp(belief.log_partition - self.belief.log_partition))
         constraints = merge(self.domain, [*self.constraints, *evidence])
         return GraphicalModel(self.domain, self.tree, self.factors, self.potentials, total, constraints)
+
+    def reweighted(self, clique: Clique, logs: Floats) -> GraphicalModel | None:
+        """The model with p(x) multiplied by exp(logs[x_clique]); None if no clique with potentials holds this one."""
+        for index, known in enumerate(self.factors.cliques):
+            if set(clique) <= set(known):
+                potentials = self.potentials.copy()
+                table = self.factors.table(potentials, index)
+                table += NamedTable(clique, np.asarray(logs, dtype=np.float64)).spread(known)
+                return GraphicalModel(self.domain, self.tree, self.factors, potentials, self.total, self.constraints)
+        return None
 
     def entropy(self) -> float:
         """-sum_x p(x) log p(x), in nats."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from hush.arrays import Floats, Integers
 
+STEEPEST = 60.0  # a tilt beyond it leaves one level alone
 EXTREME = 0.002  # means nearer than this to an end of the bin are drawn from here
 TURNS = 60
 
@@ -58,6 +59,39 @@ def shares_in_bins(
     falling = -np.log1p(np.where(a < 0, u, 1 - u) * np.expm1(-safe)) / safe
     shares = np.where(flat, u, np.where(a < 0, falling, 1 - falling))
     return np.asarray(np.clip(shares, 0.0, np.nextafter(1.0, 0.0)))
+
+
+def mean_tilts(
+    counts: Floats,  # (groups, levels) rows of a model, in levels that have values
+    values: Floats,  # (levels,) the mean value of each level
+    measured: Floats,  # (groups,) means
+    errors: Floats,  # (groups,) their standard errors
+) -> Floats:
+    """Logarithms of the least change of shares within each group that brings its mean to a measured one, within error.
+
+    Where the mean of the model is d from the measured one, whose error is s, its own squared error is taken for
+    t^2 = max(d^2 - s^2, 0), and the target is the mean of both by precision, d s^2 / (s^2 + t^2) from the measured
+    one. Shares are multiplied by exp(a_g v) / Z_g: of all changes with that mean the one of least relative entropy. The
+    number of rows in each group stays; groups without rows are left alone.
+
+    Reference: [Csiszar 1975] for the projection; [Efron and Morris 1973] for the weight.
+    """
+    rows = counts.sum(axis=1)
+    reach = max(float(np.abs(values - values.mean()).max(initial=0.0)), 1e-300)
+    v = (values - values.mean()) / reach
+    shares = counts / np.where(rows > 0, rows, 1.0)[:, None]
+    d, s = shares @ values - measured, np.maximum(errors, 1e-300)
+    weight = s**2 / (s**2 + np.maximum(d**2 - s**2, 0.0))
+    target = (np.clip(measured + weight * d, values.min(), values.max()) - values.mean()) / reach
+    low, high = np.full(len(rows), -STEEPEST), np.full(len(rows), STEEPEST)
+    for _ in range(TURNS):
+        a = (low + high) / 2
+        weights = shares * np.exp(a[:, None] * v - np.abs(a)[:, None])
+        mean = weights @ v / np.maximum(weights.sum(axis=1), 1e-300)
+        low, high = np.where(mean < target, a, low), np.where(mean < target, high, a)
+    a = np.where((rows > 0) & (np.abs(shares @ v - target) > 1e-12), (low + high) / 2, 0.0)
+    scale = np.log(np.maximum((shares * np.exp(a[:, None] * v)).sum(axis=1), 1e-300))
+    return np.asarray(a[:, None] * v - np.where(rows > 0, scale, 0.0)[:, None])
 
 
 def _mean(a: Floats) -> Floats:

@@ -76,6 +76,22 @@ class MeasuredSums:
             means[term.column] = centres + np.divide(x, rows, out=np.zeros(levels), where=rows > 0)
         return means
 
+    def mean_targets(self) -> list[tuple[Clique, str, Floats, Floats]]:
+        """What rows should meet: a table, a column, and by its cells the sum from the middle and its standard error.
+
+        The most detailed sum of each column comes first, its total last.
+        """
+        targets: list[tuple[Clique, str, Floats, Floats]] = []
+        for index, term, law in self.measured:
+            if term.grid.power != 1 or term.grid.by_level:
+                continue
+            unit, table = term.grid.units[0], self.integers(index)
+            targets.append((term.clique, term.column, unit * table, np.full(table.shape, unit * law.stddev)))
+            if term.clique:
+                error = unit * law.stddev * np.sqrt(table.size)
+                targets.append(((), term.column, np.asarray(unit * table.sum()), np.asarray(error)))
+        return sorted(targets, key=lambda target: -len(target[0]))
+
     def _total(self, column: str, rows: float) -> tuple[float, float] | None:
         """The sum of a column over all rows with a value, and its variance, by its most accurate measured sum."""
         best: tuple[float, float] | None = None

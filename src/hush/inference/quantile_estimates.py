@@ -21,7 +21,7 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.domain import Clique
-from hush.errors import SizeError
+from hush.errors import QueryError, SizeError
 from hush.inference.error_margins import ErrorMargins, product_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import Dense, Identity, LinearOperator
@@ -82,14 +82,19 @@ def quantile_estimates(
     """
     low, high = ends
     levels, size = len(low), estimates.domain[column]
+    mask = masks.get(column, np.ones(size))
+    allowed = np.flatnonzero(mask[:levels])
+    if not len(allowed):
+        raise QueryError(f"no value of {column!r} meets the condition, so there is no quantile")
     if levels > MOST_LEVELS:
         raise SizeError(
             f"the column {column!r} has {levels:,} levels, and quantiles are found among at most {MOST_LEVELS:,}; use "
             "bins in the schema"
         )
     counted = np.zeros(size)
-    counted[:levels] = masks.get(column, np.ones(size))[:levels]
-    prefixes = np.tri(levels, size) - share
+    counted[:levels] = mask[:levels]
+    prefixes = (np.tri(levels, size) - share)[allowed]
+    low, high, levels = low[allowed], high[allowed], len(allowed)
     others = tuple(name for name in masks if name not in (*groups, column))
     clique = (*groups, column, *others)
     blocks: list[LinearOperator] = [Identity(estimates.domain[name]) for name in groups]

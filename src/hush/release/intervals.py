@@ -122,10 +122,11 @@ class WidenedIntervals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RootIntervals:
-    """From the root of the lower end to that of the upper one; what is below 0 counts as 0."""
+class VarianceIntervals:
+    """The intervals of variances, or with `root` of standard deviations; what is below 0 counts as 0."""
 
     squared: Intervals
+    root: bool
 
     def __len__(self) -> int:
         return len(self.squared)
@@ -135,11 +136,11 @@ class RootIntervals:
         return self.squared.level
 
     def at(self, level: float) -> Ends:
-        lower, upper = self.squared.at(level)
-        return np.sqrt(np.maximum(lower, 0.0)), np.sqrt(np.maximum(upper, 0.0))
+        lower, upper = (np.maximum(end, 0.0) for end in self.squared.at(level))
+        return (np.sqrt(lower), np.sqrt(upper)) if self.root else (lower, upper)
 
-    def take(self, rows: Rows) -> RootIntervals:
-        return RootIntervals(self.squared.take(rows))
+    def take(self, rows: Rows) -> VarianceIntervals:
+        return replace(self, squared=self.squared.take(rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

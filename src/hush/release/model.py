@@ -18,7 +18,9 @@ from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import DomainError, WorkloadError, shown
 from hush.graphical.graphical_model import GraphicalModel, Impossible, excluded
 from hush.graphical.synthetic_rows import Method
+from hush.graphical.values_in_bins import mean_tilts
 from hush.inference.best_unbiased import UnbiasedEstimates
+from hush.inference.measured_sums import MeasuredSums
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
@@ -73,6 +75,33 @@ def given_codes(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: Conditions(schema[name]).codes(given[name]) for name in schema.domain.check(given)}
 
 
+def reweights(model: Model, sums: MeasuredSums) -> list[tuple[Clique, Floats]]:
+    """How to draw rows so that their means are the measured ones, within their errors, for each column once.
+
+    A fitted model has no negative counts, so that its rarest levels hold too many rows; where they are far from the
+    others, the mean follows them. The least change of the model that meets the measured mean takes that back.
+    """
+    found: dict[str, tuple[Clique, Floats]] = {}
+    if not isinstance(model.distribution, GraphicalModel):
+        return []
+    for clique, column, offsets, errors in sums.mean_targets():
+        names = (*clique, column)
+        inside = any(set(names) <= set(known) for known in model.distribution.factors.cliques)
+        if column in found or not inside or column not in model.bin_means:
+            continue
+        table = model.counts(names)
+        values = model.bin_means[column]
+        present = table[..., : len(values)].reshape(-1, len(values))
+        rows = np.maximum(present.sum(axis=1), 1.0)
+        grid = next(term.grid for _, term, _ in sums.measured if term.column == column and not term.grid.by_level)
+        logs = np.zeros(table.shape)
+        means = grid.centres[0] + offsets.ravel() / rows
+        tilts = mean_tilts(present, values, means, errors.ravel() / rows)
+        logs[..., : len(values)] = tilts.reshape(*table.shape[:-1], -1)
+        found[column] = (names, logs)
+    return list(found.values())
+
+
 NOTE = "from the fitted model."
 UNBIASED_NOTE = "from the fitted model; its `unbiased` gives this table with exact errors."
 APPROXIMATE_NOTE = "the model is approximate: its tables agree with each other, but no joint table need exist."
@@ -84,8 +113,8 @@ class Model:
     `status` is "solved" if the fit reached its tolerance, and `stats` has its figures. `exact` is False if the exact
     model was too large and only the agreement of tables with each other is promised. `caveats` are warnings about its
     answers, such as that a release was interrupted or is not private. `source` is the release it comes from, if any;
-    files do not keep it. `bin_means` has the mean value in each level of columns whose sums were measured: synthetic
-    rows meet them.
+    files do not keep it. `bin_means` has the mean value in each level of columns whose sums were measured, and
+    `reweights` how rows are drawn more or less often for the sake of these sums: synthetic rows meet both.
 
     Privacy: post-processing of noisy values; nothing here reads private data.
 
@@ -106,6 +135,7 @@ class Model:
         caveats: Iterable[str] = (),
         source: Release | None = None,
         bin_means: Mapping[str, Floats] | None = None,
+        reweights: Iterable[tuple[Clique, Floats]] = (),
     ) -> None:
         self.schema = schema
         self.distribution = solution.value
@@ -117,6 +147,7 @@ class Model:
         self.caveats = tuple(dict.fromkeys((*drafted_warning(drafted), *caveats)))
         self.source = source
         self.bin_means = dict(bin_means or {})
+        self.reweights = list(reweights)
 
     @property
     def domain(self) -> Domain:
@@ -276,9 +307,18 @@ class Model:
     ) -> Iterator[pa.Table]:
         """`synthesize` in chunks, for more rows than fit into memory; each chunk is rounded by itself."""
         check_drawing(rows, method, seed, chunk_rows)
-        source = self.distribution if not given else conditioned(self.schema, self.distribution, given)
+        source = self._drawn_from if not given else conditioned(self.schema, self._drawn_from, given)
         options: dict[str, Any] = {"method": method, "seed": seed, "chunk_rows": int(chunk_rows)}
         return draw_batches(self.schema, source, int(rows), means=self.bin_means, **options)
+
+    @cached_property
+    def _drawn_from(self) -> Distribution:
+        """The distribution of synthetic rows: this one, with the means that were measured."""
+        source = self.distribution
+        for clique, logs in self.reweights:
+            if isinstance(source, GraphicalModel):
+                source = source.reweighted(clique, logs) or source
+        return source
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model to a new file that `hush.load` reads, with its measurements without a query.

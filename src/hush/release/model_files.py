@@ -214,6 +214,9 @@ class MeasuredTablesFile(Stored):
         ]
 
 
+LARGEST_LOG = 200.0
+
+
 class BinMeansFile(Stored):
     """The mean value in each level of a numeric column."""
 
@@ -232,6 +235,23 @@ class BinMeansFile(Stored):
         return means
 
 
+class ReweightFile(Stored):
+    """How often rows are drawn by the cells of a table: logarithms of factors."""
+
+    clique: list[str]
+    logs: FloatVector
+
+    def build(self, domain: Domain) -> tuple[Clique, Floats]:
+        """The table; refused where it does not fit the domain."""
+        clique = tuple(self.clique)
+        if not clique or len(set(clique)) < len(clique) or not set(clique) <= set(domain):
+            raise ArchiveError("the file reweights rows by columns it does not have; make it anew")
+        logs = finite(self.logs, domain.size(clique), "weights of rows")
+        if np.abs(logs).max() > LARGEST_LOG:
+            raise ArchiveError("the file's weights of rows are beyond floats; make it anew")
+        return clique, logs.reshape(domain.sizes(clique))
+
+
 class ModelFile(Stored):
     """The file of a model; a model of a release leaves its measurements in the file of the release."""
 
@@ -242,6 +262,7 @@ class ModelFile(Stored):
     model: DistributionFile
     measured: MeasuredTablesFile
     bin_means: list[BinMeansFile] = msgspec.field(default_factory=list)
+    reweights: list[ReweightFile] = msgspec.field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not all(caveat.isprintable() for caveat in self.caveats):
@@ -256,6 +277,7 @@ def save_model(model: Model, path: str | Path) -> None:
         fit=FitFile.of(model.status, model.stats),
         caveats=list(model.caveats),
         bin_means=[BinMeansFile(column=name, means=np.asarray(each)) for name, each in model.bin_means.items()],
+        reweights=[ReweightFile(clique=list(names), logs=logs.ravel()) for names, logs in model.reweights],
         model=store_distribution(model.distribution),
         measured=MeasuredTablesFile.of(model.domain, model.measurements if model.source is None else ()),
     )
@@ -272,6 +294,7 @@ def unpack_model(archive: ArchiveReader, schema: Schema) -> dict[str, Any]:
         "solution": solution,
         "measurements": content.measured.build(schema.domain),
         "caveats": content.caveats,
+        "reweights": [each.build(schema.domain) for each in content.reweights],
         "bin_means": {each.column: each.build(schema) for each in content.bin_means},
     }
 

@@ -328,6 +328,14 @@ class Release:
         """The variance of a numeric column by other columns."""
         return self._aggregate("VARIANCE({})", column, by, level)
 
+    def stddev(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
+        """The standard deviation of a numeric column by other columns: the root of `variance`."""
+        return self._aggregate("STDDEV({})", column, by, level)
+
+    def median(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
+        """The middle value of a numeric column by other columns; see `quantile`."""
+        return self._aggregate("MEDIAN({})", column, by, level)
+
     def quantile(self, column: str, share: float = 0.5, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
         """The value that a share of the rows does not exceed, by other columns; the median for 0.5.
 
@@ -450,7 +458,10 @@ class Release:
         model.caveats = tuple(dict.fromkeys((*self._notes(), *small, *(model.caveats if model.exact else ()))))
         model.source = self
         if self.content.sums is not None:
+            from hush.release.model import reweights
+
             model.bin_means = self.content.sums.bin_means(model.counts)
+            model.reweights = reweights(model, self.content.sums)
         return model
 
     @cached_property

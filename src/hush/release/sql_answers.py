@@ -28,10 +28,10 @@ from hush.release.answer_columns import (
 )
 from hush.release.answers import Answers, check_level
 from hush.release.formula_values import CLEAR, evaluate, single_ratio
-from hush.release.intervals import JoinedIntervals, RootIntervals
+from hush.release.intervals import JoinedIntervals, VarianceIntervals
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
-from hush.sql.aggregate import ROOTS, formula_of, root_formula
+from hush.sql.aggregate import ROOTS, VARIANCES, formula_of, root_formula
 from hush.sql.formula import Cells, Formula, KnownSum, check_size, combine
 from hush.sql.parsing import Item, Output, ParsedQuery, parse, read_output, unknown_order
 from hush.sql.predicate import TRUE, always, conjunction, only_true, truth
@@ -382,8 +382,10 @@ def _quantity(
         for result, part in zip(results, parts, strict=True)
     ]
     value = pieces[0] if len(pieces) == 1 else _joined(pieces)
-    if item.node.find(*ROOTS):
-        value = _rooted(value)
+    asked = item.node.unnest()
+    asked = asked.this if isinstance(asked, exp.Filter) else asked
+    if isinstance(asked, (*ROOTS, *VARIANCES)):
+        value = _not_negative(value, root=isinstance(asked, ROOTS))
     cliques = {part.formulas[index].clique(groups): part.sources[index] for part in parts}
     bounded = {
         clique: source
@@ -424,11 +426,13 @@ def _quantity(
     return replace(value, error_kind=error_kind)
 
 
-def _rooted(value: Quantity) -> Quantity:
-    """The root of a variance; its standard error is by the delta method, and unknown at 0."""
-    root = np.sqrt(np.maximum(value.estimate, 0.0))
-    error = np.divide(value.std_error, 2 * root, out=np.full(root.shape, np.nan), where=root > 0)
-    return replace(value, estimate=root, std_error=error, intervals=RootIntervals(value.intervals))
+def _not_negative(value: Quantity, *, root: bool) -> Quantity:
+    """A variance that is at least 0, or its root; the error of a root is by the delta method, and unknown at 0."""
+    estimate, error = np.maximum(value.estimate, 0.0), value.std_error
+    if root:
+        estimate = np.sqrt(estimate)
+        error = np.divide(error, 2 * estimate, out=np.full(estimate.shape, np.nan), where=estimate > 0)
+    return replace(value, estimate=estimate, std_error=error, intervals=VarianceIntervals(value.intervals, root))
 
 
 def _joined(pieces: Sequence[Quantity]) -> Quantity:

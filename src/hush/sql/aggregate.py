@@ -26,7 +26,10 @@ SUPPORTED = "COUNT, SUM, AVG, VARIANCE, and MEDIAN and QUANTILE by themselves, a
 ARITHMETIC: dict[type[exp.Expr], Callable[..., Numbers]] = {exp.Add: np.add, exp.Sub: np.subtract, exp.Mul: np.multiply}
 CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
 REALS = (*FLOATS, exp.DataType.Type.DECIMAL)
-SUPPORTED_EXPRESSIONS = "COUNT, SUM, AVG, VARIANCE, and their sums, differences, multiples and ratios are supported"
+SUPPORTED_EXPRESSIONS = (
+    "COUNT, SUM, AVG, VARIANCE, and their sums, differences, multiples and ratios are supported; MEDIAN, QUANTILE and "
+    "STDDEV by themselves"
+)
 ADVICE: dict[type[exp.Expr], str] = {
     exp.Window: "window functions are outside; compute them from the answers",
     exp.Subquery: "subqueries are outside; ask for each number in a query of its own",
@@ -150,12 +153,18 @@ def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
     if squares is not None and first is not None and not first.sums[0].known.grid.by_level:
         above = [_with_sum(squares, column, where, scope, squares.grid.centres), first]
     else:
+        notes = list(scope.notes)
         value = row_value(inner, scope, numeric=True)
+        if value.low is not None:
+            scope.notes[:] = notes  # those on intervals, which it has not
         middle = float(np.nanmean(value.middle.values))
         distances = combine(lambda v: v - middle, value.middle)
         second = RowValue(*(combine(np.square, distances) for _ in range(1 if value.low is None else 3)))
         if value.low is not None:
-            scope.note(f"{column.name}: the spread inside its bins is not in the variance, which has no interval.")
+            scope.note(
+                f"{column.name}: only the bins were counted, so every value counts as the middle of its bin; the "
+                "spread inside bins is left out, and there is no interval."
+            )
         above = [_total(where, second), _total(where, RowValue(distances))]
     nothing = Cells.constant(scope.domain, 0.0)
     return Formula(nothing, 0.0, (Quotient(1.0, above[0], below[0]), Quotient(-1.0, above[1], below[1], power=2)))

@@ -88,6 +88,8 @@ def _asked(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
 def _masks(where: Cells, node: exp.Expr) -> dict[str, Floats]:
     """A condition as one mask for each attribute; refused where it is not the AND of such."""
     allowed = where.values == TRUE
+    if not allowed.any():
+        raise QueryError(f"{quote(node)}: no value of the schema meets the condition, so there is no quantile")
     axes = range(allowed.ndim)
     masks = [allowed.any(axis=tuple(other for other in axes if other != axis)) for axis in axes]
     if masks and not np.array_equal(reduce(np.logical_and.outer, masks), allowed):

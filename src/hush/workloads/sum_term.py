@@ -139,12 +139,12 @@ def grid_fault(term: SumTerm, schema: Schema) -> str | None:
 
 
 def _grid(column: Integer | Numeric) -> ValueGrid:
-    """Integers as they are, around a whole number; other numbers in 2^24 steps to either side of the middle."""
-    if isinstance(column.low, int) and isinstance(column.high, int) and column.high - column.low <= MOST_STEPS:
-        whole = column.low + (column.high - column.low) // 2
-        steps = max(column.high - whole, 1)
-        return ValueGrid(column.name, steps, (float(whole),), (1.0,), missing=column.missing_code, exact=True)
+    """Integers exactly, in whole or half steps around the middle; other numbers in 2^24 steps to either side of it."""
     centre, reach = _middle(float(column.low), float(column.high))
+    if isinstance(column.low, int) and isinstance(column.high, int) and column.high - column.low <= MOST_STEPS:
+        unit = 1.0 if (column.high - column.low) % 2 == 0 else 0.5
+        steps = max(round(reach / unit), 1)
+        return ValueGrid(column.name, steps, (centre,), (unit,), missing=column.missing_code, exact=True)
     return ValueGrid(column.name, MOST_STEPS, (centre,), (reach / MOST_STEPS,), missing=column.missing_code)
 
 
