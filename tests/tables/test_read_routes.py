@@ -142,7 +142,7 @@ def test_sources_and_engines_agree_on_what_is_kept_of_a_unit(case, most, kind, t
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-@LONG
+@settings(LONG, max_examples=3)
 @given(case=coded_tables())
 def test_a_table_with_counts_is_the_table_of_all_its_rows(kind, case, brute_counts, tmp_path_factory) -> None:
     """Some counts are 0, and combinations repeat."""

@@ -15,7 +15,7 @@ import pytest
 
 import hush
 from hush.domain import Domain
-from hush.errors import DataError
+from hush.errors import DataError, SizeError
 from hush.privacy.gate import LARGEST_ANSWER, MOST_SCORED_ROWS
 from hush.schema import Categorical, Integer, Schema, TimeOfDay, Unit
 from hush.tables import read
@@ -117,6 +117,7 @@ BAD = {
 def test_what_is_no_count_is_refused_without_quoting_it(kind: str, engine: str) -> None:
     with pytest.raises(DataError, match=NO_COUNTS) as caught:
         first_counts(histogram(BAD[kind]), engine)
+    assert "`hush schema check SCHEMA DATA --counts n` shows the owner every cause" in str(caught.value)
     for quoted in ("-1", "0.5", "9" * 9, str(2**53), str(2**61 + 1), str(2**64 - 1), "zebra", "1,000"):
         assert quoted not in str(caught.value)
 
@@ -231,6 +232,15 @@ def test_sums_that_would_not_fit_are_refused(engine: str) -> None:
     huge = source.set_column(2, "n", pa.array([2**60, 1]))
     with pytest.raises(DataError, match="too many for exact answers"):
         read(huge, schema, counts="n", engine=engine).sums([query])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_counters_of_64_bits_need_more_memory(engine: str) -> None:
+    domain, limit = Domain({"a": 1000, "b": 1000}), 40_000_000  # half of it holds 20 bytes a cell
+    source = histogram([1, 2, 3, 4])
+    assert read(source, domain, engine=engine, memory_limit=limit).require([("a", "b")]) is None
+    with pytest.raises(SizeError, match="needs 24.0 MB"):
+        read(source, domain, counts="n", engine=engine, memory_limit=limit).require([("a", "b")])
 
 
 def test_polars_integers_of_128_bits() -> None:

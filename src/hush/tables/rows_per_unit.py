@@ -8,6 +8,7 @@ float at which neighbouring integers are rounded may stand for several ids, and 
 from __future__ import annotations
 
 import decimal
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -27,7 +28,7 @@ from hush.tables.sources import RowSource, gathered, raise_together
 MOST_DIGITS = 400  # numbers with more are written with an exponent; Python refuses to write very long integers
 
 Number = int | float | np.integer[Any] | np.floating[Any] | decimal.Decimal
-CAUSES = "`hush schema check SCHEMA DATA` shows the owner every cause"
+CAUSES = "`hush schema check SCHEMA DATA{option}` shows the owner every cause"
 ORPHAN = "orphan"  # the column that says whether a row has no unit
 ROUNDED = "rounded"  # the column that says whether a row's unit may have been rounded to another one
 _ORPHANED = "unit IS NULL"
@@ -117,7 +118,8 @@ class CappedRows:
         if counts is not None:
             messages += [refused_counts(counts)] * flags[0]
             flags = flags[1:]
-        raise_together([*messages, *self.unit_misfits(*flags)], CAUSES)
+        option = "" if counts is None else f" --counts {shlex.quote(counts)}"
+        raise_together([*messages, *self.unit_misfits(*flags)], CAUSES.format(option=option))
         if counts is not None and total > LARGEST_TOTAL:
             raise DataError(too_many_rows(counts, LARGEST_TOTAL))
 

@@ -22,15 +22,16 @@ from hush.tables.summing import check_sum, sum_values, unreadable
 if TYPE_CHECKING:
     from hush.privacy.sum_query import SumQuery
 
-BYTES_PER_CELL = 16  # an int64 result, its uint32 counter, and as much again for merged scans
+BYTES_PER_CELL = 16  # an int64 result, its uint32 counter, and one more for merged scans
+BYTES_PER_WEIGHTED_CELL = 24  # the same with int64 counters
 CACHE_SHARE = 0.25  # of the memory that is free, for counts that are kept
 LARGEST_CLIQUE = 2**32  # cells are numbered by uint32
 Counts = npt.NDArray[np.int64]
 Progress = Callable[[float], None]
 
 
-def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
-    """Refuse cliques whose counts do not fit: `BYTES_PER_CELL` for each cell within half of the limit.
+def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int, *, cell_bytes: int = BYTES_PER_CELL) -> None:
+    """Refuse cliques whose counts do not fit: `cell_bytes` for each cell within half of the limit.
 
     The other half is for reading rows. Nothing here depends on the data.
     """
@@ -45,7 +46,7 @@ def check_counts(domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
             f"the table over {', '.join(largest)} has {sizes[largest]:,} cells, at most {LARGEST_CLIQUE:,} can be "
             f"counted; {advice}"
         )
-    needed = BYTES_PER_CELL * sum(sizes.values())
+    needed = cell_bytes * sum(sizes.values())
     if needed > limit // 2:
         raise SizeError(
             f"counting {len(sizes)} cliques needs {readable(needed)}, more than the {readable(limit // 2)} that "
@@ -98,7 +99,7 @@ class Table(ABC):
         """
         wanted = self._wanted(cliques)
         distinct = list(dict.fromkeys(wanted.values()))
-        check_counts(self._domain, distinct, self._memory_limit)
+        self._check_size(distinct)
         if not distinct:
             return {}
         exact = self._count(distinct, progress or self._progress)
@@ -109,7 +110,12 @@ class Table(ABC):
 
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
         """Refuse unknown names, and cliques whose counts would not fit in memory together; reads no row."""
-        check_counts(self._domain, set(self._wanted(cliques).values()), self._memory_limit)
+        self._check_size(set(self._wanted(cliques).values()))
+
+    def _check_size(self, cliques: Iterable[Clique]) -> None:
+        weighted = self._source is not None and self._source.counts is not None
+        cell_bytes = BYTES_PER_WEIGHTED_CELL if weighted else BYTES_PER_CELL
+        check_counts(self._domain, cliques, self._memory_limit, cell_bytes=cell_bytes)
 
     def require_sums(self, queries: Sequence[SumQuery]) -> None:
         """Refuse sums of values that this table cannot give; reads no row."""
