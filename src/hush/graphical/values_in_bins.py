@@ -89,7 +89,8 @@ def mean_tilts(
         weights = shares * np.exp(a[:, None] * v - np.abs(a)[:, None])
         mean = weights @ v / np.maximum(weights.sum(axis=1), 1e-300)
         low, high = np.where(mean < target, a, low), np.where(mean < target, high, a)
-    a = np.where((rows > 0) & (np.abs(shares @ v - target) > 1e-12), (low + high) / 2, 0.0)
+    moved = (rows > 0) & (np.abs(shares @ v - target) > 1e-12)  # not where nothing was measured, which is NaN
+    a = np.where(moved, (low + high) / 2, 0.0)
     scale = np.log(np.maximum((shares * np.exp(a[:, None] * v)).sum(axis=1), 1e-300))
     return np.asarray(a[:, None] * v - np.where(rows > 0, scale, 0.0)[:, None])
 

@@ -6,8 +6,9 @@ counts, so variances add.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,60 +51,38 @@ class MeasuredSums:
         """Those of all sums: an interrupted release has paid for them all."""
         return self.strategy.law_counts()
 
-    def bin_means(self, counts: Callable[[Clique], Floats]) -> dict[str, Floats]:
-        """The mean value in every level of each column whose sums by its own bins were measured.
+    def tables_of(self, column: str) -> list[Clique]:
+        """The tables by which a column was added up, the most detailed first, and the total last."""
+        found = {
+            term.clique
+            for _, term, _ in self.measured
+            if term.column == column and term.grid.power == 1 and not term.grid.by_level
+        }
+        return sorted({*found, ()}, key=lambda clique: (-len(clique), clique)) if found else []
 
-        The distance x of a level's sum from its middle is, before looking, anywhere within n r for n rows in a level
-        that reaches r to either side: of mean 0 and variance (n r)^2 / 3. Its noisy sum says x, and the column's most
-        accurate other sum says what all x add up to. The means are those of x given both, taken as normal.
+    def bin_means(self, column: str, rows: Floats, mean: float, error: float) -> Floats | None:
+        """The mean value in every level of a column, by its sums by its own bins; None if these were not measured.
+
+        `rows` are those of a model in each level, `mean` and `error` what is known of the mean over all. The distance x
+        of a level's sum from its middle is, before looking, anywhere within n r for n rows in a level that reaches r to
+        either side: of mean 0 and variance (n r)^2 / 3. Its noisy sum says x, and the mean over all what all x add up
+        to. The means are those of x given both, taken as normal.
         """
-        means = {}
         for index, term, law in self.measured:
-            if term.clique != (term.column,) or term.grid.power != 1:
+            if term.clique != (column,) or term.column != column or term.grid.power != 1:
                 continue
             units, centres = np.array(term.grid.units), np.array(term.grid.centres)
-            levels = len(centres)
-            rows = np.maximum(counts((term.column,))[:levels], 0.0)
-            most = rows * units * term.grid.steps
+            n = np.maximum(rows[: len(centres)], 0.0)
+            most = n * units * term.grid.steps
             prior, noise = most**2 / 3, (units * law.stddev) ** 2
-            weight = np.divide(prior, prior + noise, out=np.zeros(levels), where=prior > 0)
-            x, variance = weight * units * self.integers(index)[:levels], prior * (1 - weight)
-            if (total := self._total(term.column, float(rows.sum()))) is not None:
-                value, error = total
-                unsure = float(variance.sum()) + error
-                x = x + variance / unsure * (value - float(rows @ centres + x.sum()))
+            weight = np.divide(prior, prior + noise, out=np.zeros(len(n)), where=prior > 0)
+            x, variance = weight * units * self.integers(index)[: len(n)], prior * (1 - weight)
+            if math.isfinite(mean + error) and variance.any():
+                unsure = float(variance.sum()) + (error * n.sum()) ** 2
+                x = x + variance / unsure * (mean * n.sum() - float(n @ centres + x.sum()))
             x = np.clip(x, -most, most)
-            means[term.column] = centres + np.divide(x, rows, out=np.zeros(levels), where=rows > 0)
-        return means
-
-    def mean_targets(self) -> list[tuple[Clique, str, Floats, Floats]]:
-        """What rows should meet: a table, a column, and by its cells the sum from the middle and its standard error.
-
-        The most detailed sum of each column comes first, its total last.
-        """
-        targets: list[tuple[Clique, str, Floats, Floats]] = []
-        for index, term, law in self.measured:
-            if term.grid.power != 1 or term.grid.by_level:
-                continue
-            unit, table = term.grid.units[0], self.integers(index)
-            targets.append((term.clique, term.column, unit * table, np.full(table.shape, unit * law.stddev)))
-            if term.clique:
-                error = unit * law.stddev * np.sqrt(table.size)
-                targets.append(((), term.column, np.asarray(unit * table.sum()), np.asarray(error)))
-        return sorted(targets, key=lambda target: -len(target[0]))
-
-    def _total(self, column: str, rows: float) -> tuple[float, float] | None:
-        """The sum of a column over all rows with a value, and its variance, by its most accurate measured sum."""
-        best: tuple[float, float] | None = None
-        for index, term, law in self.measured:
-            grid = term.grid
-            if term.column != column or grid.power != 1 or grid.by_level:
-                continue
-            table = self.integers(index)
-            variance = (grid.units[0] * law.stddev) ** 2 * table.size
-            if best is None or variance < best[1]:
-                best = (grid.units[0] * float(table.sum()) + grid.centres[0] * rows, variance)
-        return best
+            return np.asarray(centres + np.divide(x, n, out=np.zeros(len(n)), where=n > 0))
+        return None
 
 
 class MeasuredSumsFile(Stored):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -20,7 +20,6 @@ from hush.graphical.graphical_model import GraphicalModel, Impossible, excluded
 from hush.graphical.synthetic_rows import Method
 from hush.graphical.values_in_bins import mean_tilts
 from hush.inference.best_unbiased import UnbiasedEstimates
-from hush.inference.measured_sums import MeasuredSums
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
@@ -75,31 +74,55 @@ def given_codes(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: Conditions(schema[name]).codes(given[name]) for name in schema.domain.check(given)}
 
 
-def reweights(model: Model, sums: MeasuredSums) -> list[tuple[Clique, Floats]]:
-    """How to draw rows so that their means are the measured ones, within their errors, for each column once.
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """What measured sums say about synthetic rows, beyond what counts say.
+
+    `bin_means` has the mean value in each level of a column: numbers are placed so that they meet it. `reweights` are
+    tables of logarithms by which rows are drawn more or less often, so that their means are the measured ones.
+    """
+
+    bin_means: Mapping[str, Floats] = field(default_factory=dict)
+    reweights: Sequence[tuple[Clique, Floats]] = ()
+
+
+def placing_of(model: Model, release: Release) -> Placing:
+    """The placing of a model's rows by the sums of its release.
 
     A fitted model has no negative counts, so that its rarest levels hold too many rows; where they are far from the
     others, the mean follows them. The least change of the model that meets the measured mean takes that back.
     """
-    found: dict[str, tuple[Clique, Floats]] = {}
-    if not isinstance(model.distribution, GraphicalModel):
-        return []
-    for clique, column, offsets, errors in sums.mean_targets():
-        names = (*clique, column)
-        inside = any(set(names) <= set(known) for known in model.distribution.factors.cliques)
-        if column in found or not inside or column not in model.bin_means:
+    sums = release.content.sums
+    if sums is None or not isinstance(model.distribution, GraphicalModel):
+        return Placing()
+    bin_means: dict[str, Floats] = {}
+    reweights: list[tuple[Clique, Floats]] = []
+    for column in dict.fromkeys(term.column for _, term, _ in sums.measured):
+        tables = sums.tables_of(column)
+        (mean,), (error,) = _measured_mean(release, column, ()) if tables else (np.full(1, np.nan),) * 2
+        values = sums.bin_means(column, model.counts(column), float(mean), float(error))
+        if values is None:
             continue
-        table = model.counts(names)
-        values = model.bin_means[column]
-        present = table[..., : len(values)].reshape(-1, len(values))
-        rows = np.maximum(present.sum(axis=1), 1.0)
-        grid = next(term.grid for _, term, _ in sums.measured if term.column == column and not term.grid.by_level)
-        logs = np.zeros(table.shape)
-        means = grid.centres[0] + offsets.ravel() / rows
-        tilts = mean_tilts(present, values, means, errors.ravel() / rows)
-        logs[..., : len(values)] = tilts.reshape(*table.shape[:-1], -1)
-        found[column] = (names, logs)
-    return list(found.values())
+        bin_means[column] = values
+        for clique in tables:
+            names = (*clique, column)
+            if any(set(names) <= set(known) for known in model.distribution.factors.cliques):
+                table = model.counts(names)
+                present = table[..., : len(values)].reshape(-1, len(values))
+                logs = np.zeros(table.shape)
+                tilts = mean_tilts(present, values, *_measured_mean(release, column, clique))
+                logs[..., : len(values)] = tilts.reshape(*table.shape[:-1], -1)
+                reweights.append((names, logs))
+                break
+    return Placing(bin_means, reweights)
+
+
+def _measured_mean(release: Release, column: str, by: Clique) -> tuple[Floats, Floats]:
+    """The mean of a column in each group and its standard error; NaN where it is not measured or not clear."""
+    quantity = release.mean(column, by).quantities[0]
+    if quantity.error_kind is ErrorKind.BINNED:
+        return np.full(len(quantity.estimate), np.nan), np.full(len(quantity.estimate), np.nan)
+    return quantity.estimate, quantity.std_error
 
 
 NOTE = "from the fitted model."
@@ -113,8 +136,7 @@ class Model:
     `status` is "solved" if the fit reached its tolerance, and `stats` has its figures. `exact` is False if the exact
     model was too large and only the agreement of tables with each other is promised. `caveats` are warnings about its
     answers, such as that a release was interrupted or is not private. `source` is the release it comes from, if any;
-    files do not keep it. `bin_means` has the mean value in each level of columns whose sums were measured, and
-    `reweights` how rows are drawn more or less often for the sake of these sums: synthetic rows meet both.
+    files do not keep it.
 
     Privacy: post-processing of noisy values; nothing here reads private data.
 
@@ -134,8 +156,7 @@ class Model:
         measurements: Iterable[Measurement] = (),
         caveats: Iterable[str] = (),
         source: Release | None = None,
-        bin_means: Mapping[str, Floats] | None = None,
-        reweights: Iterable[tuple[Clique, Floats]] = (),
+        placing: Placing | None = None,
     ) -> None:
         self.schema = schema
         self.distribution = solution.value
@@ -146,8 +167,7 @@ class Model:
         drafted = tuple(dict.fromkeys((*schema.from_private_data, *learned)))
         self.caveats = tuple(dict.fromkeys((*drafted_warning(drafted), *caveats)))
         self.source = source
-        self.bin_means = dict(bin_means or {})
-        self.reweights = list(reweights)
+        self._given_placing = placing
 
     @property
     def domain(self) -> Domain:
@@ -309,13 +329,20 @@ class Model:
         check_drawing(rows, method, seed, chunk_rows)
         source = self._drawn_from if not given else conditioned(self.schema, self._drawn_from, given)
         options: dict[str, Any] = {"method": method, "seed": seed, "chunk_rows": int(chunk_rows)}
-        return draw_batches(self.schema, source, int(rows), means=self.bin_means, **options)
+        return draw_batches(self.schema, source, int(rows), means=self.placing.bin_means, **options)
+
+    @cached_property
+    def placing(self) -> Placing:
+        """What measured sums say about synthetic rows."""
+        if self._given_placing is not None:
+            return self._given_placing
+        return Placing() if self.source is None else placing_of(self, self.source)
 
     @cached_property
     def _drawn_from(self) -> Distribution:
         """The distribution of synthetic rows: this one, with the means that were measured."""
         source = self.distribution
-        for clique, logs in self.reweights:
+        for clique, logs in self.placing.reweights:
             if isinstance(source, GraphicalModel):
                 source = source.reweighted(clique, logs) or source
         return source
@@ -331,7 +358,8 @@ class Model:
     @classmethod
     def unpack(cls, archive: ArchiveReader, *, schema: Schema) -> Model:
         """The model that `save` wrote."""
-        return cls(schema, **unpack_model(archive, schema))
+        arguments = unpack_model(archive, schema)
+        return cls(schema, placing=Placing(*arguments.pop("placing")), **arguments)
 
     @cached_property
     def _tables(self) -> list[Measurement]:

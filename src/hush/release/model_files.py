@@ -276,8 +276,8 @@ def save_model(model: Model, path: str | Path) -> None:
         schema=model.schema.to_toml(),
         fit=FitFile.of(model.status, model.stats),
         caveats=list(model.caveats),
-        bin_means=[BinMeansFile(column=name, means=np.asarray(each)) for name, each in model.bin_means.items()],
-        reweights=[ReweightFile(clique=list(names), logs=logs.ravel()) for names, logs in model.reweights],
+        bin_means=[BinMeansFile(column=name, means=np.asarray(each)) for name, each in model.placing.bin_means.items()],
+        reweights=[ReweightFile(clique=list(names), logs=logs.ravel()) for names, logs in model.placing.reweights],
         model=store_distribution(model.distribution),
         measured=MeasuredTablesFile.of(model.domain, model.measurements if model.source is None else ()),
     )
@@ -294,8 +294,10 @@ def unpack_model(archive: ArchiveReader, schema: Schema) -> dict[str, Any]:
         "solution": solution,
         "measurements": content.measured.build(schema.domain),
         "caveats": content.caveats,
-        "reweights": [each.build(schema.domain) for each in content.reweights],
-        "bin_means": {each.column: each.build(schema) for each in content.bin_means},
+        "placing": (
+            {each.column: each.build(schema) for each in content.bin_means},
+            [each.build(schema.domain) for each in content.reweights],
+        ),
     }
 
 

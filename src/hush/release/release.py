@@ -457,11 +457,6 @@ class Release:
         small = (NO_ROWS,) if model.total == SMALLEST_TOTAL else ()
         model.caveats = tuple(dict.fromkeys((*self._notes(), *small, *(model.caveats if model.exact else ()))))
         model.source = self
-        if self.content.sums is not None:
-            from hush.release.model import reweights
-
-            model.bin_means = self.content.sums.bin_means(model.counts)
-            model.reweights = reweights(model, self.content.sums)
         return model
 
     @cached_property
