@@ -45,10 +45,18 @@ def test_misplaced_rows_are_those_of_simulated_noise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("misplaced", "word"),
-    [(0.004, "very accurate"), (0.05, "accurate"), (0.1, "rough"), (0.7, "too noisy to rely on")],
+    ("misplaced", "rows_close", "word"),
+    [
+        (0.004, 0.9, "very accurate"),
+        (0.05, 0.9, "accurate"),
+        (0.1, 0.9, "rough"),
+        (0.7, 0.9, "too noisy to rely on"),
+        (0.004, 0.6, "accurate"),  # few rows misplaced, but many of them in numbers that are not close
+        (0.004, 0.15, "rough"),
+        (0.004, math.nan, "very accurate"),
+    ],
 )
-def test_the_verdict(make: Callable[..., Release], misplaced: float, word: str) -> None:
+def test_the_verdict(make: Callable[..., Release], misplaced: float, rows_close: float, word: str) -> None:
     entry = OrderQuality(
         order=1,
         possible=2,
@@ -56,7 +64,7 @@ def test_the_verdict(make: Callable[..., Release], misplaced: float, word: str) 
         measured=2,
         cells=6,
         close=0.5,
-        rows_close=0.9,
+        rows_close=rows_close,
         misplaced=misplaced,
         least=30.2,
         bound=math.nan,

@@ -412,8 +412,12 @@ def test_numbers_that_many_rows_hold_become_points(tmp_path: Path) -> None:
 
 
 def test_decimal_commas_and_signs_are_read_into_the_draft(tmp_path: Path) -> None:
-    rows = ["1,5;1.234,50 €;12 %;1,234;1'500;007", "2,75;7 €;3,5 %;56,789;2'000;123", "NA;;8 %;5;1'000;9"]
-    columns = learnt(csv(tmp_path, "comma;euro;percent;english;swiss;code\n" + "\n".join(rows) + "\n"))
+    rows = [
+        "1,5;1.234,50 €;12 %;1,234;1'500;007;15 %",
+        "2,75;7 €;3,5 %;56,789;2'000;123;8 %",
+        "NA;;8 %;5;1'000;9;12 %",
+    ]
+    columns = learnt(csv(tmp_path, "comma;euro;percent;english;swiss;code;tip\n" + "\n".join(rows) + "\n"))
     spellings = {name: getattr(column, "spelling", None) for name, column in columns.items()}
     assert spellings == {
         "comma": NumberSpelling(decimal=","),
@@ -422,6 +426,7 @@ def test_decimal_commas_and_signs_are_read_into_the_draft(tmp_path: Path) -> Non
         "english": NumberSpelling(thousands=","),
         "swiss": NumberSpelling(thousands="'"),
         "code": None,  # zeros in front are no number's
+        "tip": NumberSpelling(strip=("%",)),  # a mark that no cell has is not guessed
     }
     assert columns["comma"].missing_values == ("NA",)
     assert (columns["euro"].low, columns["euro"].high) == (0, 1250)

@@ -28,7 +28,12 @@ ORDERS = (1, 2)
 LOOKED_AT = 60  # tables of each order
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # E|z| of a standard normal z
 CLEAR = 2.0  # standard errors between the total and zero, for shares of it to mean anything
-VERDICTS = ((0.01, "very accurate"), (0.05, "accurate"), (0.15, "rough"), (math.inf, "too noisy to rely on"))
+VERDICTS = (  # misplaced rows at most, rows in close numbers at least, and the word
+    (0.01, 0.9, "very accurate"),
+    (0.05, 0.5, "accurate"),
+    (0.15, 0.0, "rough"),
+    (math.inf, 0.0, "too noisy to rely on"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +60,9 @@ class OrderQuality:
 
     @property
     def verdict(self) -> str:
-        """The misplaced rows in a word."""
-        return next(word for limit, word in VERDICTS if self.misplaced <= limit)
+        """The misplaced rows in a word, no better than the share of rows in numbers that are close allows."""
+        close = 1.0 if math.isnan(self.rows_close) else self.rows_close
+        return next(word for most, least, word in VERDICTS if self.misplaced <= most and close >= least)
 
 
 def quality(release: Release, progress: Callable[[float], None] | None = None) -> list[OrderQuality]:
