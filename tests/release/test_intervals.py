@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hush import Budget, Domain, Workload, plan
@@ -19,6 +19,8 @@ from hush.testing import TinyTable
 numbers = st.floats(-50, 50)
 
 
+@example(2e-15, -1.0, -1.0, 0.0, 1.0)
+@example(1.1390888232654144e-13, 1.0, -1.0, -1.0, 1.0)
 @given(numbers, numbers, numbers, st.floats(-9, 0), st.floats(0.01, 9))
 def test_the_range_of_a_ratio_holds_all_that_the_quadratic_allows(
     a: float, b: float, c: float, lowest: float, width: float

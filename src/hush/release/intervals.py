@@ -236,7 +236,8 @@ def ratio_range(square: Floats, middle: Floats, constant: Floats, lowest: Floats
     [1.0, 9.0]
     """
     root = np.sqrt(np.maximum(middle**2 - square * constant, 0.0))
-    ends = (middle - root) / square, (middle + root) / square
+    larger = middle + np.copysign(root, middle)  # nothing cancels, however small the square is
+    ends = larger / square, np.divide(constant, larger, out=larger / square, where=larger != 0)
     first, second = np.minimum(*ends), np.maximum(*ends)
     between = square > 0
     outside = (square < 0) & (middle**2 > square * constant)
