@@ -193,3 +193,9 @@ def test_a_release_that_is_not_saved_is_kept(tmp_path: Path, monkeypatch: pytest
     kept = hush.load(str(refused.value).split("kept in ")[1])
     assert isinstance(kept, hush.Release)
     assert str(kept.marginal("sex")) == str(release.marginal("sex"))
+    before = sorted(tmp_path.iterdir())
+    for in_a_file in (kept, release):  # it is, so no further copy is made
+        with pytest.raises(HushError, match="exists already") as refused:
+            in_a_file.save(path)
+        assert "kept in" not in str(refused.value)
+    assert sorted(tmp_path.iterdir()) == before

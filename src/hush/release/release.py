@@ -112,6 +112,7 @@ class Release:
         self.settings = dict(settings or {})
         self.complete = complete
         self.dataset = dataset
+        self._in_a_file = False
 
     @cached_property
     def estimates(self) -> Estimates:
@@ -466,12 +467,14 @@ class Release:
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the release to a new file that `hush.load` reads; it holds nothing private.
 
-        Another file of that name is replaced with `overwrite=True` alone. Without it the release, which is paid for,
-        is kept in the folder for temporary files, and the error says where.
+        Another file of that name is replaced with `overwrite=True` alone. Without it a release that is in no file yet,
+        and is paid for, is kept in the folder for temporary files, and the error says where.
         """
         try:
             check_new(path, overwrite=overwrite)
         except HushError as error:
+            if self._in_a_file:
+                raise
             rescue = Path(tempfile.mkdtemp(prefix="hush-"), Path(path).name)
             self.save(rescue)
             raise ArchiveError(f"{error}; the budget is spent, so the release is kept in {rescue}") from None
@@ -489,6 +492,7 @@ class Release:
         )
         manifest, arrays = pack(content)
         write_archive(path, kind=KIND, version=VERSION, manifest=manifest, arrays=arrays)
+        self._in_a_file = True
 
     @classmethod
     def unpack(cls, archive: ArchiveReader, schema: Schema) -> Release:
@@ -501,7 +505,7 @@ class Release:
         content = content_type.build(unpack(content_type.stored_type, stored.content, archive, "content"), schema)
         workload = stored.workload.build(schema.domain)
         content.sums = None if stored.sums is None else stored.sums.build(workload)
-        return cls(
+        release = cls(
             mechanism=stored.mechanism,
             schema=schema,
             workload=workload,
@@ -511,6 +515,8 @@ class Release:
             complete=stored.complete,
             dataset=stored.dataset,
         )
+        release._in_a_file = True
+        return release
 
     def _notes(self) -> tuple[str, ...]:
         """Caveats for every answer of this release."""
