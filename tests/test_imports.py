@@ -158,6 +158,7 @@ LAYERS = (
     {"planning", "loading"},
     {"evaluation"},
     {"report"},
+    {"hybrid"},
     {"testing"},
     {"audit"},
     {"cli", "__main__"},

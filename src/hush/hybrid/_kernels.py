@@ -1,0 +1,41 @@
+"""Compiled loops of the hybrid room: how often each bit is set over many unary reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hush.compiled import njit
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+SPREAD = np.zeros(256, dtype=np.uint64)  # bit i of a byte as byte i of a word
+for _byte in range(256):
+    SPREAD[_byte] = sum(1 << 8 * bit for bit in range(8) if _byte >> bit & 1)
+
+
+@njit(cache=True, nogil=True)
+def bit_sums(reports: Any, spread: Any, sums: Any) -> None:
+    """Add to `sums`, of 8 cells for each column of bytes, how many reports have each bit set.
+
+    Up to 255 reports are added side by side in the eight bytes of a word before they are told apart.
+    """
+    rows, columns = reports.shape
+    lanes = np.zeros(columns, dtype=np.uint64)
+    start = 0
+    while start < rows:
+        stop = min(start + 255, rows)
+        for row in range(start, stop):
+            for column in range(columns):
+                lanes[column] += spread[reports[row, column]]
+        for column in range(columns):
+            for bit in range(8):
+                sums[8 * column + bit] += (lanes[column] >> np.uint64(8 * bit)) & np.uint64(255)
+            lanes[column] = 0
+        start = stop
+
+
+def numpy_bit_sums(reports: Bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The compiled loop's twin."""
+    return np.asarray(np.unpackbits(reports, axis=1, bitorder="little").sum(axis=0, dtype=np.int64))

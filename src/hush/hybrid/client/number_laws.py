@@ -1,0 +1,196 @@
+"""Laws for one bounded number: discrete Laplace, Duchi's two points, and the piecewise law, all on a grid and exact.
+
+A number between two bounds becomes a step j of a grid, 0 <= j <= steps, at random between the two nearest, so that j
+is right on average. A law turns j into a whole number `report`, and on average
+
+    report = intercept + slope j,
+
+with rational intercept and slope, so that (report - intercept)/slope is an unbiased estimate of j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from hush.hybrid.client.device_bits import SYSTEM_BYTES, UNIT, UNIT_BITS, RandomBytes, scaled_exp, uniform_below
+
+TAIL_BITS = 60  # Laplace reports are clamped where a draw ends with probability below 2^-60
+
+
+def step_of(value: Fraction, lower: Fraction, upper: Fraction, steps: int, random_bytes: RandomBytes) -> int:
+    """The step of a number within its bounds; between two steps, one of them, so that the mean is the number."""
+    position = (value - lower) / (upper - lower) * steps
+    step, rest = divmod(position.numerator, position.denominator)
+    return step + (rest > 0 and uniform_below(position.denominator, random_bytes) < rest)
+
+
+class LaplaceResponse:
+    """j plus a two-sided geometric number: P(y) proportional to a^|y|, a = e^(-epsilon/steps) rounded up to 2^-64.
+
+    Reports beyond a reach that is left with probability below 2^-60 are clamped to it.
+
+    Privacy: one step changes any probability by a factor of at most 1/a <= e^(epsilon/steps), and clamping is done
+    without looking at j.
+    """
+
+    __slots__ = ("decay", "reach", "steps")
+    slope = Fraction(1)
+    intercept = Fraction(0)
+
+    def __init__(self, steps: int, epsilon: Fraction) -> None:
+        self.steps = steps
+        self.decay = min(-(-UNIT * UNIT // scaled_exp(epsilon / steps)), UNIT - 1)
+        self.reach = int(TAIL_BITS * Fraction(7, 10) * steps / epsilon) + 1  # ln 2 < 7/10
+
+    def draw(self, value: int, random_bytes: RandomBytes = SYSTEM_BYTES) -> int:
+        """A report, given the step."""
+        while True:
+            negative = uniform_below(2, random_bytes) == 1
+            size = self._geometric(random_bytes)
+            if size or not negative:
+                break
+        return min(max(value + (-size if negative else size), -self.reach), self.steps + self.reach)
+
+    def _geometric(self, random_bytes: RandomBytes) -> int:
+        """How often in a row a coin of probability a shows heads; it stops where every report is clamped anyway."""
+        size, most, length = 0, self.steps + 2 * self.reach, UNIT_BITS // 8
+        while True:
+            words = random_bytes(length * 32)
+            for start in range(0, length * 32, length):
+                if int.from_bytes(words[start : start + length], "little") >= self.decay or size == most:
+                    return size
+                size += 1
+
+    def probability(self, value: int, report: int) -> Fraction:
+        """How likely a report is, exactly; the ends hold all that is beyond them."""
+        a = Fraction(self.decay, UNIT)
+        tail = a ** abs(report - value) / (1 + a)
+        return tail if report in (-self.reach, self.steps + self.reach) else tail * (1 - a)
+
+    def outputs(self) -> Iterator[int]:
+        """Every possible report."""
+        return iter(range(-self.reach, self.steps + self.reach + 1))
+
+    def variance(self, value: int) -> Fraction:
+        """The variance of an estimate of the step: 2 a/(1 - a)^2."""
+        a = Fraction(self.decay, UNIT)
+        return 2 * a / (1 - a) ** 2
+
+
+class DuchiResponse:
+    """Report 1 or 0; the chance of 1 grows along a line from about 1/(e^eps + 1) to e^eps/(e^eps + 1).
+
+    Privacy: the two ends differ by a ratio of keep / 2^64 <= e^epsilon, and all else lies between them.
+    Reference: [Duchi, Jordan and Wainwright 2018, sec. 3.2].
+    """
+
+    __slots__ = ("keep", "steps")
+
+    def __init__(self, steps: int, epsilon: Fraction) -> None:
+        self.steps = steps
+        self.keep = scaled_exp(epsilon)
+
+    def _weight(self, value: int) -> int:
+        return self.keep * value + UNIT * (self.steps - value)
+
+    @property
+    def total(self) -> int:
+        return self.steps * (self.keep + UNIT)
+
+    @property
+    def slope(self) -> Fraction:
+        return Fraction(self.keep - UNIT, self.total)
+
+    @property
+    def intercept(self) -> Fraction:
+        return Fraction(UNIT * self.steps, self.total)
+
+    def draw(self, value: int, random_bytes: RandomBytes = SYSTEM_BYTES) -> int:
+        """A report, given the step."""
+        return int(uniform_below(self.total, random_bytes) < self._weight(value))
+
+    def probability(self, value: int, report: int) -> Fraction:
+        """How likely a report is, exactly."""
+        one = Fraction(self._weight(value), self.total)
+        return one if report else 1 - one
+
+    def outputs(self) -> Iterator[int]:
+        """Every possible report."""
+        return iter((0, 1))
+
+    def variance(self, value: int) -> Fraction:
+        """The variance of an estimate of the step."""
+        one = self.probability(value, 1)
+        return one * (1 - one) / self.slope**2
+
+
+class PiecewiseResponse:
+    """Report one of steps + width whole numbers; the `width` that begin at j weigh e^epsilon times as much as others.
+
+    The width is about steps e^(-epsilon/2), which makes the variance least.
+
+    Privacy: every weight is keep or 2^64, and their sum is the same for every j.
+    Reference: [Wang et al. 2019, Alg. 2], here on a grid.
+    """
+
+    __slots__ = ("keep", "steps", "width")
+
+    def __init__(self, steps: int, epsilon: Fraction) -> None:
+        self.steps = steps
+        self.keep = scaled_exp(epsilon)
+        self.width = max(1, (2 * steps * UNIT + scaled_exp(epsilon / 2)) // (2 * scaled_exp(epsilon / 2)))
+
+    @property
+    def size(self) -> int:
+        """How many reports are possible."""
+        return self.steps + self.width
+
+    @property
+    def total(self) -> int:
+        return self.width * self.keep + self.steps * UNIT
+
+    @property
+    def slope(self) -> Fraction:
+        return Fraction((self.keep - UNIT) * self.width, self.total)
+
+    @property
+    def intercept(self) -> Fraction:
+        window, everything = self.width * (self.width - 1), self.size * (self.size - 1)
+        return Fraction((self.keep - UNIT) * window + UNIT * everything, 2 * self.total)
+
+    def draw(self, value: int, random_bytes: RandomBytes = SYSTEM_BYTES) -> int:
+        """A report, given the step."""
+        drawn = uniform_below(self.total, random_bytes)
+        inside = self.width * self.keep
+        if drawn < inside:
+            return value + drawn // self.keep
+        report = (drawn - inside) // UNIT
+        return report + (self.width if report >= value else 0)
+
+    def probability(self, value: int, report: int) -> Fraction:
+        """How likely a report is, exactly."""
+        return Fraction(self.keep if value <= report < value + self.width else UNIT, self.total)
+
+    def outputs(self) -> Iterator[int]:
+        """Every possible report."""
+        return iter(range(self.size))
+
+    def variance(self, value: int) -> Fraction:
+        """The variance of an estimate of the step."""
+        window = _squares(value + self.width) - _squares(value)
+        second = Fraction((self.keep - UNIT) * window + UNIT * _squares(self.size), self.total)
+        return (second - (self.intercept + self.slope * value) ** 2) / self.slope**2
+
+
+def _squares(stop: int) -> int:
+    """0^2 + 1^2 + ... + (stop - 1)^2."""
+    return (stop - 1) * stop * (2 * stop - 1) // 6
+
+
+NumberLaw = LaplaceResponse | DuchiResponse | PiecewiseResponse
+NUMBER_LAWS: dict[str, type[LaplaceResponse] | type[DuchiResponse] | type[PiecewiseResponse]] = {
+    "laplace": LaplaceResponse,
+    "duchi": DuchiResponse,
+    "piecewise": PiecewiseResponse,
+}

@@ -1,0 +1,450 @@
+"""Collection: reports of many devices from JSON lines, Parquet, Arrow or DuckDB, checked and counted.
+
+Every report is checked: its version, its question, its id (never twice) and its value. What is refused is refused with
+the number of its line or row, and nothing that was given is lost: either the whole collection is refused, or the
+refused reports are listed beside those that count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from hush.arrays import Integers
+from hush.errors import DataError
+from hush.hybrid.client.choice_laws import UnaryResponse
+from hush.hybrid.client.device_errors import QuestionError
+from hush.hybrid.client.number_laws import DuchiResponse, LaplaceResponse, PiecewiseResponse
+from hush.hybrid.client.question import VERSION, Question, Report, is_id
+from hush.hybrid.client.record_laws import RecordResponse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BLOCK = 1 << 24  # bytes of JSON at a time
+MOST_LISTED = 1000  # refusals that are kept word for word
+FIELDS = ("hush", "version", "question", "id", "value")
+Source: TypeAlias = Any  # a path, an Arrow table or reader, a DuckDB relation, a data frame, or texts and reports
+
+
+class Refusal(NamedTuple):
+    """A report that does not count: the line or row where it stands, from 1, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportCounts:
+    """What estimates need of all reports on one question.
+
+    `counts` is how often each option, bit or record was reported, in the order of the question; for numbers it is how
+    often each of `values` was.
+    """
+
+    question: Question
+    total: int
+    counts: Integers
+    values: Integers | None = None
+    refused: Sequence[Refusal] = ()
+    refusals: int = 0
+
+    def __post_init__(self) -> None:
+        if self.total < 2:
+            raise DataError(
+                f"{self.total} reports on the question {self.question.name!r}: at least two clients must answer before "
+                "anything can be estimated"
+            )
+
+
+def collect(question: Question, source: Source, *, refused: Literal["raise", "skip"] = "raise") -> ReportCounts:
+    """Check and count the reports on a question.
+
+    `source` is a file (`.jsonl`, `.parquet`, `.arrow`), an Arrow table, a DuckDB relation, a data frame with the
+    columns version, question, id and value, or any iterable of reports and JSON texts. With `refused="skip"` reports
+    that do not fit are listed in the result; otherwise the first of them refuses all.
+
+    >>> from hush.hybrid import Device
+    >>> question = Question.yes_no("a smoker", epsilon=2)
+    >>> collect(question, [Device().answer(question, "no") for _ in range(10)]).total
+    10
+    """
+    counter = _Counter(question, skip=refused == "skip")
+    if isinstance(source, str | Path):
+        _collect_file(counter, Path(source))
+    elif _is_tabular(source):
+        for batch in _batches(source):
+            counter.add_batch(batch)
+    else:
+        counter.add_lines(source)
+    return counter.result()
+
+
+def count_reports(question: Question, reports: Any) -> ReportCounts:
+    """The counts of reports that are known to fit, as arrays: drawn in a simulation, or checked already.
+
+    Options and clusters as integers; unary bits as rows of packed bytes; records as pairs; numbers as integers.
+    """
+    counter = _Counter(question, skip=False)
+    counter.add_values(np.asarray(reports))
+    return counter.result()
+
+
+class _Counter:
+    """The running counts of a collection."""
+
+    def __init__(self, question: Question, *, skip: bool) -> None:
+        self.question = question
+        self.law = question.law
+        self.skip = skip
+        self.counts = np.zeros(_cells(self.law), dtype=np.int64)
+        self.total = 0
+        self.line = 0
+        self.refused: list[Refusal] = []
+        self.refusals = 0
+        self.seen: set[str] = set()
+        self.ids: list[Any] = []
+        self.firsts = np.zeros(0, dtype=np.uint64)  # of the first half of each id, sorted
+        self.starts = np.cumsum([0, *self.law.sizes]) if isinstance(self.law, RecordResponse) else None
+
+    def result(self) -> ReportCounts:
+        values = None
+        counts = self.counts
+        if (lowest := _lowest(self.law)) is not None:
+            kept = np.flatnonzero(counts)
+            values, counts = kept + lowest, counts[kept]
+        return ReportCounts(
+            question=self.question,
+            total=self.total,
+            counts=counts,
+            values=values,
+            refused=tuple(self.refused),
+            refusals=self.refusals,
+        )
+
+    def refuse(self, line: int, reason: str) -> None:
+        if not self.skip:
+            raise DataError(f"line {line}: {reason}; nothing was counted, mend the line or skip what is refused")
+        self.refusals += 1
+        if len(self.refused) < MOST_LISTED:
+            self.refused.append(Refusal(line, reason))
+
+    def add_lines(self, lines: Iterable[str | bytes | Report]) -> None:
+        """Reports one by one, each with its line number; blank lines are passed over."""
+        values: list[Any] = []
+        for text in lines:
+            self.line += 1
+            if not isinstance(text, Report) and not text.strip():
+                continue
+            reason, value = self._read(text)
+            if reason:
+                self.refuse(self.line, reason)
+                continue
+            values.append(value)
+            if len(values) == 1 << 16:
+                self.add_values(_array(self.law, values))
+                values = []
+        if values:
+            self.add_values(_array(self.law, values))
+
+    def _read(self, text: str | bytes | Report) -> tuple[str, Any]:
+        """Why a report is refused, or nothing and its value."""
+        try:
+            if isinstance(text, bytes):
+                text = text.decode("utf-8")
+            report = text if isinstance(text, Report) else Report.from_json(text)
+        except UnicodeDecodeError:
+            return "not UTF-8", None
+        except QuestionError as error:
+            return str(error), None
+        if report.question != self.question.id:
+            return "it answers another question", None
+        if not _fits(self.law, report.value):
+            return "its value is none that this question's devices send", None
+        if report.id in self.seen:
+            return "its id was counted before", None
+        self.seen.add(report.id)
+        return "", report.value
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """A batch of columns, checked as arrays; row by row where something does not fit."""
+        missing = {"version", "question", "id", "value"} - set(batch.schema.names)
+        if missing:
+            raise DataError(f"reports lack the columns {', '.join(sorted(missing))}; see docs/hybrid.md for their form")
+        values = self._checked(batch)
+        if values is None:
+            rows = batch.to_pylist()
+            self.seen.update(identifier.hex() for part in self.ids for identifier in map(bytes, part))
+            self.ids = []
+            self.add_lines(_report_of(row) for row in rows)
+            return
+        self.line += batch.num_rows
+        self.add_values(values)
+
+    def _checked(self, batch: pa.RecordBatch) -> Any:
+        """The values of a batch in which every report fits; None where one may not."""
+        import pyarrow.compute as pc
+
+        if batch.num_rows == 0:
+            return _array(self.law, [])
+        same = pc.and_(pc.equal(batch.column("question"), self.question.id), pc.equal(batch.column("version"), VERSION))
+        if "hush" in batch.schema.names:
+            same = pc.and_(same, pc.equal(batch.column("hush"), "report"))
+        if not pc.all(same, skip_nulls=False).as_py() or same.null_count:
+            return None
+        ids = _hex_rows(batch.column("id"), 16)
+        values = _values(self.law, batch.column("value")) if ids is not None else None
+        if ids is None or values is None or not _all_fit(self.law, values):
+            return None
+        if not self._are_new(ids):
+            return None
+        self.ids.append(ids)
+        return values
+
+    def _are_new(self, ids: Any) -> bool:
+        """Whether ids differ, from each other and from all before, in their first 64 bits; takes them in if so."""
+        if self.seen:
+            self.firsts = np.unique(_firsts(_seen_rows(self.seen)))
+        firsts = np.sort(_firsts(ids))
+        places = np.minimum(np.searchsorted(self.firsts, firsts), max(len(self.firsts) - 1, 0))
+        if (firsts[1:] == firsts[:-1]).any() or (len(self.firsts) and (self.firsts[places] == firsts).any()):
+            return False
+        self.firsts = np.sort(np.concatenate([self.firsts, firsts]), kind="stable")
+        return True
+
+    def add_values(self, values: Any) -> None:
+        """Count values that fit."""
+        self.total += len(values)
+        if not len(values):
+            return
+        if isinstance(self.law, UnaryResponse):
+            from hush.hybrid._kernels import SPREAD, bit_sums
+
+            sums = np.zeros(8 * values.shape[1], dtype=np.int64)
+            bit_sums(np.ascontiguousarray(values, dtype=np.uint8), SPREAD, sums)
+            self.counts += sums[: self.law.size]
+            return
+        flat = values
+        if self.starts is not None:
+            flat = self.starts[values[:, 0]] + values[:, 1]
+        self.counts += np.bincount(flat - (_lowest(self.law) or 0), minlength=len(self.counts))
+
+
+def _collect_file(counter: _Counter, path: Path) -> None:
+    """Reports from a file, by its ending."""
+    import pyarrow as pa
+
+    try:
+        if path.suffix in (".parquet", ".arrow", ".feather"):
+            for batch in _file_batches(path):
+                counter.add_batch(batch)
+            return
+        if path.suffix not in (".jsonl", ".json", ".ndjson"):
+            raise DataError(f"{path}: reports are read from .jsonl, .parquet or .arrow files; rename or convert it")
+        fresh = _Counter(counter.question, skip=counter.skip)
+        if _add_json(fresh, path):
+            counter.__dict__.update(fresh.__dict__)
+            return
+        with path.open("rb") as file:
+            counter.add_lines(file)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or 'not a file of reports'}") from None
+    except pa.ArrowInvalid:
+        raise DataError(f"{path} cannot be read: it is damaged or no file of reports") from None
+
+
+def _add_json(counter: _Counter, path: Path) -> bool:
+    """Count a file of JSON lines as columns; False where any line does not fit, so that lines must be looked at."""
+    import pyarrow as pa
+    import pyarrow.json as arrow_json
+
+    schema = pa.schema(
+        [("hush", pa.string()), ("version", pa.int64()), ("question", pa.string()), ("id", pa.string())]
+    ).append(pa.field("value", _arrow_type(counter.law)))
+    parsing = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    reading = arrow_json.ReadOptions(block_size=BLOCK)
+    if path.stat().st_size == 0:
+        return True
+    try:
+        with arrow_json.open_json(path, read_options=reading, parse_options=parsing) as reader:
+            for batch in reader:
+                values = counter._checked(batch)
+                if values is None:
+                    return False
+                counter.add_values(values)
+    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def _file_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    if path.suffix == ".parquet":
+        with parquet.ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=1 << 18)
+        return
+    with pa.OSFile(str(path), "rb") as file, pa.ipc.open_file(file) as reader:
+        for index in range(reader.num_record_batches):
+            yield reader.get_batch(index)
+
+
+def _is_tabular(source: object) -> bool:
+    names = ("to_arrow_reader", "fetch_arrow_reader", "__arrow_c_stream__", "to_batches")
+    return any(hasattr(source, name) for name in names)
+
+
+def _batches(source: Any) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    fetch = getattr(source, "to_arrow_reader", None) or getattr(source, "fetch_arrow_reader", None)
+    if fetch is not None:
+        yield from fetch(1 << 18)
+    elif isinstance(source, pa.Table):
+        yield from source.to_batches(max_chunksize=1 << 18)
+    else:
+        yield from pa.RecordBatchReader.from_stream(source)
+
+
+def _report_of(row: dict[str, Any]) -> Report | str:
+    """A row as a report; a text that is refused where it cannot be one."""
+    if row["version"] != VERSION or row.get("hush", "report") != "report":
+        return f'{{"hush":"report","version":{row["version"] if isinstance(row["version"], int) else 0}}}'
+    if not (is_id(row["question"]) and is_id(row["id"])):
+        return "its ids are damaged"
+    return Report(row["question"], row["value"], id=row["id"])
+
+
+def _cells(law: Any) -> int:
+    if isinstance(law, RecordResponse):
+        return sum(law.sizes)
+    if isinstance(law, LaplaceResponse):
+        return law.steps + 2 * law.reach + 1
+    if isinstance(law, DuchiResponse):
+        return 2
+    return int(law.size)
+
+
+def _lowest(law: Any) -> int | None:
+    """The least report of a law of numbers; None for other laws."""
+    if isinstance(law, LaplaceResponse):
+        return -law.reach
+    return 0 if isinstance(law, DuchiResponse | PiecewiseResponse) else None
+
+
+def _fits(law: Any, value: Any) -> bool:
+    """Whether a device could have sent a value."""
+    if isinstance(law, UnaryResponse):
+        return isinstance(value, str) and _unary_bytes(law, value) is not None
+    if isinstance(law, RecordResponse):
+        return (
+            isinstance(value, list | tuple)
+            and len(value) == 2
+            and all(type(part) is int for part in value)
+            and 0 <= value[0] < len(law.sizes)
+            and 0 <= value[1] < law.sizes[value[0]]
+        )
+    lowest = _lowest(law) or 0
+    return type(value) is int and lowest <= value < lowest + _cells(law)
+
+
+def _unary_bytes(law: UnaryResponse, text: str) -> bytes | None:
+    """The bytes of a unary report; None where it has another length, other letters or bits beyond the last option."""
+    length = (law.size + 7) // 8
+    if len(text) != 2 * length or not set(text) <= set("0123456789abcdef"):
+        return None
+    packed = bytes.fromhex(text)
+    return packed if packed[-1] < 1 << (law.size - 8 * (length - 1)) else None
+
+
+def _array(law: Any, values: list[Any]) -> Any:
+    """Values of single reports as `add_values` takes them."""
+    if isinstance(law, UnaryResponse):
+        return np.frombuffer(bytes.fromhex("".join(values)), dtype=np.uint8).reshape(len(values), (law.size + 7) // 8)
+    shape = (len(values), 2) if isinstance(law, RecordResponse) else (len(values),)
+    return np.array(values, dtype=np.int64).reshape(shape)
+
+
+def _arrow_type(law: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(law, UnaryResponse):
+        return pa.string()
+    return pa.list_(pa.int64()) if isinstance(law, RecordResponse) else pa.int64()
+
+
+def _values(law: Any, column: Any) -> Any:
+    """A column of values as an array; None where its type or its lengths are not those of the law."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.null_count:
+        return None
+    if isinstance(law, UnaryResponse):
+        return _hex_rows(column, (law.size + 7) // 8)
+    if isinstance(law, RecordResponse):
+        if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+            return None
+        parts = column.flatten()
+        if parts.null_count or not pa.types.is_integer(parts.type):
+            return None
+        if not pc.all(pc.equal(pc.list_value_length(column), 2)).as_py():
+            return None
+        return parts.to_numpy(zero_copy_only=False).astype(np.int64).reshape(-1, 2)
+    if not pa.types.is_integer(column.type):
+        return None
+    return column.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _all_fit(law: Any, values: Any) -> bool:
+    """Whether devices could have sent all of these values."""
+    if isinstance(law, UnaryResponse):
+        spare = 8 * values.shape[1] - law.size
+        return not spare or int(values[:, -1].max()) < 1 << (8 - spare)
+    if isinstance(law, RecordResponse):
+        sizes = np.array(law.sizes)
+        queries, urls = values[:, 0], values[:, 1]
+        inside = (queries >= 0) & (queries < len(sizes))
+        return bool(inside.all() and (urls >= 0).all() and (urls < sizes[queries]).all())
+    lowest = _lowest(law) or 0
+    return bool((values >= lowest).all() and (values < lowest + _cells(law)).all())
+
+
+_NIBBLES = np.full(256, 255, dtype=np.uint8)
+for _value, _letter in enumerate(b"0123456789abcdef"):
+    _NIBBLES[_letter] = _value
+
+
+def _hex_rows(column: Any, length: int) -> Any:
+    """A column of texts of 2 `length` hexadecimal digits as rows of bytes; None where any text is no such."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    if not pa.types.is_string(column.type) or column.null_count:
+        return None
+    width, rows = 2 * length, len(column)
+    offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + rows + 1]
+    if not np.array_equal(np.diff(offsets), np.full(rows, width)):
+        return None
+    letters = np.frombuffer(column.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
+    nibbles = _NIBBLES[letters]
+    if rows and nibbles.max() > 15:
+        return None
+    return ((nibbles[0::2] << 4) | nibbles[1::2]).reshape(rows, length)
+
+
+def _seen_rows(ids: set[str]) -> Any:
+    return np.frombuffer(bytes.fromhex("".join(ids)), dtype=np.uint8).reshape(len(ids), 16)
+
+
+def _firsts(rows: Any) -> Any:
+    """The first half of ids of 16 bytes."""
+    return np.ascontiguousarray(rows).view(np.uint64)[:, 0]

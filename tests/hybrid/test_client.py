@@ -1,0 +1,191 @@
+"""What a device needs: the standard library, a moment, its memory; and what it refuses."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hush
+from hush.errors import HushError
+from hush.hybrid.client import AnswerError, Device, Question, QuestionError, Report
+from hush.hybrid.client.question import best_number_law, kary_is_better
+
+QUESTIONS = [
+    Question.yes_no("smoker", epsilon="0.5"),
+    Question.choice("colour", ["red", "green"], epsilon=2, delta="0.00001", other=True),
+    Question.choice("long", [f"q{i}" for i in range(60)], epsilon=1, other=True),
+    Question.records("search", {"news": ["a.org", "b.org"], "mail": ["c.org"]}, epsilon=4),
+    Question.records("search", {"news": ["a.org"]}, epsilon=4, delta="1e-5", spend_slack=False),
+    Question.number("sleep", 0, 12, epsilon=1),
+    Question.number("sleep", -0.5, "1/3", epsilon=3, mechanism="laplace", steps=16),
+    Question.cluster("near", [[0.25, 0.25], [0.75, 0.75]], epsilon=1),
+]
+VALUES: list[Any] = ["yes", "blue", "q7", ("news", "b.org"), ("nothing", "x"), 7.5, 0.25, (0.1, 0.2)]
+
+
+def test_a_bare_interpreter_needs_nothing_but_the_standard_library() -> None:
+    """Without site-packages, the client answers a question; what it loads of hush is itself and two small files."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(hush.__file__).parent.parent)!r})\n"
+        "from hush.hybrid.client import Device, Question\n"
+        "Device().answer(Question.number('x', 0, 1, epsilon=1), 0.5)\n"
+        "known = set(sys.stdlib_module_names) | {'hush', '__main__'}\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} - known))\n"
+        "print(' '.join(name for name in sys.modules if name.startswith('hush')))"
+    )
+    run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    strangers, ours = run.stdout.splitlines()
+    assert strangers == "[]"
+    others = {name for name in ours.split() if not name.startswith("hush.hybrid.client")}
+    assert others == {"hush", "hush._version", "hush.errors", "hush.hybrid"}
+
+
+@pytest.mark.parametrize(("question", "value"), list(zip(QUESTIONS, VALUES, strict=True)))
+def test_questions_and_reports_survive_their_text(question: Question, value: Any) -> None:
+    again = Question.from_json(question.to_json())
+    assert (again.id, again.name, again.epsilon, again.delta) == (
+        question.id,
+        question.name,
+        question.epsilon,
+        question.delta,
+    )
+    report = Device().answer(again, value)
+    read = Report.from_json(report.to_json())
+    assert (read.id, read.question, read.value) == (report.id, question.id, report.value)
+
+
+@pytest.mark.parametrize(("question", "value"), list(zip(QUESTIONS, VALUES, strict=True)))
+def test_asking_twice_spends_once(question: Question, value: Any) -> None:
+    memory: dict[str, str] = {}
+    first = Device(memory).answer(question, value)
+    renamed = Question.from_json(question.to_json().replace(f'"{question.name}"', '"another name"'))
+    again = [Device(json.loads(json.dumps(memory))).answer(asked, value) for asked in (question, renamed)]
+    assert {report.to_json() for report in again} == {first.to_json()}
+    assert Device(memory).spent == question.epsilon
+
+
+def test_memory_holds_no_values() -> None:
+    memory: dict[str, str] = {}
+    Device(memory).answer(Question.choice("q", ["xyzzy", "b"], epsilon=1), "xyzzy")
+    assert "xyzzy" not in json.dumps(memory)
+
+
+def test_another_value_spends_again_up_to_the_owners_limit() -> None:
+    device, question = Device(limit=2.5), Question.yes_no("smoker", epsilon=1)
+    device.answer(question, "no")
+    device.answer(question, "yes")
+    assert device.spent == 2
+    with pytest.raises(AnswerError, match="beyond its limit of 5/2; nothing is sent"):
+        device.answer(Question.yes_no("pet owner", epsilon="1.1"), "no")
+    assert device.spent == 2
+
+
+def test_numbers_outside_the_bounds_are_moved_and_the_owner_is_told() -> None:
+    question = Question.number("sleep", 0, 12, epsilon=1)
+    assert Device().answer(question, 13).clamped
+    assert not Device().answer(question, 12).clamped
+    assert "clamped" not in Device().answer(question, 13).to_json()
+    assert question.encode(1e300)[0] == question.body["steps"]
+    assert question.encode(-5)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        (QUESTIONS[0], "maybe"),
+        (QUESTIONS[0], 1),
+        (QUESTIONS[5], float("nan")),
+        (QUESTIONS[5], float("inf")),
+        (QUESTIONS[5], True),
+        (QUESTIONS[5], "7"),
+        (QUESTIONS[5], object()),
+        (QUESTIONS[3], "news"),
+        (QUESTIONS[7], (0.1,)),
+        (QUESTIONS[7], (0.1, float("nan"))),
+    ],
+)
+def test_values_of_the_wrong_kind_are_not_sent_or_quoted_or_paid_for(question: Question, value: Any) -> None:
+    device = Device()
+    with pytest.raises(AnswerError) as caught:
+        device.answer(question, value)
+    assert "maybe" not in str(caught.value)
+    assert device.spent == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Question.choice("q", ["a"], epsilon=1), "a choice of one option tells nothing"),
+        (lambda: Question.choice("q", [], epsilon=1, other=True), "a choice of one option tells nothing"),
+        (lambda: Question.choice("q", ["a", "a"], epsilon=1), "listed twice"),
+        (lambda: Question.choice("q", ["a", "*"], epsilon=1, other=True), "'\\*' stands for all that is not listed"),
+        (lambda: Question.choice("q", ["a", "b"], epsilon=0), "epsilon=0: expected a number above 0"),
+        (lambda: Question.choice("q", ["a", "b"], epsilon=33), "epsilon=33: expected .* at most 32"),
+        (lambda: Question.choice("q", ["a", "b"], epsilon="inf"), "epsilon='inf': expected a number"),
+        (lambda: Question.choice("q", ["a", "b"], epsilon=float("nan")), "epsilon='nan': expected a number"),
+        (lambda: Question.choice("q", ["a", "b"], epsilon=1, delta=0.6), "delta=0.6: expected a probability"),
+        (lambda: Question.choice("q", ["a", "b"], epsilon=1, delta=-0.1), "delta=-0.1: expected a probability"),
+        (lambda: Question.choice("q", ["a", "b"], epsilon=1, delta=0.1, mechanism="unary"), "leave delta out"),
+        (lambda: Question.choice("q", ["a", "b"], epsilon=1, mechanism="magic"), "one of kary, unary"),
+        (lambda: Question.records("q", {}, epsilon=1), "an empty list asks nothing"),
+        (lambda: Question.records("q", {"*": ["a"]}, epsilon=1), "stands for all that is not listed"),
+        (lambda: Question.records("q", {"a": ["b"]}, epsilon=1, share=1), "share=1: expected a number between"),
+        (lambda: Question.records("q", {"a": ["b"]}, epsilon=1, delta="1e-5"), "set spend_slack=False"),
+        (lambda: Question.number("q", 1, 1, epsilon=1), "the first must be below the second"),
+        (lambda: Question.number("q", 0, float("inf"), epsilon=1), "upper='inf': expected a number"),
+        (lambda: Question.number("q", 0, 1, epsilon=1, steps=0), "steps=0: expected an integer from 1"),
+        (lambda: Question.cluster("q", [[0.0]], epsilon=1), "at least two points"),
+        (lambda: Question.cluster("q", [[0.0], [0.0, 1.0]], epsilon=1), "equally many finite numbers"),
+        (lambda: Question.yes_no("", epsilon=1), "expected a printable text"),
+    ],
+)
+def test_questions_that_cannot_be_asked_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(QuestionError, match=message) as caught:
+        make()
+    assert isinstance(caught.value, HushError)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version 2 is not 1"),
+        ({"epsilon": "9"}, "its id is not that of its content"),
+        ({"epsilon": 0.5}, "epsilon must be a text"),
+        ({"options": ["no", "yes", "maybe"]}, "its id is not that of its content"),
+        ({"hush": "report"}, 'expected a JSON object with "hush": "question"'),
+        ({"extra": 1}, "has the fields"),
+        ({"kind": "nothing"}, "kind='nothing'"),
+        ({"kind": ["choice"]}, "kind=''"),
+    ],
+)
+def test_questions_that_were_changed_are_refused(change: dict[str, Any], message: str) -> None:
+    body = json.loads(QUESTIONS[0].to_json()) | change
+    with pytest.raises(QuestionError, match=message):
+        Question.from_json(json.dumps(body))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null", '{"hush": "question", "version": NaN}', "[" * 100_000])
+def test_texts_that_are_no_questions_are_refused(text: str) -> None:
+    with pytest.raises(QuestionError):
+        Question.from_json(text)
+
+
+def test_lists_choose_their_law_by_variance() -> None:
+    assert kary_is_better(51, Fraction(4))
+    assert not kary_is_better(501, Fraction(4))
+    assert [best_number_law(Fraction(e)) for e in ("1/2", "6/5", "7/5", "4")] == ["duchi", "duchi", *["piecewise"] * 2]
+
+
+def test_values_that_are_not_listed_become_the_wildcard() -> None:
+    question = QUESTIONS[3]
+    assert question.encode(("news", "elsewhere.org")) == ((0, 2), False)
+    assert question.encode(("weather", "a.org")) == ((2, 0), False)
+    assert QUESTIONS[1].encode("blue") == (2, False)
+
+
+def test_a_cluster_is_that_of_the_nearest_centre() -> None:
+    assert QUESTIONS[7].encode((0.6, 0.9)) == (1, False)

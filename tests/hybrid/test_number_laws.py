@@ -1,0 +1,108 @@
+"""Bounded numbers: exact promises on the grid, unbiased estimates, and the variances that are stated."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from hush.hybrid.client.device_bits import SYSTEM_BYTES, scaled_exp, uniform_below
+from hush.hybrid.client.number_laws import (
+    NUMBER_LAWS,
+    DuchiResponse,
+    LaplaceResponse,
+    PiecewiseResponse,
+    step_of,
+)
+from hush.testing.enumeration import matrix_of, within, worst_loss, worst_ratio
+
+EPSILONS = [Fraction(1, 2), Fraction(1), Fraction(5)]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("kind", NUMBER_LAWS.values())
+def test_the_matrix_keeps_the_promise_and_spends_it(kind: Any, epsilon: Fraction) -> None:
+    law = kind(2, epsilon)
+    rows = matrix_of(law, range(3))
+    assert {sum(row) for row in rows} == {1}
+    assert within(worst_ratio(rows), epsilon)
+    assert worst_loss(rows) == pytest.approx(float(epsilon), rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("kind", NUMBER_LAWS.values())
+def test_estimates_are_unbiased_and_have_the_stated_variance(kind: Any, epsilon: Fraction) -> None:
+    law, reports = kind(2, epsilon), list(kind(2, epsilon).outputs())
+    for step in range(3):
+        estimates = [(report - law.intercept) / law.slope for report in reports]
+        chances = [law.probability(step, report) for report in reports]
+        mean = math.fsum(float(p * e) for p, e in zip(chances, estimates, strict=True))
+        second = math.fsum(float(p * (e - step) ** 2) for p, e in zip(chances, estimates, strict=True))
+        assert mean == pytest.approx(step, abs=1e-12)
+        assert second == pytest.approx(float(law.variance(step)), rel=1e-9)
+
+
+def test_two_points_and_pieces_are_unbiased_exactly() -> None:
+    for law in (DuchiResponse(6, Fraction(2)), PiecewiseResponse(6, Fraction(2))):
+        for step in range(7):
+            mean = sum((law.probability(step, r) * r for r in law.outputs()), Fraction(0))
+            assert mean == law.intercept + law.slope * step
+
+
+def test_fine_grids_have_the_variances_of_the_continuous_laws() -> None:
+    """On [-1, 1] at epsilon 1: Laplace 8, Duchi ((e + 1)/(e - 1))^2 - x^2, piecewise as [Wang et al. 2019, Lemma 1]."""
+    steps, half = 1024, Fraction(1024, 2)
+    scaled = {name: float(law(steps, Fraction(1)).variance(steps // 2) / half**2) for name, law in NUMBER_LAWS.items()}
+    assert scaled["laplace"] == pytest.approx(8, rel=1e-5)
+    assert scaled["duchi"] == pytest.approx(4.682696, rel=1e-5)
+    assert scaled["piecewise"] == pytest.approx(3.681, rel=1e-2)
+
+
+@pytest.mark.parametrize("kind", NUMBER_LAWS.values())
+def test_draws_follow_the_matrix(kind: Any) -> None:
+    """20,000 draws at step 1 of 4; false alarms below 1e-6, and draws at step 4 are told apart."""
+    from collections import Counter
+
+    from scipy import stats
+
+    law = kind(4, Fraction(2))
+    seen = Counter(law.draw(1) for _ in range(20_000))
+    cells = [r for r in law.outputs() if law.probability(1, r) * 20_000 > 5]
+    for step, agrees in ((1, True), (4, False)):
+        observed = [seen[r] for r in cells]
+        expected = [20_000 * float(law.probability(step, r)) for r in cells]
+        observed.append(20_000 - sum(observed))
+        expected.append(20_000 - sum(expected))
+        if expected[-1] < 1e-6:
+            observed, expected = observed[:-1], expected[:-1]
+        assert bool(stats.chisquare(observed, expected, sum_check=False).pvalue > 1e-6) is agrees
+
+
+def test_laplace_reports_are_clamped_far_out() -> None:
+    law = LaplaceResponse(4, Fraction(1))
+    outer = law.probability(0, law.steps + law.reach)
+    assert 0 < outer < Fraction(1, 2**60)
+    assert next(iter(law.outputs())) == -law.reach
+
+
+def test_a_number_between_two_steps_becomes_either_and_is_right_on_average() -> None:
+    """10,000 draws at 2.25: the mean is off by more than 0.03 with a chance below 1e-9."""
+    drawn = [step_of(Fraction(9, 16), Fraction(0), Fraction(1), 4, SYSTEM_BYTES) for _ in range(10_000)]
+    assert set(drawn) == {2, 3}
+    assert sum(drawn) / len(drawn) == pytest.approx(2.25, abs=0.03)
+    assert step_of(Fraction(1, 2), Fraction(0), Fraction(1), 4, SYSTEM_BYTES) == 2
+
+
+def test_powers_of_e_are_never_rounded_up() -> None:
+    import mpmath
+
+    with mpmath.workdps(80):
+        for x in (Fraction(1, 10**6), Fraction(1), Fraction(17, 5), Fraction(32)):
+            exact = mpmath.exp(mpmath.mpf(x.numerator) / x.denominator) * 2**64
+            assert exact - 1.001 < scaled_exp(x) <= exact
+
+
+def test_uniform_integers_draw_again_beyond_the_bound() -> None:
+    given = iter([b"\x07", b"\x05", b"\x02"])
+    assert uniform_below(5, lambda count: next(given)) == 2
+    assert uniform_below(1, lambda count: b"") == 0
