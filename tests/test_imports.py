@@ -161,6 +161,7 @@ LAYERS = (
     {"hybrid"},
     {"testing"},
     {"audit"},
+    {"pareto"},
     {"cli", "__main__"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -61,6 +61,10 @@ class ConvergenceError(HushError):
     """A solver that did not reach its tolerance; its result is not used."""
 
 
+class SearchError(HushError):
+    """A search space, an oracle, a front or settings of training that cannot be used."""
+
+
 class LedgerError(HushError):
     """A ledger file that is not one, is damaged, or was written by a newer version."""
 

@@ -1,0 +1,54 @@
+"""How much privacy buys how much accuracy: fronts of epsilon and error, found in a few dozen tries.
+
+>>> import hush
+>>> from hush.pareto import search, sparse_vector_epsilon, sparse_vector_error, sparse_vector_space
+>>> front = search(
+...     sparse_vector_space(), sparse_vector_epsilon, sparse_vector_error, reference=(100, 1), evaluations=12, runs=5
+... )
+>>> front.best_at(80).epsilon <= 80
+True
+"""
+
+from hush.pareto.evaluation import Evaluation
+from hush.pareto.front import Front
+from hush.pareto.hypervolume import attained_by, dominates, front_indices, hypervolume, step_values
+from hush.pareto.sampling_laws import (
+    ADULT_LAWS,
+    MNIST_LAWS,
+    ExponentialLaw,
+    NormalLaw,
+    UniformLaw,
+    adult_space,
+    mnist_space,
+)
+from hush.pareto.search import grid_search, random_search, search
+from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Space
+from hush.pareto.sparse_vector import SparseVector, sparse_vector_epsilon, sparse_vector_error, sparse_vector_space
+
+__all__ = [
+    "ADULT_LAWS",
+    "MNIST_LAWS",
+    "ChoiceSetting",
+    "Evaluation",
+    "ExponentialLaw",
+    "Front",
+    "IntegerSetting",
+    "NormalLaw",
+    "RealSetting",
+    "Space",
+    "SparseVector",
+    "UniformLaw",
+    "adult_space",
+    "attained_by",
+    "dominates",
+    "front_indices",
+    "grid_search",
+    "hypervolume",
+    "mnist_space",
+    "random_search",
+    "search",
+    "sparse_vector_epsilon",
+    "sparse_vector_error",
+    "sparse_vector_space",
+    "step_values",
+]

@@ -1,0 +1,85 @@
+"""The page of fronts: what it shows, that nothing in it can run, and how a browser draws it."""
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hush.errors import SearchError
+from hush.pareto import Evaluation, Front
+from hush.pareto.front_chart import COLOURS, front_chart
+from hush.pareto.front_page import fronts_html, write_fronts
+
+CHROMIUM = ("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1100,1600")
+
+
+def made(name: str = "sparse vector", settings: str = "noise", **fields) -> Front:
+    evaluations = [
+        Evaluation(
+            settings={settings: 1.0 + i},
+            epsilon=0.05 * 2.0**i,
+            errors=tuple(0.9 / (1 + i) + d for d in (-0.03, 0, 0.04)),
+        )
+        for i in range(8)
+    ]
+    worse = Evaluation(settings={settings: 0.5}, epsilon=1.7, errors=(0.8, 0.9))
+    failed = Evaluation(settings={settings: 0.1}, epsilon=3.0, problem="1 of 1 runs failed: OSError")
+    return Front(evaluations=[*evaluations, worse, failed], reference=(10.0, 1.0), name=name, **fields)
+
+
+def test_the_picture_has_a_dot_for_each_point_a_front_and_a_band() -> None:
+    picture = str(front_chart([made()], 1))
+    assert picture.count("<circle") == 9
+    assert picture.count(f"stroke: {COLOURS[0]}; stroke-width: 2") == 1
+    assert picture.count("opacity: .13") == 1
+    assert "epsilon (log scale)" in picture
+    assert "8 points, from epsilon 0.05" in picture
+
+
+def test_ticks_of_epsilon_are_powers_of_ten_and_within_the_picture() -> None:
+    picture = str(front_chart([made()], 1))
+    for text in ("0.1", "1"):
+        assert re.search(rf">{re.escape(text)}</text>", picture)
+    places = [float(x) for x in re.findall(r'cx="([\d.]+)"', picture)]
+    assert 0 < min(places) < max(places) < 640
+
+
+def test_several_fronts_have_their_own_colours_and_a_legend() -> None:
+    page = fronts_html([made("SGD"), made("Adam")], title="Two ways")
+    assert page.count(f"stroke: {COLOURS[1]}") == 1
+    assert page.count("▬") == 2
+    assert "<h1>Two ways</h1>" in page
+
+
+def test_the_page_says_what_the_front_is_made_from_and_what_failed() -> None:
+    page = fronts_html([made(stamp="Made from a stand-in table")])
+    assert '<div class="notice">Made from a stand-in table</div>' in page
+    assert "not differentially private" in page
+    assert "1 evaluations failed: 1 of 1 runs failed: OSError" in page
+
+
+def test_a_point_without_epsilon_or_a_front_without_points_is_drawn_all_the_same() -> None:
+    zero = Front(evaluations=[Evaluation(settings={}, epsilon=0.0, errors=(0.5,))], reference=(1.0, 1.0))
+    empty = Front(evaluations=[], reference=(1.0, 1.0))
+    assert "<svg" in fronts_html([zero])
+    assert "has no points" in fronts_html([empty])
+    with pytest.raises(SearchError, match="no front to draw"):
+        fronts_html([])
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser")
+@pytest.mark.slow
+def test_a_browser_draws_it_and_reads_the_same_elements(tmp_path: Path) -> None:
+    page, image = tmp_path / "page.html", tmp_path / "page.png"
+    hostile = "<script>document.title='run'</script>\u202e"
+    fronts = [made(hostile, hostile, stamp=hostile), made("Adam")]
+    write_fronts(fronts, page)
+    command = [*CHROMIUM, f"--user-data-dir={tmp_path / 'profile'}"]
+    shown = subprocess.run([*command, "--dump-dom", page.as_uri()], check=True, capture_output=True, text=True).stdout
+    assert Counter(re.findall(r"<([a-z]\w*)", shown)) == Counter(re.findall(r"<([a-z]\w*)", page.read_text()))
+    assert "<title>Privacy and error</title>" in shown
+    subprocess.run([*command, f"--screenshot={image}", page.as_uri()], check=True, capture_output=True)
+    assert len(image.read_bytes()) > 30_000  # an empty page of this size takes a third
