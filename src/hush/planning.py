@@ -50,10 +50,10 @@ def plan(
     >>> plan("<=2-way", hush.Budget(rho=0.5), schema=hush.datasets.people_schema())
     Plan(residual, 29 tables, rho=0.5)
     """
-    asked = _workload(workload, schema)
+    asked = workload_of(workload, schema)
     if not isinstance(budget, Budget):
         raise BudgetError(f"budget={budget!r}: expected a Budget, such as Budget(epsilon=1.0, delta=1e-9)")
-    rows = _unit_rows(schema, max_rows_per_unit)
+    rows = unit_rows(schema, max_rows_per_unit)
     chosen = mechanism_of(mechanism, loss)
     if isinstance(chosen, Auto):
         chosen = replace(chosen, thorough=thorough or chosen.thorough, progress=progress)
@@ -76,14 +76,14 @@ def plan_for_error(
     A `workload` that is a text, and the `schema`, mean the same as for `plan`.
     """
     return Residual(loss=loss).plan_for_error(
-        _workload(workload, schema),
+        workload_of(workload, schema),
         target,
         neighbours=neighbours,
-        max_rows_per_unit=_unit_rows(schema, max_rows_per_unit),
+        max_rows_per_unit=unit_rows(schema, max_rows_per_unit),
     )
 
 
-def _workload(workload: Workload | str, schema: Schema | Domain | None) -> Workload:
+def workload_of(workload: Workload | str, schema: Schema | Domain | None) -> Workload:
     """The workload, read from a text if it is one."""
     domain = None if schema is None else domain_of(schema, WorkloadError)
     if isinstance(workload, str):
@@ -102,7 +102,8 @@ def _workload(workload: Workload | str, schema: Schema | Domain | None) -> Workl
     return workload
 
 
-def _unit_rows(schema: Schema | Domain | None, stated: int | None) -> int:
+def unit_rows(schema: Schema | Domain | None, stated: int | None) -> int:
+    """How many rows of one person are used: what is stated, else what the schema says, else 1."""
     if stated is not None:
         return stated
     return schema.unit.max_rows if isinstance(schema, Schema) else 1

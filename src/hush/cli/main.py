@@ -15,6 +15,7 @@ COMMANDS = (
     LazyCommand("evaluate", "evaluate_command", "Compare synthetic rows with the real ones; not for release."),
     LazyCommand("mechanisms", "mechanisms_command", "List the mechanisms and what each of them does."),
     LazyCommand("model", "model_command", "Fit one model to a release FILE and save it."),
+    LazyCommand("pareto", "pareto_command", "Show how much privacy buys how much accuracy."),
     LazyCommand("plan", "plan_command", "Show how accurate a release would be."),
     LazyCommand("query", "query_command", "Answer SQL from a release or a model."),
     LazyCommand("release", "release_command", "Measure DATA with noise and spend the budget."),

@@ -75,10 +75,10 @@ class Auto(Mechanism):
         check_flag(thorough=self.thorough)
         options: dict[str, Any] = {"neighbours": neighbours, "max_rows_per_unit": max_rows_per_unit}
         loss = loss_of(self.loss)
-        plans: list[tuple[_Candidate, Plan]] = []
+        plans: list[tuple[PlanCandidate, Plan]] = []
         left_out: list[Ranked] = []
         problem: HushError | None = None
-        candidates = _candidates(workload, budget, self.loss, thorough=self.thorough)
+        candidates = plan_candidates(workload, budget, self.loss, thorough=self.thorough)
         for done, candidate in enumerate(candidates):
             if self.progress is not None:
                 self.progress(done / len(candidates))
@@ -106,7 +106,7 @@ class Auto(Mechanism):
         return best_plan
 
     def _cannot_win(
-        self, candidate: _Candidate, workload: Workload, budget: Budget, best: float, options: dict[str, Any]
+        self, candidate: PlanCandidate, workload: Workload, budget: Budget, best: float, options: dict[str, Any]
     ) -> str:
         """Why a search is not worth its time; nothing if it may be."""
         if self.thorough or not candidate.searches or math.isinf(best) or isinstance(loss_of(self.loss), MaxVariance):
@@ -123,7 +123,7 @@ class Auto(Mechanism):
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class PlanCandidate:
     """A mechanism to compare: its name, its noise, why it is left out if it is, and whether it searches."""
 
     name: str
@@ -133,29 +133,29 @@ class _Candidate:
     searches: bool = False
 
 
-def _candidates(workload: Workload, budget: Budget, loss: str | Loss, *, thorough: bool) -> list[_Candidate]:
+def plan_candidates(workload: Workload, budget: Budget, loss: str | Loss, *, thorough: bool) -> list[PlanCandidate]:
     """Mechanisms in order of preference, closed forms first; under (epsilon, delta) with both kinds of noise."""
     kind = loss_of(loss)
     total = isinstance(kind, SumOfVariances)
     gaussian = [] if budget.pure else _gaussian(workload, kind, loss, thorough=thorough)
     if budget.pure:
         gaussian = [
-            _Candidate("residual", NoiseKind.GAUSSIAN, Residual(loss=loss), "Gaussian noise needs a delta"),
+            PlanCandidate("residual", NoiseKind.GAUSSIAN, Residual(loss=loss), "Gaussian noise needs a delta"),
         ]
     if budget.epsilon is None or not (total or budget.pure):
         return gaussian
     suffix = "" if budget.pure else f" {WORDS[NoiseKind.LAPLACE]}"
     few = "" if total and len(workload) <= MOST_TERMS else "it is for rmse and fewer terms"
     laplace = [
-        _Candidate(f"direct{suffix}", NoiseKind.LAPLACE, Direct(noise="laplace"), few),
-        _Candidate(
+        PlanCandidate(f"direct{suffix}", NoiseKind.LAPLACE, Direct(noise="laplace"), few),
+        PlanCandidate(
             f"hdmm{suffix}",
             NoiseKind.LAPLACE,
             HDMM(noise="laplace", quick=not thorough),
             _hdmm_reason(workload, total=total, thorough=thorough),
             searches=True,
         ),
-        _Candidate(
+        PlanCandidate(
             f"matrix{suffix}",
             NoiseKind.LAPLACE,
             Matrix(noise="laplace", loss=loss),
@@ -167,7 +167,7 @@ def _candidates(workload: Workload, budget: Budget, loss: str | Loss, *, thoroug
     return [*closed, *laplace, *(c for c in gaussian if c.searches)]
 
 
-def _gaussian(workload: Workload, kind: Loss, loss: str | Loss, *, thorough: bool) -> list[_Candidate]:
+def _gaussian(workload: Workload, kind: Loss, loss: str | Loss, *, thorough: bool) -> list[PlanCandidate]:
     """The mechanisms with Gaussian noise."""
     total = isinstance(kind, SumOfVariances)
     best = "no linear mechanism with Gaussian noise beats residual on marginals" if workload.plain else ""
@@ -177,10 +177,10 @@ def _gaussian(workload: Workload, kind: Loss, loss: str | Loss, *, thorough: boo
     direct = "" if total and len(workload) <= MOST_TERMS else "it is for rmse and fewer terms"
     noise = NoiseKind.GAUSSIAN
     return [
-        _Candidate("residual", noise, Residual(loss=loss)),
-        _Candidate("direct", noise, Direct(noise="gaussian"), direct),
-        _Candidate("matrix", noise, Matrix(noise="gaussian", loss=loss), matrix, searches=True),
-        _Candidate("hdmm", noise, HDMM(noise="gaussian", quick=not thorough), hdmm, searches=True),
+        PlanCandidate("residual", noise, Residual(loss=loss)),
+        PlanCandidate("direct", noise, Direct(noise="gaussian"), direct),
+        PlanCandidate("matrix", noise, Matrix(noise="gaussian", loss=loss), matrix, searches=True),
+        PlanCandidate("hdmm", noise, HDMM(noise="gaussian", quick=not thorough), hdmm, searches=True),
     ]
 
 
@@ -220,7 +220,7 @@ def _hdmm_reason(workload: Workload, *, total: bool, thorough: bool) -> str:
     return ""
 
 
-def _least(plans: list[tuple[_Candidate, Plan]], loss: Loss) -> Plan:
+def _least(plans: list[tuple[PlanCandidate, Plan]], loss: Loss) -> Plan:
     """The plan of least error; of those within a tie, the first."""
     best = plans[0][1]
     for _, plan in plans[1:]:

@@ -12,6 +12,7 @@ True
 from hush.pareto.evaluation import Evaluation
 from hush.pareto.front import Front
 from hush.pareto.hypervolume import attained_by, dominates, front_indices, hypervolume, step_values
+from hush.pareto.plan_curves import Crossing, PlanCurves, of_plan
 from hush.pareto.sampling_laws import (
     ADULT_LAWS,
     MNIST_LAWS,
@@ -24,16 +25,19 @@ from hush.pareto.sampling_laws import (
 from hush.pareto.search import grid_search, random_search, search
 from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Space
 from hush.pareto.sparse_vector import SparseVector, sparse_vector_epsilon, sparse_vector_error, sparse_vector_space
+from hush.pareto.stand_in import of_stand_in
 
 __all__ = [
     "ADULT_LAWS",
     "MNIST_LAWS",
     "ChoiceSetting",
+    "Crossing",
     "Evaluation",
     "ExponentialLaw",
     "Front",
     "IntegerSetting",
     "NormalLaw",
+    "PlanCurves",
     "RealSetting",
     "Space",
     "SparseVector",
@@ -45,6 +49,8 @@ __all__ = [
     "grid_search",
     "hypervolume",
     "mnist_space",
+    "of_plan",
+    "of_stand_in",
     "random_search",
     "search",
     "sparse_vector_epsilon",

@@ -117,7 +117,7 @@ class Front:
 
     def table(self) -> TextTable:
         """The front as a table: epsilon, error, its spread, and the settings."""
-        names = list(dict.fromkeys(name for point in self.points for name in point.settings))
+        names = list(dict.fromkeys(name for point in self.points for name in point.settings if name != "epsilon"))
         columns = (
             *number_columns("epsilon", self.measure, "+/-", "runs"),
             *(TextColumn(heading=name, align="right", fit="clip") for name in names),

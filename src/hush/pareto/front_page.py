@@ -14,6 +14,7 @@ from hush.pareto.front import Front
 from hush.pareto.front_chart import SHARE, front_chart, legend
 from hush.report.labels import readable
 from hush.report.page import page_html
+from hush.text_table import TextTable
 
 LEAD = (
     "A smaller epsilon protects people better and makes answers worse. The front shows the least error that was found "
@@ -22,13 +23,19 @@ LEAD = (
 NOTE = (
     "The front itself is not differentially private. It is as private as the rows that its errors were computed from."
 )
-MOST_ROWS = 60
 
 
 def fronts_html(
-    fronts: Sequence[Front], *, title: str = "Privacy and error", marks: Sequence[tuple[float, float, str]] = ()
+    fronts: Sequence[Front],
+    *,
+    title: str = "Privacy and error",
+    marks: Sequence[tuple[float, float, str]] = (),
+    table: TextTable | None = None,
 ) -> str:
-    """The fronts as the text of an HTML page; `marks` are places that the picture points out."""
+    """The fronts as the text of an HTML page; `marks` are places that the picture points out.
+
+    A `table` takes the place of one for each front.
+    """
     if not fronts:
         raise SearchError("there is no front to draw; give at least one")
     stamps = list(dict.fromkeys(front.stamp for front in fronts if front.stamp))
@@ -50,7 +57,7 @@ def fronts_html(
             class_="single",
         ),
         tag("ul", *(tag("li", text) for _, _, text in marks)) if marks else None,
-        *(_section(front) for front in fronts),
+        *([_section(front) for front in fronts] if table is None else [_scrolled(table)]),
         None if exact else tag("p", NOTE, class_="note"),
         tag("p", f"Made by hush {__version__}.", class_="soft"),
     )
@@ -63,19 +70,24 @@ def write_fronts(
     *,
     title: str = "Privacy and error",
     marks: Sequence[tuple[float, float, str]] = (),
+    table: TextTable | None = None,
 ) -> None:
     """Write the page to a file, replacing any other."""
-    write_whole(path, fronts_html(fronts, title=title, marks=marks).encode())
+    write_whole(path, fronts_html(fronts, title=title, marks=marks, table=table).encode())
 
 
 def _section(front: Front) -> Markup:
-    table = replace(front.table(), title="")
+    table = replace(front.table(), title="", notes=())
     failed = [evaluation for evaluation in front.evaluations if evaluation.problem]
     problems = list(dict.fromkeys(evaluation.problem for evaluation in failed))[:5]
     return join(
         tag("h2", readable(front.name, 100) or "The front"),
-        tag("div", table.html(page=True), class_="scroll"),
+        _scrolled(table),
         tag("p", f"{len(failed)} evaluations failed: {readable('; '.join(problems), 300)}.", class_="note")
         if failed
         else None,
     )
+
+
+def _scrolled(table: TextTable) -> Markup:
+    return tag("div", table.html(page=True), class_="scroll")

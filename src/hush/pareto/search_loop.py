@@ -22,7 +22,7 @@ from hush.pareto.space import Settings, Space
 Progress: TypeAlias = Callable[[float], None]
 
 
-class Chooser(Protocol):
+class SettingsChooser(Protocol):
     """A way to choose settings."""
 
     def next(self, evaluations: Sequence[Evaluation], count: int) -> list[Settings]:
@@ -62,7 +62,7 @@ class SearchLoop:
         if not (callable(self.privacy) and callable(self.error)):
             raise SearchError("privacy and error: expected two functions of settings; see hush.pareto.search")
 
-    def run(self, chooser: Chooser) -> Front:
+    def run(self, chooser: SettingsChooser) -> Front:
         """The front of all evaluations, those of a checkpoint included."""
         began = time.monotonic()
         how = {"space": [repr(s) for s in self.space], "runs": self.runs, "seed": self.seed} | chooser.describe()

@@ -147,8 +147,8 @@ class Space:
     """Settings that a search chooses together.
 
     >>> space = Space([RealSetting("noise", 0.01, 100, log=True), IntegerSetting("cap", 1, 30)])
-    >>> space.settings_at(np.array([[0.5, 0.0]]))
-    [{'noise': 1.0, 'cap': 1}]
+    >>> space.settings_at(np.array([[1.0, 0.0]]))
+    [{'noise': 100.0, 'cap': 1}]
     >>> len(space.grid(3)), space.grid(3)[-1]
     (9, {'noise': 100.0, 'cap': 30})
     """

@@ -1,0 +1,184 @@
+"""`hush pareto`: how much privacy buys how much accuracy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import hush
+from hush.cli.options import (
+    PATH,
+    MechanismOption,
+    Whole,
+    WorkloadOptions,
+    check_output,
+    format_option,
+    progress_bar,
+    workload_options,
+)
+from hush.errors import printable
+
+if TYPE_CHECKING:
+    from hush.pareto.front import Front
+    from hush.pareto.plan_curves import PlanCurves
+
+
+@click.command()
+@click.argument("schema", type=PATH)
+@workload_options
+@click.option("--mechanism", "names", cls=MechanismOption, multiple=True, metavar="NAME")
+@click.option("--from", "low", type=float, help="The least epsilon.  [default: 0.01; 0.1 with --stand-in]")
+@click.option("--to", "high", type=float, default=10.0, show_default=True, help="The largest epsilon.")
+@click.option(
+    "--delta", type=float, default=1e-9, show_default=True, help="Delta at every epsilon; 0 for pure epsilon."
+)
+@click.option("--points", type=Whole(), default=31, show_default=True, help="Epsilons on each exact curve.")
+@click.option("--thorough", is_flag=True, help="Also plan with what takes long.")
+@click.option("--at-epsilon", type=float, help="Print the least error at this epsilon.")
+@click.option("--for-error", type=float, help="Print the least epsilon with at most this error.")
+@click.option("--stand-in", type=PATH, help="Public or invented table to search on with an adaptive mechanism.")
+@click.option("--evaluations", type=Whole(), default=24, show_default=True, help="Releases of the stand-in to try.")
+@click.option("--runs", type=Whole(), default=1, show_default=True, help="Runs of each of them.")
+@click.option("--seconds", type=float, help="End the search after about so many seconds.")
+@click.option("--seed", type=Whole(), default=0, show_default=True, help="Seed of the search and of its runs.")
+@click.option("--checkpoint", type=PATH, help="File to write after each try; a search goes on from it.")
+@click.option("--front-not-private", is_flag=True, help="Take a stand-in that a ledger protects; the front is private.")
+@format_option
+@click.option("-o", "--output", type=PATH, help="Write the front as one HTML page.")
+@click.option("--save", type=PATH, help="Write every figure to this JSON file.")
+@click.option("--force", is_flag=True, help="Overwrite output files that exist.")
+def pareto(
+    schema: Path,
+    question: WorkloadOptions,
+    names: tuple[str, ...],
+    low: float | None,
+    high: float,
+    delta: float,
+    points: int,
+    thorough: bool,
+    at_epsilon: float | None,
+    for_error: float | None,
+    stand_in: Path | None,
+    evaluations: int,
+    runs: int,
+    seconds: float | None,
+    seed: int,
+    checkpoint: Path | None,
+    front_not_private: bool,
+    form: str,
+    output: Path | None,
+    save: Path | None,
+    force: bool,
+) -> None:
+    """Show how much privacy buys how much accuracy.
+
+    For mechanisms whose error is known beforehand, lists the exact RMSE on a table with SCHEMA at each epsilon, and
+    where the best mechanism changes. Reads no data.
+
+    With --stand-in, searches over epsilon and the settings of one adaptive mechanism on that table. It must be public
+    or invented: errors are computed without protection, so the front of private rows is private.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from hush.atomic_write import write_whole
+
+    for file in (output, save):
+        if file is not None:
+            check_output(file, force=force, inputs=[schema, stand_in, question.workload_sql, checkpoint])
+    declared = hush.Schema.load(schema)
+    workload = question.read(declared)
+    made: Front | PlanCurves
+    if stand_in is None:
+        made = _curves(workload, declared, names, (0.01 if low is None else low, high), points, delta, thorough)
+    else:
+        made = _searched(
+            stand_in,
+            workload,
+            declared,
+            names,
+            front_not_private,
+            epsilons=(0.1 if low is None else low, high),
+            delta=delta,
+            evaluations=evaluations,
+            runs=runs,
+            seconds=seconds,
+            seed=seed,
+            checkpoint=checkpoint,
+        )
+    console = Console(stderr=form == "json")
+    if form == "json":
+        click.echo(json.dumps(made.to_dict(), indent=2))
+    else:
+        console.print(made.table())
+    for point in [
+        *([] if at_epsilon is None else [made.best_at(at_epsilon)]),
+        *([] if for_error is None else [made.least_epsilon(for_error)]),
+    ]:
+        settings = ", ".join(
+            f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+            for key, value in point.settings.items()
+        )
+        console.print(
+            Text(printable(f"epsilon {point.epsilon:.5g} gives an error of {point.error:.4g} with {settings}"))
+        )
+    if output is not None:
+        made.write_page(output)
+        console.print(Text(printable(f"The page is in {output}.")))
+    if save is not None:
+        write_whole(save, (json.dumps(made.to_dict(), indent=1) + "\n").encode())
+        console.print(Text(printable(f"Every figure is in {save}.")))
+
+
+def _curves(
+    workload: hush.Workload,
+    schema: hush.Schema,
+    names: tuple[str, ...],
+    epsilons: tuple[float, float],
+    points: int,
+    delta: float,
+    thorough: bool,
+) -> PlanCurves:
+    from hush.pareto.plan_curves import of_plan
+
+    with progress_bar("planning") as progress:
+        return of_plan(
+            workload,
+            schema,
+            epsilons=epsilons,
+            points=points,
+            delta=delta,
+            mechanisms=[name.lower() for name in names] or None,
+            thorough=thorough,
+            progress=progress,
+        )
+
+
+def _searched(
+    stand_in: Path,
+    workload: hush.Workload,
+    schema: hush.Schema,
+    names: tuple[str, ...],
+    front_not_private: bool,
+    **options: object,
+) -> Front:
+    from hush.pareto.stand_in import check_not_protected, of_stand_in
+
+    if len(names) > 1:
+        raise click.UsageError("--stand-in searches the settings of one mechanism; name one with --mechanism")
+    ledgers = check_not_protected(stand_in, front_not_private=front_not_private)
+    with progress_bar("reading the stand-in") as progress:
+        table = hush.read(str(stand_in), schema, progress=progress)
+    with progress_bar("searching") as progress:
+        return of_stand_in(
+            table,
+            workload,
+            names[0].lower() if names else "aim",
+            ledger=ledgers[0] if ledgers else None,
+            front_not_private=front_not_private,
+            progress=progress,
+            **options,  # type: ignore[arg-type]
+        )

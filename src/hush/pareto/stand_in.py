@@ -1,0 +1,154 @@
+"""Stand-in search: the front of an adaptive mechanism on a public or invented table that resembles the private one.
+
+What an adaptive mechanism (AIM, MST, MWEM, PrivBayes, DualQuery) does depends on the data, so its error is known only
+by running it. The search runs it on a stand-in with seeded noise, over epsilon and its settings, and measures the
+workload error. The answer is about the stand-in; it holds for the private table as far as the two are alike and of
+equal size.
+
+Privacy: errors are computed without protection and every run is made with a seed. A table that a ledger protects is
+refused; with `front_not_private` it is taken, nothing is charged, and the front is as private as its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hush.errors import HushError, SearchError, WorkloadError, printable
+from hush.evaluation.workload_error import workload_error
+from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.registry import mechanism_of
+from hush.pareto.front import Front
+from hush.pareto.plan_curves import budget_of
+from hush.pareto.search import search
+from hush.pareto.space import IntegerSetting, RealSetting, Setting, Settings, Space
+from hush.privacy.exact_sampling import NotPrivateEntropy
+from hush.privacy.ledger import Ledger
+from hush.tables.table import Table
+from hush.workloads import Workload
+from hush.workloads.workload_text import parse_workload
+
+PUBLIC = "Made from a stand-in table: it holds for the private table as far as the two are alike"
+PRIVATE = "PRIVATE: made from a table that a ledger protects, without noise and without charge; not for release"
+MEASURE = "workload error"
+TUNED: dict[str, tuple[Setting, ...]] = {
+    "aim": (RealSetting("share", 0.02, 0.5), RealSetting("max_size_mb", 0.25, 16.0, log=True)),
+    "mst": (),
+    "mwem": (IntegerSetting("rounds", 2, 64, log=True),),
+    "privbayes": (RealSetting("choice_share", 0.05, 0.6), RealSetting("usefulness", 1.0, 16.0, log=True)),
+    "dualquery": (RealSetting("column_share", 0.02, 0.5), RealSetting("accuracy", 0.005, 0.1, log=True)),
+}
+_SQLITE = b"SQLite format 3\x00"
+
+
+def of_stand_in(
+    table: Table,
+    workload: Workload | str,
+    mechanism: str | Mechanism = "aim",
+    *,
+    settings: Sequence[Setting] | None = None,
+    epsilons: tuple[float, float] = (0.1, 10.0),
+    delta: float = 1e-9,
+    evaluations: int = 24,
+    worst_error: float = 1.0,
+    ledger: Ledger | str | Path | None = None,
+    front_not_private: bool = False,
+    **options: Any,
+) -> Front:
+    """The front of epsilon and workload error of a mechanism on a stand-in table.
+
+    `settings` are the fields of the mechanism that are searched beside epsilon; those that matter by default. `ledger`
+    is that of the table, if it has one: such a table is refused unless `front_not_private` says that the front will be
+    as private as the rows. The other options are those of `hush.pareto.search`.
+
+    Privacy: see the module; the front is stamped.
+    """
+    chosen = mechanism_of(mechanism)
+    protected = ledger is not None
+    if protected and not front_not_private:
+        raise SearchError(
+            "a ledger protects this table, and a front made from it is not private; search on a public or invented "
+            "table, or say front_not_private=True and keep the front to those who may see the rows"
+        )
+    asked = parse_workload(table.schema, workload) if isinstance(workload, str) else workload
+    if asked.domain != table.domain:
+        raise WorkloadError("the workload is over other columns than the stand-in table; make it with the same schema")
+    tuned = TUNED.get(chosen.name, ()) if settings is None else tuple(settings)
+    known = {field.name for field in fields(chosen)}
+    for setting in tuned:
+        if setting.name not in known:
+            raise SearchError(f"{chosen.name} has no setting {setting.name!r}; it has {', '.join(sorted(known))}")
+    space = Space([RealSetting("epsilon", *epsilons, log=True), *tuned])
+    oracle = StandInError(table, asked, chosen, delta)
+    return search(
+        space,
+        stated_epsilon,
+        oracle,
+        reference=(epsilons[1] * 1.001, worst_error),
+        evaluations=evaluations,
+        name=chosen.name,
+        measure=MEASURE,
+        stamp=PRIVATE if protected else PUBLIC,
+        delta=delta,
+        **options,
+    )
+
+
+def stated_epsilon(settings: Settings) -> float:
+    """The privacy oracle of a release: it costs the budget that it is given."""
+    return float(settings["epsilon"])
+
+
+stated_epsilon.quick = True  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class StandInError:
+    """The error oracle: releases the stand-in with seeded noise and compares its tables with the exact ones."""
+
+    table: Table
+    workload: Workload
+    mechanism: Mechanism
+    delta: float
+
+    def __call__(self, settings: Settings, generator: np.random.Generator) -> float:
+        budget = budget_of(settings["epsilon"], self.delta)
+        tuned = {name: value for name, value in settings.items() if name != "epsilon"}
+        plan = replace(self.mechanism, **tuned).plan(
+            self.workload, budget, max_rows_per_unit=self.table.schema.unit.max_rows
+        )
+        seed = int(generator.integers(2**62))
+        release = plan.release(self.table, entropy=NotPrivateEntropy(seed), schema_is_public=True)
+        return workload_error(self.workload, self.table.counts, release.model().tables)
+
+
+def ledgers_beside(path: str | Path) -> list[Path]:
+    """The ledgers in the folder of a file: its rows are taken to be what they protect."""
+    return list(_ledgers(Path(path).absolute().parent))
+
+
+def _ledgers(folder: Path) -> Iterator[Path]:
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        try:
+            with file.open("rb") as opened:
+                begins = opened.read(len(_SQLITE))
+            if begins == _SQLITE and Ledger.open_all(file):
+                yield file
+        except (OSError, HushError):
+            continue
+
+
+def check_not_protected(path: str | Path, *, front_not_private: bool) -> list[Path]:
+    """Refuse a table with a ledger beside it, unless the caller says what the front will be."""
+    ledgers = ledgers_beside(path)
+    if ledgers and not front_not_private:
+        raise SearchError(
+            f"the ledger {printable(ledgers[0].name)} lies beside {printable(str(path))}, so its rows seem to be "
+            "private, and a front made from them is not; give a public or invented table, or add --front-not-private "
+            "and keep the front to those who may see the rows"
+        )
+    return ledgers

@@ -1,0 +1,94 @@
+"""`hush pareto` as it is typed: exact curves, a search on a stand-in, and refusals in one line."""
+
+import json
+from pathlib import Path
+
+import pyarrow.csv
+import pytest
+from click.testing import CliRunner, Result
+
+import hush
+from hush.cli.main import main
+from hush.pareto import Front
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    schema = hush.Schema(
+        [column for column in hush.datasets.people_schema() if column.name in ("sex", "region", "employed")]
+    )
+    schema.save(tmp_path / "people.toml")
+    table = hush.datasets.people(300, seed=1).select(["sex", "region", "employed"])
+    pyarrow.csv.write_csv(table, tmp_path / "public.csv")
+    return tmp_path
+
+
+def run(folder: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["pareto", str(folder / "people.toml"), "--workload", "<=2-way", *words])
+
+
+def test_exact_curves_are_printed_with_the_best_of_each_epsilon(folder: Path) -> None:
+    result = run(folder, "--at-epsilon", "1", "--for-error", "5", "-o", str(folder / "curves.html"))
+    assert result.exit_code == 0, result.output
+    assert "residual" in result.output
+    assert "the least RMSE at this epsilon" in result.output
+    assert "epsilon 1 gives an error of" in result.output
+    assert "gives an error of 5 with" in result.output
+    assert "<svg" in (folder / "curves.html").read_text()
+
+
+def test_json_holds_the_curves(folder: Path) -> None:
+    result = run(folder, "--format", "json", "--points", "3", "--mechanism", "Residual", "--to", "1")
+    assert [epsilon for epsilon, _ in json.loads(result.stdout)["curves"]["residual"]] == [
+        0.01,
+        pytest.approx(0.1),
+        1.0,
+    ]
+
+
+def test_a_stand_in_is_searched_saved_and_gone_on_with(folder: Path) -> None:
+    words = ("--stand-in", str(folder / "public.csv"), "--mechanism", "MST", "--delta", "1e-6")
+    files = ("--save", str(folder / "front.json"), "--checkpoint", str(folder / "search.json"))
+    result = run(folder, *words, *files, "--evaluations", "7")
+    assert result.exit_code == 0, result.output
+    assert "Made from a stand-in table" in result.output
+    assert len(Front.load(folder / "front.json").evaluations) == 7
+    more = run(folder, *words, *files, "--evaluations", "9", "--force")
+    assert more.exit_code == 0, more.output
+    assert Front.load(folder / "front.json").evaluations[:7] == Front.load(folder / "search.json").evaluations[:7]
+    assert len(Front.load(folder / "front.json").evaluations) == 9
+
+
+def test_a_table_beside_a_ledger_is_refused_before_it_is_read(folder: Path) -> None:
+    hush.Ledger.create(folder / "budget.db", hush.Budget(rho=1.0))
+    words = ("--stand-in", str(folder / "public.csv"), "--mechanism", "independent", "--evaluations", "6")
+    refused = run(folder, *words)
+    assert refused.exit_code == 2
+    assert "--front-not-private" in refused.output
+    assert refused.output.count("\n") == 1
+    taken = run(folder, *words, "--front-not-private")
+    assert taken.exit_code == 0, taken.output
+    assert "PRIVATE: made from a table that a ledger protects" in taken.output
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--from", "5", "--to", "1"), "the smaller one first"),
+        (("--mechanism", "aim"), "search on a stand-in table instead"),
+        (("--stand-in", "public.csv", "--mechanism", "aim", "--mechanism", "mst"), "one mechanism"),
+        (("--stand-in", "none.csv"), "none.csv"),
+        (("--stand-in", "public.csv", "--evaluations", "2"), "fewer than the 10 initial points"),
+        (("--for-error", "1e-9"), "no mechanism reaches"),
+        (("--points", "x"), "whole number"),
+    ],
+)
+def test_bad_input_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], says: str
+) -> None:
+    monkeypatch.chdir(folder)
+    result = run(folder, *words)
+    assert result.exit_code == 2
+    message = [line for line in result.output.splitlines() if line.startswith("hush: ")]
+    assert len(message) == 1
+    assert says in message[0]

@@ -1,0 +1,85 @@
+"""Searches on stand-in tables: what they measure, their stamps, and that protected tables are refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hush
+from hush.errors import SearchError, WorkloadError
+from hush.evaluation import workload_error
+from hush.pareto import IntegerSetting, of_stand_in
+from hush.pareto.stand_in import PRIVATE, PUBLIC, StandInError, check_not_protected
+from hush.privacy.exact_sampling import NotPrivateEntropy
+
+SCHEMA = hush.Schema.from_domain(hush.Domain({"age": 6, "sex": 2, "race": 3}))
+
+
+@pytest.fixture(scope="module")
+def table():
+    import pyarrow as pa
+
+    random = np.random.default_rng(1)
+    age = random.integers(0, 6, 400)
+    rows = {"age": age, "sex": (age + random.integers(0, 2, 400)) % 2, "race": random.integers(0, 3, 400)}
+    return hush.read(pa.table(rows), SCHEMA)
+
+
+def search(table, mechanism="mwem", **options):
+    return of_stand_in(table, "2-way", mechanism, **({"delta": 1e-6, "evaluations": 9, "initial": 5} | options))
+
+
+def test_a_search_covers_epsilon_and_the_settings_and_is_stamped(table) -> None:
+    front = search(table)
+    assert {tuple(sorted(e.settings)) for e in front.evaluations} == {("epsilon", "rounds")}
+    assert all(e.epsilon == e.settings["epsilon"] for e in front.evaluations)
+    assert front.stamp == PUBLIC
+    assert PUBLIC.split(":")[0] in str(front)
+    assert PUBLIC.split(":")[0] in front.html()
+    points = front.points
+    assert points[-1].error < points[0].error / 2
+
+
+def test_the_error_is_that_of_a_release_with_these_settings(table) -> None:
+    workload = hush.Workload.kway(SCHEMA.domain, 2)
+    settings = {"epsilon": 2.0, "rounds": 4}
+    oracle = StandInError(table, workload, hush.mechanisms.MWEM(), 1e-6)
+    seed = int(np.random.default_rng(3).integers(2**62))
+    plan = hush.plan(workload, hush.Budget(epsilon=2.0, delta=1e-6), hush.mechanisms.MWEM(rounds=4))
+    tables = plan.release(table, entropy=NotPrivateEntropy(seed)).model().tables
+    assert oracle(settings, np.random.default_rng(3)) == workload_error(workload, table.counts, tables)
+
+
+@pytest.mark.parametrize("mechanism", ["aim", "mst", "privbayes", "dualquery", "independent"])
+def test_every_adaptive_mechanism_can_be_searched(table, mechanism: str) -> None:
+    front = search(table, mechanism, evaluations=3, initial=3)
+    assert front.points
+    assert not [e.problem for e in front.evaluations if e.problem]
+
+
+def test_a_table_that_a_ledger_protects_is_refused_or_stamped(table, tmp_path: Path) -> None:
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=1.0))
+    with pytest.raises(SearchError, match="front_not_private=True"):
+        search(table, ledger=ledger)
+    front = search(table, ledger=ledger, front_not_private=True, evaluations=5)
+    assert front.stamp == PRIVATE
+    assert ledger.total.rho == 0
+
+
+def test_a_ledger_beside_a_file_protects_it(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("age\n1\n")
+    assert check_not_protected(tmp_path / "people.csv", front_not_private=False) == []
+    hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=1.0))
+    with pytest.raises(SearchError, match=r"the ledger budget\.db lies beside .*--front-not-private") as caught:
+        check_not_protected(tmp_path / "people.csv", front_not_private=False)
+    assert "\n" not in str(caught.value)
+    assert check_not_protected(tmp_path / "people.csv", front_not_private=True) == [tmp_path / "budget.db"]
+
+
+def test_settings_and_workloads_that_do_not_fit_are_refused(table) -> None:
+    with pytest.raises(SearchError, match="mwem has no setting 'pace'"):
+        search(table, settings=[IntegerSetting("pace", 1, 2)])
+    with pytest.raises(WorkloadError, match="other columns"):
+        of_stand_in(table, hush.Workload.kway(hush.Domain({"a": 2}), 1), "mwem")
+    with pytest.raises(SearchError, match="epsilon from 3 to 1"):
+        search(table, epsilons=(3, 1))
