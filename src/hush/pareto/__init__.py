@@ -13,6 +13,13 @@ from hush.pareto.evaluation import Evaluation
 from hush.pareto.front import Front
 from hush.pareto.hypervolume import attained_by, dominates, front_indices, hypervolume, step_values
 from hush.pareto.plan_curves import Crossing, PlanCurves, of_plan
+from hush.pareto.private_estimators import (
+    OutputPerturbedRegression,
+    PrivateLinearSVM,
+    PrivateLogisticRegression,
+    PrivateMLP,
+    TrainingError,
+)
 from hush.pareto.sampling_laws import (
     ADULT_LAWS,
     MNIST_LAWS,
@@ -26,6 +33,7 @@ from hush.pareto.search import grid_search, random_search, search
 from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Space
 from hush.pareto.sparse_vector import SparseVector, sparse_vector_epsilon, sparse_vector_error, sparse_vector_space
 from hush.pareto.stand_in import of_stand_in
+from hush.pareto.training_privacy import TrainingEpsilon, output_epsilon, training_epsilon
 
 __all__ = [
     "ADULT_LAWS",
@@ -37,10 +45,16 @@ __all__ = [
     "Front",
     "IntegerSetting",
     "NormalLaw",
+    "OutputPerturbedRegression",
     "PlanCurves",
+    "PrivateLinearSVM",
+    "PrivateLogisticRegression",
+    "PrivateMLP",
     "RealSetting",
     "Space",
     "SparseVector",
+    "TrainingEpsilon",
+    "TrainingError",
     "UniformLaw",
     "adult_space",
     "attained_by",
@@ -51,10 +65,12 @@ __all__ = [
     "mnist_space",
     "of_plan",
     "of_stand_in",
+    "output_epsilon",
     "random_search",
     "search",
     "sparse_vector_epsilon",
     "sparse_vector_error",
     "sparse_vector_space",
     "step_values",
+    "training_epsilon",
 ]

@@ -1,0 +1,328 @@
+"""Private estimators: logistic regression, linear SVM and small networks with the interface of scikit-learn.
+
+`fit(features, labels)` trains with noise, `predict` answers, and `epsilon_` is what training costs at `delta`. The
+parameters are those of the constructor, for `get_params`, `set_params` and `sklearn.base.clone`; scikit-learn is not
+needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hush.arrays import Floats, Integers
+from hush.errors import DataError, SearchError, is_number, shown
+from hush.pareto._kernels import projected_pass
+from hush.pareto.private_training import (
+    SparseRows,
+    TrainingRule,
+    checked_rows,
+    softmax,
+    train_linear,
+    train_network,
+)
+from hush.pareto.training_privacy import Sampling, output_epsilon, steps_of, training_epsilon
+from hush.privacy.events import ComposedEvent, GaussianEvent
+from hush.privacy.ledger import Ledger, terms_of
+from hush.privacy.sensitivity import Neighbours
+from hush.unit import ROW
+
+NOTE = "private training; floating-point noise, charged without amplification by sampling"
+PASSES = 10
+
+
+class PrivateEstimator:
+    """What all private estimators share: parameters, labels, charges and scores.
+
+    Privacy: (epsilon_, delta)-DP for rows under the relation of `sampling`, as far as floating-point noise goes; see
+    `private_training`. How many rows and columns there are, and which labels exist, is public. With a `ledger`, a fit
+    is charged before training, after rows and labels are checked. A ledger adds up zCDP, in which sampling saves
+    nothing, so it is charged rho = steps / (2 z^2), which is far above what epsilon_ says.
+    """
+
+    epsilon_: float
+    classes_: Any
+    n_features_in_: int
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of the constructor."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; refuses names that there are not."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise SearchError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(self._names())}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+
+    def decision_function(self, features: Any) -> Floats:
+        """Scores; positive for the second of two classes."""
+        raise NotImplementedError
+
+    def predict(self, features: Any) -> Any:
+        """The likelier class of each row."""
+        scores = self.decision_function(features)
+        return self.classes_[(scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def score(self, features: Any, labels: Any) -> float:
+        """The share of rows whose class is predicted."""
+        return float(np.mean(self.predict(features) == np.asarray(labels)))
+
+    def _fitted(self, features: Any) -> Floats:
+        if not hasattr(self, "epsilon_"):
+            raise DataError(f"{type(self).__name__} is not trained yet; call fit first")
+        return checked_rows(features, self.n_features_in_)
+
+    def _read(self, features: Any, labels: Any) -> tuple[Any, Integers]:
+        """Rows and the index of each one's class; remembers the classes."""
+        matrix = features if isinstance(features, SparseRows) else checked_rows(features)
+        given = np.asarray(labels)
+        if given.shape != (matrix.shape[0],):
+            raise DataError(f"labels of shape {given.shape}: expected one for each of the {matrix.shape[0]} rows")
+        self.classes_, classes = np.unique(given, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError("labels: expected at least two classes")
+        self.n_features_in_ = matrix.shape[1]
+        return matrix, classes.astype(np.int64)
+
+
+class PrivateSGD(PrivateEstimator):
+    """What estimators trained by noisy steps share."""
+
+    epochs: int
+    lot: int
+    learning_rate: float
+    noise: float
+    clip: float
+    optimizer: str
+    sampling: Sampling
+    delta: float
+    seed: int | None
+    ledger: Ledger | str | Path | None
+
+    def _rule(self) -> TrainingRule:
+        for name in ("learning_rate", "clip"):
+            value = getattr(self, name)
+            if not (is_number(value) and value > 0):
+                raise SearchError(f"{name}={shown(value)}: expected a number above 0")
+        if self.optimizer not in ("sgd", "adam"):
+            raise SearchError(f"optimizer={shown(self.optimizer)}: expected 'sgd' or 'adam'")
+        return TrainingRule(
+            epochs=self.epochs,
+            lot=self.lot,
+            learning_rate=self.learning_rate,
+            noise=self.noise,
+            clip=self.clip,
+            adam=self.optimizer == "adam",
+            poisson=self.sampling == "poisson",
+        )
+
+    def _epsilon(self, rows: int) -> float:
+        return training_epsilon(
+            rows=rows, lot=self.lot, epochs=self.epochs, noise=self.noise, delta=self.delta, sampling=self.sampling
+        )
+
+    def _charged(self, rows: int) -> np.random.Generator:
+        """Charge the ledger, if there is one; the source of the noise."""
+        if self.ledger is not None:
+            if self.noise == 0:
+                raise SearchError("noise=0: training without noise costs more than any ledger allows")
+            event = GaussianEvent(Fraction(float(self.noise)) ** 2, Fraction(1))
+            steps = steps_of(rows, self.lot, self.epochs)
+            relation = Neighbours.ADD_REMOVE if self.sampling == "poisson" else Neighbours.REPLACE
+            book = self.ledger if isinstance(self.ledger, Ledger) else Ledger.open(self.ledger)
+            book.charge(ComposedEvent(((event, steps),)), note=NOTE, terms=terms_of(relation, ROW))
+        return np.random.Generator(np.random.PCG64(self.seed))
+
+
+class PrivateLinear(PrivateSGD):
+    """A linear model of two classes, trained with noisy steps."""
+
+    hinge: ClassVar[bool]
+    coef_: Floats
+    intercept_: Floats
+
+    def __init__(
+        self,
+        *,
+        epochs: int = 10,
+        lot: int = 128,
+        learning_rate: float = 0.05,
+        noise: float = 1.0,
+        clip: float = 1.0,
+        optimizer: str = "sgd",
+        sampling: Sampling = "fixed",
+        delta: float = 1e-5,
+        seed: int | None = None,
+        ledger: Ledger | str | Path | None = None,
+    ) -> None:
+        self.epochs, self.lot, self.learning_rate, self.noise, self.clip = epochs, lot, learning_rate, noise, clip
+        self.optimizer, self.sampling, self.delta = optimizer, sampling, delta
+        self.seed, self.ledger = seed, ledger
+
+    def fit(self, features: Any, labels: Any) -> Self:
+        """Train on rows and their classes, of which there must be two."""
+        rule, epsilon = self._rule(), self._epsilon(_rows(features))
+        rows, classes = self._read(features, labels)
+        if len(self.classes_) != 2:
+            raise DataError(f"{type(self).__name__} tells two classes apart; use PrivateMLP for more")
+        generator = self._charged(len(classes))
+        weights = train_linear(
+            SparseRows.of(rows), np.where(classes == 1, 1.0, -1.0), rule, generator, hinge=self.hinge
+        )
+        self.coef_, self.intercept_, self.epsilon_ = weights[None, :-1], weights[-1:], epsilon
+        return self
+
+    def decision_function(self, features: Any) -> Floats:
+        return np.asarray(self._fitted(features) @ self.coef_[0] + self.intercept_[0])
+
+
+class PrivateLogisticRegression(PrivateLinear):
+    """Logistic regression trained by DP-SGD or DP-Adam; `noise` is the noise multiplier.
+
+    >>> features = np.random.Generator(np.random.PCG64(1)).standard_normal((500, 3))
+    >>> model = PrivateLogisticRegression(epochs=20, lot=50, noise=1.0, seed=1).fit(features, features[:, 0] > 0)
+    >>> model.score(features, features[:, 0] > 0) > 0.8, round(model.epsilon_, 1)
+    (True, 20.7)
+    """
+
+    hinge: ClassVar[bool] = False
+
+    def predict_proba(self, features: Any) -> Floats:
+        """The probability of each of the two classes."""
+        scores = self.decision_function(features)
+        return softmax(np.column_stack([np.zeros(len(scores)), scores]))
+
+
+class PrivateLinearSVM(PrivateLinear):
+    """A linear support vector machine (hinge loss) trained by DP-SGD or DP-Adam."""
+
+    hinge: ClassVar[bool] = True
+
+
+class PrivateMLP(PrivateSGD):
+    """A network of ReLU layers of the sizes `hidden`, for two or more classes, trained by DP-SGD or DP-Adam."""
+
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (128, 64),
+        epochs: int = 10,
+        lot: int = 128,
+        learning_rate: float = 0.05,
+        noise: float = 1.0,
+        clip: float = 1.0,
+        optimizer: str = "sgd",
+        sampling: Sampling = "fixed",
+        delta: float = 1e-5,
+        seed: int | None = None,
+        ledger: Ledger | str | Path | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.epochs, self.lot, self.learning_rate, self.noise, self.clip = epochs, lot, learning_rate, noise, clip
+        self.optimizer, self.sampling, self.delta = optimizer, sampling, delta
+        self.seed, self.ledger = seed, ledger
+
+    def fit(self, features: Any, labels: Any) -> Self:
+        """Train on rows and their classes."""
+        if not all(isinstance(size, int) and size >= 1 for size in self.hidden):
+            raise SearchError(f"hidden={shown(self.hidden)}: expected whole numbers of at least 1")
+        rule, epsilon = self._rule(), self._epsilon(_rows(features))
+        matrix, classes = self._read(features, labels)
+        sizes = (matrix.shape[1], *self.hidden, len(self.classes_))
+        self.network_ = train_network(matrix, classes, sizes, rule, self._charged(len(classes)))
+        self.epsilon_ = epsilon
+        return self
+
+    def decision_function(self, features: Any) -> Floats:
+        return self.network_.outputs(self._fitted(features))[-1]
+
+    def predict_proba(self, features: Any) -> Floats:
+        """The probability of each class."""
+        return softmax(self.decision_function(features))
+
+
+class OutputPerturbedRegression(PrivateEstimator):
+    """Logistic regression by projected SGD, with Gaussian noise on the weights at the end.
+
+    Rows longer than 1 are shortened to 1, there is no intercept, and ten passes are made over the rows in random order.
+    Its sensitivity under replace-one is 4 / (gamma n), and epsilon that of the exact Gaussian curve.
+
+    Reference: [DPareto, sec. 3.3.2]; [Wu et al. 2017, Alg. 2].
+    """
+
+    coef_: Floats
+
+    def __init__(
+        self,
+        *,
+        regularization: float = 1e-3,
+        noise: float = 1.0,
+        delta: float = 1e-6,
+        seed: int | None = None,
+        ledger: Ledger | str | Path | None = None,
+    ) -> None:
+        self.regularization, self.noise, self.delta = regularization, noise, delta
+        self.seed, self.ledger = seed, ledger
+
+    def fit(self, features: Any, labels: Any) -> Self:
+        """Train on rows and their two classes."""
+        rows, gamma = _rows(features), self.regularization
+        epsilon = output_epsilon(rows=rows, regularization=gamma, noise=self.noise, delta=self.delta)
+        matrix, classes = self._read(features, labels)
+        if len(self.classes_) != 2:
+            raise DataError("OutputPerturbedRegression tells two classes apart")
+        if self.ledger is not None:
+            sensitivity = 4 / (Fraction(float(gamma)) * rows)
+            event = GaussianEvent(Fraction(float(self.noise)) ** 2, sensitivity**2)
+            book = self.ledger if isinstance(self.ledger, Ledger) else Ledger.open(self.ledger)
+            book.charge(event, note=NOTE, terms=terms_of(Neighbours.REPLACE, ROW))
+        generator = np.random.Generator(np.random.PCG64(self.seed))
+        short = SparseRows.of(matrix / np.maximum(np.linalg.norm(matrix, axis=1), 1.0)[:, None])
+        weights, signs = np.zeros(matrix.shape[1]), 2.0 * classes - 1.0
+        for done in range(PASSES):
+            order = generator.permutation(rows)
+            projected_pass(short.starts, short.columns, short.values, signs, order, weights, float(gamma), done * rows)
+        self.coef_ = (weights + self.noise * generator.standard_normal(len(weights)))[None]
+        self.epsilon_ = epsilon
+        return self
+
+    def decision_function(self, features: Any) -> Floats:
+        return np.asarray(self._fitted(features) @ self.coef_[0])
+
+
+def _rows(features: Any) -> int:
+    shape = np.shape(features)
+    return int(shape[0]) if shape else 0
+
+
+@dataclass(frozen=True)
+class TrainingError:
+    """The error oracle of an estimator: the share of test rows that a model trained with these settings gets wrong."""
+
+    estimator: PrivateEstimator
+    features: Any
+    labels: Any
+    test_features: Any
+    test_labels: Any
+
+    def __call__(self, settings: Mapping[str, Any], generator: np.random.Generator) -> float:
+        parameters = self.estimator.get_params() | dict(settings) | {"seed": int(generator.integers(2**62))}
+        model: Any = type(self.estimator)(**parameters)
+        model.fit(self.features, self.labels)
+        scores = model.decision_function(self.test_features)
+        return float("nan") if not np.isfinite(scores).all() else 1 - model.score(self.test_features, self.test_labels)

@@ -1,0 +1,172 @@
+"""Estimators: they learn, state epsilon, behave as scikit-learn's do, charge a ledger, and refuse bad input unpaid."""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hush
+from hush.errors import BudgetError, DataError, SearchError
+from hush.pareto import (
+    OutputPerturbedRegression,
+    PrivateLinearSVM,
+    PrivateLogisticRegression,
+    PrivateMLP,
+    TrainingError,
+    output_epsilon,
+    training_epsilon,
+)
+from hush.privacy.conversions import gaussian_epsilon
+
+
+def people(count: int = 1500) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(1)
+    features = random.normal(size=(count, 4))
+    labels = np.where(features[:, 0] - features[:, 1] + 0.3 * random.normal(size=count) > 0, "yes", "no")
+    return features, labels
+
+
+KINDS = [
+    PrivateLogisticRegression(learning_rate=0.5, seed=1),
+    PrivateLogisticRegression(learning_rate=0.05, optimizer="adam", sampling="poisson", seed=1),
+    PrivateLinearSVM(learning_rate=0.5, seed=1),
+    PrivateMLP(hidden=(8,), learning_rate=0.5, epochs=20, seed=1),
+    OutputPerturbedRegression(regularization=1e-2, noise=0.05, seed=1),
+]
+
+
+@pytest.mark.parametrize("model", KINDS, ids=lambda model: type(model).__name__)
+def test_models_learn_and_a_seed_repeats_them(model) -> None:
+    features, labels = people()
+    twin = type(model)(**model.get_params())
+    assert model.fit(features, labels) is model
+    assert model.score(features, labels) > 0.85
+    assert set(model.predict(features)) == {"yes", "no"}
+    assert (twin.fit(features, labels).predict(features) == model.predict(features)).all()
+    other = type(model)(**model.get_params() | {"seed": None}).fit(features, labels)
+    assert (other.decision_function(features) != model.decision_function(features)).any()
+
+
+def test_epsilon_is_that_of_the_accountant_and_of_nothing_else() -> None:
+    features, labels = people(200)
+    stated = training_epsilon(rows=200, lot=20, epochs=3, noise=1.2)
+    for change in ({}, {"clip": 3.0}, {"learning_rate": 0.9}, {"optimizer": "adam"}, {"seed": 5}):
+        model = PrivateLogisticRegression(**{"epochs": 3, "lot": 20, "noise": 1.2} | change).fit(features, labels)
+        assert model.epsilon_ == stated
+    assert PrivateMLP(hidden=(3,), epochs=3, lot=20, noise=1.2).fit(features, labels).epsilon_ == stated
+    output = OutputPerturbedRegression(regularization=0.1, noise=2.0).fit(features, labels)
+    assert output.epsilon_ == output_epsilon(rows=200, regularization=0.1, noise=2.0)
+
+
+def test_more_noise_forgets_what_less_noise_learns() -> None:
+    features, labels = people()
+    score = [
+        np.mean(
+            [
+                PrivateLogisticRegression(noise=z, learning_rate=0.5, seed=s)
+                .fit(features, labels)
+                .score(features, labels)
+                for s in range(5)
+            ]
+        )
+        for z in (0.5, 60.0)
+    ]
+    assert score[0] > score[1] + 0.1
+
+
+def test_output_perturbation_adds_its_noise_to_the_weights() -> None:
+    """4,000 columns that are all zero have weights of noise alone; their deviation is known to 1.1 %."""
+    features = np.zeros((20, 4000))
+    found = OutputPerturbedRegression(noise=0.7, seed=2).fit(features, np.arange(20) % 2).coef_[0]
+    assert found.std() == pytest.approx(0.7, rel=0.06)
+    assert found.std() != pytest.approx(0.7 / 2, rel=0.06)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.5])
+def test_one_row_moves_the_weights_by_less_than_the_sensitivity(gamma: float) -> None:
+    features, labels = people(100)
+    changed = features.copy()
+    changed[3] = -9 * features[3]
+    first, second = (
+        OutputPerturbedRegression(regularization=gamma, noise=1e-12, seed=4).fit(x, y).coef_[0]
+        for x, y in ((features, labels), (changed, labels))
+    )
+    assert 0 < np.linalg.norm(first - second) <= 4 / (gamma * 100)
+    assert np.linalg.norm(first - second) > 0.05 * 4 / (gamma * 100)  # of the bound: a hundredth of it would be noticed
+
+
+def test_parameters_are_read_and_set_as_scikit_learn_does() -> None:
+    model = PrivateMLP(hidden=(3, 2), noise=2.0)
+    assert model.get_params()["hidden"] == (3, 2)
+    assert model.set_params(noise=3.0).noise == 3.0
+    assert "noise=3.0" in repr(model)
+    with pytest.raises(SearchError, match="PrivateMLP has no parameter 'pace'"):
+        model.set_params(pace=1)
+
+
+def test_probabilities_add_up_to_one_and_agree_with_predictions() -> None:
+    features, labels = people(300)
+    for model in (PrivateLogisticRegression(seed=1), PrivateMLP(hidden=(4,), seed=1)):
+        chances = model.fit(features, labels).predict_proba(features)
+        assert chances.sum(axis=1) == pytest.approx(1)
+        assert (model.classes_[chances.argmax(axis=1)] == model.predict(features)).all()
+
+
+def test_networks_tell_several_classes_apart() -> None:
+    random = np.random.default_rng(3)
+    labels = random.integers(0, 3, 900)
+    features = np.eye(3)[labels] + 0.2 * random.normal(size=(900, 3))
+    model = PrivateMLP(hidden=(), epochs=20, learning_rate=1.0, lot=90, noise=0.5, seed=1).fit(features, labels)
+    assert model.score(features, labels) > 0.9
+
+
+def test_a_ledger_is_charged_for_every_step_without_amplification(tmp_path: Path) -> None:
+    features, labels = people(200)
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=20.0))
+    model = PrivateLogisticRegression(epochs=2, lot=50, noise=1.0, ledger=ledger).fit(features, labels)
+    assert ledger.total.rho == Fraction(8, 2)
+    assert model.epsilon_ <= gaussian_epsilon(math.sqrt(8), 1e-5) * 1.01
+    assert "without amplification" in ledger.entries()[-1].note
+    assert "replace one unit" in str(ledger.entries()[-1])
+    OutputPerturbedRegression(regularization=1.0, noise=1.0, ledger=ledger).fit(features, labels)
+    assert ledger.total.rho == 4 + Fraction(4, 200) ** 2 / 2
+
+
+def test_a_refused_charge_trains_nothing_and_bad_input_charges_nothing(tmp_path: Path) -> None:
+    features, labels = people(200)
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=1.0))
+    model = PrivateLogisticRegression(lot=50, noise=1.0, epochs=2, ledger=ledger)
+    with pytest.raises(BudgetError):
+        model.fit(features, labels)
+    assert not hasattr(model, "coef_")
+    with pytest.raises(DataError, match="not trained"):
+        model.predict(features)
+    for bad in (
+        {"features": features[:, :0]},
+        {"labels": labels[:-1]},
+        {"labels": ["yes"] * 200},
+        {"labels": np.arange(200)},
+    ):
+        with pytest.raises(DataError):
+            PrivateLogisticRegression(noise=50.0, epochs=1, lot=100, ledger=ledger).fit(
+                **{"features": features, "labels": labels} | bad
+            )
+    for change in ({"clip": 0}, {"learning_rate": -1}, {"optimizer": "sgdm"}, {"noise": 0.0}, {"lot": 900}):
+        with pytest.raises(SearchError):
+            PrivateLogisticRegression(**{"lot": 50, "ledger": ledger} | change).fit(features, labels)
+    assert ledger.total.rho == 0
+
+
+def test_the_error_oracle_is_the_share_of_wrong_predictions() -> None:
+    features, labels = people(400)
+    oracle = TrainingError(
+        PrivateLogisticRegression(delta=1e-6), features[:300], labels[:300], features[300:], labels[300:]
+    )
+    settings = {"epochs": 5, "lot": 30, "noise": 1.0, "learning_rate": 0.5, "clip": 1.0}
+    seed = int(np.random.default_rng(2).integers(2**62))
+    model = PrivateLogisticRegression(**settings, seed=seed).fit(features[:300], labels[:300])
+    assert oracle(settings, np.random.default_rng(2)) == 1 - model.score(features[300:], labels[300:])
+    with np.errstate(all="ignore"):
+        assert math.isnan(oracle(settings | {"learning_rate": 1e308}, np.random.default_rng(2)))

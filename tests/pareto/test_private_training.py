@@ -1,0 +1,179 @@
+"""Lots, clipping, noise and steps of private training: against plain numpy twins and by statistics with controls."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hush.errors import DataError
+from hush.pareto.private_training import (
+    Network,
+    SparseRows,
+    TrainingRule,
+    checked_rows,
+    draw_lots,
+    softmax,
+    train_linear,
+    train_network,
+)
+
+RULE = {"epochs": 1, "lot": 4, "learning_rate": 0.5, "noise": 0.0, "clip": 0.7}
+
+
+def rows(count: int = 12, width: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(1)
+    features = random.normal(size=(count, width)) * (random.random((count, width)) < 0.6)
+    return features, np.where(random.random(count) < 0.5, 1.0, -1.0)
+
+
+def twin(features, labels, rule: TrainingRule, generator, *, hinge: bool) -> np.ndarray:
+    """The algorithm as it is written, one row at a time."""
+    wide = np.column_stack([features, np.ones(len(features))])
+    weights, mean, square = np.zeros(wide.shape[1]), 0.0, 0.0
+    steps = rule.epochs * round(len(labels) / rule.lot)
+    lots, ends = draw_lots(len(labels), rule.lot, steps, generator, poisson=rule.poisson)
+    noise = generator.standard_normal((steps, len(weights)))
+    for step in range(steps):
+        total = np.zeros(len(weights))
+        for i in lots[ends[step] : ends[step + 1]]:
+            margin = labels[i] * (wide[i] @ weights)
+            slope = -labels[i] * (float(margin < 1) if hinge else 1 / (1 + np.exp(margin)))
+            gradient = slope * wide[i]
+            total += gradient * min(1.0, rule.clip / max(np.linalg.norm(gradient), 1e-300))
+        gradient = (total + rule.noise * rule.sensitivity * noise[step]) / rule.lot
+        if rule.adam:
+            mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+            gradient = mean / (1 - 0.9 ** (step + 1)) / (np.sqrt(square / (1 - 0.999 ** (step + 1))) + 1e-8)
+        weights = weights - rule.learning_rate * gradient
+    return weights
+
+
+@pytest.mark.parametrize(("hinge", "adam", "poisson"), list(itertools.product([False, True], repeat=3)))
+def test_compiled_steps_are_those_of_the_algorithm(hinge: bool, adam: bool, poisson: bool) -> None:
+    features, labels = rows()
+    rule = TrainingRule(**RULE | {"epochs": 3, "noise": 0.3, "adam": adam, "poisson": poisson})
+    found = train_linear(SparseRows.of(features), labels, rule, np.random.default_rng(7), hinge=hinge)
+    assert found == pytest.approx(twin(features, labels, rule, np.random.default_rng(7), hinge=hinge))
+    assert np.abs(found).max() > 0.01
+
+
+@pytest.mark.parametrize(("poisson", "factor"), [(False, 2.0), (True, 1.0)])
+def test_the_noise_has_the_scale_of_its_sensitivity(poisson: bool, factor: float) -> None:
+    """20,000 draws: the standard deviation is known to 0.5 %, so 4 % is eight standard errors; half or double fails."""
+    rule = TrainingRule(**RULE | {"lot": 10, "noise": 1.3, "learning_rate": 1.0, "poisson": poisson})
+    empty = SparseRows.of(np.zeros((10, 20_000)))
+    weights = train_linear(empty, np.ones(10), rule, np.random.default_rng(2), hinge=False)[:-1]
+    stated = 1.3 * factor * rule.clip / 10
+    assert weights.std() == pytest.approx(stated, rel=0.04)
+    assert abs(weights.mean()) < 5 * stated / np.sqrt(20_000)
+    assert np.mean(np.abs(weights) > 2 * stated) == pytest.approx(0.0455, abs=0.01)  # the tails are Gaussian
+    for wrong in (0.5, 0.8, 1.25, 2.0):
+        assert weights.std() != pytest.approx(wrong * stated, rel=0.04)
+
+
+def moved(clip: float, other: float) -> float:
+    """How far the clipped sum of one step moves if a row is replaced by its worst opposite."""
+    features, labels = rows()
+    features[0], labels[0] = 50.0, 1.0
+    changed = features.copy()
+    changed[0] = 50.0 * other
+    rule = TrainingRule(**RULE | {"lot": 12, "learning_rate": 12.0, "clip": clip})
+    found = [
+        train_linear(SparseRows.of(x), y, rule, np.random.default_rng(3), hinge=False)
+        for x, y in ((features, labels), (changed, labels))
+    ]
+    return float(np.linalg.norm(found[0] - found[1]))
+
+
+def test_one_row_moves_a_sum_by_twice_the_clip_at_most() -> None:
+    assert 1.9 * 0.7 < moved(0.7, -1.0) <= 2 * 0.7 * (1 + 1e-9)
+    assert moved(0.7, 1.0) == 0.0
+    assert moved(1e9, -1.0) > 50  # without clipping, the row would decide everything
+
+
+def test_fixed_lots_are_uniform_subsets() -> None:
+    """All 10 subsets of 2 of 5 rows, 10,000 lots: each has 1,000 +- 30; the bound is five standard deviations."""
+    for lots, ends in (
+        draw_lots(5, 2, 10_000, np.random.default_rng(4)),
+        draw_lots(5, 3, 10_000, np.random.default_rng(4)),
+    ):
+        size = int(ends[1])
+        subsets = Counter(frozenset(lot) for lot in lots.reshape(-1, size))
+        assert len(subsets) == 10
+        assert all(len(subset) == size for subset in subsets)
+        assert max(abs(count - 1000) for count in subsets.values()) < 150
+
+
+def test_poisson_lots_take_every_row_by_itself() -> None:
+    """Sizes of 20,000 lots have the variance n q (1 - q) of independent rows, and pairs meet with probability q^2."""
+    lots, ends = draw_lots(20, 5, 20_000, np.random.default_rng(5), poisson=True)
+    sizes = np.diff(ends)
+    assert sizes.mean() == pytest.approx(5, abs=0.07)
+    assert sizes.var() == pytest.approx(20 * 0.25 * 0.75, rel=0.05)
+    inside = np.zeros((20_000, 20), dtype=bool)
+    inside[np.repeat(np.arange(20_000), sizes), lots] = True
+    assert inside.sum() == sizes.sum()  # nobody twice
+    assert inside.mean(axis=0) == pytest.approx(0.25, abs=0.02)
+    assert np.mean(inside[:, 0] & inside[:, 1]) == pytest.approx(0.0625, abs=0.009)
+
+
+def test_gradients_of_networks_are_clipped_row_by_row() -> None:
+    random = np.random.default_rng(6)
+    network = Network((4, 5, 3), random)
+    features, classes = random.normal(size=(6, 4)), np.array([0, 1, 2, 0, 1, 2])
+
+    def loss(row: int) -> float:
+        return -np.log(softmax(network.outputs(features[row : row + 1])[-1])[0, classes[row]])
+
+    expected = [np.zeros_like(layer) for layer in network.layers]
+    norms = []
+    for row in range(6):
+        gradients = []
+        for layer in network.layers:
+            gradient = np.zeros_like(layer)
+            for place in np.ndindex(layer.shape):
+                layer[place] += 1e-6
+                up = loss(row)
+                layer[place] -= 2e-6
+                gradient[place] = (up - loss(row)) / 2e-6
+                layer[place] += 1e-6
+            gradients.append(gradient)
+        norm = np.sqrt(sum((g**2).sum() for g in gradients))
+        norms.append(norm)
+        for total, gradient in zip(expected, gradients, strict=True):
+            total += gradient * min(1.0, 0.9 / norm)
+    assert min(norms) < 0.9 < max(norms)
+    for found, wanted in zip(network.clipped_sums(features, classes, 0.9), expected, strict=True):
+        assert found == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("adam", [False, True])
+def test_a_network_learns_what_no_line_separates(adam: bool) -> None:
+    random = np.random.default_rng(8)
+    features = random.uniform(-1, 1, (600, 2))
+    classes = (features[:, 0] * features[:, 1] > 0).astype(np.int64)
+    rule = TrainingRule(epochs=40, lot=60, learning_rate=0.02 if adam else 1.0, noise=0.3, clip=1.0, adam=adam)
+    network = train_network(features, classes, (2, 16, 2), rule, np.random.default_rng(9))
+    assert np.mean(network.outputs(features)[-1].argmax(axis=1) == classes) > 0.85
+
+
+def test_training_that_diverges_stops() -> None:
+    features, labels = rows()
+    rule = TrainingRule(**RULE | {"epochs": 5, "learning_rate": 1e308, "noise": 1.0})
+    with np.errstate(all="ignore"):
+        weights = train_linear(SparseRows.of(features), labels, rule, np.random.default_rng(1), hinge=False)
+    assert not np.isfinite(weights).all()
+
+
+def test_rows_that_are_no_numbers_are_refused() -> None:
+    for features, says in (
+        ([["a"]], "a matrix of numbers"),
+        ([1.0, 2.0], "shape"),
+        ([[np.nan]], "finite"),
+        (np.zeros((0, 2)), "shape"),
+    ):
+        with pytest.raises(DataError, match=says):
+            checked_rows(features)
+    with pytest.raises(DataError, match="2 columns; the model was trained on 3"):
+        checked_rows([[1, 2]], 3)
