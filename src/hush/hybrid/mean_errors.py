@@ -1,0 +1,259 @@
+"""Errors of hybrid means, in closed form: who does better, by how much, and from how many people on.
+
+n people hold numbers in a range of width m. A share c of them opted in: the curator sees their numbers and adds one
+noise of variance s_T to their mean. The others are clients, who add noise of variance s_L each. The numbers of the two
+groups have means mu_T, mu_L and variances v_T, v_L; mu = c mu_T + (1 - c) mu_L. Errors are mean squared distances to
+the mean of all n people without noise, so they hold what privacy and the choice of people cost, and nothing else.
+
+Reference: [Avent 2023, sec. 2.3]. Differs from it: the optimum's error (Thm 2.3.20), the critical number of people
+(Lemma 2.3.8) and the region where privacy weights win (sec. 2.3.4.1) are printed with slips, and corrected here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hush.errors import DataError
+from hush.privacy.conversions import gaussian_mu
+
+LEAST_BEST, MOST_BEST = 17 / 8, 16 / 7  # between these lies the largest improvement of Laplace noise at epsilon <= 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanError:
+    """A mean squared error in its three parts: who was asked, the noise, and groups that differ."""
+
+    sampling: float = 0.0
+    privacy: float = 0.0
+    bias: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.sampling + self.privacy + self.bias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeanSetting:
+    """Two groups, their numbers and the variances of their noise.
+
+    >>> setting = MeanSetting.laplace(people=10_000, share=0.05, epsilon=1.0, variance=1 / 12)
+    >>> round(setting.gain(setting.best_weight), 3), round(setting.gain(setting.privacy_weight), 3)
+    (1.871, 1.08)
+    """
+
+    people: float
+    share: float
+    curator_noise: float  # s_T
+    client_noise: float  # s_L
+    variance: float  # v_T
+    client_variance: float | None = None  # v_L; None if equal
+    mean: float = 0.0  # mu_T
+    client_mean: float | None = None  # mu_L; None if equal
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise DataError(
+                f"share={self.share!r}: expected a number between 0 and 1; without both groups there is nothing to mix"
+            )
+        if not self.people * self.share >= 1:
+            raise DataError(f"people={self.people!r}: a share of {self.share:g} of them is not one person")
+        noises = (self.curator_noise, self.client_noise)
+        if not all(math.isfinite(noise) and noise >= 0 for noise in noises) or self.variance < 0:
+            raise DataError("variances of noise and numbers must be finite and not negative")
+
+    @classmethod
+    def laplace(
+        cls, *, people: float, share: float, epsilon: float, variance: float, width: float = 1.0
+    ) -> MeanSetting:
+        """Laplace noise of one epsilon for both groups: s_T = 2 m^2/(c n eps)^2 and s_L = 2 m^2/eps^2."""
+        noise = 2 * (width / epsilon) ** 2
+        return cls(
+            people=people,
+            share=share,
+            curator_noise=noise / (share * people) ** 2,
+            client_noise=noise,
+            variance=variance,
+        )
+
+    @classmethod
+    def gaussian(
+        cls,
+        *,
+        people: float,
+        share: float,
+        epsilon: float,
+        delta: float,
+        variance: float,
+        width: float = 1.0,
+        exact: bool = True,
+    ) -> MeanSetting:
+        """Gaussian noise of one epsilon and delta for both groups, calibrated exactly or by the classic formula."""
+        noise = (width * gaussian_scale(epsilon, delta, exact=exact)) ** 2
+        return cls(
+            people=people,
+            share=share,
+            curator_noise=noise / (share * people) ** 2,
+            client_noise=noise,
+            variance=variance,
+        )
+
+    @property
+    def v_l(self) -> float:
+        return self.variance if self.client_variance is None else self.client_variance
+
+    @property
+    def mu_l(self) -> float:
+        return self.mean if self.client_mean is None else self.client_mean
+
+    @property
+    def mu(self) -> float:
+        return self.share * self.mean + (1 - self.share) * self.mu_l
+
+    @property
+    def curator_error(self) -> MeanError:
+        """The mean of those who opted in, with the curator's noise."""
+        return self.error(1.0)
+
+    @property
+    def everybody_error(self) -> MeanError:
+        """The mean over everybody as a client: s_L/n. The fair baseline of clients, since it needs no more trust."""
+        return MeanError(privacy=self.client_noise / self.people)
+
+    @property
+    def client_error(self) -> MeanError:
+        """The mean of the clients alone; always above `everybody_error`."""
+        return self.error(0.0)
+
+    def error(self, weight: float) -> MeanError:
+        """The error of w times the curator's mean plus 1 - w times the clients'.
+
+        (w - c)^2 (v_T/(cn) + v_L/((1-c)n)) + w^2 s_T + (1 - w)^2 s_L/((1-c)n) + (w mu_T + (1 - w) mu_L - mu)^2
+        """
+        n, c, w = self.people, self.share, weight
+        return MeanError(
+            sampling=(w - c) ** 2 * (self.variance / (c * n) + self.v_l / ((1 - c) * n)),
+            privacy=w**2 * self.curator_noise + (1 - w) ** 2 * self.client_noise / ((1 - c) * n),
+            bias=(w * self.mean + (1 - w) * self.mu_l - self.mu) ** 2,
+        )
+
+    @property
+    def best_weight(self) -> float:
+        """The weight of least error, for known variances and means."""
+        n, c, s_t, s_l, v_t, v_l = (
+            self.people, self.share, self.curator_noise, self.client_noise, self.variance, self.v_l
+        )  # fmt: skip
+        gap = self.mu_l - self.mean
+        above = c * (s_l + c * v_l + (1 - c) * (n * (self.mu_l - self.mu) * gap + v_t))
+        return above / (c * s_l + (1 - c) * c * n * (gap**2 + s_t) + c * v_l + (1 - c) * v_t)
+
+    @property
+    def homogeneous_weight(self) -> float:
+        """The best weight if both groups were as those who opted in; what a curator can use without knowing more."""
+        return replace(self, client_variance=None, client_mean=None).best_weight
+
+    @property
+    def privacy_weight(self) -> float:
+        """The weight that balances the noise alone: s_L/(s_L + (1 - c) n s_T); needs no variances."""
+        return self.client_noise / (self.client_noise + (1 - self.share) * self.people * self.curator_noise)
+
+    @property
+    def size_weight(self) -> float:
+        """The weight by the number of people, c."""
+        return self.share
+
+    def gain(self, weight: float) -> float:
+        """How many times less error than the better of the two baselines, curator alone and everybody as a client."""
+        return min(self.curator_error.total, self.everybody_error.total) / self.error(weight).total
+
+    def gain_over_worse(self, weight: float) -> float:
+        """How many times less error than the worse of the two baselines."""
+        return max(self.curator_error.total, self.everybody_error.total) / self.error(weight).total
+
+    @property
+    def curator_wins(self) -> bool:
+        """Whether the curator alone does at least as well as everybody as a client."""
+        return self.curator_error.total <= self.everybody_error.total
+
+    @property
+    def critical_share(self) -> float:
+        """The share of people above which the curator can win at all."""
+        s, v_t, v_l = self.client_noise, self.variance, self.v_l
+        if v_t == v_l:
+            return v_t / (v_t + s)
+        return (2 * v_t - v_l + s - math.sqrt((v_l - s) ** 2 + 4 * s * v_t)) / (2 * (v_t - v_l))
+
+    @property
+    def critical_people(self) -> float:
+        """The number of people up to which the curator wins, with s_T held as it is."""
+        c, v_t, v_l = self.share, self.variance, self.v_l
+        above = c * self.client_noise - (1 - c) * ((1 - c) * v_t + c * v_l)
+        return above / (c * ((self.mean - self.mu) ** 2 + self.curator_noise))
+
+
+def laplace_critical_people(share: float, epsilon: float, variance: float, width: float = 1.0) -> float:
+    """The number of people from which the curator wins under Laplace noise; infinite if it never does.
+
+    2 m^2 / (c (2 c m^2 - (1 - c) eps^2 v))
+    """
+    m2, c = width**2, share
+    below = c * (2 * c * m2 - (1 - c) * epsilon**2 * variance)
+    return 2 * m2 / below if below > 0 else math.inf
+
+
+def privacy_weight_wins(share: float, people: float, epsilon: float, variance: float, width: float = 1.0) -> bool:
+    """Whether privacy weights beat both baselines under Laplace noise, for more than one person who opted in.
+
+    With x = eps^2 v/(2 m^2): c >= x/(1 + x), or n < (1 - c)(1 + x)/(c (x (1 - c) - c)).
+    """
+    x, c = epsilon**2 * variance / (2 * width**2), share
+    return c >= x / (1 + x) or people < (1 - c) * (1 + x) / (c * (x * (1 - c) - c))
+
+
+def best_gain_share(people: float) -> float:
+    """The share at which, for numbers in [0, 1] of variance 1/4 at epsilon 1, the gain tends to 17/8."""
+    return (1 + math.sqrt((288 + people) / people)) / 18
+
+
+def gaussian_scale(epsilon: float, delta: float, *, exact: bool = True) -> float:
+    """The standard deviation of Gaussian noise at sensitivity 1: exact, or sqrt(2 ln(1.25/delta))/epsilon.
+
+    The classic formula holds for epsilon and delta below 1 only.
+    """
+    if exact:
+        return 1 / gaussian_mu(epsilon, delta)
+    if not (0 < epsilon <= 1 and 0 < delta < 1):
+        raise DataError(f"epsilon={epsilon:g}, delta={delta:g}: the classic formula holds below 1 only; use exact=True")
+    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+
+
+def laplace_scale(epsilon: float, delta: float = 0.0, sensitivity: float = 1.0) -> float:
+    """The scale of Laplace noise of (epsilon, delta): D/(epsilon - 2 ln(1 - delta)); D/epsilon at delta = 0."""
+    return sensitivity / (epsilon - 2 * math.log1p(-delta))
+
+
+def client_noise(
+    epsilon: float,
+    *,
+    mechanism: Literal["laplace", "duchi", "piecewise"],
+    variance: float,
+    width: float = 1.0,
+    offset: float = 0.0,
+) -> float:
+    """The mean variance of a client's noise, s_L; for Duchi's and the piecewise law it depends on the numbers.
+
+    `offset` is how far the mean of the numbers lies from the middle of the range. With h = m/2, C = (e^eps + 1)/
+    (e^eps - 1), z = e^(eps/2) and x2 = v + offset^2:
+
+        laplace 2 m^2/eps^2,  duchi C^2 h^2 - x2,  piecewise x2/(z - 1) + h^2 (z + 3)/(3 (z - 1)^2).
+
+    Reference: [Duchi, Jordan and Wainwright 2018]; [Wang et al. 2019, Lemma 1].
+    """
+    half, second = width / 2, variance + offset**2
+    if mechanism == "laplace":
+        return 2 * (width / epsilon) ** 2
+    if mechanism == "duchi":
+        return (half / math.tanh(epsilon / 2)) ** 2 - second
+    z = math.exp(epsilon / 2)
+    return second / (z - 1) + half**2 * (z + 3) / (3 * (z - 1) ** 2)
