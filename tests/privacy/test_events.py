@@ -15,9 +15,11 @@ from hush.errors import BudgetError
 from hush.privacy.budget import Cost
 from hush.privacy.events import (
     ComposedEvent,
+    DiscoveryEvent,
     Event,
     GaussianEvent,
     LaplaceEvent,
+    LocalEvent,
     NonPrivateEvent,
     SelectionEvent,
     compose,
@@ -31,6 +33,8 @@ simple = st.one_of(
     st.builds(GaussianEvent, positive, st.just(Fraction(1)), st.just(True)),
     st.builds(LaplaceEvent, positive, positive),
     st.builds(SelectionEvent, positive),
+    st.builds(DiscoveryEvent, positive, st.fractions(Fraction(1, 10**9), Fraction(1, 2)), st.integers(1, 9)),
+    st.builds(LocalEvent, positive, st.fractions(0, Fraction(1, 2))),
 )
 parts = st.lists(st.tuples(simple, st.integers(1, 50)), max_size=6).map(tuple)
 composed = st.builds(ComposedEvent, parts)
@@ -237,3 +241,26 @@ def test_any_value_in_a_field_is_refused_or_read(value):
         event_from_dict(SELECTION | {"epsilon": value})
     with pytest.raises(BudgetError):
         event_from_dict({"kind": value})
+
+
+def test_discovery_and_local_reports_cost_what_they_say() -> None:
+    assert DiscoveryEvent(Fraction(2), Fraction(1, 100), 2).cost == Cost(Fraction(4), Fraction(4), Fraction(1, 50))
+    assert LocalEvent(Fraction(2), Fraction(0)).cost == Cost(Fraction(2), Fraction(2))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: DiscoveryEvent(Fraction(1), Fraction(2, 3), 1), "at most 1/2"),
+        (lambda: DiscoveryEvent(Fraction(1), Fraction(0), 1), "expected a positive value"),
+        (lambda: DiscoveryEvent(Fraction(1), Fraction(1, 3), 0), "expected an integer from 1"),
+        (lambda: DiscoveryEvent(Fraction(1), Fraction(1, 3), True), "expected an integer from 1"),
+        (lambda: LocalEvent(Fraction(1), Fraction(2, 3)), "at most 1/2"),
+        (lambda: LocalEvent(Fraction(1), -Fraction(1, 3)), "expected a positive value"),
+        (lambda: LocalEvent(Fraction(1), 0.0), "expected an exact probability"),
+        (lambda: event_from_dict(DiscoveryEvent(Fraction(1), Fraction(1, 3), 1).to_dict() | {"keys": 1.0}), "int"),
+    ],
+)
+def test_events_with_impossible_deltas_are_refused(make, message) -> None:
+    with pytest.raises(BudgetError, match=message):
+        make()

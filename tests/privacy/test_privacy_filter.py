@@ -18,8 +18,17 @@ from hush.privacy import privacy_filter
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.conversions import mixed_epsilon, pure_renyi, zcdp_epsilon, zcdp_order, zcdp_rho
-from hush.privacy.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, compose
+from hush.privacy.events import (
+    DiscoveryEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    LocalEvent,
+    SelectionEvent,
+    compose,
+)
 from hush.privacy.ledger import Ledger
+from hush.rational import float_down
 
 CAP = Budget(epsilon=3.0, delta=1e-9)
 
@@ -232,3 +241,68 @@ def test_the_refusal_names_a_cap_that_is_enough_and_not_far_above(tmp_path: Path
     ledger.raise_cap(Budget(epsilon=epsilon, delta=1e-9), reason="agreed")
     ledger.charge(laplace(2))
     assert ledger.total.epsilon is None
+
+
+def discovery(epsilon: int | Fraction, delta: Fraction) -> DiscoveryEvent:
+    return DiscoveryEvent(Fraction(epsilon), delta, 1)
+
+
+def leaky(epsilon: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    """The worst pair of laws of an (epsilon, delta) mechanism: with delta it tells all, else it is a coin."""
+    heads = math.exp(epsilon) / (1 + math.exp(epsilon))
+    p = np.array([delta, (1 - delta) * heads, (1 - delta) * (1 - heads), 0.0])
+    return p, p[::-1].copy()
+
+
+def test_a_delta_that_comes_first_is_taken_from_the_budget() -> None:
+    tenth = Fraction(1e-9) / 10
+    allowance = charged(CAP, [discovery(1, tenth)])
+    assert allowance.remaining == Fraction(zcdp_rho(2.0, float_down(Fraction(1e-9) - tenth)))
+    assert charged(CAP, [discovery(1, tenth), laplace(2)]).remaining == 0
+    assert charged(CAP, [laplace(2), discovery(1, tenth)]).cost.delta == tenth  # the first is too large for zCDP
+    assert charged(CAP, [LocalEvent(Fraction(1), Fraction(0)), LocalEvent(Fraction(2), Fraction(0))]).remaining == 0
+
+
+@pytest.mark.parametrize(
+    ("cap", "events", "at", "message"),
+    [
+        (CAP, [discovery(1, Fraction(2, 10**9))], 0, "a charge of delta=2e-09 exceeds the 1e-09 left"),
+        (CAP, [gauss(0.1), discovery(1, Fraction(1, 10**10))], 1, "must be charged before any other"),
+        (CAP, [laplace(Fraction(1, 100)), discovery(1, Fraction(1, 10**10))], 1, "must be charged before any other"),
+        (CAP, [discovery(1, Fraction(1, 10**10)), discovery(3, Fraction(1, 10**10))], 1, "2 is left of that"),
+        (Budget(epsilon=3.0), [discovery(1, Fraction(1, 10**10))], 0, "states none; state a delta"),
+        (Budget(rho=3.0), [discovery(1, Fraction(1, 10**10))], 0, "states none; state a delta"),
+    ],
+)
+def test_deltas_that_do_not_fit_are_refused(cap: Budget, events: list[Event], at: int, message: str) -> None:
+    assert message in refused(cap, events, at=at)
+
+
+def worst_delta_with_leaks() -> float:
+    """As `worst_delta`, over three charges of which some have a delta of their own."""
+    kinds = [discovery(Fraction(1, 2), Fraction(1, 100)), discovery(1, Fraction(1, 200)), *KINDS[1:6:2]]
+    worst = 0.0
+    for events in itertools.product(kinds, repeat=3):
+        allowance = Allowance(COARSE)
+        for event in events:
+            with suppress(BudgetError):
+                allowance.charge(event)
+        p, q = np.ones(1), np.ones(1)
+        for event in allowance.events:
+            laws = (
+                leaky(float(event.epsilon), float(event.delta))
+                if isinstance(event, DiscoveryEvent)
+                else loss_law(event)
+            )
+            p, q = np.outer(p, laws[0]).ravel(), np.outer(q, laws[1]).ravel()
+        worst = max(worst, float(np.maximum(p - math.exp(2.0) * q, 0.0).sum()))
+    return worst
+
+
+def test_charges_with_a_delta_are_private_by_brute_force() -> None:
+    assert 0.01 < worst_delta_with_leaks() <= 0.02
+
+
+def test_brute_force_finds_a_filter_that_forgets_deltas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(privacy_filter, "keeps_delta", lambda *given: True)
+    assert worst_delta_with_leaks() > 0.02

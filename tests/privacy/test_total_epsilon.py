@@ -14,6 +14,7 @@ from hush.privacy import total_epsilon as composition
 from hush.privacy.conversions import gaussian_epsilon, pure_delta, zcdp_epsilon
 from hush.privacy.events import (
     ComposedEvent,
+    DiscoveryEvent,
     Event,
     GaussianEvent,
     LaplaceEvent,
@@ -271,3 +272,12 @@ def test_a_failure_in_the_library_is_not_a_failure_here(monkeypatch, error):
 
 def test_text_says_how_it_is_known():
     assert str(TotalEpsilon(0.8345612, 1e-6, "PLD")) == "epsilon=0.83457 at delta=1e-06 (PLD)"
+
+
+def test_a_delta_of_an_event_is_taken_from_the_total() -> None:
+    found = DiscoveryEvent(Fraction(1), Fraction(1, 1000), 2)
+    assert total_epsilon(found, 0.01).epsilon <= 2
+    assert total_epsilon(found, 0.002).epsilon == 2
+    assert total_epsilon(found, 0.0019).epsilon == math.inf
+    both = total_epsilon([found, gauss(2)], 0.01)
+    assert both.epsilon >= total_epsilon([LaplaceEvent(Fraction(1), Fraction(1))] * 2 + [gauss(2)], 0.008).epsilon

@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol
 from hush.errors import BudgetError
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.events import Event, price
-from hush.privacy.privacy_filter import Tally, is_within, left_of, pure_left
+from hush.privacy.privacy_filter import Tally, is_within, keeps_delta, left_of, pure_left
 from hush.rational import float_down, float_up
 
 MOST_RAISED = 1e6  # a cap that would allow more promises nothing, and nobody is told to set it
@@ -164,6 +164,8 @@ def check_affordable(
     within = requested >= 0 and is_within(budget, limit, total, after)
     if within and (not withheld or left_of(budget, limit, total, after) >= withheld):
         return
+    if cost.delta and not keeps_delta(budget, limit, total, after):
+        raise BudgetError(f"{what}: {_delta_refusal(budget, spent, cost)}", remaining=remaining, requested=requested)
     message = f"{what}: {_refusal(budget, limit, spent, cost, remaining)}"
     if raising is not None and requested <= MOST_RAISED:
         enough = limit - remaining + requested
@@ -195,6 +197,19 @@ def _refusal(budget: Budget, limit: Fraction, spent: Cost, cost: Cost, remaining
         rest = max(float_down(pure), 0.0)
         why = f"it is pure epsilon={epsilon:.6g}, and {rest:.6g} is left of that; {WITH_GAUSSIAN}"
     return f"{message} ({why})"
+
+
+def _delta_refusal(budget: Budget, spent: Cost, cost: Cost) -> str:
+    """Why a charge with a delta of its own does not fit."""
+    if not budget.delta:
+        return f"the event needs delta={float_up(cost.delta):.6g}, and the budget {budget} states none; state a delta"
+    left = Fraction(budget.delta) - spent.delta
+    if cost.delta > left:
+        return f"a charge of delta={float_up(cost.delta):.6g} exceeds the {max(float_down(left), 0.0):.6g} left"
+    return (
+        "an event with a delta of its own must be charged before any other, since others may use the whole delta; "
+        "charge it to another dataset of the ledger, whose promise stands beside that of this one"
+    )
 
 
 def _enough(budget: Budget, total: Cost, tally: Tally) -> Fraction:

@@ -20,21 +20,25 @@ LARGEST_DELTA = 0.5
 class Cost:
     """Privacy loss as rho of zCDP and as pure epsilon; None stands for no bound at all.
 
-    Both are exact rationals and add under composition, adaptive or not.
+    `delta` is the probability with which neither bound holds. All are exact rationals and add under composition,
+    adaptive or not.
 
-    Reference: [BS16, Lemma 2.3] for rho; basic composition for epsilon.
+    Reference: [BS16, Lemma 2.3] for rho; basic composition for epsilon; [BS16, Lemma 8.2] for delta.
     """
 
     rho: Fraction | None = Fraction(0)
     epsilon: Fraction | None = Fraction(0)
+    delta: Fraction = Fraction(0)
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(_sum(self.rho, other.rho), _sum(self.epsilon, other.epsilon))
+        return Cost(_sum(self.rho, other.rho), _sum(self.epsilon, other.epsilon), self.delta + other.delta)
 
     def times(self, count: int) -> Cost:
         """The cost of `count` such events."""
         return Cost(
-            None if self.rho is None else self.rho * count, None if self.epsilon is None else self.epsilon * count
+            None if self.rho is None else self.rho * count,
+            None if self.epsilon is None else self.epsilon * count,
+            self.delta * count,
         )
 
     @staticmethod
@@ -42,7 +46,7 @@ class Cost:
         """The sum of many costs, added in pairs: denominators grow, and adding one by one would be quadratic.
 
         >>> Cost.total([Cost(Fraction(1, 2), None), Cost(Fraction(1, 3), Fraction(1))])
-        Cost(rho=Fraction(5, 6), epsilon=None)
+        Cost(rho=Fraction(5, 6), epsilon=None, delta=Fraction(0, 1))
         """
         level = list(costs) or [Cost()]
         while len(level) > 1:

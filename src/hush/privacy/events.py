@@ -112,6 +112,55 @@ class SelectionEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DiscoveryEvent(Event):
+    """Keys of an unknown list, each released or not by a bit that is (epsilon, delta)-DP, of which a unit moves some.
+
+    The bits are independent, so a unit that moves k of them loses k epsilon, or rho = k epsilon^2 / 2, except with
+    probability k delta.
+
+    Reference: [Korolova et al. 2009] for the problem; [Desfontaines et al. 2022] for the bit.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    keys: int
+
+    kind: ClassVar[str] = "key discovery"
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "epsilon", "delta")
+        if self.delta > Fraction(1, 2):
+            raise BudgetError(f"event field delta={float(self.delta):g}: expected a probability of at most 1/2")
+        if isinstance(self.keys, bool) or not isinstance(self.keys, int) or not 1 <= self.keys <= MOST_TIMES:
+            raise BudgetError("event field keys: expected an integer from 1 to 2^63")
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.epsilon**2 / 2, self.epsilon, self.delta).times(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEvent(Event):
+    """What the device of every client promised when it answered a question: (epsilon, delta)-DP against everybody."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    kind: ClassVar[str] = "local reports"
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "epsilon")
+        if self.delta != 0:
+            _require_positive(self, "delta")
+        if not isinstance(self.delta, Fraction) or self.delta > Fraction(1, 2):
+            raise BudgetError("event field delta: expected an exact probability of at most 1/2")
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.epsilon**2 / 2, self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, slots=True)
 class NonPrivateEvent(Event):
     """Private data that left without noise: no budget covers it."""
 
@@ -162,7 +211,8 @@ def compose(events: Iterable[Event]) -> Event:
 
 
 _KINDS: dict[str, type[Event]] = {
-    kind.kind: kind for kind in (GaussianEvent, LaplaceEvent, SelectionEvent, NonPrivateEvent)
+    kind.kind: kind
+    for kind in (GaussianEvent, LaplaceEvent, SelectionEvent, DiscoveryEvent, LocalEvent, NonPrivateEvent)
 }
 
 

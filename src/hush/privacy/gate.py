@@ -24,6 +24,7 @@ from hush.domain import Clique, Domain
 from hush.errors import BudgetError, DataError
 from hush.linops import LinearOperator
 from hush.privacy.account import Account
+from hush.privacy.discovery import KeyDiscovery
 from hush.privacy.events import Event, compose
 from hush.privacy.exact_sampling import Entropy, SystemEntropy
 from hush.privacy.measurement import Measurement
@@ -155,6 +156,7 @@ BATCH_CELLS = 1 << 24
 # What draws is what is charged: laws of these very types, which cannot be changed once they are made.
 NOISE_LAWS: tuple[type, ...] = (DiscreteGaussian, DiscreteLaplace)
 SELECTION_LAWS: tuple[type, ...] = (ExponentialMechanism, TopK, GeneralizedExponentialMechanism, PartitionMechanism)
+DISCOVERY_LAWS: tuple[type, ...] = (KeyDiscovery,)
 SCORES: tuple[type, ...] = (Scores, PartitionCosts)
 
 
@@ -178,6 +180,18 @@ class CountSource(Protocol):
     def sums(self, queries: Sequence[SumQuery]) -> Mapping[SumQuery, Exact]: ...
 
 
+class KeySource(CountSource, Protocol):
+    """A source that also knows keys which nobody can list beforehand, such as texts that people typed.
+
+    `key_counts` says how many units hold each key; a unit counts for at most `max_keys` of them, once each, and which
+    these are depends on that unit alone.
+    """
+
+    @property
+    def max_keys(self) -> int: ...
+    def key_counts(self) -> Mapping[Any, int]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A query and the noise that will protect its answer."""
@@ -194,6 +208,9 @@ class Watcher(Protocol):
         self, request: Request, bound: Sensitivity, exact: Integers, draw: Callable[[], Integers]
     ) -> Integers: ...
     def selected(self, scorer: Scorer[Any], law: Any, scores: Any, draw: Callable[[], Any]) -> Any: ...
+    def discovered(
+        self, law: KeyDiscovery, keys: int, exact: Mapping[Any, int], draw: Callable[[], tuple[Any, ...]]
+    ) -> tuple[Any, ...]: ...
 
 
 _watcher: ContextVar[Watcher | None] = ContextVar("hush_gate_watcher", default=None)
@@ -213,8 +230,8 @@ class Gate:
     """Noisy answers and private choices about one table, within one account.
 
     Privacy: the sum of the charged events, under `neighbours`; each event is made by the law that draws. Laws are of
-    the closed set `NOISE_LAWS` and `SELECTION_LAWS`, queries and scorers are frozen, so that nothing can price one
-    thing and draw another.
+    the closed sets `NOISE_LAWS`, `SELECTION_LAWS` and `DISCOVERY_LAWS`, queries and scorers are frozen, so that nothing
+    can price one thing and draw another.
     """
 
     def __init__(
@@ -285,6 +302,31 @@ class Gate:
 
         watcher = self._watcher()
         return draw() if watcher is None else watcher.selected(scorer, law, scores, draw)
+
+    def discover(self, source: KeySource, law: KeyDiscovery, *, note: str = "") -> tuple[Any, ...]:
+        """Charge for a list of keys, count who holds each, and release those that the law lets through, sorted.
+
+        Privacy: under `neighbours` a unit moves the counts of `max_keys` keys by one, of twice as many where units are
+        exchanged. The order of the keys tells nothing about their counts.
+        """
+        if type(law) not in DISCOVERY_LAWS:
+            raise BudgetError(_not_a_law("discovery by", law, DISCOVERY_LAWS))
+        if source is not self._table:
+            raise BudgetError("a gate discovers the keys of its own table; open another gate for another table")
+        keys = source.max_keys * (2 if self.neighbours is Neighbours.REPLACE else 1)
+        self._charge(law.event(keys), note, most_rows=LARGEST_ANSWER)
+        exact = source.key_counts()
+        if any(type(count) is not int or count < 1 for count in exact.values()):
+            raise DataError("a source of keys gave a count that is no integer above 0")
+
+        def draw() -> tuple[Any, ...]:
+            names = sorted(exact)
+            counts = np.array([exact[name] for name in names], dtype=np.int64)
+            chosen = law.choose(counts, self._entropy)
+            return tuple(name for name, released in zip(names, chosen, strict=True) if released)
+
+        watcher = self._watcher()
+        return draw() if watcher is None else watcher.discovered(law, keys, exact, draw)
 
     def _bound(self, query: Query | DeclaredStatistic) -> Sensitivity:
         for clique in query.cliques:

@@ -8,7 +8,15 @@ from fractions import Fraction
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget, Cost
 from hush.privacy.conversions import zcdp_epsilon
-from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
+from hush.privacy.events import (
+    ComposedEvent,
+    DiscoveryEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    LocalEvent,
+    SelectionEvent,
+)
 from hush.privacy.ledger import Ledger
 from hush.privacy.ledger_chain import CAP, Entry, printable
 from hush.privacy.privacy_filter import Tally, left_of
@@ -129,5 +137,11 @@ def _described(event: Event) -> str:
             return f"{event.kind}, scale {shown_down(event.scale)}"
         case SelectionEvent():
             return f"{event.kind}, epsilon {shown_up(event.epsilon)}"
+        case DiscoveryEvent():
+            cost = event.cost
+            return f"{event.kind}, epsilon {shown_up(cost.epsilon or Fraction(0))}, delta {shown_up(cost.delta)}"
+        case LocalEvent():
+            delta = f", delta {shown_up(event.delta)}" if event.delta else ""
+            return f"{event.kind}, each client at epsilon {shown_up(event.epsilon)}{delta}"
         case _:
             return event.kind

@@ -15,6 +15,9 @@ Charges may be chosen in the light of earlier answers, so only these rules count
   are deducted from epsilon, and the Renyi rule with (epsilon - what they cost, delta) is for all that follows. Given
   what the first ones answered, what follows adds at most delta. The first charge is made before any answer, so it may
   decide which rule holds.
+* delta first: the same where the very first charge has a delta of its own. The first charges, Laplace or with a delta,
+  are deducted from epsilon and from delta, and what follows keeps to the rules above with (epsilon, delta) less what
+  they cost. A delta that comes after any other charge is refused: what was charged before may have used it.
 
 The order alpha depends on the budget alone, never on what was spent. To take the best order, or the best split of
 epsilon, after the charges are known would be unsound: one could stop as soon as the loss is just above its bound. For
@@ -34,17 +37,18 @@ from functools import lru_cache
 
 from hush.privacy import conversions
 from hush.privacy.budget import Budget, Cost
-from hush.privacy.events import ComposedEvent, Event, LaplaceEvent
+from hush.privacy.events import ComposedEvent, DiscoveryEvent, Event, LaplaceEvent, LocalEvent
 from hush.rational import float_down, float_up
 
+FIRST = (LaplaceEvent, DiscoveryEvent, LocalEvent)  # what basic composition deducts
 Epsilons = Counter[Fraction]  # how often Laplace noise of each epsilon was added
 
 
 class Tally:
-    """What the sum of charges depends on beside their cost: Laplace noise, and whether it came first."""
+    """What the sum of charges depends on beside their cost: Laplace noise, deltas, and whether they came first."""
 
     def __init__(self) -> None:
-        self.first: list[Cost] = []  # the Laplace charges before any other
+        self.first: list[Cost] = []  # the charges, Laplace or with a delta, before any other
         self.only_first = True
         self.among_first: Epsilons = Counter()
         self.later: Epsilons = Counter()
@@ -56,7 +60,7 @@ class Tally:
         for part, count in parts:
             if isinstance(part, LaplaceEvent):
                 laplace[part.sensitivity_l1 / part.scale] += count
-        if self.only_first and laplace and all(isinstance(part, LaplaceEvent) for part, _ in parts):
+        if self.only_first and parts and all(isinstance(part, FIRST) for part, _ in parts):
             self.first.append(cost)
             self.among_first.update(laplace)
         else:
@@ -86,15 +90,18 @@ def left_of(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> Fract
         return Fraction(0) if spent.epsilon is None else limit - spent.epsilon
     if spent.rho is None:
         return Fraction(0)
-    if not (budget.epsilon and budget.delta and tally.laplace):
+    if not (budget.epsilon and budget.delta):
         return limit - spent.rho
     if (first := _pure_first(limit, tally)) is None:
+        if not tally.laplace:
+            return limit - spent.rho
         order, _ = _order(budget.epsilon, budget.delta)
         return limit - _renyi(spent.rho, tally.laplace, order)
     epsilon, rho = Fraction(budget.epsilon) - (first.epsilon or 0), spent.rho - (first.rho or 0)
-    if epsilon <= 0:
-        return epsilon - rho
-    order, most = _order(float_down(epsilon), budget.delta)
+    delta = Fraction(budget.delta) - first.delta
+    if epsilon <= 0 or delta <= 0:
+        return min(epsilon, Fraction(0)) - rho
+    order, most = _order(float_down(epsilon), float_down(delta))
     return most - _renyi(rho, tally.later, order)
 
 
@@ -111,17 +118,25 @@ def is_within(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> boo
     Privacy: under (epsilon, delta) the charges together are (epsilon, delta)-DP; see the rules of this module.
     """
     amount = budget.spent(spent)
-    if isinstance(amount, Fraction) and amount <= limit:
+    if not spent.delta and isinstance(amount, Fraction) and amount <= limit:
         return True
-    if budget.pure or spent.rho is None:
+    if budget.pure or spent.rho is None or not keeps_delta(budget, limit, spent, tally):
         return False
     pure = pure_left(budget, spent)
     return (pure is not None and pure >= 0) or left_of(budget, limit, spent, tally) >= 0
 
 
+def keeps_delta(budget: Budget, limit: Fraction, spent: Cost, tally: Tally) -> bool:
+    """Whether the deltas of charges are within the budget's, and came before all else; True where there are none."""
+    if not spent.delta:
+        return True
+    first = _pure_first(limit, tally)
+    return first is not None and spent.delta == first.delta and spent.delta <= Fraction(budget.delta or 0)
+
+
 def _pure_first(limit: Fraction, tally: Tally) -> Cost | None:
-    """The cost of the first Laplace charges if the first of all is too large for zCDP, else None."""
-    if not tally.first or (tally.first[0].rho or 0) <= limit:
+    """The cost of the first charges if the first of all is too large for zCDP or has a delta, else None."""
+    if not tally.first or ((tally.first[0].rho or 0) <= limit and not tally.first[0].delta):
         return None
     return Cost.total(tally.first)
 

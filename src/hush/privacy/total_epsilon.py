@@ -17,7 +17,7 @@ import numpy as np
 from hush.privacy.budget import Cost, require_delta
 from hush.privacy.conversions import mixed_epsilon, zcdp_epsilon
 from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, compose, price
-from hush.rational import float_up, root_down, shown_up
+from hush.rational import float_down, float_up, root_down, shown_up
 
 _MOST_KINDS = 64  # distinct events; each costs a convolution
 _MOST_TIMES = 100_000  # events in all; beyond, rounding losses to a grid costs more than the route gains
@@ -52,22 +52,26 @@ def total_epsilon(events: Event | Iterable[Event], delta: float) -> TotalEpsilon
     Privacy: holds for events whose kinds and scales were fixed beforehand. Where they were chosen in the light of
     earlier answers, the promise is that of the budget that limited them.
 
+    A delta of an event's own is the probability of outcomes that its other bounds leave out, so it is taken from delta
+    first and the rest is for the others [BS16, sec. 8].
+
     Reference: [CKS20, Prop. 12 and Cor. 13] for Renyi and zCDP; [Koskela et al. 2020], [Doroshenko et al. 2022] for
     PLD.
     """
     require_delta(delta)
     composed = events if isinstance(events, Event) else compose(events)
     cost = price(composed)
-    if cost.rho is None:
+    if cost.rho is None or cost.delta > Fraction(delta):
         return TotalEpsilon(math.inf, float(delta), "zCDP")
-    totals = [TotalEpsilon(zcdp_epsilon(float_up(cost.rho), delta), float(delta), "zCDP")]
+    rest = float_down(Fraction(delta) - cost.delta)  # what events with a delta of their own leave to the conversion
+    totals = [TotalEpsilon(zcdp_epsilon(float_up(cost.rho), rest), float(delta), "zCDP")]
     if cost.epsilon is not None:
         totals.append(TotalEpsilon(float_up(cost.epsilon), float(delta), "pure"))
     parts = composed.parts if isinstance(composed, ComposedEvent) else ((composed, 1),)
-    by_pld = _pld_epsilon(parts, float(delta), min(total.epsilon for total in totals))
+    by_pld = _pld_epsilon(parts, rest, min(total.epsilon for total in totals))
     if by_pld is not None:
         totals.append(TotalEpsilon(by_pld, float(delta), "PLD"))
-    elif (mixed := _renyi_epsilon(parts, float(delta))) is not None:
+    elif (mixed := _renyi_epsilon(parts, rest)) is not None:
         totals.append(TotalEpsilon(mixed, float(delta), "Renyi"))
     return min(totals, key=lambda total: total.epsilon)
 

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from hush.arrays import Integers
 from hush.errors import ReplayError
+from hush.privacy.discovery import KeyDiscovery
 from hush.privacy.events import Event
 from hush.privacy.gate import Request, Scorer, watch
 from hush.privacy.sensitivity import Sensitivity
@@ -63,6 +64,13 @@ class Recorder:
         self.passages.append(Passage("select", _public(scorer, law, scores), copy.deepcopy(scores), output))
         return output
 
+    def discovered(
+        self, law: KeyDiscovery, keys: int, exact: Mapping[Any, int], draw: Callable[[], tuple[Any, ...]]
+    ) -> tuple[Any, ...]:
+        output = draw()
+        self.passages.append(Passage("discovery", fingerprint((law, keys)), dict(exact), output))
+        return output
+
 
 @dataclass
 class Replayer:
@@ -95,6 +103,16 @@ class Replayer:
         if scores.distance(recorded.exact) > Fraction(scores.sensitivity) + 2 * Fraction(scores.error):
             raise ReplayError("a score moves further between neighbours than its declared sensitivity")
         return recorded.output
+
+    def discovered(
+        self, law: KeyDiscovery, keys: int, exact: Mapping[Any, int], draw: Callable[[], tuple[Any, ...]]
+    ) -> tuple[Any, ...]:
+        """The same discovery must come, with at most `keys` counts that differ, by one each."""
+        recorded = self._next("discovery", fingerprint((law, keys)))
+        gaps = [abs(exact.get(key, 0) - recorded.exact.get(key, 0)) for key in {*exact, *recorded.exact}]
+        if max(gaps, default=0) > 1 or sum(gaps) > keys:
+            raise ReplayError("the counts of keys move further between neighbours than declared")
+        return recorded.output  # type: ignore[no-any-return]
 
     def _next(self, kind: str, public: Any) -> Passage:
         if self.position == len(self.passages):

@@ -1,0 +1,182 @@
+"""Blending: weights by variance, the simplex, the order of a list, and a whole run on an invented log."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hush.errors import DataError
+from hush.hybrid.blender import (
+    GroupShares,
+    blend,
+    blend_shares,
+    find_head_list,
+    head_list_questions,
+    simplex_projection,
+)
+from hush.hybrid.blender_simulation import simulate_blender
+from hush.hybrid.client import Question
+from hush.hybrid.collection import ReportCounts
+from hush.hybrid.head_list import OptInEstimates
+from hush.hybrid.opt_in import OptInRecords
+from hush.hybrid.promises import Promise
+from hush.hybrid.ranking_metrics import dcg, l1_distance, ndcg, nested_ndcg, regressions
+from hush.hybrid.search_logs import COMMON, TOP, query_shares, read_search_log, search_log
+from hush.hybrid.simulated_reports import generator_of, simulate_reports
+
+PROMISE = Promise.of(4, 1e-5)
+COUNTED = OptInEstimates(
+    records=(("news", "a"), ("news", "b"), ("news", "*"), ("mail", "c"), ("mail", "*"), ("*", "*")),
+    estimate=np.array([0.2, 0.1, 0.0, 0.2, 0.05, 0.45]),
+    noise=0.5,
+    rows=500,
+)
+
+
+def test_weights_are_one_over_the_variance() -> None:
+    groups = [
+        GroupShares(estimate=np.array([0.3]), slope=1.0, floor=0.0, people=100),
+        GroupShares(estimate=np.array([0.5]), slope=0.5, floor=0.2, people=1000),
+    ]
+    shares, variances, weights = blend_shares(groups, rounds=30)
+    each = np.array([group.variance(shares)[0] for group in groups])
+    assert weights[:, 0] == pytest.approx(1 / each / (1 / each).sum())
+    assert variances[0] == pytest.approx(each.prod() / each.sum())
+    assert shares[0] == pytest.approx(weights[:, 0] @ [0.3, 0.5])
+
+
+def test_projection_is_the_nearest_point_of_the_simplex() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(50):
+        shares = random.normal(0.2, 0.4, 6)
+        nearest = simplex_projection(shares)
+        assert nearest.sum() == pytest.approx(1)
+        assert nearest.min() >= 0
+        others = random.dirichlet(np.ones(6), 200)
+        assert (np.linalg.norm(others - shares, axis=1) >= np.linalg.norm(nearest - shares) - 1e-12).all()
+
+
+@pytest.mark.parametrize("form", ["split", "two-stage"])
+def test_a_blend_is_nearer_than_either_group_and_its_intervals_hold(form: str) -> None:
+    """400 runs at a fixed seed: squared error below both groups', and 95 % intervals cover 92 to 98 % of the shares."""
+    questions = head_list_questions(COUNTED.head_list, Promise.of(2, 1e-5), form=form)  # type: ignore[arg-type]
+    generator = generator_of(7)
+    flat = np.array([0.22, 0.08, 0.02, 0.2, 0.05, 0.43])  # in the order of the records of the list
+    codes = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0]])
+    truth = {"news": 0.32, "mail": 0.25}
+    blended, groups, covered = [], [], []
+    for _ in range(400):
+        noisy = generator.multinomial(500, flat) + generator.laplace(0, 0.5, 6)
+        opt_in = OptInEstimates(records=COUNTED.records, estimate=noisy / 500, noise=0.5, rows=500)
+        reports: dict[str, ReportCounts] = {}
+        for question in questions.questions:
+            held = generator.choice(6, 2000, p=flat)
+            values = held if question.name == "record" and form == "split" else codes[held]
+            reports[question.id] = simulate_reports(
+                question, values[:, 0] if question.name == "query" else values, generator
+            )
+        found = blend(opt_in, questions, reports)
+        wanted = np.array([truth[query] for query in found.queries])
+        lower, upper = found.interval()
+        covered.append((lower <= wanted) & (wanted <= upper))
+        blended.append((found.shares - wanted) ** 2)
+        groups.append(((found.query_groups - wanted) ** 2).sum(axis=1))
+        assert found.groups == ("opt-in", "clients")
+    assert np.sum(blended) / 400 < np.mean(groups, axis=0).min()
+    assert 0.92 <= np.mean(covered) <= 0.98
+
+
+def test_without_reports_the_list_is_that_of_opt_in_people() -> None:
+    questions = head_list_questions(COUNTED.head_list, PROMISE)
+    found = blend(COUNTED, questions)
+    assert found.groups == ("opt-in",)
+    assert found.queries == ("news", "mail")
+    assert found.shares == pytest.approx([0.3, 0.25])
+    assert found.head_list == {"news": ["a", "b"], "mail": ["c"]}
+    urls = json.loads(json.dumps(found.to_dict()))["queries"][0]["urls"]
+    assert urls == pytest.approx({"a": 0.2, "b": 0.1})
+    assert "news" in repr(found)
+
+
+def test_reports_on_another_list_are_refused() -> None:
+    questions = head_list_questions(COUNTED.head_list, PROMISE)
+    other = Question.choice("query", ["x"], epsilon=4, other=True)
+    counts = ReportCounts(question=other, total=10, counts=np.array([5, 5]))
+    with pytest.raises(DataError, match="not about this head list"):
+        blend(COUNTED, questions, {other.id: counts})
+    with pytest.raises(DataError, match="another head list"):
+        blend(COUNTED, head_list_questions({"x": ["y"]}, PROMISE))
+
+
+def test_an_empty_list_is_an_answer() -> None:
+    people = OptInRecords([[(f"rare {i}", "x")] for i in range(40)])
+    counted = find_head_list(people, PROMISE, most_queries=5)
+    questions = head_list_questions(counted.head_list, PROMISE)
+    assert questions.questions == ()
+    found = blend(counted, questions)
+    assert (found.queries, found.wildcard) == ((), 1.0)
+    assert "All else" in repr(found)
+
+
+def test_most_queries_must_be_positive() -> None:
+    with pytest.raises(DataError, match="most_queries=0"):
+        find_head_list(OptInRecords([["a"], ["b"]]), PROMISE, most_queries=0)
+
+
+def test_a_whole_run_is_nearer_than_each_group() -> None:
+    """An invented log of 60,000 people at 10 % opt-in and epsilon 4; a fixed seed for people and reports."""
+    run = simulate_blender(search_log(60_000, seed=1), PROMISE, opt_in_share=0.1, most_queries=10, seed=1)
+    scores = run.scores()
+    assert run.reached
+    assert scores["l1"] <= 1.1 * min(scores["l1 opt-in"], scores["l1 clients"])
+    assert scores["NDCG"] > 0.85
+    assert scores["NDCG at best"] >= scores["NDCG"] - 1e-12
+    assert run.blended.queries[0] == "google"
+
+
+def test_metrics() -> None:
+    true = {"a": 0.5, "b": 0.3, "c": 0.2}
+    assert l1_distance({"a": 0.4, "d": 0.1}, true) == pytest.approx(0.1 + 0.1 + 0.3 + 0.2)
+    assert ndcg(["a", "b", "c"], true) == pytest.approx(1)
+    assert ndcg(["c", "b", "a"], true) < ndcg(["b", "a", "c"], true) < 1
+    assert ndcg(["x", "y"], true) == 0  # a missing item counts nothing
+    assert dcg([1.0, 0.5]) == pytest.approx(1 + (2**0.5 - 1) / np.log2(3))
+    urls = {"a": {"u": 0.4, "v": 0.1}, "b": {"w": 0.3}}
+    assert nested_ndcg(["a", "b"], {"a": ["u", "v"], "b": ["w"]}, urls) == pytest.approx(1)
+    assert nested_ndcg(["a", "b"], {"a": ["v", "u"], "b": ["w"]}, urls) < 1
+    assert nested_ndcg(["x"], {}, urls) == 0
+    assert regressions(["a", "c", "b"], true) == 1
+
+
+def test_invented_logs_have_their_shares() -> None:
+    """200,000 people: the nine top shares within 6 standard deviations; URLs as stated; queries typed once are."""
+    log = search_log(200_000, seed=2)
+    for code, (_, share) in enumerate(TOP):
+        assert np.mean(log.queries == code) == pytest.approx(share, abs=6 * np.sqrt(share / 200_000))
+    assert np.mean(log.urls == 0) == pytest.approx(0.7, abs=0.01)
+    once = log.queries[log.queries >= COMMON]
+    assert len(np.unique(once)) == len(once)
+    assert np.mean(log.queries >= COMMON) == pytest.approx(1 - query_shares().sum(), abs=0.01)
+    assert list(log.true_shares(1)) == ["google"]
+    with pytest.raises(DataError):
+        search_log(0, seed=1)
+
+
+def test_logs_are_read_by_the_names_of_their_columns(tmp_path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(
+        "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n7\tnews \t-\t1\thttp://a.org\n7\tmail\t-\n8\tnews\t-\t1\tb.org\n"
+    )
+    assert read_search_log(path) == {"7": [("news", "http://a.org")], "8": [("news", "b.org")]}
+    path.write_text("who\tquery\turl\n")
+    with pytest.raises(DataError, match="no column for the person"):
+        read_search_log(path)
+    path.write_text("person\tquery\turl\n1\tx\t\n")
+    with pytest.raises(DataError, match="holds no row"):
+        read_search_log(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_search_log(path)
+    path.write_text(f"person\tquery\turl\n1\t{'x' * 3000}\ty\n")
+    with pytest.raises(DataError, match="line 2: a cell of over 2000"):
+        read_search_log(path)
