@@ -1,0 +1,171 @@
+"""Hybrid means from data: the curator's mean of opt-in people and the clients' reports, weighed and put together.
+
+Weights by variance need the variance of the numbers. It is read off the clients' reports at no further cost: the spread
+of the reports is that of the numbers plus that of the noise, which is known. Duchi's law has two reports only, whose
+spread says nothing; then the noise alone decides the weight. Intervals take the variance at the upper end of what the
+reports allow, and never above that of numbers at the two bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from hush.errors import DataError
+from hush.hybrid.collection import ReportCounts
+from hush.hybrid.frequency_estimates import LEVEL, MeanEstimate, estimate, quantile
+from hush.hybrid.mean_errors import client_noise
+from hush.hybrid.opt_in import OptInNumbers, noisy_mean, require_opt_in
+from hush.hybrid.promises import ESTIMATION, Promise
+from hush.text_table import TextColumn, TextTable, number_columns
+
+Weighting = Literal["variance", "privacy", "size"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HybridMean:
+    """A mean of both groups with its weight, and what each group says by itself.
+
+    `numbers_variance` is the estimated variance of the people's numbers; None where reports tell nothing of it.
+    """
+
+    estimate: float
+    variance: float
+    weight: float
+    curator: MeanEstimate
+    clients: MeanEstimate
+    numbers_variance: float | None
+    clamped: bool = False
+
+    @property
+    def stddev(self) -> float:
+        return math.sqrt(max(self.variance, 0.0))
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """The ends of an interval that holds the true mean with this probability."""
+        reach = quantile(level) * self.stddev
+        return self.estimate - reach, self.estimate + reach
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        lower, upper = self.interval()
+        return {
+            "mean": self.estimate,
+            "stddev": self.stddev,
+            "level": LEVEL,
+            "lower": lower,
+            "upper": upper,
+            "curator weight": self.weight,
+            "curator": self.curator.to_dict(),
+            "clients": self.clients.to_dict(),
+        }
+
+    def table(self) -> TextTable:
+        """Both groups and their mean, as a table to read."""
+        lines = []
+        for name, found, share in (
+            ("opt-in people", self.curator, self.weight),
+            ("clients", self.clients, 1 - self.weight),
+            ("both", self, 1.0),
+        ):
+            lower, upper = found.interval()
+            row = (
+                f"{found.estimate:.5g}",
+                f"{found.stddev:.2g}",
+                f"{lower:.5g} to {upper:.5g}",
+                f"{100 * share:.0f} %",
+            )
+            lines.append((name, *row))
+        columns = (TextColumn(heading="group"), *number_columns("mean", "stddev", "95 % interval", "weight"))
+        notes = [f"From {self.curator.reports:,} opt-in people and {self.clients.reports:,} clients."]
+        if self.clamped:
+            notes.append("Some numbers of opt-in people were outside the bounds and were moved to them.")
+        return TextTable(columns=columns, rows=lines, notes=notes)
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+
+def hybrid_mean(
+    people: OptInNumbers, reports: ReportCounts, promise: Promise, *, weight: Weighting | float = "variance"
+) -> HybridMean:
+    """The mean of a number over both groups.
+
+    `weight` is that of opt-in people: by the estimated variances of both means, by their noise alone, by the number of
+    people, or a number from 0 to 1.
+
+    Privacy: epsilon-DP for opt-in people, by the gate; clients' reports are private as they come.
+    """
+    require_opt_in(people, OptInNumbers)
+    body, law = reports.question.body, reports.question.mechanism
+    if reports.question.kind != "number":
+        raise DataError(f"the question {reports.question.name!r} is not about a number")
+    bounds = tuple(float(Fraction(body[name])) for name in ("lower", "upper"))
+    if bounds != (people.lower, people.upper):
+        raise DataError(
+            f"opt-in people have the bounds {people.lower:g} and {people.upper:g}, the question {bounds[0]:g} and "
+            f"{bounds[1]:g}; use the same"
+        )
+    if not isinstance(weight, str) and not 0 <= weight <= 1:
+        raise DataError(f"weight={weight!r}: expected a number from 0 to 1, or one of variance, privacy, size")
+    clients = estimate(reports)
+    if not isinstance(clients, MeanEstimate):
+        raise DataError("reports on numbers give no mean")
+    measured = noisy_mean(people, promise.epsilon, promise.account(ESTIMATION))
+    spread = clients.variance * clients.reports
+    held, most = numbers_variance(clients, reports, bounds, law)
+    curator = MeanEstimate(
+        estimate=measured.mean, variance=most / measured.people + measured.noise, reports=measured.people
+    )
+    if not isinstance(weight, str):
+        share = float(weight)
+    elif weight == "size":
+        share = measured.people / (measured.people + clients.reports)
+    elif weight == "privacy" or held is None:
+        noise = max(spread - (held or 0.0), 0.0)
+        share = noise / (noise + clients.reports * measured.noise)
+    elif weight == "variance":
+        share = clients.variance / (clients.variance + held / measured.people + measured.noise)
+    else:
+        raise DataError(f"weight={weight!r}: expected one of variance, privacy, size, or a number from 0 to 1")
+    return HybridMean(
+        estimate=share * curator.estimate + (1 - share) * clients.estimate,
+        variance=share**2 * curator.variance + (1 - share) ** 2 * clients.variance,
+        weight=share,
+        curator=curator,
+        clients=clients,
+        numbers_variance=held,
+        clamped=people.clamped,
+    )
+
+
+def numbers_variance(
+    clients: MeanEstimate, reports: ReportCounts, bounds: tuple[float, ...], mechanism: str
+) -> tuple[float | None, float]:
+    """The variance of people's numbers, from the spread of their reports less that of the noise, and its upper end.
+
+    The mean variance of the noise is a line n_0 + n_1 v in the variance v of the numbers, and the spread is v + n_0 +
+    n_1 v. None for Duchi's law, where n_1 = -1. The upper end is two standard errors of the spread above.
+    """
+    width, offset = bounds[1] - bounds[0], clients.estimate - (bounds[0] + bounds[1]) / 2
+    offset = min(max(offset, -width / 2), width / 2)
+    largest = width**2 / 4
+    if mechanism == "duchi" or reports.values is None:
+        return None, largest
+    epsilon = float(reports.question.epsilon)
+
+    def noise(variance: float) -> float:
+        return client_noise(epsilon, mechanism=mechanism, variance=variance, width=width, offset=offset)  # type: ignore[arg-type]
+
+    start, slope = noise(0.0), noise(1.0) - noise(0.0)
+    law: Any = reports.question.law
+    numbers = bounds[0] + width / law.steps * (reports.values - float(law.intercept)) / float(law.slope)
+    spread = clients.variance * clients.reports
+    fourth = float(np.dot((numbers - clients.estimate) ** 4, reports.counts)) / reports.total
+    error = math.sqrt(max(fourth - spread**2, 0.0) / reports.total)
+    found, high = ((value - start) / (1 + slope) for value in (spread, spread + 2 * error))
+    return min(max(found, 0.0), largest), min(max(high, 0.0), largest)

@@ -1,0 +1,80 @@
+"""Hybrid means from data: each weighting, intervals that hold, and what is refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hush.errors import DataError
+from hush.hybrid.client import Question
+from hush.hybrid.mean_errors import MeanSetting
+from hush.hybrid.mean_estimates import hybrid_mean
+from hush.hybrid.opt_in import OptInNumbers
+from hush.hybrid.promises import Promise
+from hush.hybrid.simulated_reports import generator_of, simulate_reports
+
+PROMISE = Promise.of(1)
+
+
+def survey(generator: Any, mechanism: str, n: int = 3000, c: float = 0.05) -> tuple[Any, Any, float]:
+    question = Question.number("x", 0, 1, epsilon=1, mechanism=mechanism)
+    x = generator.beta(2, 2, n)
+    opted = int(c * n)
+    people = OptInNumbers(x[:opted], 0, 1)
+    return people, simulate_reports(question, x[opted:], generator), 0.5
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "piecewise", "duchi"])
+def test_intervals_of_both_groups_together_hold(mechanism: str) -> None:
+    """400 surveys: 95 % intervals cover at least 93 %, more where reports say little of the variance of the numbers."""
+    generator = generator_of(3)
+    covered, errors, alone = [], [], []
+    for _ in range(400):
+        people, reports, truth = survey(generator, mechanism)
+        found = hybrid_mean(people, reports, PROMISE)
+        lower, upper = found.interval()
+        covered.append(lower <= truth <= upper)
+        errors.append((found.estimate - truth) ** 2)
+        alone.append([(found.curator.estimate - truth) ** 2, (found.clients.estimate - truth) ** 2])
+    assert np.mean(covered) >= 0.93
+    assert np.mean(errors) < np.mean(alone, axis=0).min()
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "piecewise"])
+def test_the_variance_of_numbers_is_read_off_the_reports(mechanism: str) -> None:
+    people, reports, _ = survey(generator_of(4), mechanism, n=400_000)
+    found = hybrid_mean(people, reports, PROMISE)
+    assert found.numbers_variance == pytest.approx(1 / 20, rel=0.3)
+
+
+def test_weights_are_those_of_the_closed_forms() -> None:
+    people, reports, _ = survey(generator_of(5), "laplace", n=200_000)
+    n, c = 200_000, 0.05
+    setting = MeanSetting.laplace(people=n, share=c, epsilon=1.0, variance=1 / 20)
+    by = {name: hybrid_mean(people, reports, PROMISE, weight=name).weight for name in ("variance", "privacy", "size")}  # type: ignore[arg-type]
+    assert by["variance"] == pytest.approx(setting.best_weight, rel=0.05)
+    assert by["privacy"] == pytest.approx(setting.privacy_weight, rel=0.01)
+    assert by["size"] == pytest.approx(c)
+    assert hybrid_mean(people, reports, PROMISE, weight=0.25).weight == 0.25
+
+
+def test_a_mean_has_a_plain_form_and_says_what_was_moved() -> None:
+    _, reports, _ = survey(generator_of(6), "laplace")
+    found = hybrid_mean(OptInNumbers([0.5, 2.0] * 50, 0, 1), reports, PROMISE)
+    assert "moved" in repr(found)
+    assert set(found.to_dict()) >= {"mean", "stddev", "lower", "upper", "curator weight", "curator", "clients"}
+
+
+def test_bad_input_is_refused() -> None:
+    people, reports, _ = survey(generator_of(6), "laplace")
+    with pytest.raises(DataError, match="use the same"):
+        hybrid_mean(OptInNumbers([1.0], 0, 2), reports, PROMISE)
+    with pytest.raises(DataError, match="weight=1.5: expected a number from 0 to 1"):
+        hybrid_mean(people, reports, PROMISE, weight=1.5)
+    with pytest.raises(DataError, match="weight='best'"):
+        hybrid_mean(people, reports, PROMISE, weight="best")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="opted in alone"):
+        hybrid_mean(reports, reports, PROMISE)  # type: ignore[arg-type]
+    other = simulate_reports(Question.yes_no("q", epsilon=1), [0, 1, 1], generator_of(1))
+    with pytest.raises(DataError, match="is not about a number"):
+        hybrid_mean(people, other, PROMISE)
