@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hush._version import __version__
 
 if TYPE_CHECKING:
-    from hush import audit, datasets, evaluation, mechanisms, pareto, queries
+    from hush import audit, datasets, evaluation, hybrid, mechanisms, pareto, queries
     from hush.constraints import Constraint
     from hush.domain import Domain
     from hush.errors import HushError
@@ -89,6 +89,7 @@ __all__ = [
     "datasets",
     "evaluation",
     "fit",
+    "hybrid",
     "load",
     "mechanisms",
     "model_size_mb",

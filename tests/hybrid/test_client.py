@@ -46,7 +46,7 @@ def test_a_bare_interpreter_needs_nothing_but_the_standard_library() -> None:
 
 @pytest.mark.parametrize(("question", "value"), list(zip(QUESTIONS, VALUES, strict=True)))
 def test_questions_and_reports_survive_their_text(question: Question, value: Any) -> None:
-    again = Question.from_json(question.to_json())
+    again = Question.from_json(question.as_json())
     assert (again.id, again.name, again.epsilon, again.delta) == (
         question.id,
         question.name,
@@ -54,7 +54,7 @@ def test_questions_and_reports_survive_their_text(question: Question, value: Any
         question.delta,
     )
     report = Device().answer(again, value)
-    read = Report.from_json(report.to_json())
+    read = Report.from_json(report.as_json())
     assert (read.id, read.question, read.value) == (report.id, question.id, report.value)
 
 
@@ -62,9 +62,9 @@ def test_questions_and_reports_survive_their_text(question: Question, value: Any
 def test_asking_twice_spends_once(question: Question, value: Any) -> None:
     memory: dict[str, str] = {}
     first = Device(memory).answer(question, value)
-    renamed = Question.from_json(question.to_json().replace(f'"{question.name}"', '"another name"'))
+    renamed = Question.from_json(question.as_json().replace(f'"{question.name}"', '"another name"'))
     again = [Device(json.loads(json.dumps(memory))).answer(asked, value) for asked in (question, renamed)]
-    assert {report.to_json() for report in again} == {first.to_json()}
+    assert {report.as_json() for report in again} == {first.as_json()}
     assert Device(memory).spent == question.epsilon
 
 
@@ -88,7 +88,7 @@ def test_numbers_outside_the_bounds_are_moved_and_the_owner_is_told() -> None:
     question = Question.number("sleep", 0, 12, epsilon=1)
     assert Device().answer(question, 13).clamped
     assert not Device().answer(question, 12).clamped
-    assert "clamped" not in Device().answer(question, 13).to_json()
+    assert "clamped" not in Device().answer(question, 13).as_json()
     assert question.encode(1e300)[0] == question.body["steps"]
     assert question.encode(-5)[0] == 0
 
@@ -163,7 +163,7 @@ def test_questions_that_cannot_be_asked_are_refused(make: Any, message: str) -> 
     ],
 )
 def test_questions_that_were_changed_are_refused(change: dict[str, Any], message: str) -> None:
-    body = json.loads(QUESTIONS[0].to_json()) | change
+    body = json.loads(QUESTIONS[0].as_json()) | change
     with pytest.raises(QuestionError, match=message):
         Question.from_json(json.dumps(body))
 

@@ -34,11 +34,11 @@ def answers(name: str, people: int = 60) -> tuple[Question, list[Report]]:
 
 
 def table_of(reports: list[Report]) -> pa.Table:
-    return pa.Table.from_pylist([json.loads(report.to_json()) for report in reports])
+    return pa.Table.from_pylist([json.loads(report.as_json()) for report in reports])
 
 
 def lines_of(reports: list[Report], path: Path) -> Path:
-    path.write_text("".join(report.to_json() + "\n" for report in reports))
+    path.write_text("".join(report.as_json() + "\n" for report in reports))
     return path
 
 
@@ -64,7 +64,7 @@ SOURCES: dict[str, Callable[[list[Report], Path], Any]] = {
     "relation": relation_of,
     "table": lambda reports, path: table_of(reports),
     "frame": lambda reports, path: table_of(reports).to_pandas(),
-    "texts": lambda reports, path: [report.to_json() for report in reports],
+    "texts": lambda reports, path: [report.as_json() for report in reports],
     "reports": lambda reports, path: reports,
 }
 
@@ -109,7 +109,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_forged_line_is_refused_by_its_number_and_the_others_can_be_kept(fault: str, tmp_path: Path) -> None:
     question, reports = answers("kary", 10)
     change, message = BAD[fault]
-    bodies = [json.loads(report.to_json()) for report in reports]
+    bodies = [json.loads(report.as_json()) for report in reports]
     bodies[6] |= change
     path = tmp_path / "r.jsonl"
     path.write_text("\n".join(["", *map(json.dumps, bodies)]))

@@ -16,21 +16,61 @@ True
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hush.hybrid.amplification import amplified_epsilon
+    from hush.hybrid.blender import blend, find_head_list, head_list_questions
     from hush.hybrid.client import Device, Question, Report
+    from hush.hybrid.collection import collect
+    from hush.hybrid.frequency_estimates import estimate
+    from hush.hybrid.mean_errors import MeanSetting
+    from hush.hybrid.mean_estimates import hybrid_mean
+    from hush.hybrid.opt_in import OptInNumbers, OptInRecords
+    from hush.hybrid.promises import Promise
+    from hush.hybrid.simulated_reports import generator_of, simulate_reports
 else:
     _HOMES = {
-        "Device": "hush.hybrid.client",
-        "Question": "hush.hybrid.client",
-        "Report": "hush.hybrid.client",
+        "Device": "client",
+        "MeanSetting": "mean_errors",
+        "OptInNumbers": "opt_in",
+        "OptInRecords": "opt_in",
+        "Promise": "promises",
+        "Question": "client",
+        "Report": "client",
+        "amplified_epsilon": "amplification",
+        "blend": "blender",
+        "collect": "collection",
+        "estimate": "frequency_estimates",
+        "find_head_list": "blender",
+        "generator_of": "simulated_reports",
+        "head_list_questions": "blender",
+        "hybrid_mean": "mean_estimates",
+        "simulate_reports": "simulated_reports",
     }
 
     def __getattr__(name: str) -> object:
+        """A name from its home, kept, so that it is looked up once."""
         from importlib import import_module
 
         if name not in _HOMES:
             raise AttributeError(f"module 'hush.hybrid' has no attribute {name!r}; known: {', '.join(__all__)}")
-        globals()[name] = value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value = getattr(import_module(f"hush.hybrid.{_HOMES[name]}"), name)
         return value
 
 
-__all__ = ["Device", "Question", "Report"]
+__all__ = [
+    "Device",
+    "MeanSetting",
+    "OptInNumbers",
+    "OptInRecords",
+    "Promise",
+    "Question",
+    "Report",
+    "amplified_epsilon",
+    "blend",
+    "collect",
+    "estimate",
+    "find_head_list",
+    "generator_of",
+    "head_list_questions",
+    "hybrid_mean",
+    "simulate_reports",
+]

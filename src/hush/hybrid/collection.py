@@ -289,7 +289,7 @@ def _file_batches(path: Path) -> Iterator[pa.RecordBatch]:
         with parquet.ParquetFile(path) as file:
             yield from file.iter_batches(batch_size=1 << 18)
         return
-    with pa.OSFile(str(path), "rb") as file, pa.ipc.open_file(file) as reader:
+    with path.open("rb") as file, pa.ipc.open_file(file) as reader:
         for index in range(reader.num_record_batches):
             yield reader.get_batch(index)
 

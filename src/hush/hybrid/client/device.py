@@ -68,7 +68,7 @@ class Device:
             drawn = unary_text(drawn, question.law.size)
         report = Report(question.id, list(drawn) if isinstance(drawn, tuple) else drawn, clamped=clamped)
         self.memory[_SPENT] = str(after)
-        self.memory[place] = report.to_json()
+        self.memory[place] = report.as_json()
         return report
 
     def _hash(self, question: Question, value: Any) -> str:

@@ -50,7 +50,7 @@ class Question:
     """What is asked, with which promise: kind, options or bounds, mechanism, epsilon and delta.
 
     >>> question = Question.number("hours of sleep", 0, 12, epsilon="1.5")
-    >>> Question.from_json(question.to_json()).id == question.id
+    >>> Question.from_json(question.as_json()).id == question.id
     True
     >>> question.mechanism
     'piecewise'
@@ -235,13 +235,13 @@ class Question:
         gaps = [sum((a - b) ** 2 for a, b in zip(point, centre, strict=True)) for centre in centres]
         return gaps.index(min(gaps))
 
-    def to_json(self) -> str:
+    def as_json(self) -> str:
         """The question as text."""
         return json.dumps({"hush": "question", "id": self.id, "name": self.name, **self._content()}, ensure_ascii=True)
 
     @classmethod
     def from_json(cls, text: str) -> Question:
-        """The question that `to_json` wrote; refuses other versions, unknown fields and an id that is not its own."""
+        """The question that `as_json` wrote; refuses other versions, unknown fields and an id that is not its own."""
         if len(text) > LONGEST_QUESTION:
             raise QuestionError("question: longer than any that is asked; check the file")
         body = _object(text, "question")
@@ -330,14 +330,14 @@ class Report:
         self.id = os.urandom(_ID_LENGTH // 2).hex() if id is None else id
         self.clamped = clamped
 
-    def to_json(self) -> str:
+    def as_json(self) -> str:
         """The report as one line of text."""
         body = {"hush": "report", "version": VERSION, "question": self.question, "id": self.id, "value": self.value}
         return json.dumps(body, ensure_ascii=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """The report that `to_json` wrote; refuses other versions and unknown fields."""
+        """The report that `as_json` wrote; refuses other versions and unknown fields."""
         body = _object(text, "report")
         if set(body) != {"hush", "version", "question", "id", "value"}:
             raise QuestionError("report: expected the fields hush, version, question, id and value")

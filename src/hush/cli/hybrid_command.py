@@ -1,0 +1,286 @@
+"""`hush hybrid`: ask clients a question, answer it, estimate from the reports, and find head lists of opt-in people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hush.cli.options import PATH, STDOUT, check_output, format_option
+from hush.errors import DataError, HushError, printable
+
+epsilon_option = click.option("--epsilon", required=True, help="What each person is promised, such as 1.5.")
+delta_option = click.option("--delta", default="0", show_default=True, help="Delta of the promise.")
+ledger_option = click.option("--ledger", type=PATH, help="Ledger where the promise is recorded first.")
+output_option = click.option(
+    "-o", "--output", type=PATH, default=STDOUT, help="File to write; standard output if none."
+)
+force_option = click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
+
+
+@click.group()
+def hybrid() -> None:
+    """Ask people who trust you, and people who do not.
+
+    Opt-in people show the curator their data; clients randomise their answers on their own devices.
+    """
+
+
+@hybrid.command()
+@click.argument("kind", type=click.Choice(["choice", "yes-no", "number", "records"]))
+@click.option("--name", required=True, help="What the question is called.")
+@click.option("--option", "options", multiple=True, help="An option of a choice; repeat it.")
+@click.option("--options-file", type=PATH, help="File with one option on each line.")
+@click.option("--other", is_flag=True, help="Let all that is not listed count as *.")
+@click.option("--lower", help="Lower bound of a number.")
+@click.option("--upper", help="Upper bound of a number.")
+@click.option("--head-list", type=PATH, help="Head list of records, from `hush hybrid head-list`.")
+@click.option("--mechanism", default="auto", show_default=True, help="kary, unary, laplace, duchi, piecewise or auto.")
+@epsilon_option
+@delta_option
+@ledger_option
+@output_option
+@force_option
+def question(
+    kind: str,
+    name: str,
+    options: tuple[str, ...],
+    options_file: Path | None,
+    other: bool,
+    lower: str | None,
+    upper: str | None,
+    head_list: Path | None,
+    mechanism: str,
+    epsilon: str,
+    delta: str,
+    ledger: Path | None,
+    output: Path,
+    force: bool,
+) -> None:
+    """Write a question for clients, of one KIND.
+
+    With --ledger the promise is recorded before the question is written. A question is public, and its id changes with
+    whatever decides an answer.
+    """
+    from hush.hybrid.client import Question
+    from hush.hybrid.promises import Promise
+
+    if output != STDOUT:
+        check_output(output, force=force, inputs=[options_file, head_list])
+    if kind == "number":
+        if lower is None or upper is None:
+            raise click.UsageError("a number needs --lower and --upper")
+        asked = Question.number(name, lower, upper, epsilon=epsilon, mechanism=mechanism)
+    elif kind == "records":
+        if head_list is None:
+            raise click.UsageError("records need --head-list")
+        asked = Question.records(name, _head_list(head_list), epsilon=epsilon)
+    elif kind == "yes-no":
+        asked = Question.yes_no(name, epsilon=epsilon, delta=delta)
+    else:
+        listed = [*options, *(_lines(options_file) if options_file else [])]
+        asked = Question.choice(name, listed, epsilon=epsilon, delta=delta, other=other, mechanism=mechanism)
+    if ledger is not None:
+        Promise(epsilon=asked.epsilon, delta=asked.delta, ledger=str(ledger)).record_question(asked)
+    _write(output, asked.as_json() + "\n")
+    click.echo(printable(f"{asked!r}, id {asked.id}"), err=True)
+
+
+@hybrid.command()
+@click.argument("question", type=PATH)
+@click.argument("value", nargs=-1)
+@click.option("--memory", type=PATH, help="File in which the device remembers what it answered.")
+@click.option("--limit", type=float, help="Epsilon that the device's owner allows in all.")
+@click.option("--values", type=PATH, help="File with one value on each line: a device of its own answers each.")
+@output_option
+@force_option
+def report(
+    question: Path,
+    value: tuple[str, ...],
+    memory: Path | None,
+    limit: float | None,
+    values: Path | None,
+    output: Path,
+    force: bool,
+) -> None:
+    """Answer a QUESTION as a device does: randomised.
+
+    VALUE is an option, a number, or a query and a URL. The same value gets the same report if --memory is given. With
+    --values many devices answer, which is for trying things out.
+    """
+    from hush.atomic_write import write_whole
+    from hush.hybrid.client import Device
+
+    asked = _question(question)
+    if (values is None) == (not value):
+        raise click.UsageError("give a VALUE, or --values and a file")
+    if output != STDOUT:
+        check_output(output, force=force, inputs=[question, values, memory])
+    if values is not None:
+        if memory is not None:
+            raise click.UsageError("--memory is that of one device; leave it out with --values")
+        held = [
+            _typed(asked, tuple(line.split("\t")), f"{values}, line {i}: ") for i, line in enumerate(_lines(values), 1)
+        ]
+        reports = [Device(limit=limit).answer(asked, one) for one in held]
+    else:
+        kept = _memory(memory)
+        reports = [Device(kept, limit=limit).answer(asked, _typed(asked, value, ""))]
+        if memory is not None:
+            write_whole(memory, json.dumps(kept).encode())
+    _write(output, "".join(one.as_json() + "\n" for one in reports))
+    if any(one.clamped for one in reports):
+        click.echo("outside the bounds: moved to the nearest bound before it was randomised", err=True)
+
+
+@hybrid.command()
+@click.argument("question", type=PATH)
+@click.argument("reports", type=PATH)
+@click.option("--skip-refused", is_flag=True, help="Leave out reports that do not fit, and list them.")
+@format_option
+def estimate(question: Path, reports: Path, skip_refused: bool, form: str) -> None:
+    """Estimate from REPORTS (.jsonl, .parquet, .arrow) what clients hold, with intervals.
+
+    A report is refused by its line if it is on another question, of another version, holds a value that no device
+    sends, or an id that was counted before.
+    """
+    from rich.console import Console
+
+    from hush.hybrid.collection import collect
+    from hush.hybrid.frequency_estimates import estimate as estimate_counts
+
+    counts = collect(_question(question), reports, refused="skip" if skip_refused else "raise")
+    found = estimate_counts(counts)
+    if form == "json":
+        refused = [{"line": line, "reason": reason} for line, reason in counts.refused]
+        click.echo(json.dumps({**found.to_dict(), "refused": refused, "refusals": counts.refusals}, indent=2))
+        return
+    Console().print(found.table())
+    for line, reason in counts.refused[:20]:
+        click.echo(printable(f"refused: line {line}: {reason}"), err=True)
+    if counts.refusals > 20:
+        click.echo(f"refused: {counts.refusals:,} reports in all", err=True)
+
+
+@hybrid.command("head-list")
+@click.argument("log", type=PATH)
+@click.option("--most", type=int, default=50, show_default=True, help="Largest number of queries.")
+@epsilon_option
+@click.option("--delta", required=True, help="Delta of the promise: a list that nobody knows beforehand needs one.")
+@ledger_option
+@output_option
+@force_option
+def head_list_command(
+    log: Path, most: int, epsilon: str, delta: str, ledger: Path | None, output: Path, force: bool
+) -> None:
+    """Find the records that many opt-in people of LOG hold, and count them.
+
+    LOG is a tab-separated file with the columns person, query and url. One record of each person counts. What is
+    written is public: ask clients about it with `hush hybrid question records --head-list FILE`.
+    """
+    from hush.hybrid.blender import blend, find_head_list, head_list_questions
+    from hush.hybrid.opt_in import OptInRecords
+    from hush.hybrid.promises import Promise
+    from hush.hybrid.search_logs import read_search_log
+
+    if output != STDOUT:
+        check_output(output, force=force, inputs=[log, ledger])
+    try:
+        promise = Promise.of(epsilon, delta, ledger=None if ledger is None else str(ledger))
+    except (ValueError, ZeroDivisionError):
+        raise click.UsageError(f"--epsilon {epsilon} --delta {delta}: expected numbers") from None
+    people = OptInRecords(read_search_log(log).values())
+    counted = find_head_list(people, promise, most_queries=most)
+    found = blend(counted, head_list_questions(counted.head_list, promise))
+    body = {"hush": "head list", "version": 1, "epsilon": epsilon, "delta": delta, **found.to_dict()}
+    _write(output, json.dumps(body, indent=1) + "\n")
+    click.echo(f"{len(found.queries)} queries found", err=True)
+
+
+@hybrid.command()
+def demo() -> None:
+    """Find a head list and a mean of invented people, with both groups."""
+    from rich.console import Console
+
+    from hush.hybrid.blender_simulation import simulate_blender
+    from hush.hybrid.client import Question
+    from hush.hybrid.mean_estimates import hybrid_mean
+    from hush.hybrid.opt_in import OptInNumbers
+    from hush.hybrid.promises import Promise
+    from hush.hybrid.search_logs import search_log
+    from hush.hybrid.simulated_reports import generator_of, simulate_reports
+
+    console = Console()
+    promise = Promise.of(4, 1e-5)
+    click.echo("200,000 invented people searched; 5 % of them opted in. Everybody is promised epsilon 4, delta 1e-5.\n")
+    run = simulate_blender(search_log(200_000, seed=1), promise, opt_in_share=0.05, most_queries=10, seed=1)
+    console.print(run.blended.table())
+    click.echo("\n20,000 invented people slept 7.1 hours on average; 2 % opted in. Everybody is promised epsilon 1.\n")
+    generator = generator_of(2)
+    hours = generator.normal(7.1, 1.2, 20_000).clip(0, 12)
+    asked = Question.number("hours of sleep", 0, 12, epsilon=1, mechanism="piecewise")
+    reports = simulate_reports(asked, hours[400:], generator)
+    console.print(hybrid_mean(OptInNumbers(hours[:400], 0, 12), reports, Promise.of(1)).table())
+
+
+def _question(path: Path) -> Any:
+    from hush.hybrid.client import Question
+
+    return Question.from_json(_text(path))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+
+
+def _lines(path: Path) -> list[str]:
+    return [line for line in _text(path).splitlines() if line.strip()]
+
+
+def _memory(path: Path | None) -> dict[str, str]:
+    if path is None or not path.exists():
+        return {}
+    try:
+        kept = json.loads(_text(path))
+    except ValueError:
+        kept = None
+    if not isinstance(kept, dict) or not all(isinstance(text, str) for text in kept.values()):
+        raise HushError(f"{path} is not the memory of a device; give another file")
+    return kept
+
+
+def _head_list(path: Path) -> dict[str, list[str]]:
+    try:
+        body = json.loads(_text(path))
+        return {str(one["query"]): [str(url) for url in one["urls"]] for one in body["queries"]}
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{path} is no head list; write one with `hush hybrid head-list`") from None
+
+
+def _typed(asked: Any, value: tuple[str, ...], where: str) -> Any:
+    """A value as the question takes it; never quoted in a message."""
+    if asked.kind == "records":
+        return value
+    if len(value) != 1 and asked.kind != "cluster":
+        raise HushError(f"{where}this question takes one value")
+    if asked.kind == "choice":
+        return value[0]
+    try:
+        numbers = [float(part) for part in value]
+    except ValueError:
+        raise HushError(f"{where}this question takes numbers") from None
+    return numbers if asked.kind == "cluster" else numbers[0]
+
+
+def _write(output: Path, text: str) -> None:
+    from hush.atomic_write import write_whole
+
+    if output == STDOUT:
+        click.echo(text, nl=False)
+    else:
+        write_whole(output, text.encode())

@@ -1,0 +1,152 @@
+"""`hush hybrid` on files: question, report, estimate, head list, demo, and refusals of one line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hush.cli.main import main
+from hush.privacy.ledger import Ledger
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def made(folder: Path, *words: object) -> Path:
+    path = folder / "question.json"
+    result = run("hybrid", "question", *words, "-o", path)
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def reports_of(folder: Path, question: Path, values: list[str]) -> Path:
+    (folder / "values.txt").write_text("\n".join(values))
+    path = folder / "reports.jsonl"
+    result = run("hybrid", "report", question, "--values", folder / "values.txt", "-o", path)
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def test_a_choice_from_question_to_estimate(tmp_path: Path) -> None:
+    question = made(tmp_path, "choice", "--name", "fruit", "--option", "apple", "--option", "pear", "--epsilon", "3")
+    reports = reports_of(tmp_path, question, ["apple"] * 300 + ["pear"] * 100)
+    result = run("hybrid", "estimate", question, reports, "--format", "json")
+    body = json.loads(result.output)
+    assert body["reports"] == 400
+    assert body["shares"][0]["estimate"] == pytest.approx(0.75, abs=0.2)
+    assert "95 % interval" in run("hybrid", "estimate", question, reports).output
+
+
+@pytest.mark.parametrize(
+    ("words", "values", "key"),
+    [
+        (
+            ["number", "--name", "hours", "--lower", "0", "--upper", "12", "--epsilon", "2"],
+            ["7", "8", "13"] * 20,
+            "mean",
+        ),
+        (["yes-no", "--name", "smoker", "--epsilon", "1.5"], ["yes", "no"] * 20, "shares"),
+        (["choice", "--name", "c", "--option", "a", "--other", "--epsilon", "1"], ["a", "zzz"] * 20, "shares"),
+    ],
+)
+def test_other_kinds(tmp_path: Path, words: list[str], values: list[str], key: str) -> None:
+    question = made(tmp_path, *words)
+    result = run("hybrid", "estimate", question, reports_of(tmp_path, question, values), "--format", "json")
+    assert key in json.loads(result.output)
+
+
+def test_a_device_remembers_and_says_what_it_moved(tmp_path: Path) -> None:
+    question = made(tmp_path, "number", "--name", "hours", "--lower", "0", "--upper", "12", "--epsilon", "2")
+    memory = tmp_path / "memory.json"
+    first, again = (run("hybrid", "report", question, "13", "--memory", memory) for _ in range(2))
+    assert first.stdout == again.stdout
+    assert "moved to the nearest bound" in first.stderr
+    limited = run("hybrid", "report", question, "5", "--memory", memory, "--limit", "3")
+    assert limited.exit_code == 2
+    assert "beyond its limit of 3" in limited.output
+
+
+def test_a_question_is_recorded_before_it_is_written_and_refused_beyond_the_cap(tmp_path: Path) -> None:
+    ledger = tmp_path / "budget.db"
+    made(tmp_path, "yes-no", "--name", "smoker", "--epsilon", "2", "--ledger", ledger)
+    assert Ledger.open(ledger, dataset="clients").remaining == 0
+    second = run(
+        "hybrid", "question", "yes-no", "--name", "x", "--epsilon", "1", "--ledger", ledger, "-o", tmp_path / "b"
+    )
+    assert second.exit_code == 2
+    assert not (tmp_path / "b").exists()
+    shown = run("budget", ledger)
+    assert "dataset clients" in shown.output
+    assert "each client" in shown.output
+
+
+def test_a_forged_report_is_refused_by_its_line_and_can_be_skipped(tmp_path: Path) -> None:
+    question = made(tmp_path, "yes-no", "--name", "smoker", "--epsilon", "2")
+    reports = reports_of(tmp_path, question, ["yes", "no"] * 5)
+    lines = reports.read_text().splitlines()
+    reports.write_text("\n".join([*lines, lines[0]]))
+    refused = run("hybrid", "estimate", question, reports)
+    assert refused.exit_code == 2
+    assert "line 11: its id was counted before" in refused.output
+    kept = run("hybrid", "estimate", question, reports, "--skip-refused")
+    assert kept.exit_code == 0
+    assert "refused: line 11" in kept.stderr
+    assert "From 10 reports" in kept.stdout
+
+
+def test_a_head_list_becomes_a_question(tmp_path: Path) -> None:
+    log = tmp_path / "log.tsv"
+    rows = [f"{i}\t{'news' if i % 3 else 'mail'}\t{'a.org' if i % 2 else 'b.org'}" for i in range(600)]
+    log.write_text("\n".join(["person\tquery\turl", *rows]))
+    head, ledger = tmp_path / "head.json", tmp_path / "budget.db"
+    found = run("hybrid", "head-list", log, "--epsilon", "4", "--delta", "1e-5", "--ledger", ledger, "-o", head)
+    assert found.exit_code == 0, found.output
+    assert {one["query"] for one in json.loads(head.read_text())["queries"]} == {"news", "mail"}
+    assert {book.dataset for book in Ledger.open_all(ledger)} == {"opt-in, discovery", "opt-in, estimation"}
+    question = made(tmp_path, "records", "--name", "search", "--head-list", head, "--epsilon", "4")
+    reports = reports_of(tmp_path, question, ["news\ta.org", "x\ty"] * 10)
+    body = json.loads(run("hybrid", "estimate", question, reports, "--format", "json").output)
+    assert {share["label"] for share in body["queries"]["shares"]} == {"news", "mail", "*"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["choice", "--name", "x", "--option", "a", "--epsilon", "1"], "a choice of one option tells nothing"),
+        (["choice", "--name", "x", "--option", "a", "--option", "b", "--epsilon", "-1"], "expected a number above 0"),
+        (["number", "--name", "x", "--epsilon", "1"], "a number needs --lower and --upper"),
+        (["records", "--name", "x", "--epsilon", "1"], "records need --head-list"),
+    ],
+)
+def test_questions_that_cannot_be_asked(words: list[str], message: str) -> None:
+    result = run("hybrid", "question", *words)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_files_that_are_something_else_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    question = made(tmp_path, "yes-no", "--name", "smoker", "--epsilon", "2")
+    cases: list[tuple[list[Any], str]] = [
+        (["estimate", other, other], 'expected a JSON object with "hush": "question"'),
+        (["estimate", tmp_path / "none.json", other], "cannot be read"),
+        (["report", question], "give a VALUE"),
+        (["report", question, "maybe"], "none of the options"),
+        (["question", "records", "--name", "x", "--epsilon", "1", "--head-list", other], "is no head list"),
+        (["head-list", other, "--epsilon", "1", "--delta", "1e-5"], "no column for the person"),
+        (["head-list", other, "--epsilon", "x", "--delta", "1e-5"], "expected numbers"),
+    ]
+    for words, message in cases:
+        result = run("hybrid", *words)
+        assert (result.exit_code, message in result.output) == (2, True), result.output
+
+
+def test_the_demo_shows_a_list_and_a_mean() -> None:
+    result = run("hybrid", "demo")
+    assert result.exit_code == 0
+    assert "google" in result.output
+    assert "opt-in people" in result.output
