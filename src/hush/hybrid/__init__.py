@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hush.hybrid.client import Device, Question, Report
     from hush.hybrid.collection import collect
     from hush.hybrid.frequency_estimates import estimate
+    from hush.hybrid.kmeans import hybrid_kmeans
     from hush.hybrid.mean_errors import MeanSetting
     from hush.hybrid.mean_estimates import hybrid_mean
     from hush.hybrid.opt_in import OptInNumbers, OptInRecords
@@ -42,6 +43,7 @@ else:
         "find_head_list": "blender",
         "generator_of": "simulated_reports",
         "head_list_questions": "blender",
+        "hybrid_kmeans": "kmeans",
         "hybrid_mean": "mean_estimates",
         "simulate_reports": "simulated_reports",
     }
@@ -71,6 +73,7 @@ __all__ = [
     "find_head_list",
     "generator_of",
     "head_list_questions",
+    "hybrid_kmeans",
     "hybrid_mean",
     "simulate_reports",
 ]
