@@ -1,4 +1,4 @@
-"""Compiled loops of the hybrid room: how often each bit is set over many unary reports."""
+"""Compiled loops of the hybrid room: hexadecimal texts to bytes, and how often each bit is set over many reports."""
 
 from __future__ import annotations
 
@@ -34,6 +34,22 @@ def bit_sums(reports: Any, spread: Any, sums: Any) -> None:
                 sums[8 * column + bit] += (lanes[column] >> np.uint64(8 * bit)) & np.uint64(255)
             lanes[column] = 0
         start = stop
+
+
+NIBBLES = np.full(256, 255, dtype=np.uint8)  # the value of a hexadecimal letter; 255 for any other
+for _value, _letter in enumerate(b"0123456789abcdef"):
+    NIBBLES[_letter] = _value
+
+
+@njit(cache=True, nogil=True)
+def unhex(letters: Any, nibbles: Any, out: Any) -> bool:
+    """Write the bytes that pairs of hexadecimal letters stand for; False if any letter is none."""
+    wrong = np.uint8(0)
+    for index in range(len(out)):
+        high, low = nibbles[letters[2 * index]], nibbles[letters[2 * index + 1]]
+        wrong |= (high | low) & np.uint8(0xF0)
+        out[index] = (high << np.uint8(4)) | (low & np.uint8(15))
+    return bool(wrong == 0)
 
 
 def numpy_bit_sums(reports: Bytes) -> np.ndarray[Any, np.dtype[np.int64]]:

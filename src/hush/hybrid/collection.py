@@ -415,14 +415,11 @@ def _all_fit(law: Any, values: Any) -> bool:
     return bool((values >= lowest).all() and (values < lowest + _cells(law)).all())
 
 
-_NIBBLES = np.full(256, 255, dtype=np.uint8)
-for _value, _letter in enumerate(b"0123456789abcdef"):
-    _NIBBLES[_letter] = _value
-
-
 def _hex_rows(column: Any, length: int) -> Any:
     """A column of texts of 2 `length` hexadecimal digits as rows of bytes; None where any text is no such."""
     import pyarrow as pa
+
+    from hush.hybrid._kernels import NIBBLES, unhex
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -435,10 +432,8 @@ def _hex_rows(column: Any, length: int) -> Any:
     if not np.array_equal(np.diff(offsets), np.full(rows, width)):
         return None
     letters = np.frombuffer(column.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
-    nibbles = _NIBBLES[letters]
-    if rows and nibbles.max() > 15:
-        return None
-    return ((nibbles[0::2] << 4) | nibbles[1::2]).reshape(rows, length)
+    packed = np.empty(rows * length, dtype=np.uint8)
+    return packed.reshape(rows, length) if unhex(letters, NIBBLES, packed) else None
 
 
 def _seen_rows(ids: set[str]) -> Any:
