@@ -200,6 +200,44 @@ def head_list_command(
 
 
 @hybrid.command()
+@click.option("--people", type=int, default=100_000, show_default=True, help="How many people there are.")
+@click.option("--share", type=float, default=0.05, show_default=True, help="Share of them who opt in.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="What each person is promised.")
+@click.option("--delta", type=float, default=1e-6, show_default=True, help="Delta of the promise.")
+@click.option("--width", type=float, default=1.0, show_default=True, help="Width of the range of numbers.")
+@click.option("--stddev", type=float, default=0.25, show_default=True, help="Standard deviation of the numbers.")
+@click.option("--searchers", type=int, default=100_000, show_default=True, help="Invented people who search.")
+@click.option("-o", "--output", type=PATH, required=True, help="HTML file to write; - for standard output.")
+@force_option
+def simulate(
+    people: int,
+    share: float,
+    epsilon: float,
+    delta: float,
+    width: float,
+    stddev: float,
+    searchers: int,
+    output: Path,
+    force: bool,
+) -> None:
+    """Write a page: errors against epsilon and against the share who opt in.
+
+    Nobody is asked and nothing is spent: means are exact formulas, head lists are simulated on invented people.
+    """
+    from hush.cli.options import progress_bar
+    from hush.hybrid.simulate_page import SimulateOptions, simulate_html
+
+    if output != STDOUT:
+        check_output(output, force=force)
+    options = SimulateOptions(
+        people=people, share=share, epsilon=epsilon, delta=delta, width=width, stddev=stddev, log_people=searchers
+    )
+    with progress_bar("simulating") as progress:
+        page = simulate_html(options, progress)
+    _write(output, page)
+
+
+@hybrid.command()
 def demo() -> None:
     """Find a head list and a mean of invented people, with both groups."""
     from rich.console import Console

@@ -42,24 +42,23 @@ class BlenderRun:
         """Whether as many queries were found as were wanted."""
         return len(self.blended.queries) == self.most_queries
 
-    def l1(self, shares: dict[str, float], *, head: bool = False) -> float:
+    def l1(self, shares: dict[str, float], true: dict[str, dict[str, float]], *, head: bool = False) -> float:
         """The l1 distance over listed queries; with `head` also over the true head that is not listed, as 0."""
-        true = self.log.true_shares(5000)
         wanted = {*shares, *(list(true)[: self.most_queries] if head else ())}
         return l1_distance(shares, {query: sum(true.get(query, {}).values()) for query in wanted})
 
     def scores(self) -> dict[str, float]:
         """l1 and nested NDCG of the top 10, for the blend and for each group alone."""
         blended, alone = self.blended, self.opt_in
+        true = self.log.true_shares(5000)
         queries = blended.queries
         by_group = {
             group: dict(zip(queries, map(float, blended.query_groups[i]), strict=True))
             for i, group in enumerate(blended.groups)
         }
-        true = self.log.true_shares(5000)
         shares = dict(zip(queries, map(float, blended.shares), strict=True))
-        scores = {"l1": self.l1(shares), "l1 head": self.l1(shares, head=True)}
-        scores |= {f"l1 {group}": self.l1(alone_shares) for group, alone_shares in by_group.items()}
+        scores = {"l1": self.l1(shares, true), "l1 head": self.l1(shares, true, head=True)}
+        scores |= {f"l1 {group}": self.l1(alone_shares, true) for group, alone_shares in by_group.items()}
         for name, found in (("NDCG", blended), ("NDCG opt-in", alone)):
             scores[name] = nested_ndcg(found.queries, found.urls, true, 10)
         perfect = sorted(queries, key=lambda query: -sum(true.get(query, {}).values()))
