@@ -151,6 +151,7 @@ LAYERS = (
     {"strategies"},
     {"optimizers"},
     {"inference"},
+    {"histograms"},
     {"graphical"},
     {"local"},
     {"release"},

@@ -20,6 +20,7 @@ from hush.privacy.events import (
     GaussianEvent,
     LaplaceEvent,
     LocalEvent,
+    NoisyChoiceEvent,
     NonPrivateEvent,
     SelectionEvent,
     compose,
@@ -35,6 +36,7 @@ simple = st.one_of(
     st.builds(SelectionEvent, positive),
     st.builds(DiscoveryEvent, positive, st.fractions(Fraction(1, 10**9), Fraction(1, 2)), st.integers(1, 9)),
     st.builds(LocalEvent, positive, st.fractions(0, Fraction(1, 2))),
+    st.builds(NoisyChoiceEvent, positive),
 )
 parts = st.lists(st.tuples(simple, st.integers(1, 50)), max_size=6).map(tuple)
 composed = st.builds(ComposedEvent, parts)
@@ -52,6 +54,7 @@ events = simple | composed | nested
         (LaplaceEvent(Fraction(10), Fraction(2)), Fraction(1, 50), Fraction(1, 5)),
         (SelectionEvent(Fraction(1)), Fraction(1, 8), Fraction(1)),
         (SelectionEvent(Fraction(1, 10)), Fraction(1, 800), Fraction(1, 10)),
+        (NoisyChoiceEvent(Fraction(1, 10)), Fraction(1, 200), Fraction(1, 10)),
         (NonPrivateEvent("the row count"), None, None),
         (ComposedEvent(()), Fraction(0), Fraction(0)),
         (ComposedEvent(((SelectionEvent(Fraction(1)), 16),)), Fraction(2), Fraction(16)),

@@ -15,13 +15,8 @@ from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import SystemEntropy
 from hush.privacy.gate import NOISE_LAWS, SCORES, SELECTION_LAWS, Counts, Gate, MarginalQuery, Request
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from hush.privacy.selection import (
-    ExponentialMechanism,
-    GeneralizedExponentialMechanism,
-    PartitionMechanism,
-    Scores,
-    TopK,
-)
+from hush.privacy.partition_laws import NoisyPartition, PartitionMechanism, SplittingTree
+from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms
 from hush.testing import TinyTable
 from hush.unit import ROW, Unit
@@ -35,6 +30,8 @@ LAWS: list[Any] = [
     TopK(1, Fraction(1)),
     GeneralizedExponentialMechanism(Fraction(1)),
     PartitionMechanism(Fraction(1)),
+    NoisyPartition(Fraction(1)),
+    SplittingTree(Fraction(1)),
 ]
 
 

@@ -1,4 +1,8 @@
-"""The inner loop of exact noise, compiled; `exact_sampling.py` holds its numpy twin and the argument for exactness."""
+"""The inner loops of exact noise and of partitions, compiled.
+
+`exact_sampling.py` holds the numpy twin of the first and the argument for its exactness; `partition_laws.py` argues for
+the others, whose plain twins are in the tests.
+"""
 
 from __future__ import annotations
 
@@ -76,3 +80,81 @@ def run_trials(
         out[filled] = y
         filled += 1
     return filled, trials, DONE
+
+
+@njit(cache=True, nogil=True)
+def weigh_partitions(weights: Any, lengths: Any, mantissas: Any, exponents: Any) -> None:
+    """Z_j = sum over lengths l of Z_(j-l) w(l, j-l), as mantissas of 1/2 to 1 and powers of two; O(n lengths)."""
+    mantissas[0], exponents[0] = 0.5, 1
+    for end in range(1, mantissas.size):
+        top = exponents[end - lengths[0]]
+        for k in range(lengths.size):
+            if lengths[k] <= end:
+                top = max(top, exponents[end - lengths[k]])
+        total = 0.0
+        for k in range(lengths.size):
+            if lengths[k] <= end:
+                start = end - lengths[k]
+                below = max(exponents[start] - top, -2000)
+                total += math.ldexp(mantissas[start], below) * weights[k, start]
+        mantissa, power = math.frexp(total)
+        mantissas[end], exponents[end] = mantissa, top + power
+
+
+@njit(cache=True, nogil=True)
+def walk_back(
+    weights: Any,  # (lengths, n)
+    lengths: Any,  # (lengths,), starting with 1
+    mantissas: Any,  # (n + 1,)
+    exponents: Any,
+    gap: float,  # bounds the error of every cumulative probability
+    end: int,
+    words: Any,  # uint64, one for each interval
+    chosen: Any,  # (len(words),) int64: the starts of intervals
+) -> tuple[int, int]:
+    """Draw intervals backwards from `end` until 0; returns (how many, 0 or 1 where the next word does not decide)."""
+    terms = np.zeros(lengths.size)
+    for step in range(words.size):
+        if end == 0:
+            return step, 0
+        top = exponents[end - lengths[0]]
+        for k in range(lengths.size):
+            if lengths[k] <= end:
+                top = max(top, exponents[end - lengths[k]])
+        total, last = 0.0, 0
+        for k in range(lengths.size):
+            terms[k] = 0.0
+            if lengths[k] <= end:
+                start = end - lengths[k]
+                terms[k] = math.ldexp(mantissas[start], max(exponents[start] - top, -2000)) * weights[k, start]
+                last = k
+            total += terms[k]
+        u = float(words[step] >> np.uint64(11))
+        reached, k = terms[0] / total, 0
+        before = 0.0
+        while k < last and u * 2.0**-53 >= reached:
+            k += 1
+            before = reached
+            reached += terms[k] / total
+        if (k > 0 and u * 2.0**-53 < before + gap) or (k < last and (u + 1.0) * 2.0**-53 > reached - gap):
+            return step, 1
+        end -= lengths[k]
+        chosen[step] = end
+    return words.size, 0
+
+
+@njit(cache=True, nogil=True)
+def least_cost(costs: Any, lengths: Any, last: Any) -> None:
+    """The length index of the last interval of a cheapest partition of the first j cells, for all j; ties to the first.
+
+    best_j = min over lengths l of best_(j-l) + cost(l, j-l).
+    """
+    best = np.zeros(last.size, dtype=np.int64)
+    for end in range(1, last.size):
+        for k in range(lengths.size):
+            start = end - lengths[k]
+            if start >= 0:
+                cost = best[start] + costs[k, start]
+                if k == 0 or cost < best[end]:
+                    best[end] = cost
+                    last[end] = k

@@ -161,6 +161,30 @@ class LocalEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class NoisyChoiceEvent(Event):
+    """One choice of which only epsilon-DP is known, such as the least of noisy costs: rho = epsilon^2 / 2.
+
+    Odds of two choices may move by 2 epsilon, so that the bounded range of `SelectionEvent` does not hold.
+
+    Reference: [BS16, Prop. 1.4].
+    """
+
+    epsilon: Fraction
+
+    kind: ClassVar[str] = "noisy choice"
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "epsilon")
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.epsilon**2 / 2, self.epsilon)
+
+
+CHOICES = (SelectionEvent, NoisyChoiceEvent)  # events that leave no noisy numbers
+
+
+@dataclass(frozen=True, slots=True)
 class NonPrivateEvent(Event):
     """Private data that left without noise: no budget covers it."""
 
@@ -212,7 +236,15 @@ def compose(events: Iterable[Event]) -> Event:
 
 _KINDS: dict[str, type[Event]] = {
     kind.kind: kind
-    for kind in (GaussianEvent, LaplaceEvent, SelectionEvent, DiscoveryEvent, LocalEvent, NonPrivateEvent)
+    for kind in (
+        GaussianEvent,
+        LaplaceEvent,
+        SelectionEvent,
+        NoisyChoiceEvent,
+        DiscoveryEvent,
+        LocalEvent,
+        NonPrivateEvent,
+    )
 }
 
 

@@ -29,14 +29,8 @@ from hush.privacy.events import Event, compose
 from hush.privacy.exact_sampling import Entropy, SystemEntropy
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
-from hush.privacy.selection import (
-    ExponentialMechanism,
-    GeneralizedExponentialMechanism,
-    PartitionCosts,
-    PartitionMechanism,
-    Scores,
-    TopK,
-)
+from hush.privacy.partition_laws import NoisyPartition, PartitionCosts, PartitionMechanism, SplittingTree, TreeScores
+from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
 from hush.privacy.sum_query import SumQuery
 from hush.unit import Unit
@@ -155,9 +149,16 @@ BATCH_CELLS = 1 << 24
 
 # What draws is what is charged: laws of these very types, which cannot be changed once they are made.
 NOISE_LAWS: tuple[type, ...] = (DiscreteGaussian, DiscreteLaplace)
-SELECTION_LAWS: tuple[type, ...] = (ExponentialMechanism, TopK, GeneralizedExponentialMechanism, PartitionMechanism)
+SELECTION_LAWS: tuple[type, ...] = (
+    ExponentialMechanism,
+    TopK,
+    GeneralizedExponentialMechanism,
+    PartitionMechanism,
+    NoisyPartition,
+    SplittingTree,
+)
 DISCOVERY_LAWS: tuple[type, ...] = (KeyDiscovery,)
-SCORES: tuple[type, ...] = (Scores, PartitionCosts)
+SCORES: tuple[type, ...] = (Scores, PartitionCosts, TreeScores)
 
 
 class CountSource(Protocol):

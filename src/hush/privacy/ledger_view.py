@@ -15,6 +15,7 @@ from hush.privacy.events import (
     GaussianEvent,
     LaplaceEvent,
     LocalEvent,
+    NoisyChoiceEvent,
     SelectionEvent,
 )
 from hush.privacy.ledger import Ledger
@@ -135,7 +136,7 @@ def _described(event: Event) -> str:
             return f"{event.kind}, sigma {shown_down(root_down(event.variance))}"
         case LaplaceEvent():
             return f"{event.kind}, scale {shown_down(event.scale)}"
-        case SelectionEvent():
+        case SelectionEvent() | NoisyChoiceEvent():
             return f"{event.kind}, epsilon {shown_up(event.epsilon)}"
         case DiscoveryEvent():
             cost = event.cost

@@ -2,8 +2,7 @@
 
 Scores are rounded to a public grid first, so that probabilities are exact powers of e of rationals. The rounding, and
 the numerical error that the caller admits to, are added to the sensitivity. There is no flag for monotone scores: one
-added row may raise one score and lower another, and assuming otherwise under-charges fourfold. Partitions into
-intervals are too many to score one by one; a dynamic program weighs them.
+added row may raise one score and lower another, and assuming otherwise under-charges fourfold.
 """
 
 from __future__ import annotations
@@ -11,20 +10,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
 from hush.arrays import Floats, Integers
 from hush.errors import BudgetError, ConvergenceError
 from hush.privacy.events import Event, SelectionEvent, compose
-from hush.privacy.exact_sampling import SLACK, Entropy, below_exp, exp_bounds
+from hush.privacy.exact_sampling import SLACK, Entropy, below_exp
 
 BETA = 0.05  # of the generalised mechanism: the chance that its shift of scores is not enough
 LARGEST_SHIFT = 2.0**40  # least sensitivities, of scores and of their shift
 GRID_BITS = 20  # grid step = sensitivity / 2^20: a millionth of the utility, none of the privacy
-BASE_BITS = 48  # of the base of weights of partitions
-LARGEST_COST = 1 << 14  # of an interval; larger costs count as this
 _FEWEST_TRIALS, _MOST_TRIALS = 64, 8192
 
 
@@ -246,102 +242,3 @@ def choose_by_weights(steps: Integers, rate: Fraction, entropy: Entropy, slack: 
             if surely or below_exp(int(prefixes[trial]), 53, rate * int(below_best[i]), entropy):
                 return i
         trials = min(2 * trials, _MOST_TRIALS)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PartitionCosts:
-    """The cost of every interval of n cells in a row; a partition into intervals costs the sum of its intervals.
-
-    `costs[i, j]` is that of the cells i .. j-1, a whole number. Costs are private. `sensitivity` is public: for all
-    neighbours and every partition it bounds the sum of |c(i, j) - c'(i, j)| over the intervals of the partition.
-    """
-
-    costs: Integers  # (n + 1, n + 1), of which those with i < j are used
-    sensitivity: int
-    error: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        if self.costs.dtype != np.int64 or self.costs.ndim != 2 or not 2 <= self.cells + 1 == self.costs.shape[1]:
-            raise BudgetError("costs: expected an int64 matrix of n + 1 rows and columns for n >= 1 cells")
-        if isinstance(self.sensitivity, bool) or not isinstance(self.sensitivity, int) or self.sensitivity < 1:
-            raise BudgetError(f"sensitivity={self.sensitivity!r}: expected an integer >= 1")
-
-    @property
-    def cells(self) -> int:
-        """The number of cells; public."""
-        return len(self.costs) - 1
-
-    @property
-    def candidates(self) -> int:
-        """How many partitions there are: each of the n - 1 inner boundaries is a cut or not."""
-        return 1 << (self.cells - 1)
-
-    def distance(self, other: PartitionCosts) -> Fraction:
-        """The largest sum over a partition of the differences of its intervals' costs."""
-        furthest = [0]
-        for end in range(1, self.cells + 1):
-            gaps = (abs(int(self.costs[i, end]) - int(other.costs[i, end])) for i in range(end))
-            furthest.append(max(before + gap for before, gap in zip(furthest, gaps, strict=True)))
-        return Fraction(furthest[-1])
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionMechanism:
-    """Choose a partition with probability proportional to b^cost, without listing all 2^(n-1) of them.
-
-    b = p / 2^k is the least such fraction not below exp(-epsilon / (2 Delta)). Z_j, the weight of all partitions of
-    the first j cells, is the sum over i < j of Z_i b^c(i, j), with Z_0 = 1. Backwards from j = n, the last interval
-    starts at i with probability Z_i b^c(i, j) / Z_j. Costs below 0 count as 0, those above `LARGEST_COST` as that,
-    which brings no two further apart. O(n^2) products of integers of up to k n LARGEST_COST bits.
-
-    Exactness: weights are integers over a power of two and uniform integers are drawn by rejection, so that every
-    partition has exactly its probability.
-    Privacy: the exponential mechanism at 2 Delta log(1/b) <= epsilon; epsilon-DP and epsilon^2/8-zCDP.
-    Reference: [McSherry and Talwar 2007]; a rational base after [Ilvento 2020].
-    """
-
-    epsilon: Fraction
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", ExponentialMechanism(self.epsilon).epsilon)
-
-    def event(self) -> Event:
-        return SelectionEvent(self.epsilon)
-
-    def base(self, sensitivity: int) -> Fraction:
-        """b, at most 1."""
-        return Fraction(self._numerator(sensitivity), 1 << BASE_BITS)
-
-    def choose(self, scores: PartitionCosts, entropy: Entropy) -> tuple[int, ...]:
-        """The boundaries of the chosen partition, from 0 to n."""
-        costs = np.clip(scores.costs, 0, LARGEST_COST).tolist()
-        numerator = self._numerator(scores.sensitivity)
-        weights, bits = [1], [0]  # Z_j is weights[j] / 2^bits[j]
-        steps: list[list[int]] = [[]]  # Z_i b^c(i, j) in units of 2^-bits[j]
-        for end in range(1, scores.cells + 1):
-            lengths = [bits[i] + BASE_BITS * costs[i][end] for i in range(end)]
-            bits.append(max(lengths))
-            steps.append([weights[i] * numerator ** costs[i][end] << bits[end] - lengths[i] for i in range(end)])
-            weights.append(sum(steps[end]))
-        cuts = [scores.cells]
-        while cuts[-1]:
-            draw = uniform_below(weights[cuts[-1]], entropy)
-            start = 0
-            while draw >= steps[cuts[-1]][start]:
-                draw -= steps[cuts[-1]][start]
-                start += 1
-            cuts.append(start)
-        return tuple(reversed(cuts))
-
-    def _numerator(self, sensitivity: int) -> int:
-        return exp_bounds(self.epsilon / (2 * sensitivity), BASE_BITS)[1]
-
-
-def uniform_below(bound: int, entropy: Entropy) -> int:
-    """A uniform integer below a bound >= 1, exactly: words are drawn again until one is below it."""
-    length = (bound - 1).bit_length()
-    words = -(-length // 64)
-    while True:
-        drawn = int.from_bytes(entropy.words(words).astype("<u8").tobytes(), "little") >> (64 * words - length)
-        if drawn < bound:
-            return drawn

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hush.errors import BudgetError
-from hush.privacy.events import ComposedEvent, Event, SelectionEvent, price
+from hush.privacy.events import CHOICES, ComposedEvent, Event, SelectionEvent, price
 from hush.privacy.noise import Noise
 from hush.privacy.privacy_filter import Tally, is_within
 from hush.privacy.sensitivity import RowNorms, sensitivity
@@ -66,7 +66,7 @@ def contradiction(statement: Statement, content: Content) -> str | None:
 def noise_differences(statement: Statement, content: Content) -> tuple[Counter[Event], Counter[Event]]:
     """Noise that was measured and is not stated, and noise that is stated and was not measured."""
     parts = event_parts(statement.event)
-    stated = Counter({event: count for event, count in parts if not isinstance(event, SelectionEvent)})
+    stated = Counter({event: count for event, count in parts if not isinstance(event, CHOICES)})
     return unmatched(noise_events(statement, content.all_law_counts()), stated)
 
 

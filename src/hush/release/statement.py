@@ -16,6 +16,7 @@ from hush.privacy.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    NoisyChoiceEvent,
     SelectionEvent,
     event_from_dict,
     price,
@@ -33,6 +34,7 @@ LAWS = {
     GaussianEvent: "discrete Gaussian",
     LaplaceEvent: "discrete Laplace",
     SelectionEvent: "choices by the exponential mechanism",
+    NoisyChoiceEvent: "choices by noisy scores",
 }
 LONGEST_TEXT = 4096  # characters of a fraction in a file; hush writes a few dozen
 MOST_EVENTS = 2**40  # of one kind in a file; a release measures at most some millions of tables

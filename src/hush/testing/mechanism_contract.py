@@ -22,7 +22,7 @@ from hush.loading import load
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
 from hush.privacy.budget import Budget, Cost
-from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, SelectionEvent
+from hush.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, NoisyChoiceEvent, SelectionEvent
 from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours
 from hush.release.accounting import noise_differences
@@ -346,6 +346,9 @@ def spent(event: Event) -> Cost:
     for simple, count in event.parts if isinstance(event, ComposedEvent) else ((event, 1),):
         if isinstance(simple, SelectionEvent):
             rho += count * simple.epsilon**2 / 8
+            epsilon += count * simple.epsilon
+        elif isinstance(simple, NoisyChoiceEvent):
+            rho += count * simple.epsilon**2 / 2
             epsilon += count * simple.epsilon
         elif isinstance(simple, GaussianEvent):
             rho += count * simple.sensitivity_l2_squared / (2 * simple.variance)
