@@ -206,7 +206,7 @@ def head_list_command(
 @click.option("--delta", type=float, default=1e-6, show_default=True, help="Delta of the promise.")
 @click.option("--width", type=float, default=1.0, show_default=True, help="Width of the range of numbers.")
 @click.option("--stddev", type=float, default=0.25, show_default=True, help="Standard deviation of the numbers.")
-@click.option("--searchers", type=int, default=100_000, show_default=True, help="Invented people who search.")
+@click.option("--searchers", type=int, default=400_000, show_default=True, help="Invented people who search.")
 @click.option("-o", "--output", type=PATH, required=True, help="HTML file to write; - for standard output.")
 @force_option
 def simulate(

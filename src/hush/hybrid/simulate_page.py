@@ -101,7 +101,7 @@ class SimulateOptions:
     delta: float = 1e-6
     width: float = 1.0
     stddev: float = 0.25
-    log_people: int = 100_000
+    log_people: int = 400_000
     runs: int = 1
 
     def __post_init__(self) -> None:
@@ -136,8 +136,12 @@ def simulate_html(options: SimulateOptions, progress: Callable[[float], None] = 
             f"Root mean squared error of the mean of numbers in a range of {options.width:g} with standard deviation "
             f"{options.stddev:g}. Lower is better.",
         ),
-        line_chart("Error against epsilon", "epsilon", "Root mean squared error", first, 1),
-        line_chart("Error against the share who opt in", "share who opt in", "Root mean squared error", second, 2),
+        tag(
+            "div",
+            line_chart("Error against epsilon", "epsilon", "Root mean squared error", first, 1),
+            line_chart("Error against the share who opt in", "share who opt in", "Root mean squared error", second, 2),
+            class_="figures",
+        ),
         tag("div", _gains(options).html(page=True), class_="scroll"),
         tag("h2", "A head list"),
         tag(
@@ -145,7 +149,11 @@ def simulate_html(options: SimulateOptions, progress: Callable[[float], None] = 
             f"Sum of the errors of the shares of the ten most common queries of {options.log_people:,} invented "
             "people. Lower is better. Where fewer than ten queries were found, the line has a gap.",
         ),
-        line_chart("Error against epsilon, head list", "epsilon", "l1 distance", lists, 3)
+        tag(
+            "div",
+            line_chart("Error against epsilon, head list", "epsilon", "l1 distance", lists, 3),
+            class_="figures",
+        )
         if any(line.y for line in lists)
         else tag("p", "No head list of ten queries was found at any epsilon; more people must opt in."),
         tag("h2", "What this does not say"),
@@ -187,10 +195,18 @@ def _gains(options: SimulateOptions) -> TextTable:
         if options.people * share < 1:
             continue
         s = _setting(options, options.epsilon, share)
+        gaussian = MeanSetting.gaussian(
+            people=options.people,
+            share=share,
+            epsilon=options.epsilon,
+            delta=options.delta,
+            variance=options.stddev**2,
+            width=options.width,
+        )
         seen = amplified_epsilon(
             people=options.people,
             share=share,
-            weight=min(max(s.best_weight, 0.0), 1.0),
+            weight=gaussian.best_weight,
             epsilon=options.epsilon,
             delta=options.delta,
         )
@@ -199,7 +215,7 @@ def _gains(options: SimulateOptions) -> TextTable:
     headings = ("opt in", "weight", "gain on better", "gain on worse", "epsilon seen, opt-in", "epsilon seen, clients")
     notes = [
         "Gain: times less mean squared error than a group alone. Epsilon seen: towards those who see the mean alone, "
-        f"with Gaussian noise at delta {options.delta:g}."
+        f"with Gaussian noise at delta {options.delta:g} and the weight that is best for it."
     ]
     return TextTable(columns=number_columns(*headings), rows=list(dict.fromkeys(rows)), notes=notes)
 
