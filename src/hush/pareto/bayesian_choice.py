@@ -21,7 +21,7 @@ from hush.arrays import Floats
 from hush.errors import SearchError, shown
 from hush.pareto.evaluation import Evaluation, PrivacyOracle, epsilon_of, merged
 from hush.pareto.gaussian_process import GaussianProcess, Hyperparameters
-from hush.pareto.hypervolume import front_indices
+from hush.pareto.hypervolume import front_indices, step_values
 from hush.pareto.improvement import expected_improvement, hvpoi
 from hush.pareto.space import Settings, Space
 
@@ -30,6 +30,8 @@ SPREAD, NEAR, STEPS = 384, 256, (0.015, 0.05, 0.15)  # candidates anywhere, cand
 SCREENED = 12  # candidates whose epsilon is computed exactly where that is slow
 POOL, QUICK_POOL = 4, 16  # points drawn for each initial one; those within the reference are kept
 LEAST_ERROR = 1e-6  # and 1 minus it are the ends of logit
+SPAN = 100.0  # the initial points have epsilons from the reference down to this fraction of it
+EXCESS = 0.5
 PRIOR_RUNS = 5.0  # runs that the usual spread counts for, beside those of an evaluation
 REFIT = 24  # up to so many evaluations hyperparameters are fitted each time, then every other time
 
@@ -81,7 +83,8 @@ class BayesianChoice:
             return self.given
         drawn, epsilons = self._drawn()
         order = np.argsort(epsilons)
-        within = order[epsilons[order] < self.reference[0]]
+        least = self.reference[0] / SPAN
+        within = order[(epsilons[order] < self.reference[0]) & (epsilons[order] >= least)]
         ranked = within if len(within) >= self.initial else order[: self.initial]
         chosen = ranked[np.linspace(0, len(ranked) - 1, self.initial).astype(np.int64)]
         shuffled = np.random.Generator(np.random.PCG64([self.seed, 2])).permutation(chosen)
@@ -103,7 +106,7 @@ class BayesianChoice:
         epsilons = np.array([e.epsilon for e in seen])
         noise = relative_noise(seen)
         features = self._features(places, epsilons)
-        process = self._process("error", features, self._values(seen), noise)
+        process = self._process("error", features, self._capped(seen), noise)
         by_model = None if self.quick else self._epsilon_process(places, epsilons)
         chosen: list[Settings] = []
         pairs = np.column_stack([epsilons, process.predict(features)[0]])
@@ -166,6 +169,17 @@ class BayesianChoice:
     def _values(self, seen: list[Evaluation]) -> Floats:
         """Errors to learn from; a failed evaluation counts as the worst."""
         return np.array([e.error if e.usable else self.reference[1] for e in seen])
+
+    def _capped(self, seen: list[Evaluation]) -> Floats:
+        """Errors, no further above the front at their epsilon than `EXCESS` of what the front spans.
+
+        How bad hopeless settings are does not matter, and would set the scale by which the model tells good ones apart.
+        """
+        values, epsilons = self._values(seen), np.array([e.epsilon for e in seen])
+        pairs = np.column_stack([epsilons, values])
+        front = pairs[front_indices(pairs)]
+        best = step_values(front, epsilons)
+        return np.minimum(values, best + EXCESS * max(float(np.ptp(front[:, 1])), 1e-9))
 
     def _features(self, places: Floats, epsilons: Floats) -> Floats:
         """What the process sees: the settings, and log epsilon with a factor of 1000 as one unit."""
