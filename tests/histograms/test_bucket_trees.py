@@ -1,0 +1,158 @@
+"""Trees over buckets: golden errors, errors and estimates against dense matrices, and shares that add up exactly."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hush.domain import Domain
+from hush.errors import WorkloadError
+from hush.histograms.bucket_trees import (
+    BucketTree,
+    BucketTreeQuery,
+    geometric_tree,
+    greedy_tree,
+    nodes_by_height,
+    plain_tree,
+)
+from hush.histograms.bucket_workloads import AllRanges, PrefixSums, SingleCells, carried_over, expanded
+from hush.privacy.account import Allowance
+from hush.privacy.budget import Budget
+from hush.privacy.events import LaplaceEvent
+from hush.privacy.exact_sampling import NotPrivateEntropy
+from hush.privacy.gate import Gate, Request
+from hush.privacy.noise import DiscreteLaplace
+from hush.privacy.sensitivity import Neighbours, sensitivity
+from hush.testing import TinyTable, check_replay, neighbours_of
+
+CUTS = np.array([0, 2, 3, 7, 10, 11, 16, 20])
+
+
+def dense(tree: BucketTree) -> np.ndarray:
+    """What is measured, on buckets: a row of the tree for every node with a share."""
+    leaves = np.arange(tree.buckets)
+    rows = [
+        w * (leaves // tree.branching**height == node)
+        for height, level in enumerate(tree.weights)
+        for node, w in enumerate(level)
+        if w > 0
+    ]
+    return np.array(rows, dtype=float)
+
+
+TREES = {
+    "greedy": greedy_tree(CUTS, PrefixSums()),
+    "greedy of three": greedy_tree(CUTS, AllRanges(), 3),
+    "uniform": geometric_tree(CUTS, 2, 1.0),
+    "geometric": geometric_tree(CUTS, 3),
+    "plain": plain_tree(CUTS),
+    "one bucket": greedy_tree(np.array([0, 20]), PrefixSums()),
+}
+
+
+@pytest.mark.parametrize(("cells", "published"), [(64, 41221), (256, 1601673), (1024, 51602046)])
+def test_the_greedy_tree_has_the_published_error_on_all_ranges(cells: int, published: int) -> None:
+    tree = greedy_tree(np.arange(cells + 1), AllRanges())
+    assert tree.error(AllRanges()) * tree.units**2 == pytest.approx(published, rel=3e-5)
+
+
+def test_without_the_discount_the_greedy_tree_is_twice_as_bad() -> None:
+    tree = greedy_tree(np.arange(1025), AllRanges(), decay=0.0)
+    assert tree.error(AllRanges()) * tree.units**2 == pytest.approx(100426138, rel=3e-5)
+
+
+@pytest.mark.parametrize(("cells", "plain", "uniform"), [(64, 45760, 132336), (256, 2829056, 4355106)])
+def test_plain_and_uniform_trees_have_the_published_errors(cells: int, plain: int, uniform: int) -> None:
+    cuts = np.arange(cells + 1)
+    assert plain_tree(cuts).error(AllRanges()) == pytest.approx(plain, rel=1e-9)
+    tree = geometric_tree(cuts, ratio=1.0, units=10**6)
+    assert tree.error(AllRanges()) * tree.units**2 == pytest.approx(uniform, rel=1e-4)
+
+
+@pytest.mark.parametrize("tree", TREES.values(), ids=TREES.keys())
+@pytest.mark.parametrize("workload", [PrefixSums(), SingleCells()], ids=["prefix sums", "cells"])
+def test_the_error_is_the_trace_of_dense_matrices(tree: BucketTree, workload: Any) -> None:
+    matrix = np.tri(20) if isinstance(workload, PrefixSums) else np.eye(20)
+    queries, measured = carried_over(matrix, tree.cuts), dense(tree)
+    trace = np.trace(queries @ np.linalg.inv(measured.T @ measured) @ queries.T)
+    assert tree.error(workload) == pytest.approx(trace, rel=1e-9)
+
+
+@pytest.mark.parametrize("tree", TREES.values(), ids=TREES.keys())
+def test_estimates_are_weighted_least_squares(tree: BucketTree) -> None:
+    measured = dense(tree)
+    noisy = np.random.default_rng(4).normal(size=len(measured)) * 1000
+    assert tree.estimates(noisy) == pytest.approx(np.linalg.lstsq(measured, noisy, rcond=None)[0], rel=1e-7, abs=1e-7)
+
+
+@pytest.mark.parametrize("tree", TREES.values(), ids=TREES.keys())
+def test_shares_add_up_exactly_along_every_path(tree: BucketTree) -> None:
+    paths = np.abs(dense(tree)).sum(axis=0)
+    assert set(paths) == {tree.units}
+    norms = BucketTreeQuery(("x",), tree).row_norms
+    assert (norms.l1, norms.l2_squared) == (tree.units, (dense(tree) ** 2).sum(axis=0).max())
+
+
+def test_single_cells_need_no_tree() -> None:
+    tree = greedy_tree(CUTS, SingleCells())
+    assert all((level == 0).all() for level in tree.weights[1:])
+    assert len(set(tree.weights[0])) == 1
+
+
+def test_greedy_trees_beat_the_others_on_uneven_buckets() -> None:
+    cuts = np.unique(np.random.default_rng(7).integers(0, 4096, 500))
+    cuts = np.concatenate([[0], cuts[cuts > 0], [4096]])
+    errors = [
+        tree.error(PrefixSums()) * tree.units**2
+        for tree in (greedy_tree(cuts, PrefixSums()), geometric_tree(cuts), geometric_tree(cuts, ratio=1.0))
+    ]
+    assert errors[0] < 0.8 * min(errors[1:])
+
+
+def test_a_measured_tree_is_charged_exactly_and_replays() -> None:
+    domain = Domain({"x": 6})
+    tree = greedy_tree(np.array([0, 1, 3, 6]), PrefixSums())
+    query = BucketTreeQuery(("x",), tree)
+    bound = sensitivity(query.row_norms, max_rows=1, neighbours=Neighbours.ADD_REMOVE)
+    noise = DiscreteLaplace(bound.l1 / Fraction(1, 2))
+    table, account = TinyTable(domain, [(0,), (2,), (2,), (5,)]), Allowance(Budget(epsilon=0.5))
+    (measured,) = Gate(table, account).measure([Request(query, noise)])
+    assert account.events == (LaplaceEvent(noise.scale, Fraction(tree.units)),)
+    assert account.events[0].cost.epsilon == Fraction(1, 2)
+    assert len(measured.raw) == sum(np.count_nonzero(level) for level in tree.weights)
+
+    def run(one: TinyTable) -> list[int]:
+        gate = Gate(one, Allowance(Budget(epsilon=0.5)))
+        return [int(value) for answer in gate.measure([Request(query, noise)]) for value in answer.raw]
+
+    assert check_replay(run, table, neighbours_of(table)) == 10
+
+
+def test_with_little_noise_counts_come_back() -> None:
+    domain = Domain({"x": 6})
+    rows = [(cell,) for cell, count in enumerate([4, 2, 2, 1, 1, 1]) for _ in range(count)]
+    tree = greedy_tree(np.array([0, 1, 3, 6]), PrefixSums())
+    gate = Gate(TinyTable(domain, rows), Allowance(Budget(epsilon=1e7)), entropy=NotPrivateEntropy(1))
+    (measured,) = gate.measure([Request(BucketTreeQuery(("x",), tree), DiscreteLaplace.of_scale(Fraction(1, 64)))])
+    assert expanded(tree.estimates(measured.raw), tree.cuts) == pytest.approx([4, 2, 2, 1, 1, 1], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: BucketTree(np.array([0, 1, 2]), (np.array([1, 1]), np.array([1])), 1), "branching 1"),
+        (lambda: BucketTree(np.array([0, 1, 2]), (np.array([1, 1]),)), "one for each node"),
+        (lambda: BucketTree(np.array([0, 1, 2]), (np.array([1, 2]), np.array([1]))), "the same sum along every path"),
+        (lambda: BucketTree(np.array([0, 1, 2]), (np.array([0, 0]), np.array([1]))), "at least one unit"),
+        (lambda: geometric_tree(CUTS, ratio=0.0), "ratio=0"),
+    ],
+)
+def test_shares_that_make_no_tree_are_refused(make: Any, words: str) -> None:
+    with pytest.raises(WorkloadError, match=words):
+        make()
+
+
+def test_nodes_are_counted_by_height() -> None:
+    assert nodes_by_height(7, 2) == [7, 4, 2, 1]
+    assert nodes_by_height(1, 2) == [1]
