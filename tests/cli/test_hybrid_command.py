@@ -110,6 +110,39 @@ def test_a_head_list_becomes_a_question(tmp_path: Path) -> None:
     reports = reports_of(tmp_path, question, ["news\ta.org", "x\ty"] * 10)
     body = json.loads(run("hybrid", "estimate", question, reports, "--format", "json").output)
     assert {share["label"] for share in body["queries"]["shares"]} == {"news", "mail", "*"}
+    both = run("hybrid", "estimate", question, reports, "--head-list", head, "--format", "json")
+    blended = json.loads(both.output)
+    assert set(blended["people"]) == {"opt-in", "clients (search)"}
+    assert blended["queries"][0]["query"] == "news"
+    assert blended["queries"][0]["share"] == pytest.approx(2 / 3, abs=0.2)
+    assert "opt-in weight" in run("hybrid", "estimate", question, reports, "--head-list", head).output
+    forged = json.loads(head.read_text())
+    for change in ({"rows": 0}, {"noise": -1}, {"estimate": []}, {"records": [["a", "b"]]}, {"estimate": ["x"] * 6}):
+        head.write_text(json.dumps(forged | {"opt-in": forged["opt-in"] | change}))
+        refused = run("hybrid", "estimate", question, reports, "--head-list", head)
+        assert refused.exit_code == 2, refused.output
+    forged["opt-in"]["records"][0] = ["news", "elsewhere"]
+    head.write_text(json.dumps(forged))
+    assert "another head list" in run("hybrid", "estimate", question, reports, "--head-list", head).output
+
+
+def test_numbers_of_both_groups_are_put_together_and_charged(tmp_path: Path) -> None:
+    question = made(tmp_path, "number", "--name", "hours", "--lower", "0", "--upper", "12", "--epsilon", "2")
+    reports = reports_of(tmp_path, question, ["7"] * 300)
+    numbers, ledger = tmp_path / "numbers.txt", tmp_path / "budget.db"
+    numbers.write_text("7\n" * 200)
+    words = ("hybrid", "estimate", question, reports, "--opt-in", numbers, "--ledger", ledger)
+    body = json.loads(run(*words, "--format", "json").output)
+    assert body["mean"] == pytest.approx(7, abs=1.5)
+    assert 0 < body["curator weight"] < 1
+    assert [book.dataset for book in Ledger.open_all(ledger)] == ["opt-in, estimation"]
+    again = run(*words)
+    assert again.exit_code == 2
+    assert "nothing is left" in again.output
+    numbers.write_text("seven")
+    assert "one number on each line" in run(*words[:-2]).output
+    assert "clients were recorded" in run("hybrid", "estimate", question, reports, "--ledger", ledger).output
+    assert "--head-list goes with" in run("hybrid", "estimate", question, reports, "--head-list", numbers).output
 
 
 @pytest.mark.parametrize(

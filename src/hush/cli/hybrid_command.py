@@ -139,20 +139,47 @@ def report(
 @click.argument("question", type=PATH)
 @click.argument("reports", type=PATH)
 @click.option("--skip-refused", is_flag=True, help="Leave out reports that do not fit, and list them.")
+@click.option("--head-list", type=PATH, help="Blend with what opt-in people say about this list; for records.")
+@click.option("--opt-in", type=PATH, help="Blend with the numbers of opt-in people, one on each line; for numbers.")
+@ledger_option
 @format_option
-def estimate(question: Path, reports: Path, skip_refused: bool, form: str) -> None:
+def estimate(
+    question: Path,
+    reports: Path,
+    skip_refused: bool,
+    head_list: Path | None,
+    opt_in: Path | None,
+    ledger: Path | None,
+    form: str,
+) -> None:
     """Estimate from REPORTS (.jsonl, .parquet, .arrow) what clients hold, with intervals.
 
     A report is refused by its line if it is on another question, of another version, holds a value that no device
     sends, or an id that was counted before.
+
+    With --head-list or --opt-in, clients and opt-in people are put together. Numbers of opt-in people are charged at
+    the epsilon of the question; --ledger records that.
     """
     from rich.console import Console
 
     from hush.hybrid.collection import collect
     from hush.hybrid.frequency_estimates import estimate as estimate_counts
 
-    counts = collect(_question(question), reports, refused="skip" if skip_refused else "raise")
-    found = estimate_counts(counts)
+    asked = _question(question)
+    if head_list is not None and asked.kind != "records":
+        raise click.UsageError(f"--head-list goes with a question of records, not of kind {asked.kind}")
+    if opt_in is not None and asked.kind != "number":
+        raise click.UsageError(f"--opt-in goes with a question of a number, not of kind {asked.kind}")
+    if ledger is not None and opt_in is None:
+        raise click.UsageError("--ledger is for opt-in people's numbers; clients were recorded with their question")
+    counts = collect(asked, reports, refused="skip" if skip_refused else "raise")
+    found: Any
+    if head_list is not None:
+        found = _blended(head_list, asked, counts)
+    elif opt_in is not None:
+        found = _mean(opt_in, asked, counts, ledger)
+    else:
+        found = estimate_counts(counts)
     if form == "json":
         refused = [{"line": line, "reason": reason} for line, reason in counts.refused]
         click.echo(json.dumps({**found.to_dict(), "refused": refused, "refusals": counts.refusals}, indent=2))
@@ -195,6 +222,7 @@ def head_list_command(
     counted = find_head_list(people, promise, most_queries=most)
     found = blend(counted, head_list_questions(counted.head_list, promise))
     body = {"hush": "head list", "version": 1, "epsilon": epsilon, "delta": delta, **found.to_dict()}
+    body["opt-in"] = counted.to_dict()
     _write(output, json.dumps(body, indent=1) + "\n")
     click.echo(f"{len(found.queries)} queries found", err=True)
 
@@ -298,6 +326,39 @@ def _head_list(path: Path) -> dict[str, list[str]]:
         return {str(one["query"]): [str(url) for url in one["urls"]] for one in body["queries"]}
     except (ValueError, KeyError, TypeError):
         raise DataError(f"{path} is no head list; write one with `hush hybrid head-list`") from None
+
+
+def _blended(path: Path, asked: Any, counts: Any) -> Any:
+    """Clients' reports on a list together with what opt-in people say about it."""
+    from hush.hybrid.blender import HeadListQuestions, blend
+    from hush.hybrid.head_list import OptInEstimates
+
+    try:
+        counted = OptInEstimates.from_dict(json.loads(_text(path))["opt-in"])
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{path} is no head list; write one with `hush hybrid head-list`") from None
+    listed = {query: list(urls) for query, urls in asked.body["head_list"].items()}
+    if {query: set(urls) for query, urls in listed.items()} != {q: set(u) for q, u in counted.head_list.items()}:
+        raise DataError(f"{path} is another head list than that of the question")
+    questions = HeadListQuestions(head_list=counted.head_list, two_stage=asked)
+    return blend(counted, questions, {asked.id: counts})
+
+
+def _mean(path: Path, asked: Any, counts: Any, ledger: Path | None) -> Any:
+    """Clients' reports on a number together with the numbers of opt-in people."""
+    from fractions import Fraction
+
+    from hush.hybrid.mean_estimates import hybrid_mean
+    from hush.hybrid.opt_in import OptInNumbers
+    from hush.hybrid.promises import Promise
+
+    try:
+        numbers = [float(line) for line in _lines(path)]
+    except ValueError:
+        raise DataError(f"{path}: expected one number on each line") from None
+    bounds = (float(Fraction(asked.body[name])) for name in ("lower", "upper"))
+    promise = Promise(epsilon=asked.epsilon, ledger=None if ledger is None else str(ledger), release=asked.name)
+    return hybrid_mean(OptInNumbers(numbers, *bounds), counts, promise)
 
 
 def _typed(asked: Any, value: tuple[str, ...], where: str) -> Any:

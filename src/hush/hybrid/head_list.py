@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -98,6 +99,24 @@ class OptInEstimates:
             noise=self.noise,
             rows=self.rows,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON; public."""
+        records = [list(record) for record in self.records]
+        return {"records": records, "estimate": self.estimate.tolist(), "noise": self.noise, "rows": self.rows}
+
+    @classmethod
+    def from_dict(cls, body: Any) -> OptInEstimates:
+        """The estimates that `to_dict` wrote; refuses what they cannot be."""
+        records = tuple((str(query), str(url)) for query, url in body["records"])
+        shares = np.array([float(share) for share in body["estimate"]])
+        noise, rows = float(body["noise"]), int(body["rows"])
+        listed = dict.fromkeys(query for query, _ in records[:-1])
+        whole = {(query, WILDCARD) for query in listed} <= set(records) and records[-1] == (WILDCARD, WILDCARD)
+        right = len(set(records)) == len(records) == len(shares) and np.isfinite(shares).all() and np.isfinite(noise)
+        if not (whole and right and noise >= 0 and rows >= 2):
+            raise DataError("estimates of opt-in people contradict themselves; write the head list anew")
+        return cls(records=records, estimate=shares, noise=noise, rows=rows)
 
     @property
     def head_list(self) -> HeadList:
