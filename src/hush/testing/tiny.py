@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hush.domain import Clique, Domain
+from hush.errors import DataError
 from hush.privacy.gate import LARGEST_ANSWER
 from hush.privacy.sensitivity import Neighbours
 from hush.privacy.sum_query import SumQuery
@@ -81,6 +82,31 @@ class TinyTable:
 
     def __repr__(self) -> str:
         return f"TinyTable({self.domain!r})"
+
+
+class HeldCounts:
+    """Counts over attributes a, b, ... held in the open, of more rows than a list can hold; each row is a unit."""
+
+    def __init__(self, cells: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        self.cells = cells
+        self.domain = Domain(dict(zip("abc", cells.shape, strict=False)))
+        self.unit = ROW
+
+    def require(self, cliques: Sequence[Clique]) -> None:
+        for clique in cliques:
+            self.domain.check(clique)
+
+    def check(self, most_rows: int = LARGEST_ANSWER) -> None:
+        """Nothing is refused."""
+
+    def counts(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray[Any, np.dtype[np.int64]]]:
+        return {tuple(clique): self.cells for clique in cliques}
+
+    def require_sums(self, queries: Sequence[SumQuery]) -> None:
+        raise DataError("a table of counts holds no values to sum")
+
+    def sums(self, queries: Sequence[SumQuery]) -> dict[SumQuery, np.ndarray[Any, np.dtype[np.int64]]]:
+        raise DataError("a table of counts holds no values to sum")
 
 
 def neighbours_of(table: TinyTable, relation: Neighbours = Neighbours.ADD_REMOVE) -> Iterator[TinyTable]:
