@@ -56,6 +56,7 @@ def test_projection_is_the_nearest_point_of_the_simplex() -> None:
         assert (np.linalg.norm(others - shares, axis=1) >= np.linalg.norm(nearest - shares) - 1e-12).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["split", "two-stage"])
 def test_a_blend_is_nearer_than_either_group_and_its_intervals_hold(form: str) -> None:
     """400 runs at a fixed seed: squared error below both groups', and 95 % intervals cover 92 to 98 % of the shares."""

@@ -99,6 +99,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_intervals_cover_the_truth_in_93_to_97_of_100_cases(name: str) -> None:
     """1,500 surveys of 800 clients: at 95 % the share covered is off by two points with a chance below 5e-4.

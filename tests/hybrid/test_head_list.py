@@ -63,6 +63,7 @@ def test_several_records_of_a_person_share_the_promise() -> None:
     assert set(discover(held, PROMISE)) == set(RECORDS[:2])
 
 
+@pytest.mark.slow
 def test_shares_and_variances_of_opt_in_people_are_unbiased() -> None:
     """4,000 runs of 50 people: means of shares within 5 standard errors, mean variance within 12 %."""
     generator = np.random.default_rng(2)

@@ -24,6 +24,7 @@ def survey(generator: Any, mechanism: str, n: int = 3000, c: float = 0.05) -> tu
     return people, simulate_reports(question, x[opted:], generator), 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["laplace", "piecewise", "duchi"])
 def test_intervals_of_both_groups_together_hold(mechanism: str) -> None:
     """400 surveys: 95 % intervals cover at least 93 %, more where reports say little of the variance of the numbers."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -197,10 +197,11 @@ class _Counter:
         if not pc.all(same, skip_nulls=False).as_py() or same.null_count:
             return None
         ids = _hex_rows(batch.column("id"), 16)
-        values = _values(self.law, batch.column("value")) if ids is not None else None
-        if ids is None or values is None or not _all_fit(self.law, values):
-            return None
-        if not self._are_new(ids):
+        return self._fitting(ids, _values(self.law, batch.column("value")) if ids is not None else None)
+
+    def _fitting(self, ids: Any, values: Any) -> Any:
+        """Values that all fit and whose ids are all new; None where one may not."""
+        if ids is None or values is None or not _all_fit(self.law, values) or not self._are_new(ids):
             return None
         self.ids.append(ids)
         return values
@@ -258,27 +259,62 @@ def _collect_file(counter: _Counter, path: Path) -> None:
 
 
 def _add_json(counter: _Counter, path: Path) -> bool:
-    """Count a file of JSON lines as columns; False where any line does not fit, so that lines must be looked at."""
-    import pyarrow as pa
-    import pyarrow.json as arrow_json
+    """Count a file of JSON lines block by block; False where any line does not fit, so that lines must be looked at."""
+    import msgspec
 
-    schema = pa.schema(
-        [("hush", pa.string()), ("version", pa.int64()), ("question", pa.string()), ("id", pa.string())]
-    ).append(pa.field("value", _arrow_type(counter.law)))
-    parsing = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    reading = arrow_json.ReadOptions(block_size=BLOCK)
-    if path.stat().st_size == 0:
-        return True
+    whole = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+    kind: Any = whole
+    if isinstance(counter.law, UnaryResponse):
+        kind = str
+    elif isinstance(counter.law, RecordResponse):
+        kind = tuple[whole, whole]
+    only: Any = Literal
+    asked = only[counter.question.id]
+    marks = [("hush", Literal["report"]), ("version", Literal[VERSION]), ("question", asked)]
+    fields = [*marks, ("id", str), ("value", kind)]
+    decoder = msgspec.json.Decoder(msgspec.defstruct("Line", fields, forbid_unknown_fields=True))
+    with path.open("rb") as file:
+        rest = b""
+        while block := file.read(BLOCK):
+            head, newline, tail = block.rpartition(b"\n")
+            lines, rest = (rest + head, tail) if newline else (b"", rest + block)
+            if not _add_block(counter, decoder, lines):
+                return False
+        return _add_block(counter, decoder, rest)
+
+
+def _add_block(counter: _Counter, decoder: Any, lines: bytes) -> bool:
+    import msgspec
+
     try:
-        with arrow_json.open_json(path, read_options=reading, parse_options=parsing) as reader:
-            for batch in reader:
-                values = counter._checked(batch)
-                if values is None:
-                    return False
-                counter.add_values(values)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError):
+        rows = decoder.decode_lines(lines)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
+    if not rows:
+        return True
+    ids = _text_rows([row.id for row in rows], 16)
+    values: Any = [row.value for row in rows]
+    if isinstance(counter.law, UnaryResponse):
+        values = _text_rows(values, (counter.law.size + 7) // 8)
+    else:
+        values = _array(counter.law, values)
+    fitting = counter._fitting(ids, values)
+    if fitting is None:
+        return False
+    counter.add_values(fitting)
     return True
+
+
+def _text_rows(texts: list[str], length: int) -> Any:
+    """Texts of 2 `length` hexadecimal digits as rows of bytes; None where any text is no such."""
+    from hush.hybrid._kernels import NIBBLES, unhex
+
+    joined = "".join(texts)
+    if set(map(len, texts)) - {2 * length} or not joined.isascii():
+        return None
+    packed = np.empty(len(texts) * length, dtype=np.uint8)
+    letters = np.frombuffer(joined.encode("ascii"), dtype=np.uint8)
+    return packed.reshape(len(texts), length) if unhex(letters, NIBBLES, packed) else None
 
 
 def _file_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -368,14 +404,6 @@ def _array(law: Any, values: list[Any]) -> Any:
         return np.frombuffer(bytes.fromhex("".join(values)), dtype=np.uint8).reshape(len(values), (law.size + 7) // 8)
     shape = (len(values), 2) if isinstance(law, RecordResponse) else (len(values),)
     return np.array(values, dtype=np.int64).reshape(shape)
-
-
-def _arrow_type(law: Any) -> Any:
-    import pyarrow as pa
-
-    if isinstance(law, UnaryResponse):
-        return pa.string()
-    return pa.list_(pa.int64()) if isinstance(law, RecordResponse) else pa.int64()
 
 
 def _values(law: Any, column: Any) -> Any:

@@ -14,7 +14,7 @@ the others hold since p <= q. Rounding pi down to multiples of 2^-128 step by st
 rounded up, keeps both. The bits of different keys are independent given the counts, so the losses and the deltas of the
 keys that a unit moves add up; a key that no unit of either table holds is in neither.
 
-Reference: [Desfontaines, Voss and Gipson 2022, Thm 1].
+Reference: [Desfontaines et al. 2022, Thm 1].
 """
 
 from __future__ import annotations
