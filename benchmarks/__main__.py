@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 NAMES = ("noise", "counting", "residual", "selection_speed")
-TABLES = ("one_dimension", "many_dimensions", "eigen_design", "pareto")
+TABLES = ("one_dimension", "many_dimensions", "eigen_design", "pareto", "hybrid")
 
 size = [] if "--full" in sys.argv[1:] else ["--quick"]
 for command in [*([name] for name in NAMES), *([name, *size] for name in TABLES)]:

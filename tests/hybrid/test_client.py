@@ -68,6 +68,22 @@ def test_asking_twice_spends_once(question: Question, value: Any) -> None:
     assert Device(memory).spent == question.epsilon
 
 
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        (QUESTIONS[5], (7, 7.0, Fraction(7))),
+        (QUESTIONS[5], (12, 13, 1e9)),
+        (QUESTIONS[1], ("fig", "kiwi", "*")),
+        (QUESTIONS[3], (("weather", "a.org"), ["cars", "b.org"])),
+        (QUESTIONS[7], ((0.1, 0.1), (0.2, 0.1))),
+    ],
+)
+def test_values_that_a_question_does_not_tell_apart_spend_once(question: Question, values: Any) -> None:
+    device = Device()
+    assert len({device.answer(question, value).id for value in values}) == 1
+    assert device.spent == question.epsilon
+
+
 def test_memory_holds_no_values() -> None:
     memory: dict[str, str] = {}
     Device(memory).answer(Question.choice("q", ["xyzzy", "b"], epsilon=1), "xyzzy")

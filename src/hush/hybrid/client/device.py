@@ -20,8 +20,9 @@ class Device:
     """One person's device.
 
     `memory` is any mapping of texts, kept where the app keeps its data; it holds hashes with a salt instead of values.
-    The same value for the same question gets the same report, whose id is the same too. Another value is a new draw and
-    spends epsilon again; `limit` is what the owner allows in all.
+    The same value for the same question gets the same report, whose id is the same too, and so do values that the
+    question does not tell apart. Another value is a new draw and spends epsilon again; `limit` is what the owner allows
+    in all.
 
     Privacy: a report is epsilon-private (with the question's delta) against everybody, the curator included. All
     reports of a device together are private at the sum, `spent`, which never exceeds `limit`.
@@ -72,10 +73,5 @@ class Device:
         return report
 
     def _hash(self, question: Question, value: Any) -> str:
-        if isinstance(value, float | Fraction):
-            value = str(Fraction(value)) if value == value and abs(value) != float("inf") else str(value)
-        try:
-            text = json.dumps([self.memory[_SALT], question.id, value])
-        except (TypeError, ValueError):
-            raise AnswerError("this question cannot take a value of that type") from None
+        text = json.dumps([self.memory[_SALT], question.id, question.distinct(value)])
         return hashlib.sha256(text.encode("ascii")).hexdigest()

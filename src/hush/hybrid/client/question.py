@@ -218,6 +218,13 @@ class Question:
             raise AnswerError("the value is none of the options of this question; it is not sent")
         return self._places[WILDCARD], False
 
+    def distinct(self, value: Any) -> str:
+        """A text that is the same for values which this question does not tell apart, and another for others."""
+        if self.kind == "number":
+            lower, upper = Fraction(self.body["lower"]), Fraction(self.body["upper"])
+            return str(min(max(_own_number(value), lower), upper))
+        return json.dumps(self.encode(value)[0])
+
     def _record(self, value: Any) -> tuple[int, int]:
         if not (isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, str) for part in value)):
             raise AnswerError("this question takes a record of two texts, such as a query and a URL")
