@@ -32,6 +32,7 @@ POOL, QUICK_POOL = 4, 16  # points drawn for each initial one; those within the 
 LEAST_ERROR = 1e-6  # and 1 minus it are the ends of logit
 SPAN = 100.0  # the initial points have epsilons from the reference down to this fraction of it
 EXCESS = 0.5
+REPEATS = 0.25  # the share of evaluations that may be spent on running points again
 PRIOR_RUNS = 5.0  # runs that the usual spread counts for, beside those of an evaluation
 REFIT = 24  # up to so many evaluations hyperparameters are fitted each time, then every other time
 
@@ -72,10 +73,14 @@ class BayesianChoice:
         generator = np.random.Generator(np.random.PCG64([self.seed, 1, len(evaluations)]))
         if len(evaluations) < self.initial:
             return self._initial()[len(evaluations) : min(self.initial, len(evaluations) + count)]
-        seen = [e for e in merged(evaluations) if math.isfinite(e.epsilon)]
+        different = merged(evaluations)
+        may_repeat = len(evaluations) - len(different) < REPEATS * len(evaluations)
+        seen = [e for e in different if math.isfinite(e.epsilon)]
         if len(seen) < 2:
             return self.space.settings_at(self.space.draw(count, generator))
-        return self._by_hvpoi(seen, count, generator) if self.method == "hvpoi" else self._best(seen, count, generator)
+        if self.method == "hvpoi":
+            return self._by_hvpoi(seen, count, generator)
+        return self._best(seen, count, generator, may_repeat=may_repeat)
 
     def _initial(self) -> list[Settings]:
         """Given settings; or those of a Latin hypercube within the reference, at equal steps of log epsilon."""
@@ -101,7 +106,9 @@ class BayesianChoice:
     def _exact(self, places: Floats) -> Floats:
         return np.array([epsilon_of(self.privacy, settings) for settings in self.space.settings_at(places)])
 
-    def _best(self, seen: list[Evaluation], count: int, generator: np.random.Generator) -> list[Settings]:
+    def _best(
+        self, seen: list[Evaluation], count: int, generator: np.random.Generator, *, may_repeat: bool
+    ) -> list[Settings]:
         places = np.array([self.space.places_of(e.settings) for e in seen])
         epsilons = np.array([e.epsilon for e in seen])
         noise = relative_noise(seen)
@@ -119,7 +126,7 @@ class BayesianChoice:
             exact = self._exact(candidates)
             gains, means = self._gains(process, pairs, candidates, exact)
             best = int(np.argmax(gains))
-            again = None if chosen else self._doubtful(seen, pairs[: len(seen)], float(gains[best]))
+            again = None if chosen or not may_repeat else self._doubtful(seen, pairs[: len(seen)], float(gains[best]))
             if again is not None:
                 chosen.append(again)
                 continue
