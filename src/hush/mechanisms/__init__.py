@@ -7,9 +7,9 @@ Plan(residual, 1 tables, rho=0.5)
 """
 
 from hush.mechanisms.aim import AIM
-from hush.mechanisms.direct import Direct
+from hush.mechanisms.dawa import Dawa
 from hush.mechanisms.dualquery import DualQuery
-from hush.mechanisms.gaussian import Gaussian
+from hush.mechanisms.gaussian import Direct, Gaussian
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.independent import Independent
 from hush.mechanisms.matrix import Matrix
@@ -25,6 +25,7 @@ __all__ = [
     "HDMM",
     "MST",
     "MWEM",
+    "Dawa",
     "Direct",
     "DualQuery",
     "Gaussian",

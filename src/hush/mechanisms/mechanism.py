@@ -82,6 +82,7 @@ class Mechanism(ABC):
     reference: ClassVar[str] = ""
     adaptive: ClassVar[bool] = True  # what it measures depends on earlier noisy answers
     content_kind: ClassVar[str] = "tables"  # of its releases
+    states: ClassVar[str] = "the release states bounds on the error of its tables"
 
     @abstractmethod
     def run(self, session: Session, plan: Plan) -> None:

@@ -250,6 +250,8 @@ class Plan:
     @property
     def epsilon(self) -> Fraction | None:
         """The most pure epsilon that releasing costs under Laplace noise; None for other noise."""
+        if self.strategy is None and self.budget.pure:
+            return self.budget.limit
         if self.strategy is None or self.strategy.noise is not NoiseKind.LAPLACE:
             return None
         return (self.strategy.cost + self._sums_cost) * self.max_rows_per_unit
@@ -278,7 +280,7 @@ class Plan:
     def optimality(self) -> str:
         """What the plan claims about its error, in words."""
         if self.strategy is None:
-            return "nothing is promised beforehand; the release states bounds on the error of its tables"
+            return f"nothing is promised beforehand; {self.settings.states}"
         return self.strategy.claim(self.loss, self._beside_bound)
 
     def _beside_bound(self) -> str:

@@ -227,7 +227,8 @@ def _choice(plan: Plan, other: Plan | None) -> list[tuple[str, str]]:
 def _privacy(plan: Plan) -> str:
     """The budget in all its digits, and the cost rounded up."""
     if plan.epsilon is not None:
-        spent = f"spends epsilon={shown_up(plan.epsilon)} of pure DP"
+        stated = plan.epsilon if plan.epsilon != plan.budget.limit else plan.budget.epsilon or 0.0  # to the last digit
+        spent = f"spends epsilon={shown_up(stated)} of pure DP"
         return f"{plan.budget}; {spent}, which is rho={shown_up(plan.rho)} of zCDP at most"
     delta, zcdp = plan.budget.delta or 1e-9, Budget(rho=float_up(plan.rho))
     mu = zcdp.mu  # rounded down, as befits a budget

@@ -23,7 +23,7 @@ from hush.mechanisms.plan import OnRound, Plan, Progress
 from hush.mechanisms.registry import mechanism_class
 from hush.mechanisms.session import Session
 from hush.privacy.account import Allowance, used_up
-from hush.privacy.events import GaussianEvent, compose
+from hush.privacy.events import GaussianEvent, LaplaceEvent, compose
 from hush.privacy.exact_sampling import Entropy
 from hush.privacy.gate import MOST_SCORED_ROWS, Gate
 from hush.privacy.ledger import Ledger, open_account, open_ledger, terms_of
@@ -109,7 +109,7 @@ class ReleaseJob:
     @classmethod
     def resumed(cls, release: Release, **options: Any) -> Self:
         """The job that continues an interrupted release with its own plan; takes the options of a job."""
-        if not release.bounded:
+        if release.content.charged_at_once:
             raise BudgetError(f"a release of {release.mechanism} is measured with one charge and cannot be resumed")
         if release.complete:
             raise BudgetError("the release is complete: its budget is spent, and there is nothing to resume")
@@ -260,7 +260,10 @@ class ReleaseJob:
             if book is not None and not used_up(book.remaining, plan.budget.limit):
                 account.lower(book.remaining)
         if plan.adaptive and not used_up(account.remaining, plan.budget.limit):
-            account.require(GaussianEvent(1 / (2 * account.remaining), Fraction(1)))
+            most = account.remaining
+            account.require(
+                LaplaceEvent(1 / most, Fraction(1)) if plan.budget.pure else GaussianEvent(1 / (2 * most), Fraction(1))
+            )
             table.check(MOST_SCORED_ROWS)
         elif resume is not None and not resume.content.tables:
             raise BudgetError(

@@ -16,12 +16,13 @@ from hush.graphical.fitting import fit_model
 from hush.graphical.graphical_model import GraphicalModel
 from hush.inference.measured_sums import MeasuredSums
 from hush.privacy.account import Allowance
-from hush.privacy.gate import Gate, LinearQuery, MarginalQuery, Request, Scorer
+from hush.privacy.gate import DeclaredStatistic, Gate, LinearQuery, MarginalQuery, Query, Request, Scorer
 from hush.privacy.measurement import Measurement
-from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
+from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.content import Content, LinearContent, ResidualContent, empty_content
+from hush.release.histogram_content import HistogramContent
 from hush.release.record_files import check_storable
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
 from hush.release.table_content import DrawContent, TableContent
@@ -70,13 +71,14 @@ class Session:
         self.merging: Merging | None = None  # of levels, in all tables from here on
         self.scored: Scored | None = None
         self._answers: ResidualContent | LinearContent | None = None  # to a strategy measured at once
+        self.histogram: HistogramContent | None = earlier if isinstance(earlier, HistogramContent) else None
         self.model: Solution[GraphicalModel] | None = None
         self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
 
     @property
     def limit(self) -> Fraction:
-        """The zCDP that the whole run may spend on counts; sums of values have a share of their own."""
-        rows = self._max_rows**2
+        """What the run may spend on counts, in epsilon or zCDP; sums of values have a share of their own."""
+        rows = self._max_rows if self._account.budget.pure else self._max_rows**2
         return self._account.budget.limit - (0 if self.sums is None else self.sums.strategy.cost * rows)
 
     @property
@@ -130,6 +132,19 @@ class Session:
         self.tell(None)
         return self.noisy_tables[before:]
 
+    def ask(self, asked: Sequence[tuple[Query | DeclaredStatistic, Fraction]], *, note: str) -> list[Measurement]:
+        """Noisy answers to queries, each at its share of what the run may spend on counts.
+
+        Laplace noise under a pure budget, Gaussian noise under any other. All are charged together.
+        """
+        requests = []
+        for query, share in asked:
+            bound = self._gate.bound(query)
+            cost = min(share * self.limit, self.remaining)
+            law = DiscreteLaplace.for_epsilon if self._account.budget.pure else DiscreteGaussian.for_rho
+            requests.append(Request(query, law(cost, bound)))
+        return list(self._gate.measure(requests, note=note))
+
     def measure_strategy(self, strategy: Strategy, *, note: str) -> None:
         """Noisy answers to every request of a strategy; all are charged together, before the first is read."""
         if self._answers is not None or self.noisy_tables:
@@ -167,8 +182,8 @@ class Session:
         return content
 
     def _content(self, kind: str, *, complete: bool) -> Content:
-        if self._answers is not None:
-            return self._answers
+        if self._answers is not None or self.histogram is not None:
+            return self._answers or self.histogram  # type: ignore[return-value]
         return (DrawContent if kind == DrawContent.kind else TableContent)(
             self.domain,
             self.noisy_tables,
@@ -181,6 +196,8 @@ class Session:
         """The message to a person who interrupted the run."""
         if self._answers is not None:
             tables = f"{self._answers.tables} of {self._answers.strategy.tables}"
+        elif self.histogram is not None and self.histogram.looks:
+            tables = str(self.histogram.tables + len(self.histogram.looks))
         elif self.noisy_tables:
             tables = str(len(self.noisy_tables))
         else:

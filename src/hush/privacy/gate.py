@@ -258,7 +258,7 @@ class Gate:
         """What a request costs on this table; public."""
         if type(request.noise) not in NOISE_LAWS:
             raise BudgetError(_not_a_law("noise by", request.noise, NOISE_LAWS))
-        return request.noise.event(self._bound(request.query))
+        return request.noise.event(self.bound(request.query))
 
     def measure(self, requests: Sequence[Request], *, note: str = "") -> Iterator[Measurement]:
         """Charge for all requests at once, then answer them in order, a batch of counts at a time.
@@ -329,7 +329,8 @@ class Gate:
         watcher = self._watcher()
         return draw() if watcher is None else watcher.discovered(law, keys, exact, draw)
 
-    def _bound(self, query: Query | DeclaredStatistic) -> Sensitivity:
+    def bound(self, query: Query | DeclaredStatistic) -> Sensitivity:
+        """How far a unit moves the answers to a query on this table; public."""
         for clique in query.cliques:
             self._table.domain.check(clique)
         _require_frozen(query)
@@ -372,7 +373,7 @@ class Gate:
             return noise
 
         watcher = self._watcher()
-        return draw() if watcher is None else watcher.measured(request, self._bound(request.query), exact, draw)
+        return draw() if watcher is None else watcher.measured(request, self.bound(request.query), exact, draw)
 
     def _watcher(self) -> Watcher | None:
         """The watcher, if there is one; what it sees is not private."""

@@ -38,6 +38,7 @@ TEXT_ROWS, HTML_ROWS = 20, 50  # rows shown
 ERROR_KINDS = {
     ErrorKind.EXACT: "exact",
     ErrorKind.APPROXIMATE: "approximate (delta method)",
+    ErrorKind.NOISE: "of the noise alone",
     ErrorKind.BINNED: "of the noise alone (intervals include the width of the bins)",
     ErrorKind.BOUND: "an upper bound",
 }

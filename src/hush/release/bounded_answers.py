@@ -23,8 +23,7 @@ from hush.release.answers import Answers, check_level
 from hush.release.error_bounds import ErrorBounds, bound_note
 from hush.release.intervals import FixedIntervals
 from hush.release.model_estimates import Distribution, ModelEstimates
-from hush.release.nonnegative_answers import query_signs
-from hush.release.term_answers import term_answers
+from hush.release.term_answers import query_signs, term_answers
 from hush.schema import Schema
 from hush.workloads import ProductTerm
 

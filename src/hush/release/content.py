@@ -47,13 +47,15 @@ class Content(ABC):
     `consistent`: tables agree on what they share. `bounded`: a model answers tables that were not measured, with
     bounds on their errors. `noisy_tables` are tables measured cell by cell, `rounds` the choices made on the way,
     `fitted` a model kept with the answers, `sums` the sums of values measured beside the counts. `charged_at_once`:
-    one charge paid for everything, so that no answer but those of the strategy was ever paid for.
+    one charge paid for everything, so that no answer but those of the strategy was ever paid for. `noise_only`: the
+    errors that are stated are those of the noise, and the estimates have others.
     """
 
     kind: ClassVar[str]
     stored_type: ClassVar[Any]  # with the kind as its tag, an `of`, and a `build` that gives arguments of the class
     bounded: ClassVar[bool] = False
     charged_at_once: ClassVar[bool] = False
+    noise_only: ClassVar[bool] = False
 
     noisy_tables: tuple[Measurement, ...] = ()
     rounds: tuple[Round, ...] = ()
@@ -131,9 +133,10 @@ def content_class(kind: object) -> type[Content] | None:
     """The content class of a kind in files; None if this version knows no such kind."""
     contents: tuple[type[Content], ...] = (ResidualContent, LinearContent)
     if kind not in [content.kind for content in contents]:  # else the modules that adaptive mechanisms need stay away
+        from hush.release.histogram_content import HistogramContent
         from hush.release.table_content import DrawContent, TableContent
 
-        contents = (TableContent, DrawContent)
+        contents = (TableContent, DrawContent, HistogramContent)
     return next((content for content in contents if content.kind == kind), None)
 
 

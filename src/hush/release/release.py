@@ -27,7 +27,7 @@ from hush.privacy.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger_chain import printable as one_line
 from hush.privacy.measurement import Measurement
 from hush.release.accounting import contradiction
-from hush.release.answer_columns import Quantity
+from hush.release.answer_columns import ErrorKind, Quantity
 from hush.release.answers import Answers
 from hush.release.content import LACKING, Content, content_class
 from hush.release.intervals import NoiseIntervals
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hush.release.error_bounds import BoundTable, ErrorBound, ErrorBounds
     from hush.release.fit import Route
     from hush.release.model import Model
-    from hush.release.nonnegative_answers import NonnegativeAnswers
+    from hush.release.term_answers import NonnegativeAnswers
 
 KIND = "release"
 VERSION = VERSIONS[KIND]
@@ -198,7 +198,7 @@ class Release:
         from hush.release.bounded_answers import table_answers
 
         names = self._covered(self.domain.named(attributes))
-        return table_answers(self.schema, names, self.estimates, level=level, notes=self._notes())
+        return self._based(table_answers(self.schema, names, self.estimates, level=level, notes=self._notes()))
 
     def term(self, which: int | ProductTerm = 0, *, level: float = 0.95) -> Answers:
         """The answers to one term of the workload, by its index or itself: prefix sums, ranges, any product of blocks.
@@ -212,7 +212,7 @@ class Release:
         numbers = math.prod(block.shape[0] for block in term.blocks)
         if numbers > LARGEST_TABLES:
             raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
-        return bounded_term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
+        return self._based(bounded_term_answers(self.schema, term, self.estimates, level=level, notes=self._notes()))
 
     def combination(self, parts: Sequence[tuple[Iterable[str], Any]], *, level: float = 0.95) -> Answers:
         """A linear combination of cells of several tables, with its exact standard error.
@@ -255,7 +255,7 @@ class Release:
         """
         from hush.inference.nonnegative_cells import METHODS as CELL_METHODS
         from hush.inference.nonnegative_cells import block_answers
-        from hush.release.nonnegative_answers import nonnegative_answers
+        from hush.release.term_answers import nonnegative_answers
 
         if method not in (*CELL_METHODS, "clip"):
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(CELL_METHODS)}, clip")
@@ -315,7 +315,7 @@ class Release:
         from hush.release.sql_answers import answer_sql
 
         answers = answer_sql(text, self.schema, self.estimates, level=level, sums=self.content.sums)
-        return replace(answers, notes=(*answers.notes, *self._notes()))
+        return self._based(replace(answers, notes=(*answers.notes, *self._notes())))
 
     def sum(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
         """The sum of a numeric column by other columns: from measured sums, or from bins where there are none."""
@@ -442,6 +442,17 @@ class Release:
             copy_seeds(copies, seed)
             return self._model.synthesize(rows, method=method, given=given, seed=seed, copies=copies)
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
+
+    def _based(self, answers: Answers) -> Answers:
+        """The answers, with errors marked as those of the noise alone where they are."""
+        if not self.content.noise_only:
+            return answers
+        marked = (ErrorKind.EXACT, ErrorKind.APPROXIMATE)
+        quantities = tuple(
+            replace(each, error_kind=ErrorKind.NOISE) if each.error_kind in marked else each
+            for each in answers.quantities
+        )
+        return replace(answers, quantities=quantities)
 
     def _total(self) -> float:
         """The number of records of a model."""

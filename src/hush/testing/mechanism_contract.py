@@ -241,7 +241,8 @@ class _Contract:
             _require(done == Ledger.open(file).total, "an interrupted release does not state what was charged")
             partial.save(folder / "partial.hush", overwrite=True)  # type: ignore[attr-defined]
             kept = load(folder / "partial.hush")
-            left = plan.rho - (done.rho or 0) > plan.rho / 2**20
+            limit, used = (plan.rho, done.rho) if plan.epsilon is None else (plan.epsilon, done.epsilon)
+            left = limit - (used or 0) > limit / 2**20
             if plan.adaptive and (left or kept.content.tables):  # type: ignore[union-attr]
                 whole = plan.release(self.table, ledger=file, resume=kept)  # type: ignore[arg-type]
                 total = Ledger.open(file).total

@@ -1,0 +1,279 @@
+"""dawa: one histogram over one or two ordered columns, in buckets that a few private looks chose."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+from hush.domain import Clique
+from hush.errors import BudgetError, SizeError, WorkloadError, is_number, shown
+from hush.histograms.axis_grid import AxisGrid, levels_below
+from hush.histograms.grid_bias import GridBias
+from hush.histograms.hat_design import HatDesign, design_hats
+from hush.histograms.hat_query import HatQuery
+from hush.linops import Identity, LinearOperator, Prefix, Total
+from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.plan import Plan
+from hush.mechanisms.session import Session
+from hush.memory import require_memory
+from hush.privacy.budget import Budget
+from hush.privacy.gate import MarginalQuery
+from hush.privacy.measurement import Measurement
+from hush.release.histogram_content import HistogramContent
+from hush.schema import Boolean, Categorical, Schema
+from hush.strategies.strategy import NoiseKind
+from hush.workloads import Workload
+
+NAME = "dawa"
+FIRST, SECOND = Fraction(1, 100), Fraction(4, 100)  # shares of the looks at the number of rows
+FEW = 6.0  # standard errors: a number of rows below is looked at again
+FINE = 2.5  # buckets for each row over the noise of a count, to begin with
+MANY = 5.0  # rows over the noise for each cell: from here on the cells are measured as they are
+SURE = 0.7  # the noise of a look at the bias, over what coarser buckets could gain
+MOST = Fraction(15, 100)  # share of one look
+COARSER = {1: 8, 2: 2}  # how many times fewer pieces an axis has from one look to the next, by dimension
+LARGEST_CELLS = 1 << 26
+
+
+class Axes(NamedTuple):
+    """What a workload asks of which columns: gridded ones first, then those with a histogram for each level."""
+
+    clique: Clique
+    gridded: int
+    queries: str
+
+
+class Grids(NamedTuple):
+    """Grids of some fineness, what is measured on them, and the error that this will have at a budget of one."""
+
+    pieces: int
+    grids: tuple[AxisGrid, ...]
+    design: HatDesign
+
+
+@lru_cache(maxsize=256)
+def _gridded(sizes: tuple[int, ...], pieces: int, queries: str, noise: NoiseKind) -> Grids:
+    grids = tuple(AxisGrid.with_fine_ends(size, pieces) for size in sizes)
+    return Grids(pieces, grids, design_hats(grids, queries, noise))
+
+
+def axes_of(workload: Workload) -> Axes:
+    """The columns of a workload in the order of its histogram; refused if more than two of them need an order."""
+    asked: dict[str, list[LinearOperator]] = {}
+    for term in workload.products:
+        for name, block in zip(term.clique, term.blocks, strict=True):
+            asked.setdefault(name, []).append(block)
+    if not asked:
+        raise WorkloadError(f"{NAME} makes a histogram of a column, and the workload asks for the total alone")
+    domain = workload.domain
+    ordered = [name for name in domain if any(not isinstance(b, Identity | Total) for b in asked.get(name, ()))]
+    queries = "cells"
+    if ordered:
+        blocks = [block for name in ordered for block in asked[name]]
+        queries = "prefix" if all(isinstance(b, Identity | Total | Prefix) for b in blocks) else "ranges"
+    else:
+        ordered = [max(asked, key=lambda name: domain[name])]
+    if len(ordered) > 2:
+        raise WorkloadError(
+            f"{NAME} takes ranges over one or two columns, and the workload has them over {', '.join(ordered)}; "
+            "use mechanism='hdmm', or ask for the levels of some of them"
+        )
+    others = [name for name in domain if name in asked and name not in ordered]
+    return Axes((*ordered, *others), len(ordered), queries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dawa(Mechanism):
+    """Looks at the number of rows, then at the bias of ever coarser grids, and measures the coarsest that pays.
+
+    The looks cost a few per cent of the budget: the number of rows; then for a grid B the norm |W (x - x_B)| of what
+    evenly spread buckets would get wrong, a statistic that one row hardly moves. Looking ends where the noise that a
+    coarser grid saves is less than the bias it brings, and does not begin where rows are many: then cells are measured
+    as they are. On the grid chosen, counts of buckets and sums weighted by overlapping hats are measured, combined by
+    least squares, and projected onto non-negative counts in the norm of the queries.
+
+    `bias_share` sets a share of the budget aside to measure the bias of the grid that was chosen.
+
+    Privacy: the budget, by the account's filter: every look and every table is charged by its own noise. What is
+    looked at next depends on noisy numbers alone.
+    Reference: [Li 2013, chapter 6] for the two stages and the cost of a bucket; p-Identity [HDMM, sec. 3.2.2].
+    Differs from [Li 2013, Program 6.3.1]: the printed noisy costs harvest negative noise, and the code published with
+    them owes its gain to clamping noisy costs, which is not private. Grids here are public, and a look at each is an
+    ordinary noisy number.
+
+    >>> import hush
+    >>> workload = hush.Workload.product(hush.Domain({"income": 4096}), {"income": hush.queries.prefix})
+    >>> hush.plan(workload, hush.Budget(epsilon=0.1), mechanism="dawa")
+    Plan(dawa, 1 tables, epsilon=0.1)
+    """
+
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "a histogram of one or two ordered columns, in buckets that private looks chose"
+    workload_aware: ClassVar[bool] = True
+    data_aware: ClassVar[bool] = True
+    budget_aware: ClassVar[bool] = True
+    noise_words: ClassVar[str] = "Laplace for pure epsilon, else Gaussian"
+    errors_known: ClassVar[str] = "the noise of every answer; an estimate of the bias"
+    reference: ClassVar[str] = "Li 2013, chapter 6"
+    content_kind: ClassVar[str] = HistogramContent.kind
+    states: ClassVar[str] = "every answer of the release states the noise that it has"
+
+    bias_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.bias_share) and 0 <= self.bias_share < 0.5):
+            raise BudgetError(f"bias_share={shown(self.bias_share)}: expected a number from 0 to below 0.5")
+
+    def accounted(self, budget: Budget) -> Budget:
+        return budget
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse more than two ordered columns, and histograms that are too large."""
+        axes = axes_of(workload)
+        cells = workload.domain.size(axes.clique)
+        if cells > LARGEST_CELLS:
+            raise SizeError(
+                f"a histogram over {', '.join(axes.clique)} has {cells:,} cells, more than {LARGEST_CELLS:,}; "
+                "use wider bins, or ask for fewer columns"
+            )
+        require_memory(8 * 12 * cells, f"a histogram of {cells:,} cells", "use wider bins, or ask for fewer columns")
+
+    def check_table(self, plan: Plan, schema: Schema) -> None:
+        """Refuse ranges over columns without an order."""
+        super().check_table(plan, schema)
+        axes = axes_of(plan.workload)
+        for name in axes.clique[: axes.gridded]:
+            if isinstance(schema[name], Categorical | Boolean) and axes.queries != "cells":
+                raise WorkloadError(
+                    f"the workload asks for ranges of {name!r}, whose levels have no order; ask for its levels, or "
+                    "make it an integer, a number or a date in the schema"
+                )
+
+    def columns(self, workload: Workload) -> list[str]:
+        return list(axes_of(workload).clique)
+
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        axes = axes_of(plan.workload)
+        sizes = plan.domain.sizes(axes.clique[: axes.gridded])
+        noise = NoiseKind.LAPLACE if plan.budget.pure else NoiseKind.GAUSSIAN
+        design = _gridded(sizes, max(sizes), axes.queries, noise).design
+        queries = {"cells": math.prod(sizes), "prefix": math.prod(sizes)}.get(
+            axes.queries, math.prod(n * (n + 1) // 2 for n in sizes)
+        )
+        rmse = design.error * unit_noise(plan.budget) / math.sqrt(queries)
+        many = MANY * math.prod(sizes) * unit_noise(plan.budget)
+        words = {"cells": "cells", "prefix": "prefix sums", "ranges": "ranges"}[axes.queries]
+        return [
+            ("Looks", "at the number of rows, then at coarser and coarser buckets while these could pay"),
+            ("Measures", f"buckets and overlapping sums of {' x '.join(axes.clique[: axes.gridded])}"),
+            (
+                "Without looking",
+                f"RMSE {rmse:,.3g} on all {words}, whatever the data",
+            ),
+            ("Looking pays", f"below about {many:,.0f} rows, the more the smoother or emptier the histogram"),
+        ]
+
+    def work(self, workload: Workload) -> str:
+        cells = workload.domain.size(axes_of(workload).clique)
+        return f"a histogram of {cells:,} cells; about {max(0.2, 2e-5 * cells):,.1f} s beside counting"
+
+    def run(self, session: Session, plan: Plan) -> None:
+        DawaRun(self, session, plan).run()
+
+
+def unit_noise(budget: Budget) -> float:
+    """The noise of a count at the whole budget, as the scale of Laplace noise of the same variance."""
+    return 1 / float(budget.limit) if budget.pure else 1 / math.sqrt(4 * float(budget.limit))
+
+
+class DawaRun:
+    """One run: what was looked at, what is left, and the grids in question."""
+
+    def __init__(self, settings: Dawa, session: Session, plan: Plan) -> None:
+        self.session = session
+        self.axes = axes_of(plan.workload)
+        self.sizes = plan.domain.sizes(self.axes.clique[: self.axes.gridded])
+        self.noise = NoiseKind.LAPLACE if plan.budget.pure else NoiseKind.GAUSSIAN
+        self.aside = Fraction(settings.bias_share).limit_denominator(10**6)
+        self.left = session.remaining / session.limit - self.aside  # of what the run may spend
+        self.unit = 1 / float(session.limit) if plan.budget.pure else 1 / math.sqrt(4 * float(session.limit))
+        self.unit *= float(session.bound.l1) if plan.budget.pure else math.sqrt(float(session.bound.l2_squared))
+        self.content = session.histogram or HistogramContent(plan.domain, *self.axes)
+        session.histogram = self.content
+        self.known = list(self.content.looks)  # of an interrupted run, paid for and not asked again
+
+    def run(self) -> None:
+        if self.content.measured:
+            return
+        rows = self._rows()
+        chosen = self._chosen(rows)
+        if self.aside:
+            self.left += self.aside
+            self._look(GridBias(self.axes.clique, chosen.grids, self.axes.queries), self.aside)
+        queries = [HatQuery(self.axes.clique, chosen.grids, hats) for hats in ((), *chosen.design.levels)]
+        asked = [(query, self.left * share) for query, share in zip(queries, chosen.design.shares, strict=True)]
+        buckets = " x ".join(str(grid.buckets) for grid in chosen.grids)
+        self.content.measured += self.session.ask(asked, note=f"{NAME}: {buckets} buckets")
+        self.session.tell(None)
+
+    def _rows(self) -> float:
+        """The number of rows over the noise of a count, noisy; looked at twice where it is small."""
+        first = self._look(MarginalQuery(()), FIRST)
+        total, weight = float(first.raw), first.law.stddev**-2
+        if total < FEW * first.law.stddev:
+            second = self._look(MarginalQuery(()), SECOND)
+            other = second.law.stddev**-2
+            total = (total * weight + float(second.raw) * other) / (weight + other)
+        return max(total, 0.0) / self.unit
+
+    def _look(self, asked: MarginalQuery | GridBias, share: Fraction) -> Measurement:
+        """A noisy number; one of an interrupted run is taken from its record, in the same order."""
+        if self.known:
+            return self.known.pop(0)
+        (look,) = self.session.ask([(asked, share)], note=f"{NAME}: a look at {_what(asked)}")
+        self.content.looks.append(look)
+        self.left -= share
+        self.session.tell(None)
+        return look
+
+    def _chosen(self, rows: float) -> Grids:
+        """The coarsest grids whose bias, as far as looked at, is below the noise that they save."""
+        d, cells = self.axes.gridded, math.prod(self.sizes)
+        wanted = max(FINE * rows, 16.0) ** (1 / d)
+        best = self._at(min(1 << math.ceil(math.log2(wanted)), max(self.sizes)))
+        if rows > MANY * cells:
+            return best
+        for pieces in levels_below(max(self.sizes), best.pieces, COARSER[d]):
+            coarser = self._at(pieces)
+            gain = best.design.error - coarser.design.error
+            statistic = GridBias(self.axes.clique, coarser.grids, self.axes.queries)
+            share = self._share(statistic.moved, gain)
+            if share is None or (share >= self.left and not self.known):
+                break
+            look = self._look(statistic, share)
+            bias = max(float(look.raw), 0.0) * statistic.step
+            noise = self.unit / float(self.left) ** (1 if self.noise is NoiseKind.LAPLACE else 0.5)
+            if math.hypot(bias, coarser.design.error * noise) > best.design.error * noise:
+                break
+            best = coarser
+        return best
+
+    def _at(self, pieces: int) -> Grids:
+        return _gridded(self.sizes, pieces, self.axes.queries, self.noise)
+
+    def _share(self, moved: float, gain: float) -> Fraction | None:
+        """The share of a look whose noise is well below what could be gained; None if that is too much."""
+        if gain <= 0:
+            return None
+        ratio = moved / (SURE * gain)
+        share = ratio if self.noise is NoiseKind.LAPLACE else ratio**2
+        return None if share > MOST else max(Fraction(share).limit_denominator(10**6), Fraction(1, 10**4))
+
+
+def _what(asked: MarginalQuery | GridBias) -> str:
+    if isinstance(asked, MarginalQuery):
+        return "the number of rows"
+    return f"{' x '.join(str(grid.buckets) for grid in asked.grids)} buckets"

@@ -1,0 +1,240 @@
+"""The content of `dawa`: noisy counts of buckets and hats, and the looks that chose the buckets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.codec import IntTable, IntVector, Stored
+from hush.domain import Clique, Domain
+from hush.errors import ArchiveError, QueryError, WorkloadError
+from hush.histograms.axis_grid import AxisGrid
+from hush.histograms.grid_bias import GridBias
+from hush.histograms.hat_estimates import HatEstimates
+from hush.histograms.hat_query import HatQuery
+from hush.privacy.gate import MarginalQuery
+from hush.privacy.measurement import Measurement
+from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from hush.privacy.sensitivity import RowNorms
+from hush.release.content import Content
+from hush.schema import Schema
+
+if TYPE_CHECKING:
+    from hush.release.release import Release
+
+FLAT = (
+    "the error is that of the noise; rows within a bucket are taken as evenly spread, and what that adds is not in it"
+)
+UNFIT = "the file's histogram does not fit its schema; get the release again"
+NOTHING = (
+    "the release was interrupted before its histogram was measured and answers nothing; resume it with "
+    "--resume, or plan.release(table, resume=release)"
+)
+
+
+class LawFile(Stored):
+    """The noise of one table."""
+
+    noise: Literal["laplace", "gaussian"]
+    size: Fraction  # the scale, or the variance
+
+    @classmethod
+    def of(cls, law: Any) -> LawFile:
+        laplace = isinstance(law, DiscreteLaplace)
+        return cls(noise=law.name, size=law.scale if laplace else law.variance_parameter)
+
+    def build(self) -> Noise:
+        return DiscreteLaplace(self.size) if self.noise == "laplace" else DiscreteGaussian(self.size)
+
+
+class LookFile(Stored):
+    """A noisy number of rows, or a noisy bias on a grid."""
+
+    value: int
+    law: LawFile
+    cuts: list[IntVector]  # of the grids; none for the number of rows
+
+
+class HatTableFile(Stored):
+    """Noisy counts of buckets, or of hats over them."""
+
+    hats: list[int]
+    law: LawFile
+    values: IntTable
+
+
+class HistogramFile(Stored, tag_field="kind", tag="histogram"):
+    """The looks and the tables; all tables are on the same grids."""
+
+    clique: tuple[str, ...]
+    gridded: int
+    queries: Literal["cells", "prefix", "ranges"]
+    looks: list[LookFile]
+    cuts: list[IntVector]
+    tables: list[HatTableFile]
+
+    @classmethod
+    def of(cls, content: HistogramContent) -> Self:
+        looks = []
+        for look in content.looks:
+            asked = look.asked
+            grids = asked.grids if isinstance(asked, GridBias) else ()
+            cuts = [np.array(grid.cuts) for grid in grids]
+            looks.append(LookFile(value=int(look.raw), law=LawFile.of(look.law), cuts=cuts))
+        return cls(
+            clique=content.clique,
+            gridded=content.gridded,
+            queries=content.queries,
+            looks=looks,
+            cuts=[np.array(grid.cuts) for grid in content.grids],
+            tables=[
+                HatTableFile(hats=list(table.asked.hats), law=LawFile.of(table.law), values=table.raw)  # type: ignore[union-attr]
+                for table in content.measured
+            ],
+        )
+
+    def build(self, schema: Schema) -> dict[str, Any]:
+        """The arguments of the content; refused where they do not fit together."""
+        domain = schema.domain
+        clique = domain.check(self.clique)
+        sizes = domain.sizes(clique)
+        if not 1 <= self.gridded <= min(2, len(clique)) or (bool(self.tables) != bool(self.cuts)):
+            raise ArchiveError(UNFIT)
+        try:
+            looks = [self._look(look, clique, sizes) for look in self.looks]
+            grids = self._grids(self.cuts, sizes) if self.cuts else ()
+            measured = []
+            for number, table in enumerate(self.tables):
+                query = HatQuery(clique, grids, tuple(table.hats))
+                most = [len(grid.cuts) for grid in grids]
+                fits = all(1 <= hat <= size for hat, size in zip(table.hats, most, strict=bool(table.hats)))
+                if (number == 0) != (not table.hats) or not fits or table.values.shape != query.shape(sizes):
+                    raise ArchiveError(UNFIT)
+                measured.append(Measurement.of(query, table.values.astype(np.int64), table.law.build()))
+        except (WorkloadError, ValueError):
+            raise ArchiveError(UNFIT) from None
+        return {
+            "domain": domain,
+            "clique": clique,
+            "gridded": self.gridded,
+            "queries": self.queries,
+            "looks": looks,
+            "measured": measured,
+        }
+
+    def _look(self, look: LookFile, clique: Clique, sizes: tuple[int, ...]) -> Measurement:
+        asked: MarginalQuery | GridBias = MarginalQuery(())
+        if look.cuts:
+            asked = GridBias(clique, self._grids(look.cuts, sizes), self.queries)
+        return Measurement.of(asked, np.array(look.value, dtype=np.int64), look.law.build())
+
+    def _grids(self, cuts: Sequence[Any], sizes: tuple[int, ...]) -> tuple[AxisGrid, ...]:
+        grids = tuple(AxisGrid(each) for each in cuts)
+        if tuple(grid.size for grid in grids) != sizes[: self.gridded]:
+            raise ArchiveError(UNFIT)
+        return grids
+
+
+class HistogramContent(Content):
+    """One histogram over a clique whose leading attributes are gridded, with what was looked at before."""
+
+    kind: ClassVar[str] = "histogram"
+    stored_type: ClassVar[Any] = HistogramFile
+    noise_only: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        domain: Domain,
+        clique: Clique,
+        gridded: int,
+        queries: str,
+        looks: Sequence[Measurement] = (),
+        measured: Sequence[Measurement] = (),
+    ) -> None:
+        self.domain = domain
+        self.clique = clique
+        self.gridded = gridded
+        self.queries: Any = queries
+        self.looks = list(looks)
+        self.measured = list(measured)
+
+    @property
+    def grids(self) -> tuple[AxisGrid, ...]:
+        """The buckets of every gridded attribute; empty before the histogram is measured."""
+        return self.measured[0].asked.grids if self.measured else ()  # type: ignore[union-attr]
+
+    @property
+    def bias(self) -> tuple[float, float] | None:
+        """The root mean square over queries of the error of evenly spread buckets, and its standard error.
+
+        From a private measurement on the very grids that were used; None if there is none.
+        """
+        for look in self.looks:
+            asked = look.asked
+            if isinstance(asked, GridBias) and self.measured and _same(asked.grids, self.grids):
+                sizes = [grid.size for grid in asked.grids]
+                queries = np.prod([n * (n + 1) / 2 if self.queries == "ranges" else n for n in sizes])
+                unit = asked.step / float(np.sqrt(queries))
+                return max(float(look.raw), 0.0) * unit, look.law.stddev * unit
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if all(grid.whole for grid in self.grids):
+            return ()
+        if self.bias is None:
+            return (f"{FLAT}.",)
+        value, error = self.bias
+        what = {"cells": "a cell", "prefix": "a prefix sum", "ranges": "a range"}[self.queries]
+        return (f"{FLAT}: {value:,.3g} ± {error:,.2g} for {what}, root mean square, by a private measurement.",)
+
+    @property
+    def tables(self) -> int:
+        return len(self.measured)
+
+    def require_tables(self) -> None:
+        if not self.measured:
+            raise QueryError(NOTHING)
+
+    def measurements(self) -> list[Measurement]:
+        """The counts of all cells as one table, so that a model has them as they are."""
+        if not self.measured:
+            return []
+        deviation = max(self.measured[0].law.stddev, 1e-6)
+        return [Measurement(self.clique, self._estimates.counts(self.clique), deviation)]
+
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        return Counter((each.asked.row_norms, each.law) for each in [*self.looks, *self.measured])  # type: ignore[union-attr,misc]
+
+    @property
+    def _estimates(self) -> HatEstimates:
+        if not hasattr(self, "_kept"):
+            self._kept = HatEstimates(self.domain, self.measured, self.queries)
+        return self._kept
+
+    def estimates(self, release: Release) -> HatEstimates:
+        self.require_tables()
+        return self._estimates
+
+    def total(self) -> float | None:
+        return None
+
+    def inconsistency(self, release: Release) -> str | None:
+        if release.complete and not self.measured:
+            return "it holds no histogram"
+        asked = {name for term in release.workload.products for name in term.clique}
+        return None if asked <= set(self.clique) else "its histogram lacks attributes that were asked for"
+
+    def nonnegative_cells(self, release: Release, method: str) -> tuple[Clique, Floats]:
+        self.require_tables()
+        return self.clique, self._estimates.counts(self.clique)
+
+
+def _same(first: Sequence[AxisGrid], second: Sequence[AxisGrid]) -> bool:
+    pairs = zip(first, second, strict=True)
+    return len(first) == len(second) and all(np.array_equal(one.cuts, other.cuts) for one, other in pairs)
