@@ -8,7 +8,20 @@ import pytest
 
 from hush import Budget, Domain, Workload, queries
 from hush.errors import ReplayError
-from hush.mechanisms import AIM, HDMM, MST, MWEM, Direct, DualQuery, Gaussian, Independent, Matrix, PrivBayes, Residual
+from hush.mechanisms import (
+    AIM,
+    HDMM,
+    MST,
+    MWEM,
+    Dawa,
+    Direct,
+    DualQuery,
+    Gaussian,
+    Independent,
+    Matrix,
+    PrivBayes,
+    Residual,
+)
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import BUILT_IN
@@ -33,6 +46,7 @@ EVERY: dict[str, Mechanism] = {
     "privbayes": PrivBayes(usefulness=1e-3),
     "dualquery": DualQuery(turns=3, draws=2),
     "independent": Independent(),
+    "dawa": Dawa(),
 }
 
 

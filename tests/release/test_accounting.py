@@ -15,7 +15,20 @@ import hush
 from hush import Budget, Domain, Neighbours, Workload, queries
 from hush.archive import ArchiveReader, write_archive
 from hush.errors import ArchiveError, InterruptedRelease
-from hush.mechanisms import AIM, HDMM, MST, MWEM, Direct, DualQuery, Gaussian, Independent, Matrix, PrivBayes, Residual
+from hush.mechanisms import (
+    AIM,
+    HDMM,
+    MST,
+    MWEM,
+    Dawa,
+    Direct,
+    DualQuery,
+    Gaussian,
+    Independent,
+    Matrix,
+    PrivBayes,
+    Residual,
+)
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
 from hush.mechanisms.release_job import ReleaseJob, partial_file
@@ -46,6 +59,8 @@ MECHANISMS: dict[str, tuple[Mechanism, Budget]] = {
     "privbayes": (PrivBayes(usefulness=1e-3), Budget(rho=0.5)),
     "dualquery": (DualQuery(turns=3, draws=2), Budget(rho=0.5)),
     "independent": (Independent(), Budget(rho=0.5)),
+    "dawa": (Dawa(), Budget(rho=0.5)),
+    "dawa, Laplace": (Dawa(), Budget(epsilon=1.0)),
 }
 Change = Callable[[dict[str, Any]], None]
 

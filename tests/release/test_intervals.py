@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 from hush import Budget, Domain, Workload, plan
 from hush.errors import QueryError
 from hush.inference.error_margins import ErrorMargins
-from hush.mechanisms import AIM, HDMM, MST, MWEM, Direct, DualQuery, Gaussian, Independent, Matrix, PrivBayes, Residual
+from hush.mechanisms import (
+    AIM,
+    HDMM,
+    MST,
+    MWEM,
+    Dawa,
+    Direct,
+    DualQuery,
+    Gaussian,
+    Independent,
+    Matrix,
+    PrivBayes,
+    Residual,
+)
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
 from hush.release.intervals import FixedIntervals, LinearForm, RatioIntervals, ratio_range
@@ -88,6 +101,7 @@ COVERED: dict[str, tuple[Mechanism, int, Workload, tuple[Budget, Budget]]] = {
     "mwem": (MWEM(rounds=2), 40, PLAIN, (SMALL, LARGE)),
     "privbayes": (PrivBayes(usefulness=1e-3), 40, PLAIN, (SMALL, LARGE)),
     "dualquery": (DualQuery(turns=3, draws=2), 40, PLAIN, (SMALL, LARGE)),
+    "dawa": (Dawa(), 150, PLAIN, (PURE_SMALL, PURE_LARGE)),
 }
 QUESTIONS = {
     "COUNT(*)": (),

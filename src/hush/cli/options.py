@@ -30,6 +30,7 @@ MECHANISMS = (
     "hdmm",
     "matrix",
     "direct",
+    "dawa",
     "aim",
     "mst",
     "mwem",

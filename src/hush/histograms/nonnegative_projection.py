@@ -21,9 +21,12 @@ PENALTY = 1e-3  # of ADMM, over the largest eigenvalue: it balances the two resi
 
 
 def project_cells(buckets: Floats, grids: Sequence[AxisGrid], queries: str) -> Floats:
-    """Non-negative counts of all levels along the leading axes, from unbiased counts of buckets."""
+    """Non-negative counts of all levels along the leading axes, from unbiased counts of buckets.
+
+    Where single cells are asked for the counts stay unbiased, so that sums of them do.
+    """
     if queries == "cells":
-        return spread(np.maximum(buckets, 0.0), grids)
+        return spread(buckets, grids)
     if len(grids) == 1:
         return _rising(spread(buckets, grids))
     return spread(_admm(buckets, grids), grids)
