@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,11 @@ def test_values_of_the_wrong_kind_are_not_sent_or_quoted_or_paid_for(question: Q
         (lambda: Question.cluster("q", [[0.0]], epsilon=1), "at least two points"),
         (lambda: Question.cluster("q", [[0.0], [0.0, 1.0]], epsilon=1), "equally many finite numbers"),
         (lambda: Question.yes_no("", epsilon=1), "expected a printable text"),
+        (lambda: Question.yes_no("q", epsilon="1e999999999"), "expected a number"),
+        (lambda: Question.yes_no("q", epsilon="1e-999999999"), "expected a number"),
+        (lambda: Question.yes_no("q", epsilon="1e-7"), "below 0.000001 nothing could be estimated"),
+        (lambda: Question.number("q", 0, 1, epsilon="0.001", mechanism="laplace"), "take fewer steps"),
+        (lambda: Question.cluster("q", [[1e200], [0.0]], epsilon=1), "below 1e100"),
     ],
 )
 def test_questions_that_cannot_be_asked_are_refused(make: Any, message: str) -> None:
@@ -205,3 +211,18 @@ def test_values_that_are_not_listed_become_the_wildcard() -> None:
 
 def test_a_cluster_is_that_of_the_nearest_centre() -> None:
     assert QUESTIONS[7].encode((0.6, 0.9)) == (1, False)
+
+
+ODD: list[Any] = [None, True, -1, 0, 10**400, 1.5, "", "x", "1e99", "9" * 90, [], [[]], [None], {}, {"a": 1}, "\ud800"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_odd_field_of_a_question_brings_another_error(question: Question) -> None:
+    """Every field replaced by every odd value: refused as a question, or the same question; left out: refused."""
+    body = json.loads(question.as_json())
+    for field in body:
+        for odd in ODD:
+            with suppress(QuestionError):
+                assert Question.from_json(json.dumps(body | {field: odd})).id == question.id
+        with pytest.raises(QuestionError):
+            Question.from_json(json.dumps({key: value for key, value in body.items() if key != field}))

@@ -25,6 +25,9 @@ VERSION = 1
 WILDCARD = "*"
 MOST_OPTIONS = 1 << 17
 MOST_STEPS = 1 << 16
+MOST_SPREAD = 1 << 16  # steps over epsilon of Laplace noise: how many coins a device tosses
+SMALLEST_EPSILON = Fraction(1, 10**6)
+MOST_EXPONENT = 60
 LONGEST_QUESTION = 1 << 26  # characters; a longer text is a mistake or an attack
 DEFAULT_STEPS = 256
 DEFAULT_SHARE = "0.85"
@@ -74,10 +77,7 @@ class Question:
         self.mechanism = mechanism
         self.epsilon = _rational("epsilon", epsilon)
         self.delta = _rational("delta", delta)
-        if not 0 < self.epsilon <= LARGEST_EPSILON:
-            raise QuestionError(
-                f"epsilon={_text(self.epsilon)}: expected a number above 0 and at most {LARGEST_EPSILON}"
-            )
+        _epsilon(self.epsilon)
         if not 0 <= self.delta <= Fraction(1, 2):
             raise QuestionError(f"delta={_text(self.delta)}: expected a probability from 0 to 1/2, such as 1e-6")
         if self.delta and (mechanism not in ("kary", "two-stage") or body.get("spend_slack")):
@@ -238,7 +238,9 @@ class Question:
         centres = self.body["centres"]
         if not (isinstance(value, tuple | list) and len(value) == len(centres[0])):
             raise AnswerError(f"this question takes a point of {len(centres[0])} numbers")
-        point = [float(_own_number(part)) for part in value]
+        if not all(map(_is_float, value)):
+            raise AnswerError("this question takes a point of finite numbers, below 1e100")
+        point = [float(part) for part in value]
         gaps = [sum((a - b) ** 2 for a, b in zip(point, centre, strict=True)) for centre in centres]
         return gaps.index(min(gaps))
 
@@ -310,6 +312,11 @@ class Question:
         lower, upper, steps = _rational("lower", body["lower"]), _rational("upper", body["upper"]), body["steps"]
         if not lower < upper:
             raise QuestionError(f"lower={_text(lower)}, upper={_text(upper)}: the first must be below the second")
+        if self.mechanism == "laplace" and _check_steps(steps) > MOST_SPREAD * self.epsilon:
+            raise QuestionError(
+                f"steps={steps}, epsilon={_text(self.epsilon)}: Laplace noise would be spread over too many steps; "
+                "take fewer steps, or another mechanism"
+            )
         return {"lower": _text(lower), "upper": _text(upper), "steps": _check_steps(steps)}
 
     def _check_cluster(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -318,8 +325,8 @@ class Question:
             raise QuestionError("centres: expected at least two points; one centre tells nothing")
         width = len(centres[0]) if isinstance(centres[0], list) else 0
         for centre in centres:
-            if not (isinstance(centre, list) and width and len(centre) == width and all(map(_is_finite, centre))):
-                raise QuestionError("centres: expected points of equally many finite numbers")
+            if not (isinstance(centre, list) and width and len(centre) == width and all(map(_is_float, centre))):
+                raise QuestionError("centres: expected points of equally many finite numbers, below 1e100")
         return body
 
 
@@ -421,9 +428,11 @@ def _check_steps(steps: object) -> int:
 def _rational(name: str, value: Any) -> Fraction:
     """An exact number; a float is taken as it is written, so 0.1 means 1/10."""
     try:
-        if isinstance(value, bool) or (isinstance(value, str) and len(value) > 100):
+        if isinstance(value, float):
+            value = repr(value)
+        if isinstance(value, bool) or (isinstance(value, str) and not _is_short(value)):
             raise ValueError
-        number = Fraction(repr(value) if isinstance(value, float) else value)
+        number = Fraction(value)
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):
         raise QuestionError(f"{name}={str(value)[:60]!r}: expected a number, such as 1.5 or '3/2'") from None
     if max(number.numerator.bit_length(), number.denominator.bit_length()) > 256:
@@ -431,10 +440,19 @@ def _rational(name: str, value: Any) -> Fraction:
     return number
 
 
+def _is_short(text: str) -> bool:
+    """Whether a text could be a number of a few digits; a long exponent would take Python hours to write out."""
+    _, _, exponent = text.lower().partition("e")
+    return len(text) <= 100 and len(exponent) <= 4 and abs(int(exponent or 0)) <= MOST_EXPONENT
+
+
 def _epsilon(value: Number) -> Fraction:
     epsilon = _rational("epsilon", value)
-    if not 0 < epsilon <= LARGEST_EPSILON:
-        raise QuestionError(f"epsilon={_text(epsilon)}: expected a number above 0 and at most {LARGEST_EPSILON}")
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise QuestionError(
+            f"epsilon={_text(epsilon)}: expected a number above 0 and at most {LARGEST_EPSILON}; below "
+            f"{_text(SMALLEST_EPSILON)} nothing could be estimated"
+        )
     return epsilon
 
 
@@ -460,6 +478,11 @@ def _own_number(value: Any) -> Fraction:
     if not _is_finite(value):
         raise AnswerError("this question takes a finite number")
     return Fraction(value)
+
+
+def _is_float(value: object) -> bool:
+    """Whether squares of a number are floats."""
+    return isinstance(value, int | float) and _is_finite(value) and abs(value) < 1e100
 
 
 def _is_finite(value: object) -> bool:
