@@ -185,6 +185,40 @@ def test_files_of_other_kinds_and_missing_ones_are_refused(tmp_path: Path) -> No
         collect(question, pa.table({"value": [1, 2]}))
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("version", ["1"] * 5, "line 1: report: version"),
+        ("version", [None] * 5, "line 1: report: version"),
+        ("version", [1, 1, 1, None, 1], "line 4: report: version"),
+        ("question", [1] * 5, "line 1: "),
+        ("id", list(range(5)), "line 1: "),
+        ("value", [0, 1, None, 0, 0], "line 3: its value is none"),
+        ("value", ["a"] * 5, "line 1: its value is none"),
+        ("value", [[0]] * 5, "line 1: its value is none"),
+        ("value", [0.0] * 5, "line 1: its value is none"),
+    ],
+)
+def test_columns_of_other_types_are_refused_by_their_rows(column: str, values: list[Any], message: str) -> None:
+    question, reports = answers("kary", 5)
+    table = table_of(reports)
+    table = table.set_column(table.schema.get_field_index(column), column, pa.array(values))
+    with pytest.raises(DataError, match=message):
+        collect(question, table)
+
+
+def test_columns_of_other_widths_are_read() -> None:
+    question, reports = answers("kary", 5)
+    table = table_of(reports)
+    columns = {
+        "version": table["version"].cast(pa.int8()),
+        "question": table["question"].dictionary_encode(),
+        "id": table["id"].cast(pa.large_string()),
+        "value": table["value"].cast(pa.int16()),
+    }
+    assert collect(question, pa.table(columns)).total == 5
+
+
 def test_fewer_than_two_reports_are_refused() -> None:
     question, reports = answers("kary", 1)
     with pytest.raises(DataError, match="1 reports on the question 'c': at least two clients must answer"):

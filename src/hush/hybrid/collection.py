@@ -187,14 +187,19 @@ class _Counter:
 
     def _checked(self, batch: pa.RecordBatch) -> Any:
         """The values of a batch in which every report fits; None where one may not."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         if batch.num_rows == 0:
             return _array(self.law, [])
-        same = pc.and_(pc.equal(batch.column("question"), self.question.id), pc.equal(batch.column("version"), VERSION))
+        wanted = {"question": self.question.id, "version": VERSION}
         if "hush" in batch.schema.names:
-            same = pc.and_(same, pc.equal(batch.column("hush"), "report"))
-        if not pc.all(same, skip_nulls=False).as_py() or same.null_count:
+            wanted["hush"] = "report"
+        try:
+            same = [pc.all(pc.equal(batch.column(name), value), skip_nulls=False) for name, value in wanted.items()]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a column of another type
+            return None
+        if not all(column.as_py() is True for column in same):
             return None
         ids = _hex_rows(batch.column("id"), 16)
         return self._fitting(ids, _values(self.law, batch.column("value")) if ids is not None else None)
