@@ -78,11 +78,13 @@ def test_wavelets_err_as_published() -> None:
     assert prefix_error(wavelet, np.zeros(4096, dtype=np.int64), 6) == pytest.approx(3.355, rel=0.2)
 
 
-def test_flat_data_cost_the_splitting_tree_little_and_the_noisy_costs_more() -> None:
-    """The noisy costs as printed take cells for buckets, of which the smallest noise is picked; the tree does not."""
+def test_flat_data_cost_others_less_than_the_noisy_costs() -> None:
+    """The noisy costs as printed take cells for buckets, of which the smallest noise is picked; the others do not."""
     flat = np.full(1024, 3)
-    tree, costs = (prefix_error(ONE_DIMENSION[name], flat, 4) for name in ("splitting tree", "noisy costs"))
+    names = ("splitting tree", "likely buckets", "noisy costs")
+    tree, likely, costs = (prefix_error(ONE_DIMENSION[name], flat, 4) for name in names)
     assert 2 * tree < costs
+    assert 2 * likely < costs
 
 
 def test_clusters_find_equal_cells_wherever_they_are() -> None:
@@ -107,7 +109,9 @@ def test_groups_count_their_cells() -> None:
     assert query.answer({("a",): np.array([5, 6, 7, 8])}).tolist() == [12, 6, 8]
 
 
-@pytest.mark.parametrize("name", ["wavelet", "hierarchy", "clusters", "noisy costs", "splitting tree"])
+@pytest.mark.parametrize(
+    "name", ["wavelet", "hierarchy", "clusters", "noisy costs", "splitting tree", "likely buckets"]
+)
 def test_maps_are_refused_before_a_charge(name: str) -> None:
     account: Any = Allowance(BUDGET)
     with pytest.raises(WorkloadError, match="expected one ordered column"):

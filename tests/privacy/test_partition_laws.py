@@ -84,13 +84,13 @@ def enumerated(law: PartitionMechanism, scores: PartitionCosts) -> dict[Cuts, An
     costs, rate = law.weights(scores)
     with mpmath.workdps(60):
         r = mpmath.mpf(rate.numerator) / rate.denominator
-        weights = {}
-        for cuts in partitions(scores.cells, scores.lengths):
-            prior = sum(
-                mpmath.mpf(w.numerator) / w.denominator * mpmath.exp(-(len(cuts) - 1) * mpmath.mpf(float(k)))
-                for w, k in law.prior
-            )
-            weights[cuts] = prior * mpmath.exp(-r * total(cuts, costs, scores.lengths))
+        listed = partitions(scores.cells, scores.lengths)
+        prior = dict.fromkeys(listed, mpmath.mpf(0))
+        for w, k in law.prior:
+            geometric = {cuts: mpmath.exp(-(len(cuts) - 1) * mpmath.mpf(float(k))) for cuts in listed}
+            for cuts, chance in geometric.items():
+                prior[cuts] += mpmath.mpf(w.numerator) / w.denominator * chance / sum(geometric.values())
+        weights = {cuts: prior[cuts] * mpmath.exp(-r * total(cuts, costs, scores.lengths)) for cuts in listed}
         whole = sum(weights.values())
         return {cuts: weight / whole for cuts, weight in weights.items()}
 
@@ -110,13 +110,13 @@ def pvalue(draws: Counter[Cuts], expected: dict[Cuts, Any]) -> float:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(3), Fraction(20)])
 def test_draws_have_the_law_of_the_list(epsilon: Fraction, prior: Any) -> None:
     law, scores, entropy = PartitionMechanism(epsilon, prior), scored(TinyTable(DOMAIN, ROWS)), NotPrivateEntropy(5)
-    draws = Counter(law.choose(scores, entropy) for _ in range(3_000))
+    draws = Counter(law.choose(scores, entropy) for _ in range(1_500))
     assert pvalue(draws, enumerated(law, scores)) > 1e-9
 
 
 def test_draws_do_not_have_the_law_of_another_epsilon() -> None:
     law, scores, entropy = PartitionMechanism(Fraction(3)), scored(TinyTable(DOMAIN, ROWS)), NotPrivateEntropy(5)
-    draws = Counter(law.choose(scores, entropy) for _ in range(3_000))
+    draws = Counter(law.choose(scores, entropy) for _ in range(1_500))
     assert pvalue(draws, enumerated(PartitionMechanism(Fraction(6)), scores)) < 1e-9
 
 
@@ -129,8 +129,8 @@ def test_words_that_floats_cannot_decide_are_decided_in_integers(prior: Any, mon
     finish = partition_laws._decide
     monkeypatch.setattr(partition_laws, "ROUNDED_WEIGHT", 0.5 / (4 * 6))
     monkeypatch.setattr(partition_laws, "_decide", lambda *given: asked.append(given[1]) or finish(*given))
-    draws = Counter(law.choose(scores, NotPrivateEntropy(seed)) for seed in range(500))
-    assert len(asked) > 500
+    draws = Counter(law.choose(scores, NotPrivateEntropy(seed)) for seed in range(300))
+    assert len(asked) > 300
     assert pvalue(draws, enumerated(law, scores)) > 1e-9
     # a first word that floats decide is decided alike in integers
     monkeypatch.setattr(partition_laws, "ROUNDED_WEIGHT", 0.0)
@@ -349,10 +349,53 @@ def test_thousands_of_cells_are_partitioned() -> None:
         assert {b - a for a, b in itertools.pairwise(cuts)} <= set(lengths)
 
 
+def test_a_mixed_prior_lets_the_data_decide_how_coarse_the_partition_is() -> None:
+    """Of 256 cells that are all alike it makes few buckets, and of cells that are all unlike many."""
+    lengths, rates = tuple(2**k for k in range(9)), [(Fraction(1), Fraction(0)), (Fraction(1), Fraction(4))]
+    alike = np.full((9, 256), 4, dtype=np.int64)
+    unlike = alike + 40 * np.array(lengths)[:, None] * (np.array(lengths) > 1)[:, None]
+
+    def buckets(costs: np.ndarray, prior: Any) -> int:
+        law = PartitionMechanism(Fraction(1, 5), tuple(prior))
+        return len(law.choose(PartitionCosts(lengths, costs, 1), NotPrivateEntropy(3))) - 1
+
+    fine, mixed = ([buckets(costs, prior) for costs in (alike, unlike)] for prior in (rates[:1], rates))
+    assert mixed[0] < 40 < fine[0]
+    assert mixed[1] > 200
+
+
+def test_costs_far_apart_are_told_apart() -> None:
+    """One interval of cost 10^6 is never chosen beside 64 of cost 20, whose weights floats could not hold either."""
+    costs = np.full((2, 64), 20, dtype=np.int64)
+    costs[1, 0] = 10**6
+    law = PartitionMechanism(Fraction(40))
+    assert law.choose(PartitionCosts((1, 64), costs, 1), NotPrivateEntropy(1)) == tuple(range(65))
+    costs[1, 0] = 64 * 20 - 2
+    assert law.choose(PartitionCosts((1, 64), costs, 1), NotPrivateEntropy(1)) == (0, 64)
+
+
+@pytest.mark.parametrize("bits", [20, 128, 300])
+def test_the_logarithm_of_two_is_known(bits: int) -> None:
+    with mpmath.workdps(200):
+        assert abs(partition_laws._log_two(bits) - mpmath.floor(mpmath.log(2) * mpmath.mpf(2) ** bits)) <= 1
+
+
+@pytest.mark.parametrize("cost", [0, 1, 7, 12345, 2**40])
+def test_weights_are_powers_of_e(cost: int) -> None:
+    sums = partition_laws._WeightedPartitions((1,), np.array([[cost]]), Fraction(3, 7), Fraction(1, 3))
+    low, power = sums._weight(cost, 150)
+    with mpmath.workdps(80):
+        x = mpmath.mpf(3 * cost) / 7 + mpmath.mpf(1) / 3
+        exact = mpmath.exp(mpmath.log(2) * -power - x)  # times 2^power
+        assert 0 <= 1 - low / exact <= mpmath.mpf(2) ** -150
+        close = mpmath.exp(mpmath.log(2) * int(sums.halvings[0, 0]) - x)
+        assert abs(float(sums.weights[0, 0]) / close - 1) < 2.0**-48
+
+
 def bounded() -> Iterator[tuple[PartitionCosts, PartitionCosts, Any]]:
     """Costs beyond the bounds of a law, and at them."""
     exponential, noisy = PartitionMechanism(Fraction(1, 1000)), NoisyPartition(Fraction(1))
-    for low, high, law in ((0, 640 * 2000, exponential), (-LARGEST_COST, LARGEST_COST, noisy)):
+    for low, high, law in ((0, LARGEST_COST, exponential), (-LARGEST_COST, LARGEST_COST, noisy)):
         beyond = np.array([[low - 5, 3], [2**60, 0]], dtype=np.int64)
         within = np.array([[low, 3], [high, 0]], dtype=np.int64)
         yield PartitionCosts((1, 2), beyond, 1), PartitionCosts((1, 2), within, 1), law

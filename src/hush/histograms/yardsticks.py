@@ -23,11 +23,13 @@ from hush.histograms.interval_costs import Curve, IntervalDeviations, NodeScores
 from hush.privacy.events import LaplaceEvent
 from hush.privacy.gate import Counts, Gate, Query, Request
 from hush.privacy.noise import DiscreteLaplace
-from hush.privacy.partition_laws import NoisyPartition, SplittingTree
+from hush.privacy.partition_laws import NoisyPartition, PartitionMechanism, SplittingTree
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
 Shape = tuple[int, ...]
 Yardstick = Callable[[Gate, Clique, Shape, Fraction], Floats]
+
+COARSE_TO_FINE = tuple((Fraction(1), Fraction(rate)) for rate in (0, 1, 2, 4))  # parts of a prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +208,17 @@ def splitting_buckets(gate: Gate, clique: Clique, shape: Shape, epsilon: Fractio
     return expanded_estimates(gate, clique, np.array(cuts), 3 * quarter)
 
 
+def likely_buckets(gate: Gate, clique: Clique, shape: Shape, epsilon: Fraction) -> Floats:
+    """A quarter of the budget for a partition by the exponential mechanism, the rest for a greedy tree over it.
+
+    The prior mixes coarse and fine partitions, so that no setting depends on the data.
+    """
+    quarter = Fraction(epsilon) / 4
+    scorer = IntervalDeviations(clique, _cells(shape), bucket_cost=math.floor(1 / (3 * quarter)))
+    cuts = gate.select(scorer, PartitionMechanism(quarter, COARSE_TO_FINE))
+    return expanded_estimates(gate, clique, np.array(cuts), 3 * quarter)
+
+
 def expanded_estimates(
     gate: Gate, clique: Clique, cuts: Integers, epsilon: Fraction, curve: Curve = "rows", workload: Any = None
 ) -> Floats:
@@ -243,4 +256,5 @@ ONE_DIMENSION: dict[str, Yardstick] = {
     "clusters": clusters,
     "noisy costs": noisy_cost_buckets,
     "splitting tree": splitting_buckets,
+    "likely buckets": likely_buckets,
 }

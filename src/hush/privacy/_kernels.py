@@ -83,27 +83,39 @@ def run_trials(
 
 
 @njit(cache=True, nogil=True)
-def weigh_partitions(weights: Any, lengths: Any, mantissas: Any, exponents: Any) -> None:
+def _last_intervals(
+    end: int, weights: Any, halvings: Any, lengths: Any, mantissas: Any, exponents: Any, terms: Any
+) -> Any:
+    """The terms of Z_end, up to the power of two that is returned."""
+    top = exponents[end - 1] - halvings[0, end - 1]
+    for k in range(lengths.size):
+        if lengths[k] <= end:
+            top = max(top, exponents[end - lengths[k]] - halvings[k, end - lengths[k]])
+    for k in range(lengths.size):
+        terms[k] = 0.0
+        if lengths[k] <= end:
+            start = end - lengths[k]
+            below = exponents[start] - halvings[k, start] - top
+            if below > -1000:
+                terms[k] = math.ldexp(mantissas[start] * weights[k, start], below)
+    return top
+
+
+@njit(cache=True, nogil=True)
+def weigh_partitions(weights: Any, halvings: Any, lengths: Any, mantissas: Any, exponents: Any) -> None:
     """Z_j = sum over lengths l of Z_(j-l) w(l, j-l), as mantissas of 1/2 to 1 and powers of two; O(n lengths)."""
     mantissas[0], exponents[0] = 0.5, 1
+    terms = np.zeros(lengths.size)
     for end in range(1, mantissas.size):
-        top = exponents[end - lengths[0]]
-        for k in range(lengths.size):
-            if lengths[k] <= end:
-                top = max(top, exponents[end - lengths[k]])
-        total = 0.0
-        for k in range(lengths.size):
-            if lengths[k] <= end:
-                start = end - lengths[k]
-                below = max(exponents[start] - top, -2000)
-                total += math.ldexp(mantissas[start], below) * weights[k, start]
-        mantissa, power = math.frexp(total)
+        top = _last_intervals(end, weights, halvings, lengths, mantissas, exponents, terms)
+        mantissa, power = math.frexp(terms.sum())
         mantissas[end], exponents[end] = mantissa, top + power
 
 
 @njit(cache=True, nogil=True)
 def walk_back(
-    weights: Any,  # (lengths, n)
+    weights: Any,  # (lengths, n) from 1/2 to 1
+    halvings: Any,  # (lengths, n) int64
     lengths: Any,  # (lengths,), starting with 1
     mantissas: Any,  # (n + 1,)
     exponents: Any,
@@ -112,26 +124,19 @@ def walk_back(
     words: Any,  # uint64, one for each interval
     chosen: Any,  # (len(words),) int64: the starts of intervals
 ) -> tuple[int, int]:
-    """Draw intervals backwards from `end` until 0; returns (how many, 0 or 1 where the next word does not decide)."""
+    """Draw intervals backwards from `end` until 0; returns (how many, 1 where the next word does not decide)."""
     terms = np.zeros(lengths.size)
     for step in range(words.size):
         if end == 0:
             return step, 0
-        top = exponents[end - lengths[0]]
+        _last_intervals(end, weights, halvings, lengths, mantissas, exponents, terms)
+        total = terms.sum()
+        last = 0
         for k in range(lengths.size):
             if lengths[k] <= end:
-                top = max(top, exponents[end - lengths[k]])
-        total, last = 0.0, 0
-        for k in range(lengths.size):
-            terms[k] = 0.0
-            if lengths[k] <= end:
-                start = end - lengths[k]
-                terms[k] = math.ldexp(mantissas[start], max(exponents[start] - top, -2000)) * weights[k, start]
                 last = k
-            total += terms[k]
         u = float(words[step] >> np.uint64(11))
-        reached, k = terms[0] / total, 0
-        before = 0.0
+        before, reached, k = 0.0, terms[0] / total, 0
         while k < last and u * 2.0**-53 >= reached:
             k += 1
             before = reached

@@ -25,10 +25,10 @@ from hush.privacy.noise import SMALLEST_SCALE, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism
 
 LARGEST_COST = 2**40  # of an interval; larger costs count as this
-LARGEST_EXPONENT = 640  # weights of intervals are at least exp(-704), which floats hold
 LARGEST_RATE = 64  # of a prior
 LARGEST_EPSILON = 2**10
-ROUNDED_WEIGHT = 2.0**-41  # bounds the relative error of a weight in floats
+ROUNDED_WEIGHT = 2.0**-48  # bounds the relative error of a weight in floats
+_FIXED = 128  # bits of exponents behind the point, before they are rounded
 LARGEST_SCORE = 2**53
 _BITS = 96  # of the bound on the loss of a tree
 _TERMS = 48  # of its sum that are not bounded by a geometric series
@@ -87,10 +87,6 @@ class PartitionCosts:
         """How many intervals have a cost; public."""
         return interval_count(self.cells, self.lengths)
 
-    def clipped(self, largest: int) -> Integers:
-        """Costs between 0 and a bound; clipping brings no two costs further apart."""
-        return np.clip(self.costs, 0, largest)
-
     def distance(self, other: PartitionCosts) -> Fraction:
         """The largest sum over a partition of the differences of its intervals' costs.
 
@@ -120,17 +116,18 @@ class PartitionMechanism:
     """Choose a partition P with probability proportional to prior(P) exp(-epsilon cost(P) / (2 Delta)), exactly.
 
     The prior is public, a mixture of geometric laws of the number of intervals: prior(P) is the sum over its pairs
-    (w, k) of w exp(-k |P|). Several rates k let the data decide how coarse the partition is.
+    (w, k) of w exp(-k |P|) / N_k, with N_k the sum of exp(-k |P|) over all partitions. Several rates k let the data
+    decide how coarse the partition is.
 
     With Z_j = sum over lengths l of Z_(j-l) exp(-k - epsilon cost / (2 Delta)) and Z_0 = 1, the weight of all
-    partitions of the first j cells, the mixture's part is drawn in proportion to w Z_n, and then, backwards from
+    partitions of the first j cells, the mixture's part is drawn in proportion to w Z_n / N_k, and then, backwards from
     j = n, the last interval in proportion to its term of Z_j. O(n lengths) for each part of the prior.
 
     Exactness: all terms are positive, so relative errors add up: floats know every cumulative probability within
-    `gap` = 4 n (2^-41 + (lengths + 8) 2^-53). A uniform number within `gap` of one is undecided; more of its bits are
-    drawn and compared with sums in integers of growing length, until they decide. Whichever path is taken, the
-    partition has exactly its probability. Costs below 0 count as 0, and those whose weight would be below exp(-640)
-    as the cost of that weight, which brings no two further apart.
+    `gap` = 4 n (2^-48 + (lengths + 8) 2^-53); powers of two are kept apart, so that no weight is too small. A uniform
+    number within `gap` of one is undecided; more of its bits are drawn and compared with sums in integers of growing
+    length, until they decide. Whichever path is taken, the partition has exactly its probability. Costs below 0 count
+    as 0, and those above 2^40 as that, which brings no two further apart.
     Privacy: the exponential mechanism with a base measure; epsilon-DP and epsilon^2/8-zCDP.
     Reference: [McSherry and Talwar 2007]; exactness after [Ilvento 2020].
     """
@@ -151,8 +148,7 @@ class PartitionMechanism:
 
     def weights(self, scores: PartitionCosts) -> tuple[Integers, Fraction]:
         """Whole c of every interval and a rational r, so that its weight is exp(-r c) times that of the prior."""
-        rate = self.epsilon / (2 * scores.sensitivity)
-        return scores.clipped(min(LARGEST_COST, max(1, math.floor(LARGEST_EXPONENT / rate)))), rate
+        return np.clip(scores.costs, 0, LARGEST_COST), self.epsilon / (2 * scores.sensitivity)
 
     def choose(self, scores: PartitionCosts, entropy: Entropy) -> Cuts:
         """The boundaries of the chosen partition, from 0 to n."""
@@ -161,24 +157,23 @@ class PartitionMechanism:
         return parts[self._part(parts, entropy) if len(parts) > 1 else 0].draw(entropy)
 
     def _part(self, parts: list[_WeightedPartitions], entropy: Entropy) -> int:
-        """Which part of the prior the partition comes from: in proportion to w Z_n, by floats where they decide."""
+        """Which part of the prior the partition comes from: in proportion to w Z_n / N_k; floats where they decide."""
+        blank = [_WeightedPartitions(part.lengths, np.zeros_like(part.costs), part.rate, part.offset) for part in parts]
+        weights = [weight for weight, _ in self.prior]
 
         def terms(bits: int) -> Terms:
-            sums = [part.sums(bits)[-1] for part in parts]
-            weighted = [
-                (math.floor(w * z * 2**bits), e - bits) for (w, _), (z, e) in zip(self.prior, sums, strict=True)
-            ]
-            return _aligned(weighted, bits), parts[0].error(bits)
+            numbers = []
+            for weight, part, without in zip(weights, parts, blank, strict=True):
+                (z, e), (n, f) = part.sums(bits)[-1], without.sums(bits)[-1]
+                numbers.append((math.floor(weight * z * 2 ** (2 * bits) / n), e - f - 2 * bits))
+            return _aligned(numbers, bits), 2 * parts[0].error(bits)
 
-        top = max(int(part.exponents[-1]) for part in parts)
-        numbers = [
-            math.floor(
-                weight * Fraction(math.ldexp(part.mantissas[-1], max(int(part.exponents[-1]) - top, -900))) * 2**80
-            )
-            for (weight, _), part in zip(self.prior, parts, strict=True)
-        ]
+        rough = []
+        for weight, part, without in zip(weights, parts, blank, strict=True):
+            ratio = weight * Fraction(part.mantissas[-1]) / Fraction(without.mantissas[-1])
+            rough.append((math.floor(ratio * 2**192), int(part.exponents[-1] - without.exponents[-1]) - 192))
         prefix = one_word(entropy)
-        slot = _slot(prefix, 64, numbers, Fraction(parts[0].gap))
+        slot = _slot(prefix, 64, _aligned(rough, 64), 2 * Fraction(parts[0].gap))
         return _decide(prefix, 64, terms, entropy) if slot is None else slot
 
 
@@ -191,11 +186,25 @@ class _WeightedPartitions:
         self.lengths, self.costs, self.rate, self.offset = lengths, costs, rate, offset
         self.cells = int(costs.shape[1])
         self.gap = 4.0 * self.cells * (ROUNDED_WEIGHT + (len(lengths) + 8) * 2.0**-53)
-        self.weights: Floats = np.exp(-(costs * float(rate) + float(offset)))
+        self.weights, self.halvings = self._floats()
         self.mantissas, self.exponents = np.empty(self.cells + 1), np.empty(self.cells + 1, dtype=np.int64)
-        weigh_partitions(self.weights, np.array(lengths, dtype=np.int64), self.mantissas, self.exponents)
+        weigh_partitions(self.weights, self.halvings, np.array(lengths, dtype=np.int64), self.mantissas, self.exponents)
         self._sums: dict[int, list[tuple[int, int]]] = {}
         self._weights: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def _floats(self) -> tuple[Floats, Integers]:
+        """Weights as numbers of 1/2 to 1 and how often to halve them.
+
+        r c + k = h log 2 + g in integers of 128 bits behind the point, then exp(-g) in floats for 0 <= g < log 2: the
+        relative error is below 2^-48 for an exp with an error below 16 ulp.
+        """
+        distinct, places = np.unique(self.costs, return_inverse=True)
+        rate, offset = (math.floor(number * 2**_FIXED) for number in (self.rate, self.offset))
+        log_two = _log_two(_FIXED)
+        split = [divmod(cost * rate + offset, log_two) for cost in distinct.tolist()]
+        rest = np.array([(g >> (_FIXED - 60)) * 2.0**-60 for _, g in split])
+        halvings = np.array([h for h, _ in split], dtype=np.int64)
+        return np.exp(-rest)[places].reshape(self.costs.shape), halvings[places].reshape(self.costs.shape)
 
     def draw(self, entropy: Entropy) -> Cuts:
         """The boundaries of a partition with probability in proportion to its product."""
@@ -207,7 +216,7 @@ class _WeightedPartitions:
             words = entropy.words(min(cuts[-1], 1 << 12))
             starts = np.empty(len(words), dtype=np.int64)
             drawn, undecided = walk_back(
-                self.weights, lengths, self.mantissas, self.exponents, self.gap, cuts[-1], words, starts
+                self.weights, self.halvings, lengths, self.mantissas, self.exponents, self.gap, cuts[-1], words, starts
             )
             cuts.extend(starts[:drawn].tolist())
             if undecided:
@@ -242,12 +251,21 @@ class _WeightedPartitions:
         return products
 
     def _weight(self, cost: int, bits: int) -> tuple[int, int]:
-        """exp(-r c - k) from below, with a relative error of at most 2^-bits."""
+        """exp(-r c - k) from below, with a relative error of at most 2^-bits: 2^-h exp(-g) for x = h log 2 + g."""
         if (cost, bits) not in self._weights:
             x = self.rate * cost + self.offset
-            places = bits + 3 + math.ceil(x * Fraction(3, 2))
-            self._weights[cost, bits] = (exp_bounds(x, places)[0], -places)
+            long = bits + 8 + math.ceil(x).bit_length()
+            log_two = _log_two(long)
+            halvings = math.floor(x * 2**long / (log_two + 1))
+            rest = x - Fraction(halvings * log_two, 2**long)  # above what it stands for by less than 2^-(bits + 6)
+            self._weights[cost, bits] = (exp_bounds(rest, bits + 8)[0], -bits - 8 - halvings)
         return self._weights[cost, bits]
+
+
+@lru_cache(maxsize=16)
+def _log_two(bits: int) -> int:
+    """2^bits log 2 from below, by at most two: log 2 is the sum over k >= 1 of 2^-k / k, here with 32 bits more."""
+    return sum((1 << bits + 32 - k) // k for k in range(1, bits + 32)) >> 32
 
 
 def _aligned(numbers: list[tuple[int, int]], bits: int) -> list[int]:
