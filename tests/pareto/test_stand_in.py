@@ -30,7 +30,7 @@ def search(table, mechanism="mwem", **options):
 
 
 def test_a_search_covers_epsilon_and_the_settings_and_is_stamped(table) -> None:
-    front = search(table)
+    front = search(table, evaluations=6)
     assert {tuple(sorted(e.settings)) for e in front.evaluations} == {("epsilon", "rounds")}
     assert all(e.epsilon == e.settings["epsilon"] for e in front.evaluations)
     assert front.stamp == PUBLIC
@@ -61,7 +61,7 @@ def test_a_table_that_a_ledger_protects_is_refused_or_stamped(table, tmp_path: P
     ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=1.0))
     with pytest.raises(SearchError, match="front_not_private=True"):
         search(table, ledger=ledger)
-    front = search(table, ledger=ledger, front_not_private=True, evaluations=5)
+    front = search(table, "independent", ledger=ledger, front_not_private=True, evaluations=3, initial=3)
     assert front.stamp == PRIVATE
     assert ledger.total.rho == 0
 
