@@ -28,6 +28,7 @@ from hush.privacy.partition_laws import (
 )
 from hush.privacy.sensitivity import Neighbours
 from hush.testing import TinyTable, check_replay, neighbours_of, scores_of
+from hush.unit import Unit
 
 DOMAIN = Domain({"x": 4})
 EXAMPLE = np.array([2, 3, 8, 1, 0, 2, 0, 4, 2, 4])  # of the document
@@ -127,6 +128,19 @@ def test_a_choice_of_each_law_replays_on_every_neighbour(scorer: Any, law: Any, 
     cuts = run(table)
     assert (cuts[0], cuts[-1]) == (0, 4)
     assert check_replay(run, table, neighbours_of(table, relation)) in (8, 16)
+
+
+def test_units_of_several_rows_move_costs_by_as_many() -> None:
+    """A person with three rows in one cell, or one in each of three: the laws are told of three steps."""
+    unit = Unit(column="id", max_rows=3)
+    for scorer, law in ((SCORERS[0], NoisyPartition(Fraction(1))), (SCORERS[3], SplittingTree(Fraction(1)))):
+        empty = TinyTable(DOMAIN, [], unit=unit)
+        before = scores_of(scorer, empty)
+        assert (before.rows, before.sensitivity) == (3, 3 * scorer.row_norms.l1)
+        for rows in ([(1,)] * 3, [(0,), (1,), (3,)]):
+            person = TinyTable(DOMAIN, rows, unit=unit, units=[7, 7, 7])
+            assert before.distance(scores_of(scorer, person)) <= before.sensitivity
+        assert Gate(empty, Allowance(Budget(epsilon=1.0))).select(scorer, law)[-1] == 4
 
 
 def test_cells_of_a_map_are_taken_along_the_curve() -> None:

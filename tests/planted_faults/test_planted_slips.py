@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hush.histograms import bucket_trees, interval_costs
 from hush.mechanisms import MWEM, DualQuery, Independent, candidates, mwem, query_game, release_job
 from hush.mechanisms.session import Session
-from hush.privacy import account, budget, conversions, exact_sampling, gate, noise, selection
-from hush.privacy.events import LaplaceEvent, SelectionEvent
+from hush.privacy import account, budget, conversions, exact_sampling, gate, noise, partition_laws, selection
+from hush.privacy.events import LaplaceEvent, NoisyChoiceEvent, SelectionEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.sensitivity import Neighbours, RowNorms
 from hush.strategies import axis_strategy, rare_levels
@@ -367,7 +368,41 @@ def floats_decide(patch: Patch) -> None:
 
 GATE = "privacy/test_gate.py::"
 COUNTS = "privacy/test_gate_counts.py::"
+
+
+def noisy_costs_cut_off(patch: Patch) -> None:
+    """Noisy costs of intervals are cut off from below before they are compared, as in a published program."""
+    true = partition_laws.cheapest_partition
+    patch.setattr(partition_laws, "cheapest_partition", lambda costs, lengths: true(np.maximum(costs, 2), lengths))
+
+
+def noisy_choice_of_bounded_range(patch: Patch) -> None:
+    """A choice by noisy costs priced as one by the exponential mechanism."""
+    patch.setattr(partition_laws.NoisyPartition, "event", lambda self: SelectionEvent(self.epsilon))
+
+
+def tree_with_the_noise_of_one_node(patch: Patch) -> None:
+    """A splitting tree with the noise of a single comparison, as if its nodes were apart."""
+    patch.setattr(partition_laws, "_least_noise", lambda epsilon, decay: (1 / epsilon, math.ceil(decay / epsilon)))
+
+
+def partitions_forget_units(patch: Patch) -> None:
+    """Costs of intervals with the sensitivity of one row, whatever a unit is."""
+    true = interval_costs.IntervalDeviations.scores
+    patch.setattr(
+        interval_costs.IntervalDeviations,
+        "scores",
+        lambda self, counts, bound: true(self, counts, self.row_norms.l1),
+    )
+
+
+def tree_priced_by_its_leaves(patch: Patch) -> None:
+    """The shares of a tree's path counted as one."""
+    patch.setattr(bucket_trees.BucketTreeQuery, "row_norms", RowNorms.of_number(1, 2))
+
+
 MISFIT = "mechanisms/test_candidates_misfit.py::"
+PARTITIONS = "privacy/test_partition_laws.py::"
 ROUNDS = {"mechanism": MWEM(rounds=1)}
 COLUMNS = {"mechanism": Independent()}
 AXIS = suite("strategies/test_axis_strategy.py")
@@ -472,6 +507,25 @@ SLIPS = {
         {"relation": Neighbours.ADD_REMOVE},
     ),
     "equal charges counted once": Bug(equal_events_once, GATE + "test_the_charge_is_the_sum_over_what_was_measured"),
+    "noisy costs cut off": Bug(noisy_costs_cut_off, PARTITIONS + "test_noisy_costs_have_the_law_that_is_computed"),
+    "noisy choice of bounded range": Bug(
+        noisy_choice_of_bounded_range,
+        PARTITIONS + "test_the_gate_charges_and_watches_the_choice",
+        {"law": partition_laws.NoisyPartition(Fraction(3)), "event": NoisyChoiceEvent(Fraction(3))},
+    ),
+    "tree with the noise of one node": Bug(
+        tree_with_the_noise_of_one_node,
+        "privacy/test_partition_laws_tree.py::test_the_worst_paths_lose_nearly_epsilon_and_no_more",
+        {"epsilon": Fraction(1)},
+    ),
+    "partitions forget units": Bug(
+        partitions_forget_units,
+        "histograms/test_interval_costs.py::test_units_of_several_rows_move_costs_by_as_many",
+    ),
+    "bucket tree priced by its leaves": Bug(
+        tree_priced_by_its_leaves,
+        "histograms/test_bucket_trees.py::test_a_measured_tree_is_charged_exactly_and_replays",
+    ),
     "floats decide comparisons": Bug(
         floats_decide,
         "privacy/test_exact_sampling.py::test_comparison_goes_on_where_floats_are_zero",
