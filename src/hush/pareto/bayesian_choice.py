@@ -116,6 +116,7 @@ class BayesianChoice:
         process = self._process("error", features, self._capped(seen), noise)
         by_model = None if self.quick else self._epsilon_process(places, epsilons)
         chosen: list[Settings] = []
+        spread = np.sqrt(process.noise * noise)  # the standard error of each mean
         pairs = np.column_stack([epsilons, process.predict(features)[0]])
         for _ in range(count):
             candidates = self._candidates(places[front_indices(pairs[: len(places)])], generator)
@@ -126,7 +127,11 @@ class BayesianChoice:
             exact = self._exact(candidates)
             gains, means = self._gains(process, pairs, candidates, exact)
             best = int(np.argmax(gains))
-            again = None if chosen or not may_repeat else self._doubtful(seen, pairs[: len(seen)], float(gains[best]))
+            again = (
+                None
+                if chosen or not may_repeat
+                else self._doubtful(seen, pairs[: len(seen)], spread, float(gains[best]))
+            )
             if again is not None:
                 chosen.append(again)
                 continue
@@ -143,15 +148,18 @@ class BayesianChoice:
         mean, deviation = process.predict(self._features(candidates, known))
         return expected_improvement(pairs, self.reference, known, mean, deviation), mean
 
-    def _doubtful(self, seen: list[Evaluation], pairs: Floats, gain: float) -> Settings | None:
-        """A point of the observed front whose luck weighs more than what a new point is expected to add."""
+    def _doubtful(self, seen: list[Evaluation], pairs: Floats, errors: Floats, gain: float) -> Settings | None:
+        """A point of the observed front whose luck weighs more than what a new point is expected to add.
+
+        Luck is how far the mean lies below the prediction, at most its standard error: more runs make up for it.
+        """
         observed = np.array([(e.epsilon, e.error if e.usable else math.nan) for e in seen])
         front = front_indices(observed)
         front = front[observed[front, 0] < self.reference[0]]
         if not len(front):
             return None
         widths = np.diff(np.append(observed[front, 0], self.reference[0]))
-        luck = widths * np.maximum(pairs[front, 1] - observed[front, 1], 0.0)
+        luck = widths * np.clip(pairs[front, 1] - observed[front, 1], 0.0, errors[front])
         worst = int(np.argmax(luck))
         return dict(seen[front[worst]].settings) if luck[worst] / 2 > gain else None  # twice the runs halve the luck
 
