@@ -13,6 +13,8 @@ from hush.histograms.bucket_trees import (
     BucketTreeQuery,
     geometric_tree,
     greedy_tree,
+    least_error_tree,
+    level_tree,
     nodes_by_height,
     plain_tree,
 )
@@ -108,6 +110,18 @@ def test_greedy_trees_beat_the_others_on_uneven_buckets() -> None:
         for tree in (greedy_tree(cuts, PrefixSums()), geometric_tree(cuts), geometric_tree(cuts, ratio=1.0))
     ]
     assert errors[0] < 0.8 * min(errors[1:])
+
+
+def test_the_tree_of_least_error_is_no_worse_than_any() -> None:
+    """Plain for cells; the published hierarchy for prefix sums of thousands of cells; greedy for uneven buckets."""
+    for cuts, workload in ((CUTS, SingleCells()), (np.arange(4097), PrefixSums()), (CUTS, AllRanges())):
+        best = least_error_tree(cuts, workload)
+        others = [plain_tree(cuts), greedy_tree(cuts, workload), geometric_tree(cuts, 4), level_tree(cuts, 16)]
+        assert all(
+            best.error(workload) * best.units**2 <= tree.error(workload) * tree.units**2 * (1 + 1e-12)
+            for tree in others
+        )
+    assert least_error_tree(CUTS, SingleCells()).units == 1
 
 
 def test_a_measured_tree_is_charged_exactly_and_replays() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import WorkloadError
+from hush.histograms.bucket_trees import level_tree
 from hush.histograms.bucket_workloads import PrefixSums
-from hush.histograms.yardsticks import ONE_DIMENSION, GroupCounts, HaarQuery, Yardstick, hierarchy, level_tree, wavelet
+from hush.histograms.yardsticks import ONE_DIMENSION, GroupCounts, HaarQuery, Yardstick, hierarchy, wavelet
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
 from hush.privacy.exact_sampling import NotPrivateEntropy

@@ -17,7 +17,7 @@ import numpy as np
 from hush.arrays import Floats, Integers
 from hush.domain import Clique
 from hush.errors import WorkloadError
-from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, greedy_tree, nodes_by_height
+from hush.histograms.bucket_trees import BucketTree, BucketTreeQuery, greedy_tree, level_tree, nodes_by_height
 from hush.histograms.bucket_workloads import PrefixSums, expanded
 from hush.histograms.interval_costs import Curve, IntervalDeviations, NodeScores
 from hush.privacy.events import LaplaceEvent
@@ -283,15 +283,6 @@ def tree_estimates(gate: Gate, clique: Clique, tree: BucketTree, epsilon: Fracti
     """Cells in line from a measured tree."""
     measured = noisy(gate, BucketTreeQuery(clique, tree, curve), epsilon)
     return expanded(tree.estimates(measured.astype(np.float64)), tree.cuts)
-
-
-def level_tree(cuts: Integers, branching: int) -> BucketTree:
-    """A tree whose depths share the budget alike, without a root."""
-    nodes = nodes_by_height(len(cuts) - 1, branching)
-    levels = [np.ones(count, dtype=np.int64) for count in nodes]
-    if len(levels) > 1:
-        levels[-1] = np.zeros(1, dtype=np.int64)
-    return BucketTree(cuts, tuple(levels), branching)
 
 
 def _cells(shape: Shape) -> int:
