@@ -67,6 +67,19 @@ def test_the_document_s_example() -> None:
     assert len(cheapest_partition(costs + grid, lengths)) > 2
 
 
+def test_the_counter_example_to_costs_that_are_cut_off() -> None:
+    """x = (0, 1, 0, 0) against 0 at epsilon 1: the odds of all single cells would move by 2.24, were costs cut off.
+
+    Every interval over the row must then beat its own bound, and the logarithms add up: deviation / scale each.
+    """
+    scorer = IntervalDeviations(("x",), 4, lengths=(1, 2, 3, 4), centre="mean", grid=12)
+    assert scorer.own == (0, 12, 16, 18)
+    scores = scorer.scores({("x",): np.array([0, 1, 0, 0])}, scorer.row_norms.l1)
+    scales = NoisyPartition(Fraction(1)).scales(scores)
+    loss = sum(int(cost) / scale for costs, scale in zip(scores.costs, scales, strict=True) for cost in costs)
+    assert float(loss) == pytest.approx(2.24, abs=0.005)
+
+
 @pytest.mark.parametrize("score", ["count", "deviation"])
 @pytest.mark.parametrize(("cells", "fanout"), [(8, 2), (13, 2), (16, 4), (21, 4), (1, 2)])
 def test_nodes_have_the_scores_of_their_cells(score: Any, cells: int, fanout: int) -> None:

@@ -1,5 +1,6 @@
 """Partitions of cells in a row: against all partitions listed, and on every neighbour, with the clamp as a control."""
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -281,6 +282,16 @@ def test_noisy_costs_have_the_law_that_is_computed() -> None:
 def test_no_partition_by_noisy_costs_tells_neighbours_apart_by_more_than_epsilon() -> None:
     tables = [[0, 0, 0, 0], [0, 1, 0, 0]]
     assert 1.0 < loss_over_neighbours(lambda scores: noisy_law(NOISY, scores), tables) <= 4.0
+
+
+def test_the_lesser_noise_of_the_remark_is_enough() -> None:
+    """Single cells always cost the same: with less noise on short intervals the loss is larger, and within epsilon."""
+
+    def of_remark(scores: PartitionCosts) -> dict[Cuts, float]:
+        return noisy_law(NOISY, dataclasses.replace(scores, own=(0, 1, 1, 1)))
+
+    loss = loss_over_neighbours(of_remark, [[0, 0, 0, 0]])
+    assert loss_over_neighbours(lambda scores: noisy_law(NOISY, scores), [[0, 0, 0, 0]]) < loss <= 4.0
 
 
 def test_noisy_costs_that_are_cut_off_from_below_tell_neighbours_apart() -> None:

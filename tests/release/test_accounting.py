@@ -32,7 +32,15 @@ from hush.mechanisms import (
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import BUILT_IN
 from hush.mechanisms.release_job import ReleaseJob, partial_file
-from hush.privacy.events import GaussianEvent, LaplaceEvent, SelectionEvent, compose, event_from_dict, price
+from hush.privacy.events import (
+    GaussianEvent,
+    LaplaceEvent,
+    NoisyChoiceEvent,
+    SelectionEvent,
+    compose,
+    event_from_dict,
+    price,
+)
 from hush.privacy.sensitivity import sensitivity
 from hush.release.accounting import measured_event, unmatched
 from hush.release.statement import event_parts
@@ -263,6 +271,17 @@ def test_charges_whose_answers_were_lost_may_be_stated(tmp_path: Path) -> None:
     )
     release.save(tmp_path / "x.hush")
     assert isinstance(hush.load(tmp_path / "x.hush"), hush.Release)
+
+
+def test_a_choice_by_noisy_scores_leaves_no_numbers_to_account_for(tmp_path: Path) -> None:
+    """Even a fixed release may state one: it is no noise that the file would have to hold."""
+    release = Direct().plan(Workload.upto(DOMAIN, 2), Budget(rho=0.5)).release(TABLE)
+    more = compose([release.statement.event, NoisyChoiceEvent(Fraction(1, 10))])
+    release.statement = replace(release.statement, event=more, budget=Budget(rho=0.6))
+    release.save(tmp_path / "x.hush")
+    loaded = hush.load(tmp_path / "x.hush")
+    assert isinstance(loaded, hush.Release)
+    assert "choices by noisy scores" in str(loaded.statement)
 
 
 def test_a_fixed_release_states_no_noise_that_it_does_not_hold(tmp_path: Path) -> None:
