@@ -54,6 +54,27 @@ def test_the_contract_in_two_dimensions_and_by_levels() -> None:
     check_mechanism(Dawa(), domain=domain, rows=ROWS, workload=by_level, budget=Budget(epsilon=0.9))
 
 
+@pytest.mark.parametrize("partition", ["noisy-costs", "exponential", "tree"])
+def test_the_contract_of_other_partitions(partition: str) -> None:
+    domain = Domain({"a": 8})
+    rows = [row[:1] for row in ROWS]
+    settings = Dawa(partition=partition)
+    check_mechanism(settings, domain=domain, rows=rows, workload=prefix(domain), budget=Budget(epsilon=0.9))
+    with pytest.raises(WorkloadError, match="is for one column and pure epsilon"):
+        hush.plan(prefix(domain), Budget(rho=0.1), mechanism=settings)
+
+
+@pytest.mark.parametrize("partition", ["noisy-costs", "exponential", "tree"])
+def test_other_partitions_find_plain_steps(partition: str) -> None:
+    """Two flat halves of 64 cells, at a large budget: few buckets, and a cut between the halves."""
+    x = np.repeat([40, 4000], 64)
+    release = released(x, 4.0, partition=partition)
+    (grid,) = release.content.grids
+    assert 64 in grid.cuts
+    assert grid.buckets <= 40
+    assert np.abs(release.counts("x") - x).max() < 400
+
+
 def released(x: np.ndarray, epsilon: float, **settings: Any) -> hush.Release:
     table = counted(x)
     return hush.plan(prefix(table.domain), Budget(epsilon=epsilon), mechanism=Dawa(**settings)).release(table)
@@ -186,6 +207,8 @@ def test_what_cannot_be_done_is_refused_before_any_charge(tmp_path: Path) -> Non
         hush.plan(prefix(Domain({"a": 10**5, "b": 10**5})), Budget(epsilon=1.0), mechanism="dawa")
     with pytest.raises(WorkloadError, match="a single level, so it says nothing"):
         prefix(Domain({"a": 1}))
+    with pytest.raises(WorkloadError, match="partition='best': expected one of grids"):
+        Dawa(partition="best")
     with pytest.raises(BudgetError, match="bias_share=0.7"):
         Dawa(bias_share=0.7)
     schema = Schema([Categorical(name="city", values=("Rome", "Oslo", "Bonn"))])

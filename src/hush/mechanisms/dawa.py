@@ -8,12 +8,15 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from hush.domain import Clique
 from hush.errors import BudgetError, SizeError, WorkloadError, is_number, shown
 from hush.histograms.axis_grid import AxisGrid, levels_below
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.hat_design import HatDesign, design_hats
 from hush.histograms.hat_query import HatQuery
+from hush.histograms.interval_costs import IntervalDeviations, NodeScores
 from hush.linops import Identity, LinearOperator, Prefix, Total
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
@@ -22,6 +25,7 @@ from hush.memory import require_memory
 from hush.privacy.budget import Budget
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
+from hush.privacy.partition_laws import NoisyPartition, PartitionMechanism, SplittingTree
 from hush.release.histogram_content import HistogramContent
 from hush.schema import Boolean, Categorical, Schema
 from hush.strategies.strategy import NoiseKind
@@ -36,6 +40,9 @@ SURE = 0.7  # the noise of a look at the bias, over what coarser buckets could g
 MOST = Fraction(15, 100)  # share of one look
 COARSER = {1: 8, 2: 2}  # how many times fewer pieces an axis has from one look to the next, by dimension
 LARGEST_CELLS = 1 << 26
+PARTITIONS = ("grids", "noisy-costs", "exponential", "tree")
+OFFSET = Fraction(2)  # scales of the noise that a bucket costs beside: else the search harvests negative noise
+RATES = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))  # of the prior, per bucket: the data choose among them
 
 
 class Axes(NamedTuple):
@@ -95,7 +102,10 @@ class Dawa(Mechanism):
     as they are. On the grid chosen, counts of buckets and sums weighted by overlapping hats are measured, combined by
     least squares, and projected onto non-negative counts in the norm of the queries.
 
-    `bias_share` sets a share of the budget aside to measure the bias of the grid that was chosen.
+    `bias_share` sets a share of the budget aside to measure the bias of the grid that was chosen. `partition` takes
+    another way to find the buckets of one column, under pure epsilon, with `partition_share` of the budget:
+    "noisy-costs", the least-cost partition of the document; "exponential", drawn among all partitions; "tree", which
+    splits while a noisy deviation says so. They are for comparison: "grids" has the smaller error.
 
     Privacy: the budget, by the account's filter: every look and every table is charged by its own noise. What is
     looked at next depends on noisy numbers alone.
@@ -122,8 +132,14 @@ class Dawa(Mechanism):
     states: ClassVar[str] = "every answer of the release states the noise that it has"
 
     bias_share: float = 0.0
+    partition: str = "grids"
+    partition_share: float = 0.25
 
     def __post_init__(self) -> None:
+        if self.partition not in PARTITIONS:
+            raise WorkloadError(f"partition={shown(self.partition)}: expected one of {', '.join(PARTITIONS)}")
+        if not (is_number(self.partition_share) and 0 < self.partition_share < 0.9):
+            raise BudgetError(f"partition_share={shown(self.partition_share)}: expected a number between 0 and 0.9")
         if not (is_number(self.bias_share) and 0 <= self.bias_share < 0.5):
             raise BudgetError(f"bias_share={shown(self.bias_share)}: expected a number from 0 to below 0.5")
 
@@ -131,8 +147,13 @@ class Dawa(Mechanism):
         return budget
 
     def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse more than two ordered columns, and histograms that are too large."""
+        """Refuse more than two ordered columns, histograms that are too large, and partitions of what is no line."""
         axes = axes_of(workload)
+        if self.partition != "grids" and not (budget.pure and len(axes.clique) == 1):
+            raise WorkloadError(
+                f"partition={self.partition!r} is for one column and pure epsilon; use partition='grids' for "
+                f"{' x '.join(axes.clique)} and {budget}"
+            )
         cells = workload.domain.size(axes.clique)
         if cells > LARGEST_CELLS:
             raise SizeError(
@@ -166,8 +187,11 @@ class Dawa(Mechanism):
         rmse = design.error * unit_noise(plan.budget) / math.sqrt(queries)
         many = MANY * math.prod(sizes) * unit_noise(plan.budget)
         words = {"cells": "cells", "prefix": "prefix sums", "ranges": "ranges"}[axes.queries]
+        looks = ("Looks", "at the number of rows, then at coarser and coarser buckets while these could pay")
+        if self.partition != "grids":
+            looks = ("Looks", f"for buckets by {self.partition}, with {self.partition_share:.0%} of the budget")
         return [
-            ("Looks", "at the number of rows, then at coarser and coarser buckets while these could pay"),
+            looks,
             ("Measures", f"buckets and overlapping sums of {' x '.join(axes.clique[: axes.gridded])}"),
             (
                 "Without looking",
@@ -193,7 +217,7 @@ class DawaRun:
     """One run: what was looked at, what is left, and the grids in question."""
 
     def __init__(self, settings: Dawa, session: Session, plan: Plan) -> None:
-        self.session = session
+        self.settings, self.session = settings, session
         self.axes = axes_of(plan.workload)
         self.sizes = plan.domain.sizes(self.axes.clique[: self.axes.gridded])
         self.noise = NoiseKind.LAPLACE if plan.budget.pure else NoiseKind.GAUSSIAN
@@ -208,8 +232,7 @@ class DawaRun:
     def run(self) -> None:
         if self.content.measured:
             return
-        rows = self._rows()
-        chosen = self._chosen(rows)
+        chosen = self._chosen(self._rows()) if self.settings.partition == "grids" else self._partitioned()
         if self.aside:
             self.left += self.aside
             self._look(GridBias(self.axes.clique, chosen.grids, self.axes.queries), self.aside)
@@ -218,6 +241,25 @@ class DawaRun:
         buckets = " x ".join(str(grid.buckets) for grid in chosen.grids)
         self.content.measured += self.session.ask(asked, note=f"{NAME}: {buckets} buckets")
         self.session.tell(None)
+
+    def _partitioned(self) -> Grids:
+        """Buckets that a private choice among partitions found, and what to measure on them."""
+        share = min(Fraction(self.settings.partition_share).limit_denominator(10**6), self.left / 2)
+        epsilon, (cells,) = share * self.session.limit, self.sizes
+        note = f"{NAME}: a partition by {self.settings.partition}"
+        if self.settings.partition == "tree":
+            scores = NodeScores(self.axes.clique, cells)
+            cuts = self.session.choose(scores, SplittingTree(epsilon), note=note)
+        else:
+            cost = math.ceil(1 / ((self.left - share) * self.session.limit))
+            deviations = IntervalDeviations(self.axes.clique, cells, bucket_cost=min(cost, 1 << 30))
+            prior = tuple((Fraction(1, len(RATES)), rate) for rate in RATES)
+            exponential = self.settings.partition == "exponential"
+            law = PartitionMechanism(epsilon, prior) if exponential else NoisyPartition(epsilon, OFFSET)
+            cuts = self.session.choose(deviations, law, note=note)
+        self.left -= share
+        grids = (AxisGrid(np.array(cuts)),)
+        return Grids(grids[0].buckets, grids, design_hats(grids, self.axes.queries, self.noise))
 
     def _rows(self) -> float:
         """The number of rows over the noise of a count, noisy; looked at twice where it is small."""

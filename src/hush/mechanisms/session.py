@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from hush.arrays import Floats
 from hush.constraints import Constraint
@@ -16,10 +16,19 @@ from hush.graphical.fitting import fit_model
 from hush.graphical.graphical_model import GraphicalModel
 from hush.inference.measured_sums import MeasuredSums
 from hush.privacy.account import Allowance
-from hush.privacy.gate import DeclaredStatistic, Gate, LinearQuery, MarginalQuery, Query, Request, Scorer
+from hush.privacy.gate import (
+    DeclaredStatistic,
+    Gate,
+    LinearQuery,
+    MarginalQuery,
+    Query,
+    Request,
+    Scorer,
+    SelectionLaw,
+)
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
-from hush.privacy.selection import ExponentialMechanism, GeneralizedExponentialMechanism, Scores
+from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.content import Content, LinearContent, ResidualContent, empty_content
 from hush.release.histogram_content import HistogramContent
@@ -32,6 +41,7 @@ from hush.strategies.strategy import Strategy
 from hush.strategies.sum_strategy import SumStrategy
 
 Watch = Callable[[Round | None, float], None]
+Choice = TypeVar("Choice")
 ONE_RECORD = "a run measures one strategy or noisy tables, not both: a release holds one of them"
 
 
@@ -233,9 +243,7 @@ class Session:
         law = ExponentialMechanism.for_rho(rho)
         return self.choose(scorer, law, note=note), law
 
-    def choose(
-        self, scorer: Scorer[Scores], law: ExponentialMechanism | GeneralizedExponentialMechanism, *, note: str
-    ) -> int:
+    def choose(self, scorer: Scorer[Any], law: SelectionLaw[Any, Choice], *, note: str) -> Choice:
         """A private choice among the candidates of a scorer, by a law that is charged and drawn from."""
         return self._gate.select(scorer, law, note=note)
 
