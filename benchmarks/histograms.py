@@ -53,11 +53,16 @@ def prefix_error(cells: Floats, truth: Any) -> float:
 
 
 def rectangle_error(cells: Floats, truth: Any, random: np.random.Generator) -> float:
-    """The same over random rectangles."""
+    """The same over random rectangles: a size each way, all alike, then a place, all alike.
+
+    These are the rectangles of the published figures: by them the even spread errs 74.4, 56.1 and 36.3 on the three
+    maps, published 74.3, 57.2 and 35.3. Rectangles between two random ends are smaller, and every error with them.
+    """
     sums = np.zeros((SIDE + 1, SIDE + 1))
     sums[1:, 1:] = (cells - truth).cumsum(axis=0).cumsum(axis=1)
-    ends = np.sort(random.integers(0, SIDE, (2, RECTANGLES, 2)), axis=2)
-    (a, b), (c, d) = ((axis[:, 0], axis[:, 1] + 1) for axis in ends)
+    sizes = random.integers(1, SIDE + 1, (2, RECTANGLES))
+    a, c = random.integers(0, SIDE + 1 - sizes)
+    b, d = a + sizes[0], c + sizes[1]
     return float(np.linalg.norm(sums[b, d] - sums[a, d] - sums[b, c] + sums[a, c]) / RECTANGLES)
 
 
