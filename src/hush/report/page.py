@@ -14,6 +14,7 @@ from hush.atomic_write import write_whole
 from hush.markup import Markup, lines, tag
 from hush.report.adaptive_section import bounds_section, rounds_section
 from hush.report.appendix import statement_section, terms_section
+from hush.report.buckets_section import buckets_section
 from hush.report.figures import bar_figures, bars_section, folded_figures, map_figures, maps_section
 from hush.report.heading import Heading, opening
 from hush.report.means_section import means_section
@@ -169,6 +170,7 @@ SECTIONS = (
     ("glance", "At a glance"),
     ("columns", "One column"),
     ("pairs", "Two columns"),
+    ("buckets", "Buckets"),
     ("means", "Means"),
     ("questions", "What can be asked"),
     ("caveats", "How to read it"),
@@ -209,7 +211,9 @@ def report_html(
     done(0.8)
     known = all(figure.known for figure in (*bars, *maps))
     means = means_section(release)
-    listed = [(key, text) for key, text in SECTIONS if key != "means" or means is not None]
+    buckets = buckets_section(release, 1000)
+    absent = {key for key, section in (("means", means), ("buckets", buckets)) if section is None}
+    listed = [(key, text) for key, text in SECTIONS if key not in absent]
     sections = (("privacy", "Privacy"), *((ROWS,) if rows else ()), *listed)
     body = lines(
         opening(release, heading, sections, known=known),
@@ -217,6 +221,7 @@ def report_html(
         headline(release, found),
         bars_section(release, bars, folded, 1, known=all(figure.known for figure in (*bars, *folded))),
         maps_section(maps, 1 + len(bars) + len(folded)),
+        buckets,
         means,
         questions_section(release, examples(release, columns, pairs), file_name),
         caveats_section(release, known=known),

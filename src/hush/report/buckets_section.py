@@ -1,0 +1,91 @@
+"""The section on a histogram: its buckets as they were chosen, and what is known of their error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hush.markup import Markup, lines, shape, tag
+from hush.release.histogram_content import HistogramContent
+from hush.report.charts import SMALL, TALL, Axis, picture
+from hush.report.labels import compact, named, page_table, readable, width
+from hush.report.level_groups import level_label
+from hush.text_table import counted
+
+if TYPE_CHECKING:
+    from hush.arrays import Floats
+    from hush.histograms.axis_grid import AxisGrid
+    from hush.release.release import Release
+    from hush.schema import Column
+
+WIDE = 900.0
+MOST_LISTED = 200
+INTRO = (
+    "Levels were counted in buckets, chosen by a few noisy looks at the table. A bar is as wide as its bucket and as "
+    "high as its rows for each level. Within a bucket rows are taken as evenly spread."
+)
+
+
+def buckets_section(release: Release, number: int) -> Markup | None:
+    """The buckets of each gridded column as a histogram; None for other releases. `number` is that of the picture."""
+    content = release.content
+    if not isinstance(content, HistogramContent) or not content.measured:
+        return None
+    figures = [_figure(release, content, axis, number + axis) for axis in range(content.gridded)]
+    return lines(tag("h2", "The histogram and its buckets", id="buckets"), tag("p", INTRO), *figures)
+
+
+def _figure(release: Release, content: HistogramContent, axis: int, number: int) -> Markup:
+    name, grid = content.clique[axis], content.grids[axis]
+    counts = grid.added(release.counts(name), 0)
+    title = f"{name}: {counted(grid.buckets, 'bucket')} of {grid.size:,} levels"
+    sizes = f"The shortest has {int(grid.lengths.min()):,}, the longest {int(grid.lengths.max()):,} levels."
+    description = f"{title}. {sizes} The table below has the same numbers."
+    drawn = picture(title, description, number, TALL, *_bars(release.schema[name], grid, counts), wide=WIDE)
+    numbers = tag("details", tag("summary", "The numbers"), _listed(release.schema[name], grid, counts))
+    caption = tag("figcaption", sizes, _bias(content))
+    return tag("figure", tag("h3", named(name, 60)), drawn, caption, numbers)
+
+
+def _bars(column: Column, grid: AxisGrid, counts: Floats) -> list[Markup]:
+    """The axis, a bar for each bucket, and the names of some levels."""
+    heights = counts / grid.lengths
+    scale = Axis.over(min(float(heights.min()), 0.0), float(heights.max()), start=TALL - 26, stop=8.0, marks=5)
+    left = max(width(compact(tick), SMALL) for tick in scale.ticks) + 8
+    step = (WIDE - left) / grid.size
+    drawn = []
+    for tick in scale.ticks:
+        y, kind = scale(tick), "zero" if tick == 0 else "grid"
+        drawn.append(shape("line", x1=left, x2=WIDE, y1=y, y2=y, class_=kind))
+        drawn.append(tag("text", compact(tick), x=left - 6, y=y + 4, class_="mark end"))
+    for start, length, height in zip(grid.cuts[:-1].tolist(), grid.lengths.tolist(), heights.tolist(), strict=True):
+        top, bottom = sorted((scale(0.0), scale(height)))
+        wide = max(length * step - (0.6 if length * step > 3 else 0.0), 0.4)
+        drawn.append(shape("rect", x=left + start * step, y=top, width=wide, height=bottom - top, class_="bar"))
+    for place in sorted({grid.size * k // 6 for k in range(1, 6)}):
+        label = readable(level_label(column, place), 12)
+        drawn.append(tag("text", label, x=left + place * step, y=TALL - 8, class_="mark mid"))
+    return drawn
+
+
+def _listed(column: Column, grid: AxisGrid, counts: Floats) -> Markup:
+    """The buckets with the most rows, in their order."""
+    rows = []
+    for index in np.sort(np.argsort(-counts, kind="stable")[:MOST_LISTED]).tolist():
+        first, last = (level_label(column, int(level)) for level in (grid.cuts[index], grid.cuts[index + 1] - 1))
+        levels = int(grid.lengths[index])
+        label = first if levels == 1 else f"{first} to {last}"
+        rows.append((named(label, 60), f"{levels:,}", f"{float(counts[index]):,.0f}"))
+    many = grid.buckets > MOST_LISTED
+    caption = f"The {MOST_LISTED} with the most rows of {counted(grid.buckets, 'bucket')}." if many else ""
+    return page_table(("bucket", "levels", "rows"), rows, numbers=(1, 2), caption=caption)
+
+
+def _bias(content: HistogramContent) -> str:
+    if all(grid.whole for grid in content.grids):
+        return " Every level was measured by itself, so nothing is taken as evenly spread."
+    if content.bias is None:
+        return " How far rows are from evenly spread was not measured."
+    value, error = content.bias
+    return f" By a private measurement, spreading rows evenly is off by {value:,.3g} ± {error:,.2g}, root mean square."

@@ -1,0 +1,39 @@
+"""The section on buckets: there for histograms alone, with every bucket drawn and listed."""
+
+import numpy as np
+import pyarrow as pa
+
+import hush
+from hush.report.buckets_section import buckets_section
+from hush.report.page import report_html
+from hush.schema import Integer, Schema
+
+
+def released(mechanism: str, epsilon: float) -> hush.Release:
+    values = np.random.default_rng(1).normal(200, 40, 4000).clip(0, 511).astype(int)
+    table = hush.read(pa.table({"x": values}), Schema([Integer(name="x", low=0, high=511)]))
+    workload = hush.Workload.product(table.domain, {"x": hush.queries.prefix})
+    return hush.plan(workload, hush.Budget(epsilon=epsilon), mechanism=mechanism).release(table)
+
+
+def test_every_bucket_is_drawn_and_listed() -> None:
+    release = released("dawa", 0.3)
+    page, section = report_html(release), str(buckets_section(release, 7))
+    (grid,) = release.content.grids
+    assert grid.buckets < 512
+    assert '<a href="#buckets">' in page
+    assert page.count('id="buckets"') == 1
+    assert section.count("<rect") == grid.buckets
+    assert f"{grid.buckets} buckets of 512 levels" in section
+    assert section.count("<tr>") + section.count("<tr ") >= min(grid.buckets, 200)
+    assert "evenly" in section
+
+
+def test_cells_measured_by_themselves_are_said_to_be() -> None:
+    assert "Every level was measured by itself" in str(buckets_section(released("dawa", 50.0), 7))
+
+
+def test_other_releases_have_no_such_section() -> None:
+    release = released("hdmm", 1.0)
+    assert buckets_section(release, 7) is None
+    assert '<a href="#buckets">' not in report_html(release)
