@@ -105,7 +105,7 @@ class Dawa(Mechanism):
     `bias_share` sets a share of the budget aside to measure the bias of the grid that was chosen. `partition` takes
     another way to find the buckets of one column, under pure epsilon, with `partition_share` of the budget:
     "noisy-costs", the least-cost partition of the document; "exponential", drawn among all partitions; "tree", which
-    splits while a noisy deviation says so. They are for comparison: "grids" has the smaller error.
+    splits while a noisy deviation says so. They are for comparison.
 
     Privacy: the budget, by the account's filter: every look and every table is charged by its own noise. What is
     looked at next depends on noisy numbers alone.
