@@ -47,6 +47,6 @@ def test_the_form_is_that_of_the_queries_carried_over_to_buckets(queries: str, c
 
 
 def test_coarser_levels() -> None:
-    assert levels_below(4096, 4096, 8) == [512, 64, 8]
-    assert levels_below(128, 128, 2) == [64, 32, 16, 8, 4, 2]
-    assert levels_below(1, 1, 8) == []
+    assert levels_below(4096, 8) == [512, 64, 8]
+    assert levels_below(128, 2) == [64, 32, 16, 8, 4, 2]
+    assert levels_below(1, 8) == []

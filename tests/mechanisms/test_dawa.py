@@ -16,6 +16,7 @@ from hush.mechanisms import Dawa
 from hush.mechanisms.dawa import axes_of
 from hush.privacy.budget import Budget
 from hush.privacy.events import price
+from hush.privacy.sensitivity import Neighbours
 from hush.schema import Categorical, Integer, Schema
 from hush.testing import check_mechanism
 from hush.workloads import Workload
@@ -236,3 +237,13 @@ def test_the_plan_says_what_can_be_said_before_looking() -> None:
     assert "Without looking RMSE 126 on all prefix sums, whatever the data" in text
     assert "Looking pays below about 204,800 rows" in text
     assert "spends epsilon=0.1 of pure DP" in text
+
+
+def test_the_plan_counts_exchanged_and_repeated_rows() -> None:
+    """The error at a whole budget: twice as much for exchanged rows, three times for units of three."""
+    workload, texts = prefix(Domain({"income": 4096})), []
+    for options in ({"neighbours": Neighbours.REPLACE}, {"max_rows_per_unit": 3}):
+        plan = Dawa().plan(workload, Budget(epsilon=0.1), **options)
+        texts.append(" ".join(str(plan).split()))
+    assert "RMSE 253 on all prefix sums" in texts[0]
+    assert "RMSE 379 on all prefix sums" in texts[1]

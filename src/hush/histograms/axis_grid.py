@@ -108,14 +108,12 @@ class AxisForm:
         m, rest = grid.lengths.astype(float), grid.size - grid.cuts[1:].astype(float)
         self._queries = queries
         if queries == "cells":
-            self.count, self._reach, diagonal = float(grid.size), np.zeros(grid.buckets), 1 / m
+            self._reach, diagonal = np.zeros(grid.buckets), 1 / m
         else:
-            self.count, self._reach = float(grid.size), (m + 1) / 2 + rest
+            self._reach = (m + 1) / 2 + rest
             diagonal = (m + 1) * (2 * m + 1) / (6 * m) + rest
         self._beside = diagonal - self._reach  # of the prefix form, beside a_max(i, j)
-        self._times = 1.0
-        if queries == "ranges":
-            self._times, self.count = grid.size + 1.0, grid.size * (grid.size + 1) / 2
+        self._times = grid.size + 1.0 if queries == "ranges" else 1.0
 
     @property
     def trace(self) -> float:
@@ -135,10 +133,23 @@ class AxisForm:
         return self.apply(np.eye(len(self._reach)))
 
 
-def levels_below(size: int, pieces: int, factor: int) -> list[int]:
+def query_count(grids: Sequence[AxisGrid], queries: str) -> int:
+    """How many queries of a kind there are: one for each combination of those on every axis.
+
+    >>> query_count([AxisGrid(np.array([0, 4])), AxisGrid(np.array([0, 3]))], "ranges")
+    60
+    """
+    sizes = [grid.size for grid in grids]
+    return math.prod(n * (n + 1) // 2 if queries == "ranges" else n for n in sizes)
+
+
+def levels_below(pieces: int, factor: int) -> list[int]:
     """Ever fewer pieces, each `factor` times fewer than before, down to two.
 
-    >>> levels_below(100, 64, 8)
+    >>> levels_below(64, 8)
     [8]
     """
-    return [pieces // factor**k for k in range(1, 1 + int(math.log(max(size, 2), factor))) if pieces // factor**k >= 2]
+    fewer = []
+    while (pieces := pieces // factor) >= 2:
+        fewer.append(pieces)
+    return fewer

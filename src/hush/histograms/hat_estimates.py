@@ -11,10 +11,11 @@ import numpy as np
 from hush.arrays import Floats, Integers, apply_each, summed
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
-from hush.histograms.hat_query import UNIT, HatQuery, along
+from hush.histograms.hat_query import UNIT, HatQuery
 from hush.histograms.nonnegative_projection import project_cells
 from hush.inference.error_law import ErrorLaw
 from hush.linops import Identity, LinearOperator
+from hush.linops.along import along
 from hush.privacy.measurement import Measurement
 
 LARGEST_WORK = 1 << 27  # numbers held while variances of many sums are computed

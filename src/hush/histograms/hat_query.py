@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hush.arrays import Integers
 from hush.domain import Clique
 from hush.histograms.axis_grid import AxisGrid, added
+from hush.linops.along import along
 from hush.privacy.gate import Counts
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 
@@ -57,13 +58,6 @@ class Hats:
         """The largest sum of squared weights of a bucket."""
         _, right = self._columns
         return int((right**2 + (UNIT - right) ** 2).max())
-
-
-def along(matrix: Any, table: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
-    """A sparse matrix applied along one axis."""
-    moved = np.moveaxis(table, axis, 0)
-    product = matrix @ moved.reshape(moved.shape[0], -1)
-    return np.moveaxis(np.asarray(product).reshape(matrix.shape[0], *moved.shape[1:]), 0, axis)
 
 
 @dataclass(frozen=True, eq=False)

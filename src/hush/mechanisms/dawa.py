@@ -12,7 +12,7 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import BudgetError, SizeError, WorkloadError, is_number, shown
-from hush.histograms.axis_grid import AxisGrid, levels_below
+from hush.histograms.axis_grid import AxisGrid, levels_below, query_count
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.hat_design import HatDesign, design_hats
 from hush.histograms.hat_query import HatQuery
@@ -26,6 +26,7 @@ from hush.privacy.budget import Budget
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.partition_laws import NoisyPartition, PartitionMechanism, SplittingTree
+from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.release.histogram_content import HistogramContent
 from hush.schema import Boolean, Categorical, Schema
 from hush.strategies.strategy import NoiseKind
@@ -179,13 +180,11 @@ class Dawa(Mechanism):
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         axes = axes_of(plan.workload)
         sizes = plan.domain.sizes(axes.clique[: axes.gridded])
-        noise = NoiseKind.LAPLACE if plan.budget.pure else NoiseKind.GAUSSIAN
-        design = _gridded(sizes, max(sizes), axes.queries, noise).design
-        queries = {"cells": math.prod(sizes), "prefix": math.prod(sizes)}.get(
-            axes.queries, math.prod(n * (n + 1) // 2 for n in sizes)
-        )
-        rmse = design.error * unit_noise(plan.budget) / math.sqrt(queries)
-        many = MANY * math.prod(sizes) * unit_noise(plan.budget)
+        whole = _gridded(sizes, max(sizes), axes.queries, noise_of(plan.budget))
+        bound = sensitivity(ONE_CELL, max_rows=plan.max_rows_per_unit, neighbours=plan.neighbours)
+        unit = unit_noise(plan.budget.limit, noise_of(plan.budget), bound)
+        rmse = whole.design.error * unit / math.sqrt(query_count(whole.grids, axes.queries))
+        many = MANY * math.prod(sizes) * unit
         words = {"cells": "cells", "prefix": "prefix sums", "ranges": "ranges"}[axes.queries]
         looks = ("Looks", "at the number of rows, then at coarser and coarser buckets while these could pay")
         if self.partition != "grids":
@@ -193,10 +192,7 @@ class Dawa(Mechanism):
         return [
             looks,
             ("Measures", f"buckets and overlapping sums of {' x '.join(axes.clique[: axes.gridded])}"),
-            (
-                "Without looking",
-                f"RMSE {rmse:,.3g} on all {words}, whatever the data",
-            ),
+            ("Without looking", f"RMSE {rmse:,.3g} on all {words}, whatever the data"),
             ("Looking pays", f"below about {many:,.0f} rows, the more the smoother or emptier the histogram"),
         ]
 
@@ -208,9 +204,16 @@ class Dawa(Mechanism):
         DawaRun(self, session, plan).run()
 
 
-def unit_noise(budget: Budget) -> float:
-    """The noise of a count at the whole budget, as the scale of Laplace noise of the same variance."""
-    return 1 / float(budget.limit) if budget.pure else 1 / math.sqrt(4 * float(budget.limit))
+def noise_of(budget: Budget) -> NoiseKind:
+    """Laplace noise for pure epsilon, Gaussian noise for any other budget."""
+    return NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN
+
+
+def unit_noise(limit: Fraction, noise: NoiseKind, bound: Sensitivity) -> float:
+    """The noise of a count at all of a budget, as the scale of Laplace noise of the same variance."""
+    if noise is NoiseKind.LAPLACE:
+        return float(bound.l1 / limit)
+    return math.sqrt(float(bound.l2_squared / (4 * limit)))
 
 
 class DawaRun:
@@ -220,22 +223,25 @@ class DawaRun:
         self.settings, self.session = settings, session
         self.axes = axes_of(plan.workload)
         self.sizes = plan.domain.sizes(self.axes.clique[: self.axes.gridded])
-        self.noise = NoiseKind.LAPLACE if plan.budget.pure else NoiseKind.GAUSSIAN
-        self.aside = Fraction(settings.bias_share).limit_denominator(10**6)
-        self.left = session.remaining / session.limit - self.aside  # of what the run may spend
-        self.unit = 1 / float(session.limit) if plan.budget.pure else 1 / math.sqrt(4 * float(session.limit))
-        self.unit *= float(session.bound.l1) if plan.budget.pure else math.sqrt(float(session.bound.l2_squared))
+        self.noise = noise_of(plan.budget)
+        self.aside = Fraction(settings.bias_share).limit_denominator(10**6)  # until the grids are chosen
+        self.unit = unit_noise(session.limit, self.noise, session.bound)
         self.content = session.histogram or HistogramContent(plan.domain, *self.axes)
         session.histogram = self.content
         self.known = list(self.content.looks)  # of an interrupted run, paid for and not asked again
+
+    @property
+    def left(self) -> Fraction:
+        """The share of the budget that is left, by the account, without what is set aside."""
+        return self.session.remaining / self.session.limit - self.aside
 
     def run(self) -> None:
         if self.content.measured:
             return
         chosen = self._chosen(self._rows()) if self.settings.partition == "grids" else self._partitioned()
-        if self.aside:
-            self.left += self.aside
-            self._look(GridBias(self.axes.clique, chosen.grids, self.axes.queries), self.aside)
+        aside, self.aside = self.aside, Fraction(0)
+        if aside:
+            self._look(GridBias(self.axes.clique, chosen.grids, self.axes.queries), aside)
         queries = [HatQuery(self.axes.clique, chosen.grids, hats) for hats in ((), *chosen.design.levels)]
         asked = [(query, self.left * share) for query, share in zip(queries, chosen.design.shares, strict=True)]
         buckets = " x ".join(str(grid.buckets) for grid in chosen.grids)
@@ -257,7 +263,6 @@ class DawaRun:
             exponential = self.settings.partition == "exponential"
             law = PartitionMechanism(epsilon, prior) if exponential else NoisyPartition(epsilon, OFFSET)
             cuts = self.session.choose(deviations, law, note=note)
-        self.left -= share
         grids = (AxisGrid(np.array(cuts)),)
         return Grids(grids[0].buckets, grids, design_hats(grids, self.axes.queries, self.noise))
 
@@ -277,7 +282,6 @@ class DawaRun:
             return self.known.pop(0)
         (look,) = self.session.ask([(asked, share)], note=f"{NAME}: a look at {_what(asked)}")
         self.content.looks.append(look)
-        self.left -= share
         self.session.tell(None)
         return look
 
@@ -288,7 +292,7 @@ class DawaRun:
         best = self._at(min(1 << math.ceil(math.log2(wanted)), max(self.sizes)))
         if rows > MANY * cells:
             return best
-        for pieces in levels_below(max(self.sizes), best.pieces, COARSER[d]):
+        for pieces in levels_below(best.pieces, COARSER[d]):
             coarser = self._at(pieces)
             gain = best.design.error - coarser.design.error
             statistic = GridBias(self.axes.clique, coarser.grids, self.axes.queries)

@@ -42,9 +42,7 @@ class RealSetting:
 
     def place(self, value: Any) -> float:
         """Where a number lies, from 0 to 1."""
-        _check_inside(self, value)
-        a, b = self._ends
-        return ((math.log(value) if self.log else float(value)) - a) / (b - a)
+        return _place(self, value)
 
     def features(self, places: Floats) -> Floats:
         """What a model sees."""
@@ -80,9 +78,7 @@ class IntegerSetting:
 
     def place(self, value: Any) -> float:
         """The place of a number, in the middle of its share."""
-        _check_inside(self, value)
-        a, b = self._ends
-        return ((math.log(value) if self.log else float(value)) - a) / (b - a)
+        return _place(self, value)
 
     def features(self, places: Floats) -> Floats:
         """The place of the rounded number, so that a model knows which points are the same."""
@@ -226,6 +222,9 @@ def _check_range(setting: RealSetting | IntegerSetting) -> None:
         raise SearchError(f"{name} from {low!r} on a log scale: expected a lower bound above 0")
 
 
-def _check_inside(setting: RealSetting | IntegerSetting, value: Any) -> None:
+def _place(setting: RealSetting | IntegerSetting, value: Any) -> float:
+    """Where a number lies between the ends of a setting, from 0 to 1; refused outside."""
     if not (is_number(value) and setting.low <= value <= setting.high):
         raise SearchError(f"{setting.name}={shown(value)}: expected a number from {setting.low} to {setting.high}")
+    a, b = setting._ends
+    return ((math.log(value) if setting.log else float(value)) - a) / (b - a)

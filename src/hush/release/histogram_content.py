@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from hush.arrays import Floats
 from hush.codec import IntTable, IntVector, Stored
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, QueryError, WorkloadError
-from hush.histograms.axis_grid import AxisGrid
+from hush.histograms.axis_grid import AxisGrid, query_count
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.hat_estimates import HatEstimates
 from hush.histograms.hat_query import HatQuery
@@ -177,9 +178,7 @@ class HistogramContent(Content):
         for look in self.looks:
             asked = look.asked
             if isinstance(asked, GridBias) and self.measured and _same(asked.grids, self.grids):
-                sizes = [grid.size for grid in asked.grids]
-                queries = np.prod([n * (n + 1) / 2 if self.queries == "ranges" else n for n in sizes])
-                unit = asked.step / float(np.sqrt(queries))
+                unit = asked.step / math.sqrt(query_count(asked.grids, self.queries))
                 return max(float(look.raw), 0.0) * unit, look.law.stddev * unit
         return None
 
@@ -211,28 +210,19 @@ class HistogramContent(Content):
     def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
         return Counter((each.asked.row_norms, each.law) for each in [*self.looks, *self.measured])  # type: ignore[union-attr,misc]
 
-    @property
+    @cached_property
     def _estimates(self) -> HatEstimates:
-        if not hasattr(self, "_kept"):
-            self._kept = HatEstimates(self.domain, self.measured, self.queries)
-        return self._kept
+        return HatEstimates(self.domain, self.measured, self.queries)
 
     def estimates(self, release: Release) -> HatEstimates:
         self.require_tables()
         return self._estimates
-
-    def total(self) -> float | None:
-        return None
 
     def inconsistency(self, release: Release) -> str | None:
         if release.complete and not self.measured:
             return "it holds no histogram"
         asked = {name for term in release.workload.products for name in term.clique}
         return None if asked <= set(self.clique) else "its histogram lacks attributes that were asked for"
-
-    def nonnegative_cells(self, release: Release, method: str) -> tuple[Clique, Floats]:
-        self.require_tables()
-        return self.clique, self._estimates.counts(self.clique)
 
 
 def _same(first: Sequence[AxisGrid], second: Sequence[AxisGrid]) -> bool:
