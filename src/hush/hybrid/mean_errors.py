@@ -69,13 +69,7 @@ class MeanSetting:
     ) -> MeanSetting:
         """Laplace noise of one epsilon for both groups: s_T = 2 m^2/(c n eps)^2 and s_L = 2 m^2/eps^2."""
         noise = 2 * (width / epsilon) ** 2
-        return cls(
-            people=people,
-            share=share,
-            curator_noise=noise / (share * people) ** 2,
-            client_noise=noise,
-            variance=variance,
-        )
+        return cls._alike(noise, people, share, variance)
 
     @classmethod
     def gaussian(
@@ -91,13 +85,13 @@ class MeanSetting:
     ) -> MeanSetting:
         """Gaussian noise of one epsilon and delta for both groups, calibrated exactly or by the classic formula."""
         noise = (width * gaussian_scale(epsilon, delta, exact=exact)) ** 2
-        return cls(
-            people=people,
-            share=share,
-            curator_noise=noise / (share * people) ** 2,
-            client_noise=noise,
-            variance=variance,
-        )
+        return cls._alike(noise, people, share, variance)
+
+    @classmethod
+    def _alike(cls, noise: float, people: float, share: float, variance: float) -> MeanSetting:
+        """The same noise for the sum of the curator's people as for the number of each client."""
+        curator = noise / (share * people) ** 2
+        return cls(people=people, share=share, curator_noise=curator, client_noise=noise, variance=variance)
 
     @property
     def v_l(self) -> float:
