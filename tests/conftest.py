@@ -1,10 +1,55 @@
-"""Settings that every test shares."""
+"""Settings that every test shares: a red run means a change, not bad luck.
+
+Property tests see the same examples in every run, and noise is drawn from bits that the name of the test decides.
+HUSH_EXPLORE=1 draws new examples and real bits, to find tests that pass by luck. A process that a test starts always
+draws real bits.
+"""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 
+import numpy as np
+import pytest
 from hypothesis import settings
 
+EXPLORE = "HUSH_EXPLORE" in os.environ
+
 # examples are not timed: a busy machine is not a bug
-# the same examples in every run, so that a red run means a change; HUSH_EXPLORE=1 draws new ones
-settings.register_profile("hush", deadline=None, derandomize="HUSH_EXPLORE" not in os.environ)
+settings.register_profile("hush", deadline=None, derandomize=not EXPLORE)
 settings.load_profile("hush")
+
+_system_bytes, _process = os.urandom, os.getpid()
+_steady: list[np.random.Generator] = []
+
+
+def _bytes(count: int) -> bytes:
+    """Bytes of the test that runs; those of the system outside tests and in forked processes."""
+    if not _steady or os.getpid() != _process:
+        return _system_bytes(count)
+    return _steady[-1].bytes(count)
+
+
+@contextmanager
+def _drawn_for(name: str) -> Iterator[None]:
+    _steady.append(np.random.default_rng(list(sha256(name.encode()).digest())))
+    try:
+        yield
+    finally:
+        _steady.pop()
+
+
+if not EXPLORE:
+    os.urandom = _bytes  # before hush is loaded, which keeps the function
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+        with _drawn_for(item.nodeid):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator[None]:
+        """What many tests share is the same whichever of them comes first."""
+        with _drawn_for(f"{fixturedef.baseid} {fixturedef.argname} {request.param_index} {request.node.nodeid}"):
+            return (yield)

@@ -12,7 +12,7 @@ from hush.cli.main import main
 from hush.errors import DataError
 from hush.hybrid.simulate_page import Line, SimulateOptions, _ticks, line_chart, simulate_html
 
-OPTIONS = SimulateOptions(people=20_000, share=0.1, log_people=40_000)
+OPTIONS = SimulateOptions(people=20_000, share=0.3, log_people=40_000)  # a list is found at four epsilons
 
 
 @pytest.fixture(scope="module")
