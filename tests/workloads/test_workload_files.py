@@ -23,6 +23,8 @@ WORKLOADS = [
     census.sf1_plus(),
     Workload.product(DOMAIN, {"b": Equivalent(2.0**70 * (np.eye(3) + 1), queries=2**80)}),
     Workload.product(DOMAIN, {"a": Stack([Identity(4), Permuted(Prefix(4), [1, 0, 2, 3]), Identity(4)], [1, -0.5, 3])}),
+    Workload.thresholds(DOMAIN, 3, 2),
+    Workload.thresholds(DOMAIN, 2, 1) + 0.5 * Workload.upto(DOMAIN, 2) + Workload.thresholds(DOMAIN, 3, 1),
 ]
 
 
@@ -44,6 +46,13 @@ def restored(path: Path) -> Workload:
 @pytest.mark.parametrize("workload", WORKLOADS, ids=repr)
 def test_round_trip(tmp_path: Path, workload: Workload) -> None:
     assert restored(stored(tmp_path, workload)) == workload
+
+
+@pytest.mark.parametrize("at_least", [[0, 1, 1], [1, 1, 2], [1, 1, -1], [1, 1], [9, 1, 1]])
+def test_thresholds_that_do_not_fit_are_refused(tmp_path: Path, at_least: list[int]) -> None:
+    path = stored(tmp_path, Workload.thresholds(DOMAIN, 2, 1), workload_at_least=np.array(at_least))
+    with pytest.raises(ArchiveError, match="the workload of the file does not fit its domain; make it anew"):
+        restored(path)
 
 
 @pytest.mark.parametrize(

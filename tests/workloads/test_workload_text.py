@@ -26,6 +26,13 @@ DOMAIN = Domain({"age": 100, "sex": 2, "race": 5, "income>50K": 2, 'odd "name"; 
         ("age:levels,sex", Workload.product(DOMAIN, {"age": queries.levels_and_total, "sex": queries.identity})),
         ("age:width10", Workload.product(DOMAIN, {"age": queries.width(10)})),
         ("1-way + 2.5*age,sex", Workload.kway(DOMAIN, 1) + 2.5 * Workload.marginals(DOMAIN, [("age", "sex")])),
+        ("2-of-3", Workload.thresholds(DOMAIN, 3, 2)),
+        ("3 - of - 3", Workload.kway(DOMAIN, 3)),
+        (
+            "1-of sex,age; 2-of sex,race",
+            Workload.thresholds(DOMAIN, 2, 1, [("age", "sex")]) + Workload.marginals(DOMAIN, [("sex", "race")]),
+        ),
+        ("1-way + 2*1-of age,sex", Workload.kway(DOMAIN, 1) + 2 * Workload.thresholds(DOMAIN, 2, 1, [("age", "sex")])),
         ("3*2-way", 3.0 * Workload.kway(DOMAIN, 2)),
         (r'"odd \"name\"; a+b",sex', Workload.marginals(DOMAIN, [("sex", 'odd "name"; a+b')])),
     ],
@@ -49,6 +56,13 @@ def test_texts_describe_workloads(text: str, expected: Workload) -> None:
         ("1e*age", "weight '1e'"),
         ("0*age", "weight 0.0"),
         ("2-way +", "cannot read"),
+        ("4-of-3", "at least 4 of 3 attributes: expected an integer from 1 to 3"),
+        ("2-of-9", "order=9"),
+        ("3-of age,sex", "at least 3 of 2 attributes"),
+        ("1-of age,age", "twice"),
+        ("1-of age,sex; 1-of sex,age", "the threshold .* is listed twice"),
+        ("1-of age:prefix,sex", "a threshold is over levels alone; leave out what follows the colons"),
+        ("1-of", "'1-of' is not in the domain"),
     ],
 )
 def test_texts_that_say_nothing_are_refused(text: str, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from hush.workloads import census
 from hush.workloads.term import ProductTerm, Term
+from hush.workloads.threshold_term import ThresholdTerm
 from hush.workloads.workload import Workload
 
-__all__ = ["ProductTerm", "Term", "Workload", "census"]
+__all__ = ["ProductTerm", "Term", "ThresholdTerm", "Workload", "census"]

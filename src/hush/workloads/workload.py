@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hush.domain import Clique, Domain, domain_of
+from hush.domain import Clique, Domain, domain_of, listed_cliques
 from hush.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.sum_term import SumTerm, merged_sums, sum_terms
 from hush.workloads.term import ProductTerm, Term, merged
+from hush.workloads.threshold_term import MOST_ANSWERS, ThresholdTerm, threshold_term
 
 if TYPE_CHECKING:
     from hush.schema import Schema
@@ -109,12 +110,37 @@ class Workload:
         named = [domain.clique(clique) for clique in cliques]
         if weights is not None and len(weights) != len(named):
             raise WorkloadError(f"{len(weights)} weights for {len(named)} marginals; give one each")
-        for clique, times in Counter(named).items():
-            if times > 1:
-                raise WorkloadError(
-                    f"the marginal {clique!r} is listed {times} times; list it once, with a larger weight"
-                )
-        return cls(domain, _marginals(domain, named, weights))
+        return cls(domain, _marginals(domain, _once(named, "marginal"), weights))
+
+    @classmethod
+    def thresholds(
+        cls, domain: Domain, columns: int, at_least: int, cliques: Iterable[Iterable[str]] | None = None
+    ) -> Workload:
+        """For each set of so many columns and each target, the rows that agree with it in at least `at_least` columns.
+
+        Every set of columns by default, or the listed ones. `at_least=columns` asks for marginals, `at_least=1` for
+        disjunctions.
+
+        Reference: [Avent, sec. 4.2.1].
+
+        >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
+        >>> Workload.thresholds(domain, 3, 2).terms[0].text
+        '2 of age, sex, race'
+        >>> Workload.thresholds(domain, 2, 2) == Workload.kway(domain, 2)
+        True
+        """
+        domain = domain_of(domain, WorkloadError)
+        if cliques is None:
+            named: list[Clique] = list(_combinations(domain, columns))
+        else:
+            named = _once([domain.clique(clique) for clique in listed_cliques(cliques)], "threshold over")
+        for clique in named:
+            if len(clique) != columns:
+                raise WorkloadError(f"{clique!r} has {len(clique)} columns: expected {shown(columns)}, as was said")
+        answers = sum(map(domain.size, named))
+        if answers > MOST_ANSWERS:
+            raise SizeError(f"the thresholds have {shown(answers)} answers, more than 2^63; use fewer sets of columns")
+        return cls(domain, [threshold_term(domain, clique, at_least) for clique in named])
 
     @classmethod
     def product(
@@ -225,8 +251,17 @@ class Workload:
 
     def __repr__(self) -> str:
         products = all(isinstance(term, ProductTerm) for term in self.terms)
-        kind = "marginals" if self.plain else "products" if products else "terms"
+        thresholds = all(isinstance(term, ThresholdTerm) for term in self.terms)
+        kind = "marginals" if self.plain else "products" if products else "thresholds" if thresholds else "terms"
         return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
+
+
+def _once(cliques: list[Clique], what: str) -> list[Clique]:
+    """The cliques; refuses one that is listed twice."""
+    for clique, times in Counter(cliques).items():
+        if times > 1:
+            raise WorkloadError(f"the {what} {clique!r} is listed {times} times; list it once, with a larger weight")
+    return cliques
 
 
 def _check_order(domain: Domain, order: int) -> None:

@@ -1,4 +1,4 @@
-"""Workloads in files: distinct query blocks in the manifest, cliques and weights in arrays.
+"""Workloads in files: distinct query blocks in the manifest, cliques, thresholds and weights in arrays.
 
 A block that is made of others names them by index, and comes after them.
 """
@@ -33,6 +33,7 @@ from hush.linops import (
 from hush.privacy.sum_query import ValueGrid
 from hush.workloads.sum_term import SumTerm
 from hush.workloads.term import ProductTerm
+from hush.workloads.threshold_term import ThresholdTerm
 from hush.workloads.workload import Workload
 
 
@@ -153,25 +154,31 @@ class SumTermFile(Stored):
 
 
 class WorkloadFile(Stored):
-    """A workload over a domain that the file states elsewhere; `used` are the blocks of its terms, in order."""
+    """A workload over a domain that the file states elsewhere; `used` are the blocks of its products, in order.
+
+    `at_least` has a number for each term, 0 for a product; none where every term is one.
+    """
 
     blocks: list[Block]
     cliques: CliqueTable
     used: IntVector
     weights: FloatVector
     sums: list[SumTermFile] = msgspec.field(default_factory=list)
+    at_least: IntVector | None = None
 
     @classmethod
     def of(cls, workload: Workload) -> WorkloadFile:
         """The stored form of a workload."""
         table = BlockList()
-        used = [table.index(block) for term in workload.products for block in term.blocks]
+        thresholds = [term.at_least if isinstance(term, ThresholdTerm) else 0 for term in workload]
+        used = [table.index(block) for term in _products(workload) for block in term.blocks]
         return cls(
             blocks=table.blocks,
             cliques=CliqueTable.of(workload.domain, workload.cliques),
             used=np.array(used, dtype=np.int32),
             weights=np.array(workload.weights, dtype=np.float64),
             sums=[SumTermFile.of(term) for term in workload.sum_terms],
+            at_least=np.array(thresholds, dtype=np.int32) if any(thresholds) else None,
         )
 
     def build(self, domain: Domain) -> Workload:
@@ -182,16 +189,31 @@ class WorkloadFile(Stored):
             _check_extent(self.blocks)
             for block in self.blocks:
                 operators.append(block.build(operators))
-            if len(self.used) != sum(map(len, cliques)) or (len(self.used) and self.used.min() < 0):
+            asked = zip(cliques, self._at_least(), strict=True)
+            if len(self.used) != sum(len(clique) for clique, r in asked if r == 0) or (self.used < 0).any():
                 raise IndexError
             axes = iter([operators[index] for index in self.used.tolist()])
-            pairs = zip(cliques, self.weights.tolist(), strict=True)
-            terms = [ProductTerm(clique, tuple(islice(axes, len(clique))), weight) for clique, weight in pairs]
+            terms = [
+                ThresholdTerm(clique, domain.sizes(clique), r, weight)
+                if r
+                else ProductTerm(clique, tuple(islice(axes, len(clique))), weight)
+                for clique, r, weight in zip(cliques, self._at_least(), self.weights.tolist(), strict=True)
+            ]
             return Workload(domain, terms, [each.build() for each in self.sums])
         except ArchiveError:
             raise
         except (HushError, ValueError, TypeError, IndexError, OverflowError):
             raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
+
+    def _at_least(self) -> list[int]:
+        """How many attributes are to agree in each term; 0 for a product."""
+        return [0] * len(self.weights) if self.at_least is None else self.at_least.tolist()
+
+
+def _products(workload: Workload) -> list[ProductTerm]:
+    """The products of a workload, whose other terms are thresholds."""
+    rest = [term for term in workload if not isinstance(term, ThresholdTerm)]
+    return list(Workload(workload.domain, rest).products) if rest else []
 
 
 def _check_extent(blocks: Sequence[StoredBlock]) -> None:

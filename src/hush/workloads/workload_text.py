@@ -8,6 +8,8 @@
     age,sex; race           these marginals
     age:prefix,sex          ages up to each one, by sex; also :range, :width10
     age:levels,sex          each age and the total over ages, by sex
+    2-of-4                  for every four attributes and each target, the rows that agree with it in at least two
+    2-of age,sex,race       the same for these attributes
     sum(income) by sex      the sum of a numeric column, which gives its mean too; also variance(income) by sex
     <=2-way + 4*age,sex     a weighted union
 
@@ -29,6 +31,7 @@ from hush.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator
 from hush.workloads.sum_term import SumTerm, merged_sums
 from hush.workloads.term import ProductTerm, Term, merged
+from hush.workloads.threshold_term import threshold_term
 from hush.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -45,7 +48,8 @@ _PIECES = re.compile(r'"(?:[^"\\]|\\.?)*+"?|.', re.DOTALL)  # a text in quotes, 
 LONGEST_TEXT = 2**20  # characters
 MOST_LISTED = 1_000_000  # marginals, by several summands together
 _WEIGHTED = re.compile(r"\s*([0-9][0-9.eE+-]*)\s*\*\s*(?=\S)")
-_EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way` or `age,sex; race`"
+_AT_LEAST = re.compile(r"\s*(\d+)\s*-\s*of\s+")
+_EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way`, `2-of-4` or `age,sex; race`"
 
 
 def parse_workload(over: Domain | Schema, text: str) -> Workload:
@@ -103,6 +107,8 @@ def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
         return Workload.target(domain, name, _whole(match[3]))
     if match := re.fullmatch(r"skewed\s+(\d{1,18})", summand):
         return Workload.skewed(domain, SKEWED_ORDER, SKEWED_DRAWS, seed=int(match[1]))
+    if match := re.fullmatch(r"(\d+)\s*-\s*of\s*-\s*(\d+)", summand):
+        return Workload.thresholds(domain, _whole(match[2]), _whole(match[1]))
     pieces = [piece for piece in _split(summand, ";") if piece.strip()]
     if not pieces:
         raise WorkloadError(f"cannot read the workload {summand!r}; {_EXAMPLES}")
@@ -110,11 +116,11 @@ def _parse_unweighted(over: Domain | Schema, summand: str) -> Workload:
     terms = [_parse_term(domain, piece) for piece in pieces if not _SUM.fullmatch(piece)]
     seen = set()
     for term in terms:
-        if (term.clique, term.blocks) in seen:
+        if term.question in seen:
             raise WorkloadError(
-                f"the marginal {term.clique!r} is listed twice; list it once, with a weight such as 2*a,b"
+                f"the {term.kind} {term.clique!r} is listed twice; list it once, with a weight such as 2*a,b"
             )
-        seen.add((term.clique, term.blocks))
+        seen.add(term.question)
     counted = [Workload(domain, terms)] if terms else []
     return functools.reduce(operator.add, [*counted, *summed])
 
@@ -124,11 +130,24 @@ def _parse_sum(over: Domain | Schema, match: re.Match[str]) -> Workload:
     if isinstance(over, Domain):
         raise WorkloadError(f"{match[0].strip()!r} in the workload adds up real values; give the schema, not a domain")
     column = match["plain"] if match["quoted"] is None else _unquote(match["quoted"])
-    by = () if match["by"] is None else _parse_term(over.domain, match["by"]).clique
+    by = () if match["by"] is None else _parse_product(over.domain, match["by"]).clique
     return Workload.sums(over, column, by, variance=match["what"] == "variance")
 
 
-def _parse_term(domain: Domain, piece: str) -> ProductTerm:
+def _parse_term(domain: Domain, piece: str) -> Term:
+    """`2-of a,b,c`, or the query blocks of a product."""
+    match = _AT_LEAST.match(piece)
+    if match is None:
+        return _parse_product(domain, piece)
+    product = _parse_product(domain, piece[match.end() :])
+    if not product.plain:
+        raise WorkloadError(
+            f"{piece.strip()!r} in the workload: a threshold is over levels alone; leave out what follows the colons"
+        )
+    return threshold_term(domain, product.clique, _whole(match[1]))
+
+
+def _parse_product(domain: Domain, piece: str) -> ProductTerm:
     blocks: dict[str, LinearOperator] = {}
     position = 0
     while position < len(piece):
