@@ -84,6 +84,13 @@ def test_output_perturbation_adds_its_noise_to_the_weights() -> None:
     assert found.std() != pytest.approx(0.7 / 2, rel=0.06)
 
 
+def test_output_perturbation_reads_rows_of_ones() -> None:
+    labels = np.arange(400) % 2
+    features = np.eye(2)[labels]  # rows of norm 1, which nothing shortens
+    model = OutputPerturbedRegression(regularization=0.1, noise=1e-6, seed=1).fit(features, labels)
+    assert model.score(features, labels) == 1.0
+
+
 @pytest.mark.parametrize("gamma", [0.05, 0.5])
 def test_one_row_moves_the_weights_by_less_than_the_sensitivity(gamma: float) -> None:
     features, labels = people(100)

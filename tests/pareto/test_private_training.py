@@ -58,6 +58,23 @@ def test_compiled_steps_are_those_of_the_algorithm(hinge: bool, adam: bool, pois
     assert np.abs(found).max() > 0.01
 
 
+@pytest.mark.parametrize("adam", [False, True])
+def test_rows_of_ones_train_as_if_their_ones_were_written_out(adam: bool) -> None:
+    features, labels = rows()
+    ones = (features != 0).astype(float)
+    rule = TrainingRule(**RULE | {"epochs": 3, "noise": 0.3, "adam": adam})
+    sparse = SparseRows.of(ones)
+    assert len(sparse.values) == 0
+    assert sparse.entries.sum() == ones.sum() == len(sparse.columns)
+    found = train_linear(sparse, labels, rule, np.random.default_rng(7), hinge=False)
+    assert found == pytest.approx(twin(ones, labels, rule, np.random.default_rng(7), hinge=False))
+
+
+def test_long_rows_leave_the_norms_of_others_exact() -> None:
+    features = np.array([[1e9, 0.0], [30.0, 40.0], [0.0, 0.0], [1e9, 1e9], [3.0, 4.0]])
+    assert SparseRows.of(features).squares[[1, 2, 4]].tolist() == [2500.0, 0.0, 25.0]
+
+
 @pytest.mark.parametrize(("poisson", "factor"), [(False, 2.0), (True, 1.0)])
 def test_the_noise_has_the_scale_of_its_sensitivity(poisson: bool, factor: float) -> None:
     """20,000 draws: the standard deviation is known to 0.5 %, so 4 % is eight standard errors; half or double fails."""

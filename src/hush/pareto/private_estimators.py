@@ -75,7 +75,9 @@ class PrivateEstimator:
 
     def predict(self, features: Any) -> Any:
         """The likelier class of each row."""
-        scores = self.decision_function(features)
+        return self._classes_of(self.decision_function(features))
+
+    def _classes_of(self, scores: Floats) -> Any:
         return self.classes_[(scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def score(self, features: Any, labels: Any) -> float:
@@ -296,7 +298,7 @@ class OutputPerturbedRegression(PrivateEstimator):
         weights, signs = np.zeros(matrix.shape[1]), 2.0 * classes - 1.0
         for done in range(PASSES):
             order = generator.permutation(rows)
-            projected_pass(short.starts, short.columns, short.values, signs, order, weights, float(gamma), done * rows)
+            projected_pass(short.starts, short.columns, short.entries, signs, order, weights, float(gamma), done * rows)
         self.coef_ = (weights + self.noise * generator.standard_normal(len(weights)))[None]
         self.epsilon_ = epsilon
         return self
@@ -320,9 +322,15 @@ class TrainingError:
     test_features: Any
     test_labels: Any
 
+    def __post_init__(self) -> None:
+        if isinstance(self.estimator, PrivateLinear):  # rows are made sparse once, not in each run
+            object.__setattr__(self, "features", SparseRows.of(checked_rows(self.features)))
+
     def __call__(self, settings: Mapping[str, Any], generator: np.random.Generator) -> float:
         parameters = self.estimator.get_params() | dict(settings) | {"seed": int(generator.integers(2**62))}
         model: Any = type(self.estimator)(**parameters)
         model.fit(self.features, self.labels)
         scores = model.decision_function(self.test_features)
-        return float("nan") if not np.isfinite(scores).all() else 1 - model.score(self.test_features, self.test_labels)
+        if not np.isfinite(scores).all():
+            return float("nan")
+        return 1 - float(np.mean(model._classes_of(scores) == np.asarray(self.test_labels)))

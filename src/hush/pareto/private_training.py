@@ -23,7 +23,7 @@ import numpy as np
 
 from hush.arrays import Floats, Integers
 from hush.errors import DataError
-from hush.pareto._kernels import FIRST, SECOND, TINY, private_steps
+from hush.pareto._kernels import FIRST, SECOND, TINY, fill_lots, private_steps
 from hush.pareto.training_privacy import steps_of
 
 BLOCK = 1 << 19  # numbers of noise, or members of lots, that are drawn at a time
@@ -49,11 +49,11 @@ class TrainingRule:
 
 @dataclass(frozen=True, slots=True)
 class SparseRows:
-    """Rows by their entries that are not zero."""
+    """Rows by their entries that are not zero. Indices are unsigned, which compiled loops read without a check."""
 
-    starts: Integers  # (n + 1,)
-    columns: Any  # (entries,) int32
-    values: Floats  # (entries,)
+    starts: Any  # (n + 1,) uint32
+    columns: Any  # (entries,) uint8, uint16 or uint32
+    values: Floats  # (entries,), or none where every entry is 1
     width: int
 
     @property
@@ -67,39 +67,48 @@ class SparseRows:
         if isinstance(features, SparseRows):
             return features
         rows, columns = np.nonzero(features)
-        starts = np.zeros(len(features) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(rows, minlength=len(features)), out=starts[1:])
-        return cls(starts, columns.astype(np.int32), features[rows, columns].astype(np.float64), features.shape[1])
+        if len(rows) >= 1 << 32:
+            raise DataError(f"features with {len(rows):,} numbers that are not zero: expected fewer than 2^32")
+        starts = np.zeros(len(features) + 1, dtype=np.uint32)
+        starts[1:] = np.cumsum(np.bincount(rows, minlength=len(features)))
+        values = features[rows, columns].astype(np.float64)
+        narrow = columns.astype(np.min_scalar_type(features.shape[1]))
+        return cls(starts, narrow, values[:0] if (values == 1).all() else values, features.shape[1])
+
+    @property
+    def entries(self) -> Floats:
+        """The values, ones written out."""
+        return self.values if len(self.values) else np.ones(len(self.columns))
 
     @property
     def squares(self) -> Floats:
-        """||x_i||^2."""
-        sums = np.concatenate([[0.0], np.cumsum(self.values**2)])
-        return np.asarray(sums[self.starts[1:]] - sums[self.starts[:-1]])
+        """||x_i||^2, each summed by itself: what a long row leaves of a running sum would unclip a short one."""
+        counts = np.diff(self.starts.astype(np.int64))
+        if not len(self.values):
+            return np.asarray(counts, dtype=np.float64)
+        owners = np.repeat(np.arange(len(counts)), counts)
+        return np.asarray(np.bincount(owners, self.values**2, len(counts)), dtype=np.float64)
 
 
 def draw_lots(
     rows: int, lot: int, steps: int, generator: np.random.Generator, *, poisson: bool = False
-) -> tuple[Integers, Integers]:
+) -> tuple[Any, Any]:
     """Independent lots of several steps, one after the other, and where each begins and ends.
 
-    Fixed: uniform subsets of `lot` rows, without replacement. Poisson: each row with probability lot / rows.
+    Fixed: uniform subsets of `lot` rows, without replacement. Poisson: each row with probability lot / rows, which is
+    a subset of binomial size. Rows are drawn one by one, and one that its lot has already is drawn anew.
     """
-    if poisson:
-        sizes = generator.binomial(rows, lot / rows, size=steps)
+    sizes = generator.binomial(rows, lot / rows, size=steps) if poisson else np.full(steps, lot)
+    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
+    if 2 * lot > rows:  # drawing anew would take long
         chosen = [generator.choice(rows, size, replace=False, shuffle=False) for size in sizes]
-        return np.concatenate([*chosen, np.zeros(0, dtype=np.int64)]), np.concatenate([[0], np.cumsum(sizes)])
-    ends = np.arange(0, steps * lot + 1, lot, dtype=np.int64)
-    if lot * lot > rows:
-        chosen = [generator.choice(rows, lot, replace=False, shuffle=False) for _ in range(steps)]
-        return np.concatenate(chosen), ends
-    lots = generator.integers(rows, size=(steps, lot))
-    again = np.arange(steps)
-    while len(again):  # a subset with equal members is drawn anew, which leaves the others uniform
-        ordered = np.sort(lots[again], axis=1)
-        again = again[(ordered[:, 1:] == ordered[:, :-1]).any(axis=1)]
-        lots[again] = generator.integers(rows, size=(len(again), lot))
-    return lots.ravel(), ends
+        return np.concatenate(chosen).astype(np.uint32), ends
+    lots, taken = np.empty(int(ends[-1]), dtype=np.uint32), np.full(rows, -1, dtype=np.int64)
+    filled = step = 0
+    while filled < len(lots):
+        drawn = generator.integers(rows, size=len(lots) - filled, dtype=np.uint32)
+        filled, step = fill_lots(drawn, ends, taken, lots, filled, step)
+    return lots, ends
 
 
 def blocks(rule: TrainingRule, rows: int, size: int) -> Iterator[tuple[int, int]]:

@@ -20,8 +20,8 @@ from hush.errors import SearchError, is_number, shown
 from hush.privacy.conversions import gaussian_epsilon
 
 Sampling: TypeAlias = Literal["fixed", "poisson"]
-FIRST_ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-LATER_ORDERS = (96, 128, 192, 300, 512, 1024)
+ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 300, 512, 1024)
+FINE = 64  # up to this order those between are tried too; beyond, they hardly differ
 SAMPLINGS = ("fixed", "poisson")
 
 
@@ -56,18 +56,17 @@ def training_epsilon(
 def _epsilon(rows: int, lot: int, steps: int, noise: float, delta: float, sampling: str) -> float:
     if noise == 0:
         return math.inf
-    tried = {order: _at_order(rows, lot, steps, noise, delta, sampling, order) for order in FIRST_ORDERS}
-    best = min(tried, key=tried.__getitem__)
-    if best == FIRST_ORDERS[-1]:
-        for order in LATER_ORDERS:
-            tried[order] = _at_order(rows, lot, steps, noise, delta, sampling, order)
-            if tried[order] > tried[best]:
-                break
-            best = order
-    else:
-        place = FIRST_ORDERS.index(best)
-        low, high = FIRST_ORDERS[max(place - 1, 0)], FIRST_ORDERS[place + 1]
-        for order in range(low + 1, high, max(1, (high - low) // 6)):  # high orders take time, and hardly differ
+    tried: dict[int, float] = {}
+    best = ORDERS[0]
+    for order in ORDERS:  # epsilon falls and then rises with the order, and high orders take time
+        tried[order] = _at_order(rows, lot, steps, noise, delta, sampling, order)
+        if tried[order] > tried[best]:
+            break
+        best = order
+    place = ORDERS.index(best)
+    low, high = ORDERS[max(place - 1, 0)], ORDERS[min(place + 1, len(ORDERS) - 1)]
+    if high <= FINE:
+        for order in range(low + 1, high, max(1, (high - low) // 6)):
             if order not in tried:
                 tried[order] = _at_order(rows, lot, steps, noise, delta, sampling, order)
     return min(tried.values())
