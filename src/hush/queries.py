@@ -1,4 +1,4 @@
-"""Building blocks of product workloads: what to ask of one attribute; each takes the attribute's size.
+"""Building blocks of workloads: what to ask of one attribute, which takes its size; conditions on columns.
 
 >>> import hush
 >>> domain = hush.Domain({"age": 100, "sex": 2})
@@ -16,6 +16,21 @@ import numpy as np
 
 from hush.errors import WorkloadError, shown
 from hush.linops import AllRange, Dense, Identity, LevelsAndTotal, LinearOperator, Permuted, Prefix, Total, WidthRange
+from hush.schema.proposition import at_least, test
+
+__all__ = [
+    "at_least",
+    "identity",
+    "levels_and_total",
+    "matrix",
+    "permuted",
+    "predicates",
+    "prefix",
+    "ranges",
+    "test",
+    "total",
+    "width",
+]
 
 Block: TypeAlias = Callable[[int], LinearOperator]
 

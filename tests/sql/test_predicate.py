@@ -1,4 +1,4 @@
-"""CASE in WHERE: without noise, the answers are those of DuckDB on the rows."""
+"""CASE and counted conditions in WHERE: without noise, the answers are those of DuckDB on the rows."""
 
 from __future__ import annotations
 
@@ -83,4 +83,42 @@ MISTAKES = [
 @pytest.mark.parametrize(("condition", "message"), MISTAKES, ids=[condition for condition, _ in MISTAKES])
 def test_what_cannot_be_answered_is_refused_for_its_reason(condition: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
+        answer_sql(f"SELECT COUNT(*) FROM t WHERE {condition}", SCHEMA, source()[1])
+
+
+COUNTED = [
+    "(age = 3) + (sex = 'f') + (smoker) >= 2",
+    "(age < 6) + (sex = 'f') + (smoker) >= 2",
+    "(age < 6) + (sex = 'f') + (smoker) = 1",
+    "(age < 6) + (sex = 'f') + (smoker) <> 1",
+    "2 > (age < 6) + (sex = 'f') + (smoker)",
+    "NOT ((age < 6) + (sex = 'f') <= 1)",
+    "(age IN (1, 2) OR smoker) + (sex = 'f') >= 1",
+    "(age IS NULL) + (NOT smoker) + TRUE >= 2",
+    "(age < 6) + (age > 3) + smoker BETWEEN 2 AND 2",
+    "((age < 6) + (sex = 'f') >= 1.5) IS NULL",
+]
+
+
+@pytest.mark.parametrize("condition", COUNTED)
+def test_conditions_are_added_up(condition: str) -> None:
+    """DuckDB adds no booleans, so that it gets them as integers; hush takes both forms."""
+    connection, estimates = source()
+    cast = condition
+    for part in ("(age = 3)", "(age < 6)", "(age > 3)", "(sex = 'f')", "(age IN (1, 2) OR smoker)", "(age IS NULL)"):
+        cast = cast.replace(part, f"CAST({part} AS INTEGER)")
+    cast = cast.replace("+ (smoker)", "+ smoker::INT").replace("(NOT smoker)", "(NOT smoker)::INT")
+    cast = cast.replace("+ TRUE", "+ TRUE::INT").replace("+ smoker B", "+ smoker::INT B")
+    query = f"SELECT COUNT(*) FROM t WHERE {cast}"
+    wanted = connection.execute(query).fetchone()
+    assert wanted is not None
+    assert 0 < wanted[0] < 500
+    assert float(np.asarray(answer_sql(query, SCHEMA, estimates))[0]) == wanted[0]
+    plain = f"SELECT COUNT(*) FROM t WHERE {condition}"
+    assert float(np.asarray(answer_sql(plain, SCHEMA, estimates))[0]) == wanted[0]
+
+
+@pytest.mark.parametrize("condition", ["(age) + (sex = 'f') >= 1", "(age = 3) + 1 >= 2", "(age = 3) + (smoker) >= age"])
+def test_sums_of_other_things_are_refused(condition: str) -> None:
+    with pytest.raises(QueryError, match="move all arithmetic to the constant"):
         answer_sql(f"SELECT COUNT(*) FROM t WHERE {condition}", SCHEMA, source()[1])

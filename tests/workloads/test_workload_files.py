@@ -24,6 +24,8 @@ WORKLOADS = [
     Workload.product(DOMAIN, {"b": Equivalent(2.0**70 * (np.eye(3) + 1), queries=2**80)}),
     Workload.product(DOMAIN, {"a": Stack([Identity(4), Permuted(Prefix(4), [1, 0, 2, 3]), Identity(4)], [1, -0.5, 3])}),
     Workload.thresholds(DOMAIN, 3, 2),
+    Workload.formulas(DOMAIN, [queries.test("a", 1) | queries.test("b", [0, 2]), queries.test("a", [0, 1])]),
+    Workload.thresholds(DOMAIN, 2, 1) + 3 * Workload.formulas(DOMAIN, queries.test("a", 3)) + Workload.kway(DOMAIN, 1),
     Workload.thresholds(DOMAIN, 2, 1) + 0.5 * Workload.upto(DOMAIN, 2) + Workload.thresholds(DOMAIN, 3, 1),
 ]
 
@@ -46,6 +48,30 @@ def restored(path: Path) -> Workload:
 @pytest.mark.parametrize("workload", WORKLOADS, ids=repr)
 def test_round_trip(tmp_path: Path, workload: Workload) -> None:
     assert restored(stored(tmp_path, workload)) == workload
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"workload_formulas_0_classes_0": np.array([0, 1, 1])},
+        {"workload_formulas_0_classes_0": np.array([0, 2, 2, 2])},
+        {"workload_formulas_0_classes_0": np.array([0, -1, 0, 0])},
+        {"workload_formulas_0_decides": np.array([0, 7])},
+        {"workload_formulas_0_decides": np.array([0, 1, 1])},
+        {"workload_formulas_0_decides": np.array([0, 0])},
+        {"workload_formulas_0_children": np.array([[1, 0], [3, 1]])},
+        {"workload_formulas_0_children": np.array([[1, 0], [9, 1]])},
+        {"workload_formulas_0_children": np.array([[1, 0], [-1, 1]])},
+        {"workload_at_least": np.array([0])},
+        {"workload_at_least": np.array([1])},
+    ],
+)
+def test_formulas_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, np.ndarray]) -> None:
+    workload = Workload.formulas(DOMAIN, [queries.test("a", 1) | queries.test("b", [0, 2])])
+    assert "workload_formulas_0_children" in pack(WorkloadFile.of(workload), "workload")[1]
+    assert set(changes) <= set(pack(WorkloadFile.of(workload), "workload")[1])
+    with pytest.raises(ArchiveError, match="the workload of the file does not fit its domain; make it anew"):
+        restored(stored(tmp_path, workload, **changes))
 
 
 @pytest.mark.parametrize("at_least", [[0, 1, 1], [1, 1, 2], [1, 1, -1], [1, 1], [9, 1, 1]])

@@ -247,6 +247,9 @@ def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cel
     if isinstance(b, exp.Case | exp.If) and (is_literal(a) or isinstance(a, exp.Column)):
         return _case(b, lambda branch: _comparison(a, sign, branch, scope), scope)
     whole = f"{quote(left)} {sign} {quote(right)}"
+    counted = _counted(a, sign, b, scope)
+    if counted is not None:
+        return _counted_truth(*counted, scope)
     if isinstance(a, exp.Column) and isinstance(b, exp.Column):
         names = scope.column(a).name, scope.column(b).name
         raise QueryError(f"{whole} compares the columns {names[0]!r} and {names[1]!r}; compare each with a constant")
@@ -256,6 +259,55 @@ def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cel
         if side.find(exp.AggFunc):
             raise refusal(side, "aggregates belong in SELECT; keep the rows you want from the answers")
     raise QueryError(f"{whole} is not a column compared with a constant; move all arithmetic to the constant")
+
+
+def counted_conditions(node: exp.Expr, scope: Scope) -> tuple[list[exp.Expr], frozenset[int]] | None:
+    """The conditions that a comparison such as (a = 1) + (b = 2) >= 1 adds up, and the sums for which it is true."""
+    sign = SIGNS.get(type(node))
+    return None if sign is None else _counted(node.this.unnest(), sign, node.expression.unnest(), scope)
+
+
+def _counted(a: exp.Expr, sign: str, b: exp.Expr, scope: Scope) -> tuple[list[exp.Expr], frozenset[int]] | None:
+    if is_literal(a):
+        a, sign, b = b, MIRRORED[sign], a
+    if not is_literal(b) or not isinstance(a, exp.Add):
+        return None
+    parts = [_uncast(part) for part in a.flatten()]
+    limit = literal_value(b)
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not all(_condition(p, scope) for p in parts):
+        return None
+    tests = {"=": limit.__eq__, "<>": limit.__ne__, "<": limit.__gt__, "<=": limit.__ge__}
+    tests |= {">": limit.__lt__, ">=": limit.__le__}
+    return parts, frozenset(number for number in range(len(parts) + 1) if tests[sign](number) is True)
+
+
+def _uncast(node: exp.Expr) -> exp.Expr:
+    """A condition as it stands inside parentheses and CAST(... AS INTEGER)."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Cast) and inner.to.this in exp.DataType.INTEGER_TYPES:
+        return _uncast(inner.this)
+    return inner
+
+
+def _condition(node: exp.Expr, scope: Scope) -> bool:
+    """Whether a part of a sum is a condition, which counts as 1 where it is true and as 0 where it is false."""
+    if isinstance(node, exp.Column):
+        return isinstance(scope.column(node), Boolean)
+    return isinstance(node, exp.Predicate | exp.Connector | exp.Not | exp.Boolean)
+
+
+def _counted_truth(parts: Sequence[exp.Expr], wanted: frozenset[int], scope: Scope) -> Cells:
+    """Whether the number of true conditions is a wanted one; unknown where a condition is, as a sum with null is."""
+
+    def count(*truths: Numbers) -> Numbers:
+        stacked = np.broadcast_arrays(*truths)
+        number, known = np.zeros(stacked[0].shape, dtype=np.int16), np.ones(stacked[0].shape, dtype=bool)
+        for each in stacked:
+            number += each == TRUE
+            known &= each != UNKNOWN
+        return np.where(known, np.where(np.isin(number, list(wanted)), TRUE, FALSE), UNKNOWN).astype(np.int8)
+
+    return combine(count, *(truth(part, scope) for part in parts))
 
 
 def _case(node: exp.Case | exp.If, outcome: Callable[[exp.Expr], Cells], scope: Scope) -> Cells:

@@ -11,7 +11,7 @@ a column. So on what depends on exactly the columns of R it multiplies by one nu
 
 and T_r^T T_r by its square. r = k is the marginal, which is a `ProductTerm`; r = 1 is the disjunction.
 
-Reference: [Avent, sec. 4.4, Defs 4.4.1 and 4.4.2]. Differs from [Avent]: one pass per column over the table of counts
+Reference: [Avent 2023, sec. 4.4, Defs 4.4.1 and 4.4.2]. Differs from it: one pass per column over the table of counts
 in place of a sum over subsets, so that no number cancels.
 """
 

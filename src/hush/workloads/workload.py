@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from hush.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.sum_term import SumTerm, merged_sums, sum_terms
 from hush.workloads.term import ProductTerm, Term, merged
-from hush.workloads.threshold_term import MOST_ANSWERS, ThresholdTerm, threshold_term
+from hush.workloads.threshold_term import MOST_ANSWERS, threshold_term
 
 if TYPE_CHECKING:
     from hush.schema import Schema
@@ -121,7 +121,7 @@ class Workload:
         Every set of columns by default, or the listed ones. `at_least=columns` asks for marginals, `at_least=1` for
         disjunctions.
 
-        Reference: [Avent, sec. 4.2.1].
+        Reference: [Avent 2023, sec. 4.2.1].
 
         >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
         >>> Workload.thresholds(domain, 3, 2).terms[0].text
@@ -181,6 +181,23 @@ class Workload:
         from hush.workloads.sql_workload import workload_of_sql
 
         return workload_of_sql(schema, queries, weights=weights)
+
+    @classmethod
+    def formulas(cls, over: Domain | Schema, queries: Any) -> Workload:
+        """How many rows satisfy each of some conditions of your own, over any columns.
+
+        A condition is the text of an SQL condition on a schema, a formula of `hush.queries.test` and
+        `hush.queries.at_least`, or an `OwnQuery`. Conditions that ask for the same are one, with their weights added.
+
+        >>> from hush import queries
+        >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
+        >>> either = queries.test("sex", 1) | ~queries.test("race", [0, 3])
+        >>> Workload.formulas(domain, [either]).terms[0].text
+        'sex = 1 or race in (1, 2, 4)'
+        """
+        from hush.workloads.formula_term import formula_terms
+
+        return cls(domain_of(over, WorkloadError), merged(formula_terms(over, queries)))
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -250,9 +267,12 @@ class Workload:
         return hash((self.domain, self.terms, self.sum_terms))
 
     def __repr__(self) -> str:
-        products = all(isinstance(term, ProductTerm) for term in self.terms)
-        thresholds = all(isinstance(term, ThresholdTerm) for term in self.terms)
-        kind = "marginals" if self.plain else "products" if products else "thresholds" if thresholds else "terms"
+        kinds = {term.kind for term in self.terms}
+        kind = "terms"
+        if kinds == {ProductTerm.kind}:
+            kind = "marginals" if self.plain else "products"
+        elif kinds <= {"threshold", "formula"} and len(kinds) == 1:
+            kind = f"{kinds.pop()}s"
         return f"Workload({len(self)} {kind}, {self.queries} queries over {len(self.domain)} attributes)"
 
 

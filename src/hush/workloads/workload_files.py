@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta, defstruct
 
-from hush.codec import CliqueTable, Finite, FloatMatrix, FloatVector, IntVector, Size, Stored, Whole
-from hush.domain import Domain
+from hush.codec import CliqueTable, Finite, FloatMatrix, FloatVector, IntMatrix, IntVector, Size, Stored, Whole
+from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, HushError
 from hush.linops import (
     AllRange,
@@ -31,8 +31,10 @@ from hush.linops import (
     WidthRange,
 )
 from hush.privacy.sum_query import ValueGrid
+from hush.workloads.decision_diagram import DecisionDiagram
+from hush.workloads.formula_term import FormulaTerm
 from hush.workloads.sum_term import SumTerm
-from hush.workloads.term import ProductTerm
+from hush.workloads.term import ProductTerm, Term
 from hush.workloads.threshold_term import ThresholdTerm
 from hush.workloads.workload import Workload
 
@@ -80,6 +82,7 @@ BLOCKS = {
     Stack: _declare("stack", Stack, operators=list[Whole], weights=FloatVector),
     Dense: _declare("matrix", Dense, matrix=FloatMatrix),
 }
+LONGEST_FORMULA = 2000  # characters of its text
 MOST_WRITTEN, MOST_NESTED = 2**16, 32
 SIZED = (Identity, Total, Prefix, AllRange)
 Block: Any = Union[tuple(BLOCKS.values())]  # noqa: UP007 - of types that are made above
@@ -153,10 +156,34 @@ class SumTermFile(Stored):
         return SumTerm(tuple(self.clique), grid, self.weight)
 
 
+class FormulaFile(Stored):
+    """A formula: its decision diagram, and its text for a person."""
+
+    text: Annotated[str, Meta(max_length=LONGEST_FORMULA)]
+    classes: list[IntVector]
+    decides: IntVector
+    children: IntMatrix
+    root: Whole
+
+    @classmethod
+    def of(cls, term: FormulaTerm) -> FormulaFile:
+        """The stored form of a term."""
+        diagram = term.diagram
+        return cls.from_attributes(diagram, text=term.text[:LONGEST_FORMULA], classes=list(diagram.classes))
+
+    def build(self, clique: Clique, weight: float) -> FormulaTerm:
+        """The term; ValueError where its nodes do not fit together."""
+        classes = tuple(np.array(each, dtype=np.int64) for each in self.classes)
+        decides, children = np.array(self.decides, dtype=np.int64), np.array(self.children, dtype=np.int64)
+        diagram = DecisionDiagram(clique, classes, decides, children, self.root)
+        diagram.check()
+        return FormulaTerm(clique, diagram, self.text, weight)
+
+
 class WorkloadFile(Stored):
     """A workload over a domain that the file states elsewhere; `used` are the blocks of its products, in order.
 
-    `at_least` has a number for each term, 0 for a product; none where every term is one.
+    `at_least` has a number for each term, 0 for a product and -1 for a formula; none where all terms are products.
     """
 
     blocks: list[Block]
@@ -165,12 +192,15 @@ class WorkloadFile(Stored):
     weights: FloatVector
     sums: list[SumTermFile] = msgspec.field(default_factory=list)
     at_least: IntVector | None = None
+    formulas: list[FormulaFile] = msgspec.field(default_factory=list)
 
     @classmethod
     def of(cls, workload: Workload) -> WorkloadFile:
         """The stored form of a workload."""
         table = BlockList()
-        thresholds = [term.at_least if isinstance(term, ThresholdTerm) else 0 for term in workload]
+        kinds = [
+            term.at_least if isinstance(term, ThresholdTerm) else -isinstance(term, FormulaTerm) for term in workload
+        ]
         used = [table.index(block) for term in _products(workload) for block in term.blocks]
         return cls(
             blocks=table.blocks,
@@ -178,7 +208,8 @@ class WorkloadFile(Stored):
             used=np.array(used, dtype=np.int32),
             weights=np.array(workload.weights, dtype=np.float64),
             sums=[SumTermFile.of(term) for term in workload.sum_terms],
-            at_least=np.array(thresholds, dtype=np.int32) if any(thresholds) else None,
+            at_least=np.array(kinds, dtype=np.int32) if any(kinds) else None,
+            formulas=[FormulaFile.of(term) for term in workload if isinstance(term, FormulaTerm)],
         )
 
     def build(self, domain: Domain) -> Workload:
@@ -193,16 +224,20 @@ class WorkloadFile(Stored):
             if len(self.used) != sum(len(clique) for clique, r in asked if r == 0) or (self.used < 0).any():
                 raise IndexError
             axes = iter([operators[index] for index in self.used.tolist()])
-            terms = [
-                ThresholdTerm(clique, domain.sizes(clique), r, weight)
-                if r
-                else ProductTerm(clique, tuple(islice(axes, len(clique))), weight)
-                for clique, r, weight in zip(cliques, self._at_least(), self.weights.tolist(), strict=True)
-            ]
+            formulas, terms = iter(self.formulas), list[Term]()
+            for clique, r, weight in zip(cliques, self._at_least(), self.weights.tolist(), strict=True):
+                if r > 0:
+                    terms.append(ThresholdTerm(clique, domain.sizes(clique), r, weight))
+                elif r < 0:
+                    terms.append(next(formulas).build(clique, weight))
+                else:
+                    terms.append(ProductTerm(clique, tuple(islice(axes, len(clique))), weight))
+            if next(formulas, None) is not None:
+                raise IndexError
             return Workload(domain, terms, [each.build() for each in self.sums])
         except ArchiveError:
             raise
-        except (HushError, ValueError, TypeError, IndexError, OverflowError):
+        except (HushError, ValueError, TypeError, IndexError, OverflowError, StopIteration):
             raise ArchiveError("the workload of the file does not fit its domain; make it anew") from None
 
     def _at_least(self) -> list[int]:
@@ -211,8 +246,8 @@ class WorkloadFile(Stored):
 
 
 def _products(workload: Workload) -> list[ProductTerm]:
-    """The products of a workload, whose other terms are thresholds."""
-    rest = [term for term in workload if not isinstance(term, ThresholdTerm)]
+    """The products of a workload, whose other terms are thresholds and formulas."""
+    rest = [term for term in workload if not isinstance(term, ThresholdTerm | FormulaTerm)]
     return list(Workload(workload.domain, rest).products) if rest else []
 
 
