@@ -128,8 +128,8 @@ class Toy(DuckDB):
     def holds(self, source: object) -> bool:
         return isinstance(source, dict)
 
-    def open_table(self, connection: Any, table: str | None, query: str | None) -> RowSource:
-        return replace(super().open_table(connection["toy"], table, query), name="the toy")
+    def open_table(self, source: Any, table: str | None, query: str | None, **options: Any) -> RowSource:
+        return replace(super().open_table(source["toy"], table, query, **options), name="the toy")
 
     def open_session(self, connection: Any, frames: Any) -> Any:
         return Session(super().open_session(connection, frames))
@@ -161,13 +161,7 @@ class Toy(DuckDB):
         return f"date_diff('day', {self.day(start)}, {x})"
 
     def grouped_counts(self, keys: Any, rows: str, weight: str | None = None) -> str:
-        counted = f"CAST(sum({weight}) AS BIGINT)" if weight else "count(*)"
-        selects = [
-            f"SELECT {', '.join(f'{key} AS {name}' if name == scan else f'NULL::BIGINT AS {name}' for name in keys)}, "
-            f"{counted} AS n FROM ({rows}) GROUP BY ALL"
-            for scan, key in keys.items()
-        ]
-        return " UNION ALL ".join(selects)
+        return " UNION ALL ".join(self.separate_counts(scan, key, rows, weight) for scan, key in keys.items())
 
     def stream(self, session: Any, select: str, batch_rows: int, failed: Any) -> Any:
         self.asked.append(select)

@@ -11,6 +11,7 @@ import shlex
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -140,8 +141,18 @@ class ReleaseJob:
         """Check, charge, measure, infer, save; InterruptedRelease carries what was paid for if the run is stopped.
 
         `on_start` is called after the last check, before the first charge. `progress` gets the share of the budget
-        spent, `on_round` every round; public facts only.
+        spent, `on_round` every round; public facts only. All of it sees one state of the rows.
         """
+        with table.snapshot() if hasattr(table, "snapshot") else nullcontext():
+            return self._run(table, progress, on_round, on_start)
+
+    def _run(
+        self,
+        table: Table,
+        progress: Progress | None,
+        on_round: OnRound | None,
+        on_start: Callable[[], None] | None,
+    ) -> Release:
         with self._starting:
             if self.status.state != "ready":
                 raise BudgetError(f"this job is {self.status.state}; a job runs once, make another")

@@ -1,21 +1,16 @@
-"""Tables that can be counted: rows held in memory, streamed through the kernels, or counted by their own database."""
+"""Tables that can be counted by the kernels: rows held in memory, or streamed from their source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError
 from hush.schema import Column, Schema
-from hush.tables.counting import Accumulator, Block, Codes, Layout, as_numpy, fold_cliques, split_results
-from hush.tables.dialects.dialect import Dialect
-from hush.tables.row_counts import BYTES_PER_COUNT, COUNT
+from hush.tables.counting import Accumulator, Block, Codes, Layout, as_numpy
+from hush.tables.row_counts import BYTES_PER_COUNT
 from hush.tables.rows_per_unit import CappedRows
-from hush.tables.scan_plan import GROUPING_SETS, ScanPlan, plan_scans
+from hush.tables.scan_plan import plan_scans
 from hush.tables.sources import RowSource
 from hush.tables.table import Counts, Progress, Table
 
@@ -64,6 +59,11 @@ class MemoryTable(Table):
                 )
             blocks.append(block)
         return cls(schema, blocks, memory_limit=memory_limit, progress=None, source=source)
+
+    @property
+    def total_rows(self) -> int | None:
+        """What a column of counts adds up to; None without one."""
+        return self._total
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
         rows = sum(block.rows for block in self._blocks)
@@ -166,78 +166,3 @@ class StreamTable(SourceTable):
         blocks = encoded_blocks(rows, layout, progress)
         weighted = self._source.counts is not None
         return tally(domain, cliques, layout, blocks, rows=self._rows, weighted=weighted)
-
-
-BATCH_ROWS = 2**17
-MOST_SETS = 256  # grouping sets of one query; there may be thousands of cliques
-REFUSED = -1  # the key of a row with a refused value
-
-
-class SqlTable(SourceTable):
-    """Counts by GROUPING SETS, one query per few hundred scans; only counts leave the database.
-
-    Each scan of the plan is one grouping set over one key, the number of the cell.
-
-    Privacy: see `Table`.
-    """
-
-    def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
-        if self._source.counts is not None:
-            self.check()  # the database would not say why a sum of counts is too large
-        rows = self._capped_rows(cliques)
-        names = [column.name for column in rows.columns]
-        plan = plan_scans(
-            self._domain.sizes(names),
-            [[names.index(name) for name in clique] for clique in cliques],
-            rows=self._rows,
-            costs=GROUPING_SETS,
-        )
-        counters = np.zeros(int(plan.scan_cells.sum()), np.int64)
-        for first in range(0, len(plan.scans), MOST_SETS):
-            numbers = range(first, min(first + MOST_SETS, len(plan.scans)))
-            if not self._ask(plan, numbers, rows, counters):
-                rows.check_all()
-                raise DataError(f"{self._source.name} changed while it was read; count again when it is at rest")
-            if progress is not None:
-                progress(numbers.stop / len(plan.scans))
-        results = np.empty(int(plan.cells.sum()), np.int64)
-        fold_cliques(plan, counters, results)
-        return dict(zip(cliques, split_results(plan, results), strict=True))
-
-    def _ask(self, plan: ScanPlan, numbers: range, rows: CappedRows, counters: Counts) -> bool:
-        """Count some of the scans; False where rows are refused."""
-        dialect = self._source.dialect
-        weight = None if self._source.counts is None else COUNT
-        query = grouping_sets(plan, numbers, rows.sql, rows.refused, dialect, weight)
-        with rows.session() as session:
-            batches = dialect.stream(session, query, BATCH_ROWS, self._source.failure)
-            return all(_add(plan, numbers, batch, counters) for batch in batches)
-
-
-def grouping_sets(
-    plan: ScanPlan, numbers: range, encoded: str, refused: str, dialect: Dialect, weight: str | None = None
-) -> str:
-    """The query: a column per scan, of which one is not null and numbers the cell, then the count of rows."""
-    keys = {}
-    for number in numbers:
-        key = "CAST(0 AS BIGINT)"
-        for attribute in plan.scans[number, : plan.scan_lengths[number]].tolist():
-            key = f"({key} * {plan.sizes[attribute]} + k{attribute})"
-        keys[f"s{number}"] = f"CASE WHEN refused THEN {REFUSED} ELSE {key} END"
-    return dialect.grouped_counts(keys, f"SELECT *, {refused} AS refused FROM ({encoded})", weight)
-
-
-def _add(plan: ScanPlan, numbers: range, batch: pa.RecordBatch, counters: Counts) -> bool:
-    """Add the counts of a batch; False where one belongs to refused rows."""
-    rows = batch.column(len(numbers))
-    offsets = plan.scan_offsets
-    for position, number in enumerate(numbers):
-        column = batch.column(position)
-        chosen = pc.is_valid(column)
-        cells = as_numpy(column.filter(chosen))
-        if not len(cells):
-            continue
-        if cells.min() < 0 or cells.max() >= plan.scan_cells[number]:
-            return False
-        counters[offsets[number] + cells] += as_numpy(rows.filter(chosen))
-    return True

@@ -189,7 +189,7 @@ def _counted(source: RowSource, columns: Sequence[Column]) -> tuple[int, dict[st
         levels = [f"k{k} = {_code(code)}" for code in (column.other_code, column.missing_code)]
         present = [f"{code} IS NOT NULL" for code in (f"k{k}", within.get(k, f"k{k}"))]
         questions += [_rows_where(condition) for condition in (present[0], *levels, present[1])]
-    select = f"SELECT {', '.join(questions)} FROM ({encoded_rows(source, encodings, {ROWS: _weight(source)})})"
+    select = f"SELECT {', '.join(questions)} FROM ({encoded_rows(source, encodings, {ROWS: _weight(source)})}) AS coded"
     with source.session() as session:
         declare_texts(session, source, encodings)
         rows, *counts = source.dialect.fetch_row(session, select, source.failure)
@@ -215,7 +215,7 @@ def _weight(source: RowSource) -> str:
 
 
 def _rows_where(condition: str) -> str:
-    return f"coalesce(sum({ROWS}) FILTER ({condition}), 0)"
+    return f"coalesce(sum({ROWS}) FILTER (WHERE {condition}), 0)"
 
 
 def _without_clamping(column: Column) -> Column | None:
@@ -238,7 +238,7 @@ def _refused(source: RowSource, column: Column) -> tuple[RefusedValues, ...]:
     names, encoding = encoding_in(source, 0, column)
     stored = source.dialect.as_text(names.stored, source.dialect.family(source.types[source.position(column.source)]))
     rows = encoded_rows(source, [(names, encoding)], {"stored": stored, ROWS: _weight(source)})
-    refused = f"SELECT stored, {ROWS} FROM ({rows}) WHERE k0 IS NULL AND {ROWS} > 0"
+    refused = f"SELECT stored, {ROWS} FROM ({rows}) AS coded WHERE k0 IS NULL AND {ROWS} > 0"
     return _by_cause(source, refused, RefusalCauses(column).of, [(names, encoding)])
 
 
@@ -247,7 +247,8 @@ def _by_cause(
 ) -> tuple[RefusedValues, ...]:
     """What a SELECT of refused values and their rows gives, by causes, the most frequent first."""
     total = f"sum({ROWS})"
-    select = f"SELECT stored, CAST({total} AS VARCHAR) FROM ({refused}) GROUP BY stored ORDER BY {total} DESC, stored"
+    select = f"SELECT stored, CAST({total} AS VARCHAR) FROM ({refused}) AS refused GROUP BY stored "
+    select += f"ORDER BY {total} DESC, stored"
     counts: dict[str, int] = {}
     examples: dict[str, list[str]] = {}
     with source.session() as session:
@@ -272,8 +273,10 @@ def _counts_fit(source: RowSource, name: str) -> ColumnFit:
     except DataError as error:
         return ColumnFit(name=name, kind="counts", problem=str(error))
     with source.session() as session:
-        (valid,) = source.dialect.fetch_row(session, f"SELECT count({COUNT}) FROM ({rows})", source.failure)
-    refused = _by_cause(source, f"SELECT stored, {ROWS} FROM ({rows}) WHERE {IS_REFUSED}", count_cause, [])
+        select = f"SELECT count({COUNT}) FROM ({rows}) AS coded"
+        (valid,) = source.dialect.fetch_row(session, select, source.failure)
+    unfit = f"SELECT stored, {ROWS} FROM ({rows}) AS coded WHERE {IS_REFUSED}"
+    refused = _by_cause(source, unfit, count_cause, [])
     return ColumnFit(name=name, kind="counts", levels=valid, refused=refused)
 
 
@@ -283,7 +286,7 @@ def _unit_fit(source: RowSource, name: str) -> ColumnFit:
         rows = encoded_rows(source, [], {"unit": unit_id(source, name)})
     except DataError as error:
         return ColumnFit(name=name, kind="unit", problem=str(error))
-    select = f"SELECT count(*), count(unit), count(*) FILTER (octet_length(unit) = 0) FROM ({rows})"
+    select = f"SELECT count(*), count(unit), count(*) FILTER (WHERE octet_length(unit) = 0) FROM ({rows}) AS coded"
     with source.session() as session:
         total, present, rounded = source.dialect.fetch_row(session, select, source.failure)
     causes = {

@@ -267,8 +267,8 @@ class _Encoder:
         if marks := [sql.moment(mark) for mark in _parsed(self.column, stamp.moment)]:
             missing.append(_among(p, marks))
         level = {
-            HOUR: f"hour({p})",
-            MINUTE: sql.whole_ratio(f"minute({p})", stamp.minutes),
+            HOUR: sql.hour(p),
+            MINUTE: sql.whole_ratio(sql.minute(p), stamp.minutes),
             MONTH: f"{sql.month(p)} - 1",
             WEEKDAY: f"{sql.weekday(p)} - 1",
         }.get(part.name)
@@ -335,7 +335,7 @@ class _Encoder:
     def _among_texts(self, x: str, texts: Iterable[str]) -> str:
         """Compared as bytes: a collation would take different texts for equal."""
         sql = self.dialect
-        return _among(sql.as_bytes(x), (sql.as_bytes(sql.literal(text)) for text in texts))
+        return _among(sql.as_bytes(x), map(sql.text_bytes, texts))
 
 
 def _numbers(column: Column) -> list[float]:

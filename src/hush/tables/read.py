@@ -17,11 +17,12 @@ from hush.errors import DataError, SizeError
 from hush.memory import memory_limit as bytes_of
 from hush.schema import ROW, Integer, Numeric, Schema, Unit
 from hush.tables import frames
-from hush.tables.counted_tables import MemoryTable, SqlTable, StreamTable, line_bytes
+from hush.tables.counted_tables import MemoryTable, StreamTable, line_bytes
 from hush.tables.counting import as_numpy
 from hush.tables.dialects.dialect import Dialect, attempt
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import Names, encode_number
+from hush.tables.engine_tables import SQL_WAYS, EngineTable
 from hush.tables.file_sources import file_source
 from hush.tables.row_counts import COUNT, check_counts_column, row_count
 from hush.tables.rows_per_unit import CappedRows, encoded_rows
@@ -83,7 +84,9 @@ def read(
     if engine == "stream":
         return StreamTable(opened, declared, memory_limit=limit, progress=progress)
     if engine == "sql":
-        return SqlTable(opened, declared, memory_limit=limit, progress=progress)
+        return EngineTable(opened, declared, ways=SQL_WAYS, memory_limit=limit, progress=progress)
+    if opened.dialect.remote and engine == "auto":
+        return EngineTable(opened, declared, memory_limit=limit, progress=progress)
     width = line_bytes(declared.columns, counts)
     fits = opened.rows is None or opened.rows * width <= limit
     if engine == "memory" or opened.once or fits:
@@ -130,7 +133,7 @@ def count_numbers(
                 names = Names.numbered(0, f"c{at}")
                 encoding = encode_number(column, opened.types[at], names, dialect)
                 rows = encoded_rows(opened, [(names, encoding)], {COUNT: weight})
-                select = f"SELECT k0, CAST(sum({COUNT}) AS BIGINT) FROM ({rows})"
+                select = f"SELECT k0, CAST(sum({COUNT}) AS BIGINT) FROM ({rows}) AS coded"
                 select += f" WHERE k0 IS NOT NULL AND {COUNT} > 0 GROUP BY k0"
                 batches = list(dialect.stream(session, select, NUMBERS_AT_ONCE, opened.failure))
                 numbers, times = (

@@ -71,7 +71,7 @@ class CappedRows:
         carried |= {name: number_in(source, column) for name, column in zip(self._numbers, numbers, strict=True)}
         self._encoded_sql = encoded_rows(source, self._encodings, carried)
         if source.counts is not None:
-            self._encoded_sql = f"SELECT * FROM ({self._encoded_sql}) WHERE {COUNT} IS DISTINCT FROM 0"
+            self._encoded_sql = f"SELECT * FROM ({self._encoded_sql}) AS lines WHERE {COUNT} IS DISTINCT FROM 0"
         self.sql = self._kept(self._encoded_sql)
 
     @contextmanager
@@ -105,11 +105,13 @@ class CappedRows:
         if self._unit.column is not None:
             questions += [_ORPHANED, _WAS_ROUNDED]
         selected = ", ".join(f"coalesce(bool_or({question}), false)" for question in questions)
-        select = f"SELECT {f'coalesce(sum({COUNT}), 0)' if counted else 0}, {selected} FROM ({self._encoded_sql})"
+        select = (
+            f"SELECT {f'coalesce(sum({COUNT}), 0)' if counted else 0}, {selected} FROM ({self._encoded_sql}) AS coded"
+        )
         with self.session() as session:
-            total, *refused = self._dialect.fetch_row(session, select, self.source.failure)
-        self._check(refused, int(total))
-        return int(total) if counted else None
+            added, *refused = self._dialect.fetch_row(session, select, self.source.failure)
+        self._check(refused, int(added))
+        return int(added) if counted else None
 
     def _check(self, refused: Sequence[bool], total: int) -> None:
         """Raise for all columns, and for the counts and the unit, that these flags say hold refused values."""
@@ -156,13 +158,14 @@ class CappedRows:
             return encoded
         codes = ", ".join([*(f"k{index}" for index in range(len(self.columns))), *self._numbers])
         most, wide = self._unit.max_rows, self._dialect.wide_type
-        nth = self._dialect.cast(f"row_number() OVER (PARTITION BY unit ORDER BY {codes})", wide)
-        unit_rows = self._dialect.cast("count(*) OVER (PARTITION BY unit)", wide)
+        nth = f"row_number() OVER (PARTITION BY unit ORDER BY {codes})"
+        unit_rows = "count(*) OVER (PARTITION BY unit)"
+        number, of = (self._dialect.cast(name, wide) for name in ("nth", "unit_rows"))
         return (
             f"SELECT {codes}, {_ORPHANED} AS {ORPHAN}, {_WAS_ROUNDED} AS {ROUNDED} FROM ("
-            f"SELECT *, {nth} AS nth, {unit_rows} AS unit_rows FROM ({encoded})) "
-            f"WHERE {' OR '.join([_ORPHANED, _WAS_ROUNDED, *self._refusals])} "
-            f"OR (nth * {most} + {self._dialect.unit_hash('unit')}) % unit_rows < {most}"
+            f"SELECT *, {nth} AS nth, {unit_rows} AS unit_rows FROM ({encoded}) AS coded) AS numbered "
+            f"WHERE {' OR '.join([_ORPHANED, _WAS_ROUNDED, *self._refusals])} OR unit_rows <= {most} "
+            f"OR ({number} * {most} + {self._dialect.unit_hash('unit')}) % {of} < {most}"
         )
 
 
@@ -202,15 +205,16 @@ def encoded_rows(source: RowSource, encodings: Sequence[tuple[Names, Encoding]],
     prepared = [f"{encoding.prepare} AS {names.prepared}" for names, encoding in encodings]
     prepared += [f"{expression} AS {name}" for name, expression in carried.items()]
     codes = [*(f"{encoding.code} AS k{index}" for index, (_, encoding) in enumerate(encodings)), *carried]
-    sql = f"SELECT {', '.join(prepared)} FROM ({source.select}) AS source({aliases})"
+    fence = source.dialect.fence
+    sql = f"SELECT {', '.join(prepared)} FROM ({source.select}) AS source({aliases}) {fence}"
     for step in range(max((len(encoding.refine) for _, encoding in encodings), default=0)):
         refined = [
             f"{encoding.refine[step]} AS {names.step(step)}"
             for names, encoding in encodings
             if step < len(encoding.refine)
         ]
-        sql = f"SELECT *, {', '.join(refined)} FROM ({sql})"
-    return f"SELECT {', '.join(codes)} FROM ({sql})"
+        sql = f"SELECT *, {', '.join(refined)} FROM ({sql}) AS step {fence}"
+    return f"SELECT {', '.join(codes)} FROM ({sql}) AS prepared {fence}"
 
 
 def declare_texts(session: Any, source: RowSource, encodings: Sequence[tuple[Names, Encoding]]) -> None:

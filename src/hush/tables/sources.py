@@ -45,6 +45,12 @@ class RowSource:
         finally:
             session.close()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Sessions opened within see one state of the rows."""
+        with self.dialect.snapshot(self.connection):
+            yield
+
     def failure(self, trouble: str) -> str:
         """The message for a source that cannot be read; it does not quote the engine."""
         return self.explain(trouble) if self.explain else f"{self.name} cannot be read; check it and its types"

@@ -56,10 +56,10 @@ def _summed(source: RowSource, schema: Schema, query: SumQuery) -> Counts:
         key = f"({key} * {size} + {place[name]})"
     integer = _integer(grid, "v0", place[grid.column], dialect)
     added = integer if source.counts is None else f"{dialect.cast(integer, dialect.wide_type)} * {COUNT}"
-    inner = f"SELECT {key} AS cell, {added} AS u, {rows.refused} AS refused FROM ({rows.sql})"
+    inner = f"SELECT {key} AS cell, {added} AS u, {rows.refused} AS refused FROM ({rows.sql}) AS coded"
     select = (
         f"SELECT coalesce(cell, -1) AS cell, CAST(sum(u) AS BIGINT) AS total, bool_or(refused) AS refused "
-        f"FROM ({inner}) GROUP BY cell"
+        f"FROM ({inner}) AS keyed GROUP BY 1"
     )
     totals = np.zeros(int(np.prod(sizes, dtype=np.int64)), dtype=np.int64)
     with rows.session() as session:

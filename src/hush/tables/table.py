@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -149,6 +150,11 @@ class Table(ABC):
             self._checked = True
         if self._total is not None and self._total > most_rows:
             raise DataError(too_many_rows(str(self._source and self._source.counts), most_rows))
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """One state of the rows for everything that is checked and counted within; may be nested."""
+        yield
 
     def _check_rows(self) -> None:
         """Read the rows for `check`."""

@@ -7,9 +7,11 @@ is one more file beside `duckdb.py`. Every engine must code a value alike, so th
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -17,6 +19,7 @@ import pyarrow as pa
 
 from hush.errors import DataError, HushError, SizeError
 from hush.schema.number_spelling import NumberSpelling
+from hush.tables.ways import EMBEDDED, EngineCosts
 
 if TYPE_CHECKING:
     from hush.tables.sources import RowSource
@@ -26,6 +29,10 @@ Explain = Callable[[str], str]  # turns the text of an engine's error into a mes
 WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
 OUT_OF_MEMORY = frozenset({"MemoryError", "ArrowMemoryError", "OutOfMemoryException"})  # Python's, Arrow's, DuckDB's
 PANIC = "PanicException"  # how Rust code such as polars fails in Python; not an Exception
+
+
+HASH_KEY = b"hush: rows per unit"  # of the hash that chooses rows of a unit
+HASH_DIGITS = 15  # hexadecimal ones: 60 bits, an integer of 64 bits that is not negative
 
 
 class Family(Enum):
@@ -55,6 +62,11 @@ class Dialect(ABC):
     bytes_type: ClassVar[str]
     wide_type: ClassVar[str]  # integers of more than 64 bits
     code_types: ClassVar[Mapping[int, str]]  # unsigned integers, by their bytes
+    remote: ClassVar[bool] = (
+        False  # whether rows lie elsewhere: each call then counts in the way predicted to be fastest
+    )
+    costs: ClassVar[EngineCosts] = EMBEDDED
+    fence: ClassVar[str] = ""  # what ends a subquery whose expressions must not be computed once per use
     latest_day: ClassVar[str]  # a DATE later than any that a source can mean
     no_moment: ClassVar[str]  # a TIMESTAMP that no source can mean
 
@@ -121,6 +133,10 @@ class Dialect(ABC):
     def as_bytes(self, x: str) -> str:
         """The bytes of a text, which no collation compares."""
 
+    def text_bytes(self, text: str) -> str:
+        """The bytes of a given text."""
+        return self.as_bytes(self.literal(text))
+
     @abstractmethod
     def number_or_null(self, x: str) -> str:
         """The number that a text spells; NULL where it spells none."""
@@ -177,6 +193,14 @@ class Dialect(ABC):
         """The month of a date, 1 to 12."""
         return f"month({x})"
 
+    def hour(self, x: str) -> str:
+        """The hour of a timestamp."""
+        return f"hour({x})"
+
+    def minute(self, x: str) -> str:
+        """The minute of a timestamp."""
+        return f"minute({x})"
+
     @abstractmethod
     def weekday(self, x: str) -> str:
         """The weekday of a date, 1 for Monday to 7."""
@@ -185,37 +209,68 @@ class Dialect(ABC):
 
     @abstractmethod
     def unit_hash(self, x: str) -> str:
-        """A hash of an id's bytes as a nonnegative integer of `wide_type`."""
+        """`unit_hash_of` an id's bytes as an integer of `wide_type`, the same on every engine."""
 
-    def grouped_counts(self, keys: Mapping[str, str], rows: str, weight: str | None = None) -> str:
-        """The rows of each value of each key: a column per key, of which one is not null, and the count `n`.
+    def grouped_counts(self, keys: Mapping[int, str], rows: str, weight: str | None = None) -> str:
+        """The rows of each value of each key, by GROUPING SETS: the key's number `scan`, its value `cell`, and `n`.
 
-        A row counts as often as its `weight`, a 64-bit integer, says.
+        Keys are not null. A row counts as often as its `weight`, a 64-bit integer, says.
         """
-        columns = ", ".join([*(f"{key} AS {name}" for name, key in keys.items()), *([weight] if weight else [])])
-        counted = f"CAST(sum({weight}) AS BIGINT)" if weight else "count(*)"
-        sets = ", ".join(f"({name})" for name in keys)
+        columns = ", ".join([*(f"{key} AS s{scan}" for scan, key in keys.items()), *([weight] if weight else [])])
+        names = [f"s{scan}" for scan in keys]
+        scans = " ".join(f"WHEN s{scan} IS NOT NULL THEN {scan}" for scan in keys)
+        sets = ", ".join(f"({name})" for name in names)
         return (
-            f"SELECT {', '.join(keys)}, {counted} AS n FROM (SELECT {columns} FROM ({rows})) "
-            f"GROUP BY GROUPING SETS ({sets})"
+            f"SELECT CAST(CASE {scans} END AS BIGINT) AS scan, coalesce({', '.join(names)}) AS cell, n FROM ("
+            f"SELECT {', '.join(names)}, {self.counted(weight)} AS n FROM (SELECT {columns} FROM ({rows}) AS coded) "
+            f"AS keyed GROUP BY GROUPING SETS ({sets})) AS grouped"
         )
+
+    def unpivoted_counts(self, keys: Mapping[int, str], rows: str, weight: str | None = None) -> str:
+        """The same in one pass that makes a line of every key of every row."""
+        lines = ", ".join(f"(CAST({scan} AS BIGINT), {key})" for scan, key in keys.items())
+        return (
+            f"SELECT scan, cell, {self.counted(weight)} AS n FROM ({rows}) AS coded "
+            f"CROSS JOIN LATERAL (VALUES {lines}) AS keyed(scan, cell) GROUP BY scan, cell"
+        )
+
+    def separate_counts(self, scan: int, key: str, rows: str, weight: str | None = None) -> str:
+        """The same for a single key."""
+        return (
+            f"SELECT CAST({scan} AS BIGINT) AS scan, {key} AS cell, {self.counted(weight)} AS n "
+            f"FROM ({rows}) AS coded GROUP BY 2"
+        )
+
+    def counted(self, weight: str | None) -> str:
+        """How many rows a group has, as a 64-bit integer."""
+        return f"CAST(sum({weight}) AS BIGINT)" if weight else "count(*)"
 
     # Sessions
 
     @abstractmethod
     def holds(self, source: object) -> bool:
-        """Whether an object is a connection of this engine."""
+        """Whether an object is a connection of this engine, or a text its address; imports no driver."""
 
     @abstractmethod
-    def open_table(self, connection: Any, table: str | None, query: str | None) -> RowSource:
-        """A table or a query of the user's own connection."""
+    def open_table(
+        self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
+    ) -> RowSource:
+        """A table or a query of what the engine holds; no statement may take more seconds than `timeout`.
+
+        Privacy: reads no row. The name of the source has neither user nor password in it.
+        """
+
+    @contextmanager
+    def snapshot(self, connection: Any) -> Iterator[None]:
+        """All sessions opened within see one state of the rows; writers are not blocked. May be nested.
+
+        What the engine keeps of coded rows is dropped at the end.
+        """
+        yield
 
     @abstractmethod
     def open_session(self, connection: Any, frames: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Any:
-        """A session with fixed settings that leaves the connection undisturbed.
-
-        Counts are taken in several sessions: an engine whose rows may change meanwhile gives all of them one snapshot.
-        """
+        """A session with fixed settings that leaves the connection undisturbed, in the state of its snapshot."""
 
     @abstractmethod
     def describe(self, session: Any, select: str, failed: str | Explain) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -232,6 +287,15 @@ class Dialect(ABC):
     def fraction_done(self, session: Any) -> float:
         """How far the running query is, from 0 to 1; 0 where the engine does not say."""
         return 0.0
+
+
+def unit_hash_of(unit: bytes) -> int:
+    """The first 60 bits of SHA-256 of a key and an id: what every engine computes alike.
+
+    >>> unit_hash_of(b"7")
+    930409754133007259
+    """
+    return int(hashlib.sha256(HASH_KEY + unit).hexdigest()[:HASH_DIGITS], 16)
 
 
 def type_name(declared: str) -> str:

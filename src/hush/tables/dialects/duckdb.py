@@ -17,7 +17,7 @@ from hush.errors import DataError
 from hush.schema.column import LARGEST_INTEGER
 from hush.schema.number_spelling import NumberSpelling
 from hush.schema.stamps import ANY_DAY
-from hush.tables.dialects.dialect import WHITESPACE, Dialect, Explain, Family, attempt, type_name
+from hush.tables.dialects.dialect import HASH_DIGITS, HASH_KEY, WHITESPACE, Dialect, Explain, Family, attempt, type_name
 from hush.tables.sources import RowSource
 
 SMALLEST_MEMORY = 2**27  # DuckDB cannot do much with less
@@ -165,7 +165,8 @@ class DuckDB(Dialect):
         return f"({x}) // {divisor}"
 
     def unit_hash(self, x: str) -> str:
-        return f"CAST(hash({x}) AS HUGEINT)"
+        digits = f"left(sha256(unhex('{HASH_KEY.hex()}') || {x}), {HASH_DIGITS})"
+        return f"CAST(CAST('0x' || {digits} AS BIGINT) AS HUGEINT)"
 
     def connect(self, memory: int, *, spill: bool = True) -> Any:
         """A private in-memory database that keeps to `memory` bytes; it may spill to a folder removed with it."""
@@ -184,7 +185,10 @@ class DuckDB(Dialect):
     def holds(self, source: object) -> bool:
         return isinstance(source, duckdb.DuckDBPyConnection)
 
-    def open_table(self, connection: Any, table: str | None, query: str | None) -> RowSource:
+    def open_table(
+        self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
+    ) -> RowSource:
+        connection = source
         if (table is None) == (query is None):
             raise DataError("a DuckDB connection needs either table= or query=; give exactly one of them")
         closed = "the DuckDB connection is closed; open it again"

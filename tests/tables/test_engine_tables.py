@@ -10,10 +10,10 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import DataError
-from hush.tables import counted_tables as database
+from hush.tables import engine_tables as database
 from hush.tables import read
-from hush.tables.counted_tables import grouping_sets
 from hush.tables.dialects.duckdb import DUCKDB
+from hush.tables.engine_tables import key_of
 from hush.tables.scan_plan import plan_scans
 
 DOMAIN = Domain(dict.fromkeys("abcdef", 3))
@@ -36,12 +36,12 @@ def test_many_scans_are_asked_for_in_parts(most, monkeypatch) -> None:
 
 def test_the_query_has_one_key_per_scan() -> None:
     plan = plan_scans([3, 4], [(0, 1), ()], rows=0)
-    query = grouping_sets(plan, range(2), "SELECT 1 AS k0, 2 AS k1", "k0 IS NULL", DUCKDB)
+    query = DUCKDB.grouped_counts({scan: key_of(plan, scan) for scan in range(2)}, "SELECT 1 AS k0")
     assert query.count("GROUPING SETS ((s0), (s1))") == 1
     assert "* 4 + k1" in query
 
 
 def test_a_source_that_changes_between_two_looks_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr(database, "_add", lambda *_: False)
+    monkeypatch.setattr(database, "add", lambda *_: False)
     with pytest.raises(DataError, match="changed while it was read; count again when it is at rest"):
         read(DATA, DOMAIN, engine="sql").counts([("a",)])

@@ -1,0 +1,171 @@
+"""Tables that an engine counts: each call in the way that is predicted to be fastest, all calls of a release alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+
+from hush.domain import Clique
+from hush.errors import DataError, SizeError
+from hush.schema import Schema
+from hush.tables.counted_tables import MemoryTable, SourceTable, StreamTable, line_bytes
+from hush.tables.counting import as_numpy, fold_cliques, split_results
+from hush.tables.dialects.dialect import Dialect, Family
+from hush.tables.row_counts import COUNT
+from hush.tables.rows_per_unit import CappedRows
+from hush.tables.scan_plan import ScanPlan, plan_scans
+from hush.tables.sources import RowSource
+from hush.tables.table import Counts, Progress
+from hush.tables.ways import Way
+
+BATCH_ROWS = 2**17
+MOST_SETS = 256  # keys of one statement; there may be thousands of cliques
+REFUSED = -1  # the key of a row with a refused value
+SQL_WAYS = (Way.SEPARATE, Way.SETS, Way.UNPIVOT)
+
+
+class EngineTable(SourceTable):
+    """Counts in its engine, or from coded columns that the engine sends, whichever is predicted to be faster.
+
+    Each scan of the plan has one key, the number of the cell. Within `snapshot` the coded rows are held, where they fit
+    into half of the memory limit: rows are then read once, by `check`, and all counts are taken from them.
+
+    Privacy: see `Table`. Only counts, or codes, leave the engine; codes stay in memory.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        schema: Schema,
+        *,
+        ways: Sequence[Way] = tuple(Way),
+        memory_limit: int,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(source, schema, memory_limit=memory_limit, progress=progress)
+        self._ways = tuple(way for way in ways if way in source.dialect.costs.scans)
+        self._depth = 0  # of snapshots
+        self._held: MemoryTable | None = None
+        self.way: Way | None = None  # of the last call
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        if self._depth:
+            yield
+            return
+        with self._source.snapshot():
+            self._depth, self._checked = 1, False  # rows may have changed since they were checked
+            try:
+                yield
+            finally:
+                self._depth, self._checked, self._held = 0, False, None
+
+    def _check_rows(self) -> None:
+        width = line_bytes(self._schema.columns, self._source.counts)
+        fits = self._source.rows is not None and self._source.rows * width <= self._memory_limit // 2
+        if self._depth and fits and Way.STREAM in self._ways:
+            try:
+                held = MemoryTable.load(self._source, self._schema, memory_limit=self._memory_limit)
+            except SizeError:
+                pass  # there are more rows than the engine thought
+            else:
+                self._held, self._total = held, held.total_rows
+                return
+        with self._source.snapshot():
+            super()._check_rows()
+
+    def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
+        if self._held is not None:
+            return self._held._count(cliques, progress)
+        with self._source.snapshot():
+            if self._source.counts is not None:
+                self.check()  # an engine would not say why a sum of counts is too large
+            self.way, plan = self.choose(cliques)
+            if self.way is Way.STREAM:
+                stream = StreamTable(self._source, self._schema, memory_limit=self._memory_limit)
+                return stream._count(cliques, progress)
+            return self._grouped(cliques, plan, self.way, progress)
+
+    def choose(self, cliques: Sequence[Clique], ways: Sequence[Way] | None = None) -> tuple[Way, ScanPlan]:
+        """The way of least predicted time, and its plan of scans; reads no row."""
+        found = self.predict(cliques, ways)
+        way = min(found, key=lambda each: found[each][0])
+        return way, found[way][1]
+
+    def predict(
+        self, cliques: Sequence[Clique], ways: Sequence[Way] | None = None
+    ) -> dict[Way, tuple[float, ScanPlan]]:
+        """The nanoseconds that each way is predicted to take, and its plan of scans; reads no row."""
+        rows = self._capped_rows(cliques)
+        source, names = self._source, [column.name for column in rows.columns]
+        engine, lines = source.dialect.costs, self._rows
+        families = [source.dialect.family(source.types[source.position(column.source)]) for column in rows.columns]
+        coding = [engine.text if family is Family.TEXT else engine.value for family in families]
+        positions = [[names.index(name) for name in clique] for clique in cliques]
+        found = {}
+        for way in self._ways if ways is None else ways:
+            plan = plan_scans(self._domain.sizes(names), positions, rows=lines, costs=engine.scans[way])
+            passes = 1 if way is Way.STREAM else -(-len(plan.scans) // MOST_SETS)
+            capped = self.unit.column is not None
+            time = engine.predicted(way, plan, rows=lines, coding=coding, capped=capped, passes=passes)
+            found[way] = time, plan
+        return found
+
+    def _grouped(
+        self, cliques: Sequence[Clique], plan: ScanPlan, way: Way, progress: Progress | None
+    ) -> dict[Clique, Counts]:
+        """Counts by GROUP BY; one statement for few hundred scans."""
+        rows, dialect = self._capped_rows(cliques), self._source.dialect
+        counters = np.zeros(int(plan.scan_cells.sum()), np.int64)
+        at_once = 1 if way is Way.SEPARATE else MOST_SETS
+        with rows.session() as session:
+            for first in range(0, len(plan.scans), at_once):
+                numbers = range(first, min(first + at_once, len(plan.scans)))
+                weight = None if self._source.counts is None else COUNT
+                query = statement(way, plan, numbers, rows, dialect, weight)
+                batches = dialect.stream(session, query, BATCH_ROWS, self._source.failure)
+                if not all(add(plan, batch, counters) for batch in batches):
+                    rows.check_all()
+                    raise DataError(f"{self._source.name} changed while it was read; count again when it is at rest")
+                if progress is not None:
+                    progress(numbers.stop / len(plan.scans))
+        results = np.empty(int(plan.cells.sum()), np.int64)
+        fold_cliques(plan, counters, results)
+        return dict(zip(cliques, split_results(plan, results), strict=True))
+
+
+def statement(
+    way: Way, plan: ScanPlan, numbers: range, rows: CappedRows, dialect: Dialect, weight: str | None = None
+) -> str:
+    """The statement that counts some scans: lines of the scan's number, the number of a cell, and the count of rows."""
+    keys = {number: key_of(plan, number) for number in numbers}
+    wanted = sorted({int(column) for number in numbers for column in plan.scans[number] if column >= 0})
+    codes = "".join(f"k{column}, " for column in wanted) + ("" if weight is None else f"{weight}, ")
+    coded = f"SELECT {codes}{rows.refused} AS refused FROM ({rows.sql}) AS capped {dialect.fence}"
+    if way is Way.SETS:
+        return dialect.grouped_counts(keys, coded, weight)
+    if way is Way.UNPIVOT:
+        return dialect.unpivoted_counts(keys, coded, weight)
+    return dialect.separate_counts(numbers.start, keys[numbers.start], coded, weight)
+
+
+def key_of(plan: ScanPlan, number: int) -> str:
+    """SQL of the number of a row's cell in a scan."""
+    key = "CAST(0 AS BIGINT)"
+    for attribute in plan.scans[number, : plan.scan_lengths[number]].tolist():
+        key = f"({key} * {plan.sizes[attribute]} + k{attribute})"
+    return f"CASE WHEN refused THEN {REFUSED} ELSE {key} END"
+
+
+def add(plan: ScanPlan, batch: pa.RecordBatch, counters: Counts) -> bool:
+    """Add the counts of a batch; False where one belongs to refused rows."""
+    scans, cells, rows = (as_numpy(batch.column(position)) for position in range(3))
+    if not len(scans):
+        return True
+    if cells.min() < 0 or bool((cells >= plan.scan_cells[scans]).any()):
+        return False
+    counters[plan.scan_offsets[scans] + cells] += rows
+    return True
