@@ -154,6 +154,7 @@ LAYERS = (
     {"histograms"},
     {"graphical"},
     {"local"},
+    {"relaxed"},
     {"release"},
     {"mechanisms"},
     {"planning", "loading"},

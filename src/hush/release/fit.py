@@ -16,6 +16,8 @@ from hush.graphical.likelihood import Loss
 from hush.graphical.total import SMALLEST_TOTAL
 from hush.local.local_fit import ITERATIONS, fit_locally
 from hush.privacy.measurement import Measurement
+from hush.relaxed.relaxed_fit import ROWS, fit_relaxed
+from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.model import Model
 from hush.release.model_estimates import NO_ROWS, Distribution, Misfit
 from hush.schema import Schema, domain_and_constraints
@@ -55,6 +57,7 @@ class Restriction:
 
 Route: TypeAlias = Literal["auto", "exact", "approximate"]
 ROUTES = ("auto", "exact", "approximate")
+RELAXED = "relaxed"
 
 
 def fit(
@@ -67,7 +70,8 @@ def fit(
     method: Route = "exact",
     start: Model | None = None,
     max_size_mb: float | None = None,
-    estimator: Estimator = "natural",
+    estimator: Estimator | Literal["relaxed"] = "natural",
+    rows: int | None = None,
     tolerance: float = TOLERANCE,
     iterations: int | None = None,
     seed: int = 0,
@@ -84,6 +88,11 @@ def fit(
     an earlier model to continue from when measurements are added; each iteration calls `callback(iteration, loss,
     tables)`, which may return True to stop. An approximate fit refuses `start`, `callback` and `estimator`; "auto" uses
     them if the exact model fits.
+
+    `estimator="relaxed"` fits `rows` rows of probabilities instead, by default 1000: a mixture of products, of one
+    size whatever the cliques. It takes single cells and thresholds too, and goes on from a `start` of its own kind.
+    It minimises squares over the variance of the noise, keeps no rules, and refuses `loss`, `callback` and any other
+    `method`.
 
     Privacy: post-processing of noisy values; their guarantee is unchanged.
     Reference: [HDMM, chapter 4].
@@ -110,13 +119,24 @@ def fit(
         raise WorkloadError(f"callback={shown(callback)}: expected a function of iteration, loss and tables, or None")
     if not isinstance(constraints, Iterable | Constraint):
         raise WorkloadError(f"constraints={shown(constraints)}: expected a list of hush.Constraint, which may be empty")
-    before = _starting_point(start)
+    if start is not None and not isinstance(start, Model):
+        raise WorkloadError(f"start={shown(start)}: expected a model from hush.fit, or None")
+    if estimator == RELAXED:
+        squares = None if isinstance(loss, str) and loss in ("auto", "gaussian") else loss
+        _refuse_unused("relaxed rows", loss=squares, callback=callback, method=None if method == "exact" else method)
+    else:
+        _refuse_unused("an estimator other than 'relaxed'", rows=rows)
     if method == "approximate":
-        _refuse_unused(estimator=None if estimator == "natural" else estimator, start=start, callback=callback)
+        natural = None if estimator == "natural" else estimator
+        _refuse_unused("an approximate fit", estimator=natural, start=start, callback=callback)
     if not isinstance(measurements, Iterable | Measurement):
         raise DataError(f"measurements={shown(measurements)}: expected a list of hush.Measurement")
     noisy = [measurements] if isinstance(measurements, Measurement) else list(measurements)
     rules = (*schema.constraints, *([constraints] if isinstance(constraints, Constraint) else constraints))
+    if estimator == RELAXED:
+        relaxed = _fit_rows(schema.domain, noisy, total, rules, start, rows, max_size_mb, tolerance, iterations, seed)
+        return _with_caveats(Model(schema, relaxed, noisy), loss, total)
+    before = start.distribution if start is not None and isinstance(start.distribution, GraphicalModel) else None
     if method != "approximate":
         try:
             solution: Solution[Distribution] = fit_model(
@@ -163,19 +183,41 @@ def _with_caveats(model: Model, loss: Loss, total: float | None) -> Model:
     return model
 
 
-def _refuse_unused(**options: object) -> None:
-    """Refuse options that an approximate fit would ignore."""
+def _fit_rows(
+    domain: Domain,
+    noisy: list[Measurement],
+    total: float | None,
+    rules: Sequence[Constraint],
+    start: Model | None,
+    rows: int | None,
+    max_size_mb: float | None,
+    tolerance: float,
+    iterations: int | None,
+    seed: int,
+) -> Solution[Distribution]:
+    """Relaxed rows, within a limit on their size."""
+    before = None if start is None else start.distribution
+    if before is not None and not isinstance(before, RelaxedRows):
+        raise WorkloadError("start is no fit of relaxed rows; leave it out, or give one with estimator='relaxed'")
+    if before is not None and rows not in (None, len(before.rows)):
+        raise WorkloadError(f"rows={shown(rows)}: start has {len(before.rows)} rows; give as many, or leave rows out")
+    options = {} if iterations is None else {"iterations": iterations}
+    return fit_relaxed(
+        domain,
+        noisy,
+        total=total,
+        constraints=rules,
+        rows=ROWS if rows is None else rows,
+        start=before,
+        max_size_mb=max_size_mb,
+        tolerance=tolerance,
+        seed=int(seed),
+        **options,
+    )
+
+
+def _refuse_unused(who: str, **options: object) -> None:
+    """Refuse options that a fit would ignore."""
     for name, value in options.items():
         if value is not None:
-            raise WorkloadError(
-                f'{name}={shown(value)}: an approximate fit cannot use it; leave it out, or use method="exact"'
-            )
-
-
-def _starting_point(start: Model | None) -> GraphicalModel | None:
-    """The exact model to continue from; an approximate one has no potentials."""
-    if start is None:
-        return None
-    if not isinstance(start, Model):
-        raise WorkloadError(f"start={shown(start)}: expected a model from hush.fit, or None")
-    return start.distribution if isinstance(start.distribution, GraphicalModel) else None
+            raise WorkloadError(f"{name}={shown(value)}: {who} cannot use it; leave it out")

@@ -237,11 +237,11 @@ class Model:
         )
 
     def entropy(self) -> float:
-        """-sum_x p(x) log p(x) in nats; for exact models only."""
+        """-sum_x p(x) log p(x) in nats; for graphical models only."""
         return self._graphical("entropy").entropy()
 
     def log_likelihood(self, codes: Mapping[str, Any]) -> float:
-        """The sum of log p(x) over rows of codes, an array for each column, in nats; for exact models only.
+        """The sum of log p(x) over rows of codes, an array for each column, in nats; for graphical models only.
 
         Privacy: where the rows are private, so is the result; it is not a release.
         """
@@ -379,8 +379,10 @@ class Model:
 
     def _graphical(self, what: str) -> GraphicalModel:
         if not isinstance(self.distribution, GraphicalModel):
+            reason = "relaxed rows have none in closed form" if self.exact else "the model is approximate, without one"
             raise WorkloadError(
-                f"{what}: the model is approximate, without a joint distribution; fit with method='exact'"
+                f"{what}: needs the potentials of a joint distribution, and {reason}; fit with method='exact' and "
+                "estimator='natural'"
             )
         return self.distribution
 

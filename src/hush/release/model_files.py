@@ -40,6 +40,8 @@ from hush.inference.factors import Factors
 from hush.local.local_model import LocalModel
 from hush.memory import available_memory, readable
 from hush.privacy.measurement import EXTREME, Measurement
+from hush.relaxed.coarse_levels import CoarseLevels
+from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.model_estimates import Distribution
 from hush.schema import Integer, Numeric, Schema
 from hush.solution import Solution
@@ -165,13 +167,67 @@ class LocalModelFile(Stored, tag_field="kind", tag="local"):
         return LocalModel(factors, tables, self.total, constraints, seed=self.seed)
 
 
-DistributionFile = TreeModelFile | LocalModelFile
+class RelaxedRowsFile(Stored, tag_field="kind", tag="relaxed"):
+    """Relaxed rows: the coarse level of every code and its share there, then the rows and their weights."""
+
+    total: Total
+    zeros: ZerosFile
+    codes: IntVector
+    shares: FloatVector
+    weights: FloatVector
+    rows: FloatVector
+    cliques: CliqueTable
+
+    @classmethod
+    def of(cls, model: RelaxedRows) -> RelaxedRowsFile:
+        coarse, domain = model.coarse, model.domain
+        return cls(
+            total=model.total,
+            zeros=ZerosFile.of(domain, ()),
+            codes=joined([coarse.codes[name] for name in domain], np.int64),
+            shares=joined([coarse.shares[name] for name in domain], np.float64),
+            weights=model.weights,
+            rows=model.rows.reshape(-1),
+            cliques=CliqueTable.of(domain, model.cliques),
+        )
+
+    def build(self, domain: Domain, constraints: Sequence[Constraint]) -> RelaxedRows:
+        """The rows; refused if they are no probabilities, or if there are rules, which rows cannot keep."""
+        if constraints:
+            raise ArchiveError("the file's schema has rules that relaxed rows cannot keep; fit the model again")
+        levels = sum(domain.shape)
+        require_shape(self.codes, (levels,), "coarse levels")
+        cuts = np.cumsum(domain.shape)[:-1]
+        codes = dict(zip(domain, np.split(self.codes.astype(np.int64), cuts), strict=True))
+        for column in codes.values():
+            if not np.array_equal(np.unique(column), np.arange(column.max() + 1)):
+                raise ArchiveError("the file's coarse levels are not 0 .. k-1; fit the model again")
+        shares = dict(zip(domain, np.split(finite(self.shares, levels, "shares of levels"), cuts), strict=True))
+        coarse = CoarseLevels(domain, codes, shares)
+        weights = finite(self.weights, len(self.weights), "weights of rows")
+        rows = finite(self.rows, len(weights) * int(coarse.offsets[-1]), "rows").reshape(len(weights), -1)
+        adding = [coarse.merged(name, coarse.shares[name]) for name in domain]
+        adding += [weights.sum(keepdims=True), *np.add.reduceat(rows, coarse.offsets[:-1], axis=1)]
+        signs = (weights, rows, *shares.values())
+        if not len(weights) or any((part < 0).any() for part in signs) or any(off_one(part) for part in adding):
+            raise ArchiveError("the file's relaxed rows are no probabilities; fit the model again")
+        return RelaxedRows(coarse, rows, self.total, weights=weights, cliques=self.cliques.build(domain, "model"))
+
+
+def off_one(sums: Floats) -> bool:
+    """Whether some sum of probabilities is not one."""
+    return bool((np.abs(sums - 1.0) > AGREEMENT).any())
+
+
+DistributionFile = TreeModelFile | LocalModelFile | RelaxedRowsFile
 
 
 def store_distribution(distribution: Distribution) -> DistributionFile:
-    """The stored form of an exact or approximate model."""
+    """The stored form of a model of any kind."""
     if isinstance(distribution, LocalModel):
         return LocalModelFile.of(distribution)
+    if isinstance(distribution, RelaxedRows):
+        return RelaxedRowsFile.of(distribution)
     if isinstance(distribution, GraphicalModel):
         return TreeModelFile.of(distribution)
     raise ArchiveError(f"a model of kind {type(distribution).__name__} cannot be saved; save a model from hush.fit")

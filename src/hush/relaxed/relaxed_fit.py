@@ -1,0 +1,195 @@
+"""Fit relaxed rows to noisy answers: descent on logits from the product of the columns, with rows that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.constraints import Constraint
+from hush.domain import Domain
+from hush.errors import DomainError, SizeError, WorkloadError, shown
+from hush.graphical.fit_problem import allowance
+from hush.graphical.total import checked_total, estimate_total
+from hush.memory import require_memory
+from hush.privacy.measurement import Measurement, placed
+from hush.relaxed._kernels import adam_step, softmax
+from hush.relaxed.coarse_levels import CoarseLevels
+from hush.relaxed.relaxed_rows import RelaxedRows
+from hush.relaxed.row_evidence import RowEvidence
+from hush.solution import SOLVED, TOLERANCE, Solution
+
+ROWS = 1000
+ITERATIONS = 2000
+ALIKE = 0.3  # of a starting row: the shares of the columns; the rest is one level of each, drawn
+LEAST_SHARE = 1e-6  # of a level in a starting row
+RATE = 0.1  # of the logits, a step
+FIRST, SECOND = 0.9, 0.99  # memory of Adam
+LOOK = 20  # steps after which the gain is looked at
+COOLINGS = 3  # times that steps become smaller before the fit stops
+ARRAYS = 8  # of the size of the rows, held at a time
+
+
+def fit_relaxed(
+    domain: Domain,
+    measurements: Iterable[Measurement],
+    *,
+    total: float | None = None,
+    constraints: Sequence[Constraint] = (),
+    rows: int = ROWS,
+    start: RelaxedRows | None = None,
+    max_size_mb: float | None = None,
+    tolerance: float = TOLERANCE,
+    iterations: int = ITERATIONS,
+    seed: int = 0,
+) -> Solution[RelaxedRows]:
+    """Relaxed rows whose answers are near noisy ones: whole tables, products, single cells, thresholds, in any mix.
+
+    Minimises half the sum of squares over sigma^2 by Adam on the logits of the rows, from the product of the columns.
+    Rows start different, each with a level of every column drawn in the column's shares: equal rows would stay equal.
+    Steps shrink when `LOOK` of them gain less than m t^2 / 2 for m noisy numbers and `tolerance` t, and the fit stops
+    when that happens once more than they may shrink. `start` is an earlier fit to go on from. Memory is that of the
+    noisy numbers and a few times that of the rows, whatever the cliques.
+
+    Not convex: the status says whether the descent came to rest, not that no better rows exist.
+
+    Privacy: post-processing; `seed` is public.
+    Reference: [Avent, Alg. 4.3]; softmax after [Liu et al. 2021]. Differs from [Avent]: residuals are weighted by
+    their noise, rows are kept in the simplex by softmax, the start is the product of the columns rather than noise,
+    and the rate is 1000 times larger.
+
+    >>> domain = Domain({"a": 2, "b": 2})
+    >>> fitted = fit_relaxed(domain, [Measurement(("a", "b"), [[40.0, 10.0], [10.0, 40.0]], 1.0)], rows=50)
+    >>> fitted.value.counts(("a", "b")).round().tolist()
+    [[40.0, 10.0], [10.0, 40.0]]
+    """
+    allowance(tolerance, 1, 1.0)
+    for name, value in (("rows", rows), ("iterations", iterations)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise WorkloadError(f"{name}={shown(value)}: expected a whole number of at least 1")
+    if constraints:
+        raise WorkloadError(
+            "relaxed rows cannot promise that combinations never occur, and there are rules that forbid some; use "
+            "estimator='natural', or a schema without rules"
+        )
+    if start is not None and start.domain != domain:
+        raise DomainError("start is a model of another domain; leave it out, or give one of the same attributes")
+    ordered = placed(domain, measurements)
+    known = checked_total(total) if total is not None else estimate_total(domain, ordered)[0]
+    coarse = CoarseLevels.of(domain, ordered)
+    columns = column_shares(coarse, ordered, known)
+    coarse = CoarseLevels(domain, coarse.codes, {name: _split(coarse, name, columns[name]) for name in domain})
+    if start is not None:
+        rows = len(start.rows)
+    width = int(coarse.offsets[-1])
+    if max_size_mb is not None and 8e-6 * rows * width > max_size_mb:
+        raise SizeError(
+            f"{rows:,} rows of {width:,} probabilities take {8e-6 * rows * width:.3g} MB, more than max_size_mb = "
+            f"{max_size_mb:g}; use fewer rows, or raise it"
+        )
+    require_memory(8 * ARRAYS * rows * width, f"{rows:,} rows of {width:,} probabilities", "use fewer rows")
+    evidence = RowEvidence(coarse, ordered, known)
+    first = _fresh(coarse, columns, rows, seed) if start is None else _carried(coarse, start)
+    fitted, stats, status = _descend(evidence, first, allowance(tolerance, max(evidence.numbers, 1), 1.0), iterations)
+    cliques = dict.fromkeys(measurement.clique for measurement in ordered if measurement.clique)
+    return Solution(value=RelaxedRows(coarse, fitted, known, cliques=cliques), status=status, stats=stats)
+
+
+def _descend(
+    evidence: RowEvidence, rows: Floats, least_gain: float, iterations: int
+) -> tuple[Floats, dict[str, float], str]:
+    """Adam on logits, with smaller steps where it gains little; the best rows seen."""
+    offsets = evidence.coarse.offsets
+    weights = np.full(len(rows), 1.0 / len(rows))
+    logits = np.log(np.maximum(rows, 1e-30))
+    mean, square = np.zeros_like(logits), np.zeros_like(logits)
+    best, least, before = rows.copy(), np.inf, np.inf
+    rate, cooled, status = RATE, 0, SOLVED
+    current = np.empty_like(rows)
+    for number in range(1, iterations + 1):
+        softmax(logits, offsets, current)
+        value, gradient = evidence.value_and_gradient(current, weights)
+        if value < least:
+            least = value
+            best[:] = current
+        if number % LOOK == 0:
+            if before - least < least_gain:
+                cooled, rate = cooled + 1, rate / 3
+                if cooled > COOLINGS:
+                    break
+            before = least
+        adam_step(logits, current, gradient, offsets, mean, square, rate, FIRST, SECOND, number)
+    else:
+        status = f"still gaining after {iterations} iterations; raise iterations or tolerance"
+    return best, {"iterations": float(number), "value": least}, status
+
+
+def column_shares(coarse: CoarseLevels, measurements: Sequence[Measurement], total: float) -> dict[str, Floats]:
+    """The shares of all levels of every column: from its own noisy tables, else from one that holds it, else even.
+
+    Tables are averaged by their precision, and brought onto the simplex.
+    """
+    domain = coarse.domain
+    sums = {name: np.zeros(domain[name]) for name in domain}
+    precision = dict.fromkeys(domain, 0.0)
+    for measurement in sorted(measurements, key=lambda one: len(one.clique)):
+        if measurement.query is not None:
+            continue
+        for axis, name in enumerate(measurement.clique):
+            alone = len(measurement.clique) == 1
+            if precision[name] and not alone:
+                continue
+            others = tuple(i for i in range(measurement.values.ndim) if i != axis)
+            added = domain[name] / measurement.numbers / measurement.variance
+            sums[name] += added * measurement.values.sum(axis=others)
+            precision[name] += added
+    return {
+        name: on_simplex(sums[name] / (precision[name] * total)) if precision[name] else np.full(size, 1.0 / size)
+        for name, size in zip(domain, domain.shape, strict=True)
+    }
+
+
+def on_simplex(values: Floats) -> Floats:
+    """The nearest point with non-negative numbers that add up to one.
+
+    >>> on_simplex(np.array([0.5, 1.0, -2.0])).tolist()
+    [0.25, 0.75, 0.0]
+    """
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(values) + 1)
+    held = int(np.flatnonzero(ordered > excess)[-1])
+    return np.asarray(np.maximum(values - excess[held], 0.0))
+
+
+def _split(coarse: CoarseLevels, name: str, shares: Floats) -> Floats:
+    """How the rows of each coarse level are spread over its levels; evenly where all of them seem empty."""
+    whole = coarse.merged(name, shares)[coarse.codes[name]]
+    return np.where(whole > 0, shares / np.where(whole > 0, whole, 1.0), coarse.shares[name])
+
+
+def _fresh(coarse: CoarseLevels, columns: dict[str, Floats], rows: int, seed: int) -> Floats:
+    """Rows that are all different and whose columns have the given shares on average."""
+    generator = np.random.Generator(np.random.PCG64([seed, rows]))
+    blocks = []
+    for name in coarse.domain:
+        shares = np.maximum(coarse.merged(name, columns[name]), LEAST_SHARE)
+        shares /= shares.sum()
+        strata = (np.arange(rows) + generator.random()) / rows
+        levels = np.minimum(np.searchsorted(np.cumsum(shares), strata, side="right"), len(shares) - 1)
+        block = np.tile(ALIKE * shares, (rows, 1))
+        block[np.arange(rows), generator.permutation(levels)] += 1.0 - ALIKE
+        blocks.append(block)
+    return np.concatenate(blocks, axis=1)
+
+
+def _carried(coarse: CoarseLevels, start: RelaxedRows) -> Floats:
+    """The rows of an earlier fit over other coarse levels."""
+    blocks = []
+    for name in coarse.domain:
+        before, now = start.coarse.codes[name], coarse.codes[name]
+        moved = np.zeros((start.coarse.size(name), coarse.size(name)))
+        np.add.at(moved, (before, now), start.coarse.shares[name])
+        blocks.append(np.maximum(start.block(name) @ moved, LEAST_SHARE / coarse.size(name)))
+        blocks[-1] /= blocks[-1].sum(axis=1, keepdims=True)
+    return np.concatenate(blocks, axis=1)

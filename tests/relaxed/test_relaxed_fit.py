@@ -1,0 +1,152 @@
+"""Relaxed rows meet noisy answers of every kind as well as an exact model does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hush
+from hush import queries
+from hush.errors import ArchiveError, DomainError, HushError, SizeError, WorkloadError
+from hush.linops import Dense
+from hush.privacy.measurement import Measurement, placed
+from hush.relaxed.coarse_levels import CoarseLevels
+from hush.relaxed.relaxed_fit import fit_relaxed, on_simplex
+from hush.relaxed.relaxed_rows import RelaxedRows
+from hush.workloads.threshold_target import TargetRow
+
+DOMAIN = hush.Domain({"a": 3, "b": 4, "c": 2, "wide": 40})
+
+
+@pytest.fixture(scope="module")
+def truth() -> np.ndarray:  # type: ignore[type-arg]
+    generator = np.random.Generator(np.random.PCG64(2))
+    return 5000 * generator.dirichlet(np.full(24, 0.5)).reshape(3, 4, 2)
+
+
+def noisy(truth: np.ndarray, stddev: float = 5.0) -> list[Measurement]:  # type: ignore[type-arg]
+    generator = np.random.Generator(np.random.PCG64(4))
+    tables = {("a", "b"): truth.sum(axis=2), ("b", "c"): truth.sum(axis=0), ("a", "c"): truth.sum(axis=1)}
+    wide = 5000 * generator.dirichlet(np.full(40, 0.3))
+    listed = [*tables.items(), (("wide",), wide)]
+    return [Measurement(clique, table + generator.normal(0, stddev, table.shape), stddev) for clique, table in listed]
+
+
+def test_tables_are_met_as_an_exact_model_meets_them(truth: np.ndarray) -> None:  # type: ignore[type-arg]
+    tables = noisy(truth)
+    relaxed, exact = hush.fit(DOMAIN, tables, estimator="relaxed", rows=100), hush.fit(DOMAIN, tables)
+    assert isinstance(relaxed.distribution, RelaxedRows)
+    assert relaxed.exact
+    assert relaxed.status == "solved"
+    for clique in (("a", "b"), ("b", "c"), ("a", "c")):
+        assert np.abs(relaxed.counts(clique) - exact.counts(clique)).max() < 2.0  # of noise of 5
+    assert np.abs(relaxed.counts(("wide",)) - exact.counts(("wide",))).max() < 5.0
+
+
+def test_levels_that_nothing_tells_apart_are_kept_as_one(truth: np.ndarray) -> None:  # type: ignore[type-arg]
+    merged = Dense(np.equal.outer(np.arange(3), np.repeat(np.arange(3), [1, 1, 38])).astype(float))
+    asked = Measurement(("a", "wide"), np.ones(9), 1.0, query={"a": queries.identity, "wide": lambda _: merged})
+    target = Measurement(("b", "wide"), [3.0], 1.0, query=TargetRow((4, 40), (2, 7), 2))
+    coarse = CoarseLevels.of(DOMAIN, placed(DOMAIN, [*noisy(truth), asked]))
+    assert coarse.sizes == (3, 4, 2, 3)
+    assert CoarseLevels.of(DOMAIN, placed(DOMAIN, [*noisy(truth)[1:], asked, target])).sizes == (3, 4, 2, 4)
+
+
+def test_cells_thresholds_products_and_sums_are_fitted_together(truth: np.ndarray) -> None:  # type: ignore[type-arg]
+    """Exact answers of every kind, with little noise stated, are met."""
+    cells = truth.reshape(-1)
+    rows = [TargetRow((3, 4, 2), (1, 2, 0), r) for r in (1, 2, 3)]
+    mixed = Dense(np.random.Generator(np.random.PCG64(1)).integers(0, 2, (4, 24)).astype(float))
+    small = hush.Domain({"a": 3, "b": 4, "c": 2})
+    evidence = [
+        Measurement(("a",), truth.sum(axis=(1, 2)), 1.0),
+        *(Measurement(("a", "b", "c"), row @ cells, 1.0, query=row) for row in rows),
+        Measurement(("a", "b", "c"), mixed @ cells, 1.0, query=mixed),
+        Measurement(("b",), np.cumsum(truth.sum(axis=(0, 2))), 1.0, query={"b": queries.prefix}),
+    ]
+    model = hush.fit(small, evidence, estimator="relaxed", rows=60)
+    assert max(model.misfit.values()) < 1.0
+    joint = model.counts(("a", "b", "c")).reshape(-1)
+    for row in rows:
+        assert float((row @ joint)[0]) == pytest.approx(float((row @ cells)[0]), abs=3.0)
+
+
+def test_a_fit_goes_on_from_an_earlier_one(truth: np.ndarray) -> None:  # type: ignore[type-arg]
+    tables = noisy(truth)
+    first = hush.fit(DOMAIN, tables[2:], estimator="relaxed", rows=50)
+    again = hush.fit(DOMAIN, tables, estimator="relaxed", start=first)
+    fresh = hush.fit(DOMAIN, tables, estimator="relaxed", rows=50)
+    assert again.stats["value"] == pytest.approx(fresh.stats["value"], rel=0.2, abs=1.0)
+    with pytest.raises(WorkloadError, match="start has 50 rows"):
+        hush.fit(DOMAIN, tables, estimator="relaxed", start=first, rows=60)
+    with pytest.raises(WorkloadError, match="start is no fit of relaxed rows"):
+        hush.fit(DOMAIN, tables, estimator="relaxed", start=hush.fit(DOMAIN, tables))
+    with pytest.raises(DomainError, match="another domain"):
+        fit_relaxed(hush.Domain({"a": 3}), tables[:0], total=9.0, start=first.distribution)  # type: ignore[arg-type]
+
+
+def test_the_same_seed_gives_the_same_rows(truth: np.ndarray) -> None:  # type: ignore[type-arg]
+    tables = noisy(truth)
+    one, two, other = (
+        hush.fit(DOMAIN, tables, estimator="relaxed", rows=20, iterations=30, seed=seed) for seed in (1, 1, 2)
+    )
+    assert np.array_equal(one.counts(("a", "b")), two.counts(("a", "b")))
+    assert not np.array_equal(one.counts(("a", "b")), other.counts(("a", "b")))
+
+
+def test_files_keep_rows_bit_for_bit(truth: np.ndarray, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    model = hush.fit(DOMAIN, noisy(truth), estimator="relaxed", rows=30, iterations=40)
+    model.save(tmp_path / "model.hush")
+    loaded = hush.load(tmp_path / "model.hush")
+    assert np.array_equal(loaded.counts(("a", "wide")), model.counts(("a", "wide")))
+    assert loaded.synthesize(50, seed=3).equals(model.synthesize(50, seed=3))
+    answer = "SELECT COUNT(*) FROM t WHERE a = 1 AND c = 0"
+    assert loaded.sql(answer).estimate == pytest.approx(model.counts(("a", "c"))[1, 0])
+
+
+def test_files_with_impossible_rows_are_refused(truth: np.ndarray, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    model = hush.fit(DOMAIN, noisy(truth), estimator="relaxed", rows=30, iterations=40)
+    rows = model.distribution
+    assert isinstance(rows, RelaxedRows)
+    for spoiled in (np.abs(rows.rows - 0.5), 2 * rows.rows, -rows.rows):
+        model.distribution = RelaxedRows(rows.coarse, spoiled, rows.total)
+        model.save(tmp_path / "model.hush", overwrite=True)
+        with pytest.raises(ArchiveError, match="no probabilities"):
+            hush.load(tmp_path / "model.hush")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": 0}, "rows=0: expected a whole number"),
+        ({"rows": 2.5}, "rows=2.5"),
+        ({"method": "approximate"}, "method='approximate': relaxed rows cannot use it"),
+        ({"loss": "laplace"}, "loss='laplace': relaxed rows cannot use it"),
+        ({"callback": print}, "callback=.*relaxed rows cannot use it"),
+        ({"estimator": "natural", "rows": 5}, "rows=5: an estimator other than 'relaxed' cannot use it"),
+        ({"constraints": [hush.Constraint.forbid(DOMAIN, ("a", "b"), [(0, 0)])]}, "rules that forbid some"),
+    ],
+)
+def test_what_it_cannot_use_is_refused(truth: np.ndarray, options: dict[str, object], message: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(HushError, match=message):
+        hush.fit(DOMAIN, noisy(truth), **{"estimator": "relaxed", **options})  # type: ignore[arg-type]
+
+
+def test_rows_beyond_a_limit_are_refused(truth: np.ndarray) -> None:  # type: ignore[type-arg]
+    with pytest.raises(SizeError, match="more than max_size_mb"):
+        hush.fit(DOMAIN, noisy(truth), estimator="relaxed", rows=100_000, max_size_mb=1.0)
+    with pytest.raises(WorkloadError, match="relaxed rows have none in closed form"):
+        hush.fit(DOMAIN, noisy(truth), estimator="relaxed", rows=10, iterations=5).entropy()
+
+
+def test_the_simplex_projection_is_the_nearest_point() -> None:
+    generator = np.random.Generator(np.random.PCG64(6))
+    for _ in range(20):
+        values = generator.normal(size=5)
+        nearest = on_simplex(values)
+        assert nearest.sum() == pytest.approx(1.0)
+        assert (nearest >= 0).all()
+        others = generator.dirichlet(np.ones(5), 200)
+        assert np.linalg.norm(values - nearest) <= np.linalg.norm(values - others, axis=1).min() + 1e-12
