@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from click.testing import CliRunner, Result
 from pyarrow import csv, parquet
@@ -41,6 +42,19 @@ def test_rows_are_compared_and_the_stamp_is_first_and_last(files: Path) -> None:
     assert "500 real, 400 synthetic" in done.stdout
     assert "21 tables" in done.stdout
     assert max(map(len, lines)) <= 80
+
+
+def test_real_rows_come_through_a_pipe_or_from_a_database(files: Path, tmp_path: Path) -> None:
+    words = ["--schema", str(files / "people.toml"), "--format", "json"]
+    expected = json.loads(run(files / "real.csv", files / "made.parquet", *words).stdout)
+    piped = (files / "real.csv").read_bytes()
+    done = CliRunner().invoke(main, ["evaluate", "-", str(files / "made.parquet"), *words], input=piped)
+    assert json.loads(done.stdout) == expected
+    with duckdb.connect(str(tmp_path / "real.db")) as connection:
+        connection.register("frame", people(500, seed=1))
+        connection.execute("CREATE TABLE real AS SELECT * FROM frame")
+    done = run(tmp_path / "real.db", files / "made.parquet", "--table", "real", *words)
+    assert json.loads(done.stdout) == expected
 
 
 def test_figures_go_to_a_file_and_are_those_of_python(files: Path, tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """plan, release and query on the command line, as a user types them."""
 
 import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
-from pyarrow import csv
+from pyarrow import csv, parquet
 
 import hush
 from hush.cli.main import main
@@ -35,6 +37,45 @@ def released(folder: Path, *more: object) -> Result:
         "release", folder / "people.csv", "--schema", folder / "people.toml", "--workload", "<=2-way",
         "--epsilon", 1, "--delta", 1e-9, "-o", folder / "people.hush", *more,
     )  # fmt: skip
+
+
+def test_a_release_takes_a_pipe_a_folder_and_files_of_databases(folder: Path) -> None:
+    rows = people(2_000, seed=1)
+    (folder / "parts").mkdir()
+    parquet.write_table(rows, folder / "parts" / "part-0.parquet")
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
+        connection.register("frame", rows)
+        connection.execute("CREATE TABLE people AS SELECT * FROM frame")
+    with sqlite3.connect(folder / "people.sqlite") as book:
+        book.execute(f"CREATE TABLE people ({', '.join(rows.column_names)})")
+        marks = ", ".join("?" * rows.num_columns)
+        book.executemany(f"INSERT INTO people VALUES ({marks})", zip(*rows.to_pydict().values(), strict=True))
+    book.close()
+    words = [
+        "--schema",
+        folder / "people.toml",
+        "--workload",
+        "sex",
+        "--rho",
+        1000,
+        "-o",
+        folder / "made.hush",
+        "--force",
+    ]
+    exact = hush.read(rows, people_schema()).counts([("sex",)])["sex",].tolist()
+    for data, more, piped in [
+        ("-", [], (folder / "people.csv").read_bytes()),
+        (folder / "parts", [], None),
+        (folder / "people.duckdb", ["--table", "people"], None),
+        (folder / "people.sqlite", ["--table", "people"], None),
+    ]:
+        done = CliRunner().invoke(main, [str(each) for each in ("release", data, *more, *words)], input=piped)
+        assert done.exit_code == 0, done.output
+        # noise of so large a budget is not 0 with a probability below exp(-200)
+        assert load_release(folder / "made.hush").counts("sex").tolist() == exact
+    refused = hush_command("release", folder / "people.sqlite", *words)
+    assert refused.exit_code == 2
+    assert "say which table with table= (on the command line --table): it has 'people'" in refused.output
 
 
 def test_plan_shows_errors_without_any_data(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Adaptive releases on the command line: settings, what is kept when they stop, and how they go on."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -208,7 +209,9 @@ def test_help_names_every_mechanism(command: str) -> None:
 
 
 def test_the_command_that_goes_on_is_quoted_for_a_shell() -> None:
-    made = resume_command("my data.csv", Path("s.toml"), Path("b.db"), "people", Path("x.hush"), Path("x.hush"))
+    words = ("my data.csv", Path("s.toml"), Path("b.db"), "people", Path("x.hush"), Path("x.hush"))
+    assert shlex.split(resume_command(*words, table="my people"))[-2:] == ["--table", "my people"]
+    made = resume_command(*words)
     assert made == "hush release 'my data.csv' --schema s.toml --resume x.hush -o x.hush --ledger b.db --dataset people"
 
 

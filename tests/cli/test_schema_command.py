@@ -1,6 +1,7 @@
 """hush schema: draft, check and convert from the terminal."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,23 @@ def test_draft_prints_a_skeleton_from_the_header(data: Path) -> None:
     assert result.stderr == ""
     assert "[columns.age]" in result.stdout
     assert CANARY not in result.stdout
+
+
+def test_drafts_and_checks_take_a_pipe_and_a_table(data: Path, tmp_path: Path) -> None:
+    piped = CliRunner().invoke(main, ["schema", "draft", "-"], input=data.read_bytes())
+    assert piped.stdout == run("schema", "draft", data).stdout
+    with sqlite3.connect(tmp_path / "data.db") as connection:
+        connection.execute("CREATE TABLE people (age, name)")
+        connection.execute("INSERT INTO people VALUES (17, 'b')")
+    connection.close()
+    drafted = run("schema", "draft", tmp_path / "data.db", "--table", "people")
+    assert drafted.stdout == piped.stdout
+    Schema([Integer(name="age", low=0, high=99)]).save(tmp_path / "s.toml")
+    assert (
+        "All columns fit"
+        in run("schema", "check", tmp_path / "s.toml", tmp_path / "data.db", "--table", "people").stdout
+    )
+    assert "--table goes with DATA" in run("schema", "check", tmp_path / "s.toml", "--table", "people").stderr
 
 
 def test_draft_from_data_warns_in_the_file_and_on_the_terminal(data: Path, tmp_path: Path) -> None:

@@ -347,11 +347,13 @@ def test_parquet_files_that_cannot_be_used(tmp_path: Path) -> None:
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "data.xlsx").touch()
+    (tmp_path / "data.ods").touch()
     for name, words in {
         "none.csv": "does not exist; check the path",
         "none.parquet": "does not exist; check the path",
-        "folder.csv": "is a folder; give a .csv",
-        "data.xlsx": "cannot tell the format from the ending '.xlsx'; give a .csv, .tsv or .txt file",
+        "folder.csv": "holds no Parquet file; give a .csv",
+        "data.xlsx": "cannot be read as an Excel file",
+        "data.ods": "cannot tell the format from the ending '.ods'; give a .csv, .tsv or .txt file",
     }.items():
         with pytest.raises(DataError, match=words):
             draft_schema(tmp_path / name)

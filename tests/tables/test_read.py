@@ -48,7 +48,7 @@ def test_schemas_domains_and_paths(tmp_path) -> None:
 
 @pytest.mark.parametrize("source", [None, 3, [("a", 1)], {"a": [1]}, object()])
 def test_other_sources_are_refused_with_what_is_accepted(source) -> None:
-    words = "expected a path or pattern of CSV or Parquet files, a pandas or polars DataFrame"
+    words = "expected a path or pattern of CSV or Parquet files, a folder of Parquet, an Excel file, a file of DuckDB"
     with pytest.raises(DataError, match=words):
         read(source, DOMAIN)
 
@@ -137,7 +137,7 @@ def test_a_closed_connection(connection) -> None:
 
 
 def test_table_and_query_go_with_a_connection() -> None:
-    with pytest.raises(DataError, match="go with a DuckDB connection only"):
+    with pytest.raises(DataError, match="go with connections and files of databases only"):
         read(DATA, DOMAIN, table="t")
 
 

@@ -19,6 +19,7 @@ from hush.cli.options import (
     counts_option,
     format_option,
     progress_bar,
+    table_option,
     workload_options,
 )
 from hush.errors import printable
@@ -35,6 +36,7 @@ ARCHIVE = b"PK\x03\x04"  # how releases and models begin
 @click.argument("real", type=str)
 @click.argument("synthetic", type=str)
 @click.option("--schema", type=PATH, required=True, help="The schema file of both tables.")
+@table_option
 @counts_option
 @workload_options
 @format_option
@@ -44,6 +46,7 @@ def evaluate(
     real: str,
     synthetic: str,
     schema: Path,
+    table: str | None,
     counts: str | None,
     question: WorkloadOptions,
     form: str,
@@ -52,7 +55,7 @@ def evaluate(
 ) -> None:
     """Compare synthetic rows with the real ones; not for release.
 
-    REAL is a CSV or Parquet file, or a pattern of files; --counts is about REAL alone. SYNTHETIC is a file of rows, or
+    REAL is what `hush release` takes; --table and --counts are about REAL alone. SYNTHETIC is a file of rows, or
     a release or model, whose tables are compared. By default the workload is every table over two columns. Columns of
     numbers are also compared as numbers: their means, their exact zeros, and how far apart they are. Of a release or
     model, rows are drawn for that.
@@ -80,10 +83,10 @@ def evaluate(
             compared = hush.read(synthetic, declared.with_unit(ROW), progress=progress)
     check_schemas(declared, compared.schema)
     with progress_bar("reading real rows") as progress:
-        table = hush.read(real, declared, counts=counts, progress=progress)
-    numbers = _numbers(real, synthetic, compared, declared, counts)
+        rows = hush.read(real, declared, table=table, counts=counts, progress=progress)
+    numbers = _numbers(real, synthetic, compared, declared, table, counts)
     with progress_bar("comparing") as progress:
-        comparison = compare(table, compared, workload, numbers=numbers, progress=progress)
+        comparison = compare(rows, compared, workload, numbers=numbers, progress=progress)
     console = Console(stderr=form == "json")
     console.print(Text(STAMP, style="bold red"))
     if form == "json":
@@ -100,7 +103,12 @@ def evaluate(
 
 
 def _numbers(
-    real: str, synthetic: str, compared: hush.Model | Table, schema: hush.Schema, counts: str | None
+    real: str,
+    synthetic: str,
+    compared: hush.Model | Table,
+    schema: hush.Schema,
+    table: str | None,
+    counts: str | None,
 ) -> tuple[NumberComparison, ...]:
     """Numbers of the real rows, and of the synthetic ones or of rows drawn from a model."""
     from hush.evaluation.numeric_columns import compare_numbers
@@ -109,10 +117,10 @@ def _numbers(
     if not any(isinstance(column, Integer | Numeric) and column.part is None for column in schema):
         return ()
     if not isinstance(compared, hush.Model):
-        return compare_numbers(real, synthetic, schema, counts=counts)
+        return compare_numbers(real, synthetic, schema, table=table, counts=counts)
     drawn = min(max(round(compared.total), 1), MOST_DRAWN)
     say(f"numbers are compared by {drawn:,} rows drawn from the model", err=True)
-    return compare_numbers(real, compared.synthesize(drawn, seed=0), schema, counts=counts)
+    return compare_numbers(real, compared.synthesize(drawn, seed=0), schema, table=table, counts=counts)
 
 
 def _is_archive(name: str) -> bool:

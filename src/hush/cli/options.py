@@ -58,6 +58,9 @@ counts_option = click.option(
 )
 
 
+table_option = click.option("--table", help="Which table of a database, or sheet of a spreadsheet, DATA means.")
+
+
 class Whole(click.ParamType[int]):
     """A whole number of at least 0."""
 

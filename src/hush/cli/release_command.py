@@ -23,6 +23,7 @@ from hush.cli.options import (
     counts_option,
     mechanism_options,
     progress_bar,
+    table_option,
     workload_options,
 )
 from hush.cli.program import INTERRUPTED
@@ -44,6 +45,7 @@ def resume_command(
     file: Path,
     output: Path,
     *,
+    table: str | None = None,
     unit: str | None = None,
     max_rows_per_unit: int | None = None,
     counts: str | None = None,
@@ -53,6 +55,7 @@ def resume_command(
     words = ["hush", "release", data, "--schema", str(schema), "--resume", str(file), "-o", str(output)]
     words += [] if ledger is None else ["--ledger", str(ledger)]
     words += [] if dataset == "default" else ["--dataset", dataset]
+    words += [] if table is None else ["--table", table]
     words += [] if unit is None else ["--unit", unit]
     words += [] if max_rows_per_unit is None else ["--max-rows-per-unit", str(max_rows_per_unit)]
     words += [] if counts is None else ["--counts", counts]
@@ -110,6 +113,7 @@ def round_text(number: int, clique: Clique) -> str:
 
 @click.command()
 @click.argument("data", type=str)
+@table_option
 @click.option("--schema", type=PATH, required=True, help="The schema file of the table.")
 @workload_options
 @budget_options
@@ -140,6 +144,7 @@ def round_text(number: int, clique: Clique) -> str:
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def release(
     data: str,
+    table: str | None,
     schema: Path,
     question: WorkloadOptions,
     limit: BudgetOptions,
@@ -158,7 +163,8 @@ def release(
 ) -> None:
     """Measure DATA with noise and spend the budget.
 
-    DATA is a CSV or Parquet file, or a pattern of files. Writes a release.
+    DATA is a CSV, Parquet or Excel file, a pattern of files, a folder of Parquet, a file of DuckDB or SQLite with
+    --table, or - for standard input. Writes a release.
     """
     from hush.mechanisms.release_job import ReleaseJob, check_partial, is_own_partial
     from hush.mechanisms.usefulness import check_useful, delta_warning, released_delta_warning
@@ -205,11 +211,17 @@ def release(
     new_ledger = ledger is not None and not ledger.exists()
     _announce_plan(plan, plan_file)
     with progress_bar("reading") as progress:
-        table = hush.read(
-            data, declared, unit=unit, max_rows_per_unit=max_rows_per_unit, counts=counts, progress=progress
+        rows_read = hush.read(
+            data,
+            declared,
+            table=table,
+            unit=unit,
+            max_rows_per_unit=max_rows_per_unit,
+            counts=counts,
+            progress=progress,
         )
     try:
-        done = _run(job, table)
+        done = _run(job, rows_read)
     except InterruptedRelease as stopped:
         text = f"{stopped} in {output}"
         if plan.adaptive:
@@ -220,6 +232,7 @@ def release(
                 dataset,
                 output,
                 output,
+                table=table,
                 unit=unit,
                 max_rows_per_unit=max_rows_per_unit,
                 counts=counts,

@@ -11,7 +11,7 @@ import click
 
 import hush
 from hush.atomic_write import write_whole
-from hush.cli.options import PATH, STDOUT, check_output, counts_option
+from hush.cli.options import PATH, STDOUT, check_output, counts_option, table_option
 from hush.cli.program import BAD_INPUT
 from hush.errors import SchemaError, printable
 
@@ -31,7 +31,8 @@ def schema() -> None:
 
 
 @schema.command()
-@click.argument("file", type=PATH)
+@click.argument("data", type=str)
+@table_option
 @click.option(
     "--from-data",
     is_flag=True,
@@ -44,10 +45,13 @@ def schema() -> None:
 )
 @click.option("-o", "--output", type=PATH, help="Write the draft to this file instead of the terminal.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
-def draft(file: Path, from_data: bool, from_public_data: bool, output: Path | None, force: bool) -> None:
-    """Write a first schema for FILE (CSV or Parquet), for you to edit.
+def draft(
+    data: str, table: str | None, from_data: bool, from_public_data: bool, output: Path | None, force: bool
+) -> None:
+    """Write a first schema for DATA, for you to edit.
 
-    By default it reads only column names and declared types, and leaves the values open.
+    DATA is what `hush release` takes. By default only its column names and declared types are read, and the values are
+    left open.
     """
     from rich.console import Console
 
@@ -56,10 +60,10 @@ def draft(file: Path, from_data: bool, from_public_data: bool, output: Path | No
     if from_data and from_public_data:
         raise click.UsageError("--from-data is for private rows and --from-public-data for public ones; keep one")
     if output is not None and output != STDOUT:
-        check_output(output, force=force, inputs=[file])
+        check_output(output, force=force, inputs=[data])
     from_rows = from_data or from_public_data
     with Console(stderr=True).status("reading the rows" if from_rows else "reading the names"):
-        text = draft_schema(file, from_data=from_rows, public=from_public_data)
+        text = draft_schema(data, table=table, from_data=from_rows, public=from_public_data)
     if from_data:
         click.echo(f"hush: {NOT_PRIVATE}", err=True)
     _deliver(text, output)
@@ -67,21 +71,22 @@ def draft(file: Path, from_data: bool, from_public_data: bool, output: Path | No
 
 @schema.command()
 @click.argument("file", metavar="SCHEMA", type=PATH)
-@click.argument("data", metavar="[DATA]", type=PATH, required=False)
+@click.argument("data", metavar="[DATA]", type=str, required=False)
+@table_option
 @counts_option
 @click.option("--json", "as_json", is_flag=True, help="With DATA: print the outcome as JSON, which is private too.")
-def check(file: Path, data: Path | None, counts: str | None, as_json: bool) -> None:
+def check(file: Path, data: str | None, table: str | None, counts: str | None, as_json: bool) -> None:
     """Show the columns of SCHEMA, or how the rows of DATA fit them.
 
-    SCHEMA is hush's .toml, mbi's .json or dpsynth's .yaml. DATA is a CSV or Parquet file.
+    SCHEMA is hush's .toml, mbi's .json or dpsynth's .yaml. DATA is what `hush release` takes.
 
     With DATA, the outcome is PRIVATE: it shows the owner, for all columns at once, how many values are refused, which,
     and why. The exit code is 2 if some are.
     """
     if data is not None:
-        _dry_run(hush.Schema.load(file), data, counts, as_json)
+        _dry_run(hush.Schema.load(file), data, table, counts, as_json)
         return
-    for option, given in (("--json", as_json), ("--counts", counts is not None)):
+    for option, given in (("--json", as_json), ("--counts", counts is not None), ("--table", table is not None)):
         if given:
             raise click.UsageError(f"{option} goes with DATA; name the data file, or leave it out")
     from rich.console import Console
@@ -120,14 +125,14 @@ def convert(file: Path, output: Path | None, force: bool) -> None:
     _deliver(hush.Schema.load(file).to_toml(), output)
 
 
-def _dry_run(declared: hush.Schema, data: Path, counts: str | None, as_json: bool) -> None:
+def _dry_run(declared: hush.Schema, data: str, table: str | None, counts: str | None, as_json: bool) -> None:
     """Print how the rows fit, and end with a code that scripts can use."""
     from rich.console import Console
 
     from hush.tables.dry_run import dry_run
 
     with Console(stderr=True).status("reading the rows"):
-        outcome = dry_run(data, declared, counts=counts)
+        outcome = dry_run(data, declared, table=table, counts=counts)
     click.echo(json.dumps(outcome.to_dict(), indent=2) if as_json else str(outcome))
     if not outcome.fits:
         click.get_current_context().exit(BAD_INPUT)

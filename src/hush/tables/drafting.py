@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,8 @@ from hush.tables.column_profiles import (
     ColumnProfile,
     read_profiles,
 )
-from hush.tables.csv_header import ending_of
 from hush.tables.dialects.duckdb import DUCKDB
-from hush.tables.file_sources import CSV_ENDINGS, file_source
+from hush.tables.files.file_sources import file_source
 from hush.tables.sources import RowSource
 
 MOST_INTEGERS = 1000
@@ -240,8 +240,10 @@ _SKELETONS = {
 _MISSING = '# missing = true          # if a cell may be empty; missing_values = ["?"] names marks that mean so'
 
 
-def draft_schema(path: str | Path | RowSource, *, from_data: bool = False, public: bool = False) -> str:
-    """The text of a TOML schema to edit, for a CSV or Parquet file or for rows that are open already.
+def draft_schema(
+    path: str | Path | RowSource, *, table: str | None = None, from_data: bool = False, public: bool = False
+) -> str:
+    """The text of a TOML schema to edit, for a file, such as `hush.read` takes, or for rows that are open already.
 
     Without `from_data` the names and declared types decide the kinds, and what the user must know is left open;
     a draft is refused when it is read before that is filled in. With `from_data` the rows decide; `public` says that
@@ -251,20 +253,18 @@ def draft_schema(path: str | Path | RowSource, *, from_data: bool = False, publi
     these are public, the text begins with a notice and every column is marked `from_private_data`, which makes releases
     refuse the schema.
     """
-    typed, source = True, path
-    if not isinstance(source, RowSource):
-        typed = ending_of(Path(source)) not in CSV_ENDINGS
-        source = file_source(source, (), lambda: DUCKDB.connect(MEMORY, spill=False))  # private rows stay off the disk
+    connect = partial(DUCKDB.connect, MEMORY, spill=False)  # private rows stay off the disk
+    source = path if isinstance(path, RowSource) else file_source(path, (), connect, table=table)
     _check_names(source)
-    kinds = [DECLARED_KINDS.get(DUCKDB.family(kind), UNSUPPORTED) if typed else UNKNOWN for kind in source.types]
+    kinds = [DECLARED_KINDS.get(DUCKDB.family(kind), UNSUPPORTED) if source.typed else UNKNOWN for kind in source.types]
     if from_data:
         profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
-        tables = [_from_rows(name, profile, public=public) for name, profile in profiles]
+        sections = [_from_rows(name, profile, public=public) for name, profile in profiles]
     else:
-        tables = [_skeleton(name, kind) for name, kind in zip(source.columns, kinds, strict=True)]
+        sections = [_skeleton(name, kind) for name, kind in zip(source.columns, kinds, strict=True)]
     from_rows = FROM_PUBLIC_ROWS if public else NOT_PRIVATE
     notice = from_rows if from_data else FROM_NAMES + _header_notice(source.columns)
-    return "\n".join([notice, CHOOSING, f"{entry('hush_schema', VERSION)}\n", _unit(source.columns), *tables])
+    return "\n".join([notice, CHOOSING, f"{entry('hush_schema', VERSION)}\n", _unit(source.columns), *sections])
 
 
 def _check_names(source: RowSource) -> None:

@@ -28,12 +28,12 @@ from hush.tables.sources import gathered
 
 HUGE = 10**400  # beyond any float64; Python would refuse to write much longer integers as text
 PLAIN = frozenset({str, bytes, float, type(None)})  # what a column of text is made of; a float for NaN
+WHOLE = frozenset({int, type(None)})
 ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
-NONE: Mapping[str, NumberSpelling] = {}
-Spelling = Callable[[Any, str], str | None]  # of an object, in the column of a name: `text_of` or `id_of`
-
-
 Spellings = Mapping[str, NumberSpelling]  # of the columns whose numbers are not spelled plainly
+NONE: Spellings = {}
+Spelling = Callable[[Any, str], str | None]  # of an object, in the column of a name: `text_of` or `id_of`
+SpellingOf = Callable[[str], Spelling]  # of the objects in the column of a name
 
 
 def from_pandas(
@@ -88,6 +88,23 @@ def from_reader(
             yield from from_arrow(batch, positions, unit, spellings, counts).cast(schema).to_batches()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def from_lists(names: Sequence[str], lists: Sequence[Sequence[Any]], spell: SpellingOf) -> pa.Table:
+    """Columns of Python objects as text."""
+    columns = [partial(_object_column, values) for values in lists]
+    return pa.table(gathered(_attempts(names, columns, spell)), names=list(names))
+
+
+def spelling_of(unit: str | None = None, spellings: Spellings = NONE, counts: str | None = None) -> SpellingOf:
+    """How objects are spelled, by the name of their column: neither ids, of `unit`, nor `counts` are rounded."""
+
+    def choose(name: str) -> Spelling:
+        if name in (unit, counts):
+            return id_of if name == unit else count_of
+        return partial(_spelled_text, spellings[name]) if name in spellings else text_of
+
+    return choose
 
 
 def readable(column: ArrowColumn, name: str, spell: Spelling) -> ArrowColumn:
@@ -186,13 +203,15 @@ def _table(
 
     `unit` names the column of ids and `counts` that of counts, which are not rounded.
     """
-    calls = []
+    return pa.table(gathered(_attempts(names, convert, spelling_of(unit, spellings, counts))), names=names)
+
+
+def _attempts(
+    names: Sequence[str], convert: Sequence[Callable[[str, Spelling], ArrowColumn]], spell: SpellingOf
+) -> Iterator[Callable[[], ArrowColumn]]:
     for name, conversion in zip(names, convert, strict=True):
         failed = f"column {name!r} holds objects that cannot be read; convert them to text, numbers or dates"
-        spell: Spelling = partial(_spelled_text, spellings[name]) if name in spellings else text_of
-        spell = id_of if name == unit else count_of if name == counts else spell
-        calls.append(partial(attempt, partial(conversion, name, spell), failed))
-    return pa.table(gathered(calls), names=names)
+        yield partial(attempt, partial(conversion, name, spell(name)), failed)
 
 
 def _moment(text: str) -> str:
@@ -249,7 +268,11 @@ def _polars_column(series: Any, name: str, spell: Spelling) -> ArrowColumn:
 
 def _object_column(values: Sequence[Any], name: str, spell: Spelling) -> ArrowColumn:
     """Text where every element is text or missing; else element by element."""
-    if set(map(type, values)) <= PLAIN:  # Arrow crashes on some other objects
+    kinds = set(map(type, values))
+    if kinds <= WHOLE and not isinstance(spell, partial):
+        with contextlib.suppress(DataError):  # an integer of more than 64 bits
+            return attempt(lambda: pa.array(values, pa.int64()).cast(pa.string()), "too wide")
+    if kinds <= PLAIN:  # Arrow crashes on some other objects
         with contextlib.suppress(DataError):  # a float that is not missing, or text that is not UTF-8
             return attempt(lambda: readable(pa.array(values, pa.string(), from_pandas=True), name, spell), "not text")
     return _spelled(values, name, spell)

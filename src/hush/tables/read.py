@@ -23,7 +23,7 @@ from hush.tables.dialects.dialect import Dialect, attempt
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import Names, encode_number
 from hush.tables.engine_tables import SQL_WAYS, EngineTable
-from hush.tables.file_sources import file_source
+from hush.tables.files.file_sources import file_source
 from hush.tables.row_counts import COUNT, check_counts_column, row_count
 from hush.tables.rows_per_unit import CappedRows, encoded_rows
 from hush.tables.sources import RowSource, find_column, gathered
@@ -33,7 +33,8 @@ DIALECTS: tuple[Dialect, ...] = (DUCKDB,)  # engines whose connections can be gi
 NUMBERS_AT_ONCE = 2**17  # distinct ones that a batch holds
 ENGINES = ("auto", "memory", "stream", "sql")
 ACCEPTED = (
-    "a path or pattern of CSV or Parquet files, a pandas or polars DataFrame, a polars LazyFrame, a pyarrow Table or "
+    "a path or pattern of CSV or Parquet files, a folder of Parquet, an Excel file, a file of DuckDB or SQLite with "
+    "table= or query=, '-' for standard input, a pandas or polars DataFrame, a polars LazyFrame, a pyarrow Table or "
     "RecordBatchReader, or a DuckDB connection with table= or query="
 )
 
@@ -51,7 +52,10 @@ def read(
     memory_limit: int | str | None = None,
     progress: Progress | None = None,
 ) -> Table:
-    """A table from a CSV or Parquet file, a pandas, polars or Arrow table, or a DuckDB connection.
+    """A table from a file, a pandas, polars or Arrow table, or a DuckDB connection.
+
+    A path is that of a CSV, Parquet or Excel file, a pattern of such files, a folder of Parquet, or a file of DuckDB or
+    SQLite with `table` or `query`; `"-"` is standard input.
 
     `schema` may be a Domain, for a table of codes 0 .. size-1, or the path of a schema file. `unit` names the id
     column whose presence is hidden, of which `max_rows_per_unit` rows are used at most; by default the schema says.
@@ -78,7 +82,7 @@ def read(
     if engine not in ENGINES:
         raise DataError(f"engine = {engine!r}: expected one of {', '.join(ENGINES)}")
     limit = bytes_of(memory_limit)
-    opened = open_source(source, declared, table, query, lambda: DUCKDB.connect(limit // 2), counts=counts)
+    opened = open_source(source, declared, table, query, partial(DUCKDB.connect, limit // 2), counts=counts)
     if opened.once and engine in {"stream", "sql"}:
         raise DataError(f"engine = {engine!r}: {opened.name} can be read only once; use engine='memory'")
     if engine == "stream":
@@ -102,6 +106,7 @@ def count_numbers(
     source: Any,
     schema: Schema | Domain | str | Path,
     *,
+    table: str | None = None,
     counts: str | None = None,
     memory_limit: int | str | None = None,
 ) -> dict[str, tuple[Floats, Counts]]:
@@ -121,7 +126,7 @@ def count_numbers(
     """
     declared = schema_of(schema).with_unit(ROW)
     connect = partial(DUCKDB.connect, bytes_of(memory_limit) // 2)
-    opened = open_source(source, declared, None, None, connect, counts=counts)
+    opened = open_source(source, declared, table, None, connect, counts=counts)
     if counts is not None:
         CappedRows(opened, declared, ()).check_all()
     weight, dialect = "1" if counts is None else row_count(opened), opened.dialect
@@ -176,7 +181,7 @@ def open_source(
     schema: Schema,
     table: str | None,
     query: str | None,
-    connect: Callable[[], Any],
+    connect: Callable[..., Any],
     *,
     counts: str | None = None,
     partly: bool = False,
@@ -198,7 +203,7 @@ def _opened(
     schema: Schema,
     table: str | None,
     query: str | None,
-    connect: Callable[[], Any],
+    connect: Callable[..., Any],
     counts: str | None,
     partly: bool,
 ) -> RowSource:
@@ -206,13 +211,14 @@ def _opened(
     for dialect in DIALECTS:
         if dialect.holds(source):
             return dialect.open_table(source, table, query)
-    if table is not None or query is not None:
-        raise DataError("table= and query= go with a DuckDB connection only; drop them")
     unit = schema.unit.column
     extra = [name for name in (unit, counts) if name is not None]
     wanted = [*dict.fromkeys(column.source for column in schema), *extra]
     if isinstance(source, str | Path):
-        return file_source(source, wanted, connect)
+        spell = frames.spelling_of(unit, schema.spellings, counts)
+        return file_source(source, wanted, connect, table=table, query=query, spell=spell, partly=partly)
+    if table is not None or query is not None:
+        raise DataError("table= and query= go with connections and files of databases only; drop them")
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if _is_a(source, "polars", "LazyFrame"):

@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import pyarrow as pa
-
 from hush.errors import DataError, close_match
-from hush.tables.dialects.dialect import Dialect, Explain, attempt
+from hush.tables.dialects.dialect import Dialect, Explain, Frame, attempt
 
 Result = TypeVar("Result")
 
@@ -30,10 +28,11 @@ class RowSource:
     columns: tuple[str, ...]  # names as the source has them, possibly repeated
     types: tuple[str, ...]  # as the dialect spells them
     advice: str = ""  # for a missing column, instead of a similar name, which may be somebody's cell
-    frames: Mapping[str, pa.Table | pa.RecordBatchReader] = field(default_factory=dict)
+    frames: Mapping[str, Frame] = field(default_factory=dict)
     explain: Explain | None = None
     rows: float | None = None
     once: bool = False
+    typed: bool = True  # whether its types say what the columns hold
     counts: str | None = None  # the column that says how many rows each line stands for
 
     @contextmanager

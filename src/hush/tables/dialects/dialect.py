@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -33,6 +33,17 @@ PANIC = "PanicException"  # how Rust code such as polars fails in Python; not an
 
 HASH_KEY = b"hush: rows per unit"  # of the hash that chooses rows of a unit
 HASH_DIGITS = 15  # hexadecimal ones: 60 bits, an integer of 64 bits that is not negative
+
+
+class Rereadable(Protocol):
+    """Rows that every call gives anew."""
+
+    schema: pa.Schema
+
+    def __call__(self) -> pa.RecordBatchReader: ...
+
+
+Frame: TypeAlias = pa.Table | pa.RecordBatchReader | Rereadable
 
 
 class Family(Enum):
@@ -269,7 +280,7 @@ class Dialect(ABC):
         yield
 
     @abstractmethod
-    def open_session(self, connection: Any, frames: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Any:
+    def open_session(self, connection: Any, frames: Mapping[str, Frame]) -> Any:
         """A session with fixed settings that leaves the connection undisturbed, in the state of its snapshot."""
 
     @abstractmethod

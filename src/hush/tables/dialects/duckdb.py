@@ -17,11 +17,21 @@ from hush.errors import DataError
 from hush.schema.column import LARGEST_INTEGER
 from hush.schema.number_spelling import NumberSpelling
 from hush.schema.stamps import ANY_DAY
-from hush.tables.dialects.dialect import HASH_DIGITS, HASH_KEY, WHITESPACE, Dialect, Explain, Family, attempt, type_name
+from hush.tables.dialects.dialect import (
+    HASH_DIGITS,
+    HASH_KEY,
+    WHITESPACE,
+    Dialect,
+    Explain,
+    Family,
+    Frame,
+    attempt,
+    type_name,
+)
 from hush.tables.sources import RowSource
 
 SMALLEST_MEMORY = 2**27  # DuckDB cannot do much with less
-FRAME = "hush_frame"
+FRAME, FILE = "hush_frame", "hush_file"
 _TIME = "[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
 _FAMILIES = {
     '"NULL"': Family.NOTHING,
@@ -168,8 +178,11 @@ class DuckDB(Dialect):
         digits = f"left(sha256(unhex('{HASH_KEY.hex()}') || {x}), {HASH_DIGITS})"
         return f"CAST(CAST('0x' || {digits} AS BIGINT) AS HUGEINT)"
 
-    def connect(self, memory: int, *, spill: bool = True) -> Any:
-        """A private in-memory database that keeps to `memory` bytes; it may spill to a folder removed with it."""
+    def connect(self, memory: int, *, spill: bool = True, file: Path | None = None) -> Any:
+        """A private in-memory database that keeps to `memory` bytes; it may spill to a folder removed with it.
+
+        With `file`, its sessions see the tables of that file, which they cannot change.
+        """
         folder = tempfile.TemporaryDirectory(prefix="hush-") if spill else None
         settings = {
             "memory_limit": f"{max(memory, SMALLEST_MEMORY)}B",
@@ -180,7 +193,7 @@ class DuckDB(Dialect):
         connection.execute("SET preserve_insertion_order = false")
         if folder is not None:
             weakref.finalize(connection, folder.cleanup)
-        return connection
+        return connection if file is None else _Attached(connection, file)
 
     def holds(self, source: object) -> bool:
         return isinstance(source, duckdb.DuckDBPyConnection)
@@ -220,12 +233,10 @@ class DuckDB(Dialect):
         session.close()
         return RowSource(dialect=self, name=name, connection=connection, select=select, columns=columns, types=types)
 
-    def open_frame(
-        self, name: str, columns: Sequence[str], frame: pa.Table | pa.RecordBatchReader, connection: Any
-    ) -> RowSource:
+    def open_frame(self, name: str, columns: Sequence[str], frame: Frame, connection: Any) -> RowSource:
         """A source over Arrow data, whose columns get these names."""
-        once = isinstance(frame, pa.RecordBatchReader)
-        sample = frame.schema.empty_table() if once else frame
+        once, whole = isinstance(frame, pa.RecordBatchReader), isinstance(frame, pa.Table)
+        sample: Any = frame if whole else frame.schema.empty_table()
         failed = f"{name} holds a type that cannot be read; convert it to text, numbers or dates"
         session = attempt(lambda: self.open_session(connection, {FRAME: sample}), failed)
         select = f"SELECT * FROM {FRAME}"
@@ -239,7 +250,7 @@ class DuckDB(Dialect):
             columns=tuple(columns),
             types=types,
             frames={FRAME: frame},
-            rows=None if once else frame.num_rows,
+            rows=sample.num_rows if whole else None,
             once=once,
         )
 
@@ -252,9 +263,10 @@ class DuckDB(Dialect):
             "null_padding = false, ignore_errors = false, strict_mode = true, hive_partitioning = false)"
         )
 
-    def select_parquet(self, files: Sequence[Path]) -> str:
-        """The rows of Parquet files."""
-        return f"SELECT * FROM read_parquet({self._listed(files)}, hive_partitioning = false)"
+    def select_parquet(self, files: Sequence[Path], *, partitioned: bool = False) -> str:
+        """The rows of Parquet files; with `partitioned`, folders such as `year=2020` are columns of text."""
+        hive = "hive_partitioning = true, hive_types_autocast = false" if partitioned else "hive_partitioning = false"
+        return f"SELECT * FROM read_parquet({self._listed(files)}, {hive})"
 
     def _listed(self, files: Sequence[Path]) -> str:
         """A list of paths, escaped so that DuckDB reads none as a pattern."""
@@ -272,7 +284,7 @@ class DuckDB(Dialect):
             return f"{name}: not a well-formed CSV file, perhaps of mixed line ends; repair it"
         return f"{name} cannot be read as CSV; check that it is complete and well-formed"
 
-    def open_session(self, connection: Any, frames: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Any:
+    def open_session(self, connection: Any, frames: Mapping[str, Frame]) -> Any:
         """A cursor of its own, so that nothing pending on the connection is disturbed; its settings end with it.
 
         Time zones are those of UTC wherever the job runs; Python variables are not tables.
@@ -283,7 +295,7 @@ class DuckDB(Dialect):
         session.execute("SET enable_progress_bar = true")
         session.execute("SET enable_progress_bar_print = false")
         for name, frame in frames.items():
-            session.register(name, frame)
+            session.register(name, frame() if callable(frame) else frame)
         return session
 
     def describe(self, session: Any, select: str, failed: str | Explain) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -315,6 +327,19 @@ class DuckDB(Dialect):
             return min(1.0, max(0.0, float(session.query_progress()) / 100))
         except (duckdb.Error, AttributeError):
             return 0.0
+
+
+class _Attached:
+    """A connection whose cursors see the tables of a file by their own names."""
+
+    def __init__(self, connection: Any, file: Path) -> None:
+        self._connection = connection
+        connection.execute(f"ATTACH {DUCKDB.literal(str(file))} AS {FILE} (TYPE DUCKDB, READ_ONLY)")
+
+    def cursor(self) -> Any:
+        cursor = self._connection.cursor()
+        cursor.execute(f"USE {FILE}")
+        return cursor
 
 
 DUCKDB = DuckDB()

@@ -31,7 +31,7 @@ class CsvHeader:
     columns: tuple[str, ...]
 
 
-def read_csv_header(file: Path, wanted: Collection[str] = ()) -> CsvHeader:
+def read_csv_header(file: Path, wanted: Collection[str] = (), *, name: str | None = None) -> CsvHeader:
     """The header under the delimiter that gives most of the wanted names.
 
     Ties go to a delimiter that fits the quotes of the line, then to the tab in a file whose ending promises tabs, then
@@ -40,8 +40,9 @@ def read_csv_header(file: Path, wanted: Collection[str] = ()) -> CsvHeader:
 
     Privacy: in a file without a header the first line is somebody's row, so no message quotes it.
     """
-    text = _first_text(file)
-    failed = f"the file {str(file)!r} cannot be read; check that it is a text file and that you may read it"
+    name = name or f"the file {str(file)!r}"
+    text = _first_text(file, name)
+    failed = f"{name} cannot be read; check that it is a text file and that you may read it"
     tabs = ending_of(file) in TAB_ENDINGS
     cells = {cell_text(name): name for name in wanted if cell_text(name) != name}
     choices: dict[tuple[int, bool, bool, int], CsvHeader] = {}
@@ -55,9 +56,9 @@ def read_csv_header(file: Path, wanted: Collection[str] = ()) -> CsvHeader:
     header = choices[max(choices)]
     if any("\n" in column or "\r" in column for column in header.columns):
         # DuckDB would take it for the kind of line end that the file has, and find no rows
-        raise DataError(f"the file {str(file)!r} has a line break in the name of a column; rename it")
+        raise DataError(f"{name} has a line break in the name of a column; rename it")
     if any("\ufffd" in column for column in header.columns):
-        raise DataError(f"the file {str(file)!r} is not UTF-8 text; convert it, for example with iconv")
+        raise DataError(f"{name} is not UTF-8 text; convert it, for example with iconv")
     return header
 
 
@@ -74,9 +75,9 @@ def ending_of(file: Path) -> str:
     return endings[-1] if endings else ""
 
 
-def _first_text(file: Path) -> str:
+def _first_text(file: Path, name: str) -> str:
     """The text at the start of a file, with what is not UTF-8 replaced."""
-    failed = f"the file {str(file)!r} cannot be read; check that it is a text file and that you may read it"
+    failed = f"{name} cannot be read; check that it is a text file and that you may read it"
 
     def start() -> bytes:
         with file.open("rb") as raw:
@@ -87,11 +88,11 @@ def _first_text(file: Path) -> str:
 
     head = attempt(start, failed)
     if not head.strip():
-        raise DataError(f"the file {str(file)!r} is empty; a table without rows still needs its header line")
+        raise DataError(f"{name} is empty; a table without rows still needs its header line")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"the file {str(file)!r} is UTF-16 text; save it as UTF-8")
+        raise DataError(f"{name} is UTF-16 text; save it as UTF-8")
     if len(head) == LONGEST_HEADER and b"\n" not in head and b"\r" not in head:
-        raise DataError(f"the first line of the file {str(file)!r} has more than {LONGEST_HEADER} bytes; is it CSV?")
+        raise DataError(f"the first line of {name} has more than {LONGEST_HEADER} bytes; is it CSV?")
     return head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", errors="replace")
 
 

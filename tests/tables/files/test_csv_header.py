@@ -11,8 +11,8 @@ from hush.domain import Domain
 from hush.errors import DataError
 from hush.schema.schema_toml import read_toml
 from hush.tables import read
-from hush.tables.csv_header import read_csv_header
 from hush.tables.drafting import draft_schema
+from hush.tables.files.csv_header import read_csv_header
 
 DOMAIN = Domain({"a": 2})
 ROWS = "true{0}false\nfalse{0}false\n"

@@ -12,7 +12,7 @@ import pytest
 from hush.errors import DataError, HushError
 from hush.schema import Categorical, Integer, Schema
 from hush.tables import read
-from hush.tables.csv_header import read_csv_header
+from hush.tables.files.csv_header import read_csv_header
 
 SCHEMA = Schema(
     [
@@ -103,8 +103,8 @@ def test_paths_that_lead_nowhere(tmp_path) -> None:
     for path, words in {
         tmp_path / "none.csv": "does not exist; check the path",
         str(tmp_path / "*.csv"): "matches no file; check the path",
-        tmp_path: "is a folder; give a .csv",
-        tmp_path / "t.xlsx": "cannot tell the format from the ending '.xlsx'",
+        tmp_path: "holds no Parquet file; give a .csv",
+        tmp_path / "t.xlsx": "cannot be read as an Excel file",
         tmp_path / "t": "cannot tell the format from the ending ''",
         "/dev/null": "is not a regular file",
         "~nobody-of-this-name/t.csv": "cannot be looked up; check it",
@@ -203,3 +203,47 @@ def test_a_missing_line_of_a_single_column_is_a_missing_value(tmp_path) -> None:
     path.write_bytes(b"x\n1\n\n2\n")
     schema = Schema([Integer(name="x", low=0, high=3, missing=True)])
     assert read(path, schema).counts([("x",)])[("x",)].tolist() == [0, 1, 1, 0, 1]
+
+
+def parts(folder, *names):
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"x": [number]}), folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_folder_of_parquet_gives_the_rows_of_every_part(engine, tmp_path) -> None:
+    parts(tmp_path, "part-0.parquet", "deep/part-1.pq", "_temporary/part-2.parquet", ".old.parquet", "_half.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    schema = Schema([Integer(name="x", low=0, high=3)])
+    assert read(tmp_path, schema, engine=engine).counts([("x",)])[("x",)].tolist() == [1, 1, 0, 0]
+    assert read(f"{tmp_path}/", schema).counts([("x",)])[("x",)].tolist() == [1, 1, 0, 0]
+
+
+def test_folders_that_name_values_are_columns(tmp_path) -> None:
+    parts(tmp_path, "city=Den Haag/p.parquet", "city=a%2Fb/p.parquet", "city=__HIVE_DEFAULT_PARTITION__/p.parquet")
+    schema = Schema(
+        [Integer(name="x", low=0, high=2), Categorical(name="city", values=("Den Haag", "a/b"), missing=True)]
+    )
+    counts = read(tmp_path, schema).counts([("x", "city")])[("x", "city")]
+    assert counts.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("log", "kind"), [("_delta_log/0.json", "Delta"), ("metadata/v1.metadata.json", "Iceberg"), (".hoodie/x", "Hudi")]
+)
+def test_folders_that_keep_deleted_rows_are_refused(log, kind, tmp_path) -> None:
+    parts(tmp_path, "part-0.parquet")
+    (tmp_path / log).parent.mkdir()
+    (tmp_path / log).touch()
+    with pytest.raises(DataError, match=f"is a table of {kind}, whose files also hold rows that were deleted"):
+        read(tmp_path, SCHEMA)
+
+
+def test_a_table_is_named_for_databases_only(tmp_path) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n1,a\n")
+    with pytest.raises(DataError, match="table= goes with databases and spreadsheets, and the file .* is none"):
+        read(tmp_path / "t.csv", SCHEMA, table="people")
+    with pytest.raises(DataError, match="query= goes with databases, and"):
+        read(tmp_path / "t.csv", SCHEMA, query="SELECT 1")

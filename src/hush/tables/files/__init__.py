@@ -1,0 +1,1 @@
+"""Data in files: text, Parquet, spreadsheets, files of databases, standard input."""
