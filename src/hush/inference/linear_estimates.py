@@ -31,6 +31,7 @@ from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.linear_strategy import JointPrecision, LinearStrategy
 from hush.strategies.product_strategy import ProductStrategy
 from hush.strategies.strategy import NoiseKind
+from hush.workloads import ThresholdTerm
 
 LinearMeasurements: TypeAlias = Measurements[LinearStrategy]
 
@@ -103,6 +104,12 @@ class LocalEstimates(_ProductEstimates):
         product = self._best(names, blocks)
         values = apply_each(blocks, self._values(product, names))
         return values, product.variances(names, blocks)
+
+    def threshold_product(self, term: ThresholdTerm) -> ProductStrategy | None:
+        """The product that the counts of a threshold's clique are from; None if it measures some of them together."""
+        product = self._best(term.clique, self._levels(term.clique))
+        apart = all(len(group) == 1 for group in product.groups if set(group) & set(term.clique))
+        return product if apart else None
 
     def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
         names = self.domain.check(clique)

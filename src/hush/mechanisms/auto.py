@@ -23,7 +23,7 @@ from hush.privacy.sensitivity import Neighbours
 from hush.strategies.noise_allocation import Loss, MaxVariance, SumOfVariances, loss_of
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
-from hush.workloads import Workload
+from hush.workloads import FormulaTerm, Workload
 
 if TYPE_CHECKING:
     from hush.mechanisms.session import Session
@@ -170,7 +170,10 @@ def plan_candidates(workload: Workload, budget: Budget, loss: str | Loss, *, tho
 def _gaussian(workload: Workload, kind: Loss, loss: str | Loss, *, thorough: bool) -> list[PlanCandidate]:
     """The mechanisms with Gaussian noise."""
     total = isinstance(kind, SumOfVariances)
-    best = "no linear mechanism with Gaussian noise beats residual on marginals" if workload.plain else ""
+    best = ""
+    if workload.symmetric:
+        kinds = "marginals" if workload.plain else "marginals and thresholds"
+        best = f"no linear mechanism with Gaussian noise beats residual on {kinds}"
     bad_loss = not (total or isinstance(kind, MaxVariance))
     matrix = best or _matrix_reason(workload, rmse_only=bad_loss, thorough=thorough)
     hdmm = best or _hdmm_reason(workload, total=total, thorough=thorough)
@@ -202,6 +205,8 @@ def _hdmm_reason(workload: Workload, *, total: bool, thorough: bool) -> str:
     """Why HDMM is left out; nothing if it is not."""
     if not total:
         return "it makes rmse small, nothing else"
+    if any(isinstance(term, FormulaTerm) for term in workload):
+        return "it is for products of query blocks and thresholds"
     if len(workload) > MOST_TERMS:
         return f"{len(workload):,} terms take long; name it to try"
     if thorough:

@@ -89,5 +89,6 @@ class Direct(StrategyMechanism):
     least_squares: str = "local"
 
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
+        workload = Workload(workload.domain, workload.products)
         strategy = recovered(direct_strategy(TermGrams.of(workload), noise), self.least_squares)
         return round_strategy(strategy, budget=cost, neighbours=neighbours)

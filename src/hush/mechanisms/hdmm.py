@@ -18,7 +18,7 @@ from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.product_strategy import recovered
 from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
-from hush.workloads import Workload
+from hush.workloads import ProductTerm, Workload
 
 NAME = "hdmm"
 MOST_CELLS = 2.0**28  # that one product over several terms may measure
@@ -58,7 +58,7 @@ class HDMM(StrategyMechanism):
         strategies = opt_hdmm(
             TermGrams.of(workload),
             noise,
-            operators=self.operators,
+            operators=self._operators(workload),
             cells=MOST_CELLS,
             restarts=self.restarts,
             seed=self.seed,
@@ -66,8 +66,14 @@ class HDMM(StrategyMechanism):
         )
         ready = (recovered(strategy, self.least_squares) for strategy in strategies)
         rounded = (round_strategy(strategy, budget=cost, neighbours=neighbours) for strategy in ready)
-        able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload.products))
+        able = (strategy for strategy in rounded if all(strategy.supports(term) for term in workload))
         strategy = next(able, None)
         if strategy is None:
             raise WorkloadError("the search found no strategy that supports the workload; use mechanism='residual'")
         return strategy
+
+    def _operators(self, workload: Workload) -> Sequence[str]:
+        """Those that are asked for; without unions of products where a threshold would need several of them."""
+        if all(isinstance(term, ProductTerm) for term in workload):
+            return self.operators
+        return [name for name in self.operators if name != "plus"]

@@ -57,10 +57,10 @@ class Matrix(StrategyMechanism):
     loss: str | Loss = "rmse"
 
     def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse an unknown strategy, and a workload of the total alone."""
+        """Refuse an unknown strategy, queries other than products, and a workload of the total alone."""
         if self.strategy != "best" and self.strategy not in STRATEGIES:
             raise WorkloadError(f"strategy={self.strategy!r}: expected best, {', '.join(STRATEGIES)}")
-        if not any(term.clique for term in workload):
+        if not any(term.clique for term in workload.products):
             raise WorkloadError("the workload asks for the total alone; use mechanism='residual' or 'direct'")
 
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:

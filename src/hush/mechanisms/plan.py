@@ -34,7 +34,7 @@ from hush.strategies.strategy import NoiseKind, PredictedErrors, Strategy, unit_
 from hush.strategies.strategy_files import StrategyFile, SumStrategyFile, store_strategy, sums_inconsistency
 from hush.strategies.sum_strategy import SumStrategy, sums_share
 from hush.strategies.term_table import TermGrams
-from hush.workloads import ProductTerm, Workload
+from hush.workloads import FormulaTerm, ProductTerm, Term, Workload
 from hush.workloads.sum_term import row_terms
 from hush.workloads.workload_files import WorkloadFile
 
@@ -51,12 +51,15 @@ def rmse_bound(
 ) -> tuple[float, str] | None:
     """An RMSE that no unbiased linear mechanism of this noise and cost can beat, and which bound it is.
 
-    None if neighbours exchange rows, if there are too many terms, or if the noise has no variance: no bound is known.
+    None if neighbours exchange rows, if there are too many terms or formulas among them, or if the noise has no
+    variance: no bound is known.
 
     Reference: [Li 2013, Thm 4.1], per unit of the least variance that the exact noise can have.
     """
     least = unit_variance(noise, cost)
     if neighbours is not Neighbours.ADD_REMOVE or least == 0:
+        return None
+    if any(isinstance(term, FormulaTerm) for term in workload):
         return None
     try:
         total, word = lower_bound(TermGrams.of(workload), largest=LARGEST_EXACT)
@@ -244,7 +247,8 @@ class Plan:
         """The variance of every query of a term of the workload, one axis per attribute of the term."""
         term = self._listed(which)
         if self.strategy is None:
-            return np.full([block.shape[0] for block in term.blocks], np.nan)
+            shape = [block.shape[0] for block in term.blocks] if isinstance(term, ProductTerm) else term.queries
+            return np.full(shape, np.nan)
         return self.strategy.term_variances(term)
 
     @property
@@ -281,6 +285,8 @@ class Plan:
         """What the plan claims about its error, in words."""
         if self.strategy is None:
             return f"nothing is promised beforehand; {self.settings.states}"
+        if any(isinstance(term, FormulaTerm) for term in self.workload):
+            return "the best noise for what it measures; another strategy may answer its formulas better"
         return self.strategy.claim(self.loss, self._beside_bound)
 
     def _beside_bound(self) -> str:
@@ -450,11 +456,11 @@ class Plan:
             return None
         return strategy_inconsistency(self.strategy, self.workload, self.neighbours)
 
-    def _listed(self, which: int) -> ProductTerm:
+    def _listed(self, which: int) -> Term:
         """A term of the workload by its index, checked to list its queries."""
         if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which < len(self.workload):
             raise WorkloadError(f"term {which!r}: expected an integer from 0 to {len(self.workload) - 1}")
-        term = self.workload.products[which]
+        term = self.workload.terms[which]
         if not term.listed:
             raise WorkloadError(f"the queries of term {which} are known by their Gram matrix alone; use term_variances")
         return term

@@ -33,7 +33,7 @@ import scipy
 
 from hush.arrays import Floats, Integers
 from hush.errors import SizeError
-from hush.linops import Dense, Identity, LevelsAndTotal, LinearOperator, Total
+from hush.linops import CompoundSymmetric, Dense, Identity, LevelsAndTotal, LinearOperator, Total
 from hush.optimizers import p_identity
 from hush.strategies.optimum import Optimum, gram_factor, optimal_gram
 from hush.strategies.strategy import NoiseKind
@@ -317,7 +317,7 @@ def strategy_pools(
 def refuse_large(grams: TermGrams) -> None:
     """Refuse attributes of too many levels that are asked for more than levels and totals."""
     for axis in grams.asked:
-        if grams.domain.shape[axis] > LARGEST_SIZE and not grams.plain(axis):
+        if grams.domain.shape[axis] > LARGEST_SIZE and not grams.alike(axis):
             raise SizeError(
                 f"attribute {grams.domain.attributes[axis]!r} has {grams.domain.shape[axis]} levels and is asked for "
                 f"more than levels and totals; coarsen it to at most {LARGEST_SIZE} bins"
@@ -331,6 +331,10 @@ def compound_forms(grams: TermGrams, axis: int) -> Floats | None:
     for b, block in enumerate(grams.blocks[axis]):
         if isinstance(block, Identity | Total):
             forms.append((1.0, 0.0) if isinstance(block, Identity) else (0.0, 1.0))
+            continue
+        if isinstance(block, CompoundSymmetric):
+            square = block.gram()
+            forms.append((float(square.alpha), float(square.beta)))
             continue
         if size > LARGEST_SIZE or size == 1:
             return None

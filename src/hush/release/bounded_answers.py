@@ -18,14 +18,14 @@ from hush.inference.error_law import ErrorLaw
 from hush.inference.error_margins import largest_coefficients, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import LinearOperator
-from hush.release.answer_columns import ErrorKind
-from hush.release.answers import Answers, check_level
+from hush.release.answer_columns import ErrorKind, Quantity
+from hush.release.answers import Answers, check_level, spare
 from hush.release.error_bounds import ErrorBounds, bound_note
 from hush.release.intervals import FixedIntervals
 from hush.release.model_estimates import Distribution, ModelEstimates
-from hush.release.term_answers import query_signs, term_answers
+from hush.release.term_answers import formula_answers, query_signs, targets, term_answers, threshold_answers
 from hush.schema import Schema
-from hush.workloads import ProductTerm
+from hush.workloads import FormulaTerm, ProductTerm, ThresholdTerm
 
 
 class MeasuredEstimates:
@@ -131,3 +131,39 @@ def bounded_term_answers(
     (value,) = answers.quantities
     intervals = FixedIntervals(value.estimate - margin, value.estimate + margin, level)
     return replace(answers, quantities=(replace(value, error_kind=error_kind, intervals=intervals),))
+
+
+def counted_answers(
+    schema: Schema,
+    term: ThresholdTerm | FormulaTerm,
+    estimates: Estimates,
+    *,
+    level: float = 0.95,
+    notes: Iterable[str] = (),
+) -> Answers:
+    """A threshold or a formula, whose coefficients are 0 and 1: standard errors, or the bound on the table."""
+    if not (isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(term.clique)):
+        if isinstance(term, ThresholdTerm):
+            return threshold_answers(schema, term, estimates, level=level, notes=notes)
+        return formula_answers(term, estimates, level=level, notes=notes)
+    margin = float(estimates.margin(term.clique, np.zeros(()), np.ones(()), check_level(level)))
+    note = bound_note(term.clique, estimates.l1_bound(term.clique, level), level)
+    return model_answers(schema, term, estimates.counts(term.clique), level, (note, *notes), margin)
+
+
+def model_answers(
+    schema: Schema,
+    term: ThresholdTerm | FormulaTerm,
+    counts: Floats,
+    level: float,
+    notes: Iterable[str],
+    margin: float = np.nan,
+) -> Answers:
+    """A threshold or a formula from the counts of a model, each number off by at most a margin where there is one."""
+    values = term.exact_answers(counts).ravel()
+    kind = ErrorKind.NONE if np.isnan(margin) else ErrorKind.BOUND
+    intervals = FixedIntervals(values - margin, values + margin, level)
+    value = Quantity(spare("count", term.clique), values, np.full(values.shape, np.nan), kind, intervals)
+    if isinstance(term, ThresholdTerm):
+        return targets(schema, term, value, level, notes)
+    return Answers(groups=(), quantities=(value,), level=level, notes=(f"of the rows for which {term.text}.", *notes))

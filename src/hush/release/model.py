@@ -23,7 +23,7 @@ from hush.inference.best_unbiased import UnbiasedEstimates
 from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind
 from hush.release.answers import Answers
-from hush.release.bounded_answers import table_answers
+from hush.release.bounded_answers import model_answers, table_answers
 from hush.release.copies import CHUNK_ROWS, Copies, check_drawing, copy_seeds, draw_batches
 from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
 from hush.release.model_files import save_model, unpack_model
@@ -31,6 +31,7 @@ from hush.release.statement import STAMP, drafted_warning
 from hush.schema import Schema
 from hush.schema.conditions import Conditions
 from hush.solution import SOLVED, Solution
+from hush.workloads import ThresholdTerm
 
 if TYPE_CHECKING:
     from hush.release.release import Release
@@ -216,6 +217,15 @@ class Model:
         counts = self.counts(names)
         notes = self._notes(UNBIASED_NOTE if self._covered(names) else NOTE)
         return Answers.of_marginal(self.schema, names, counts, None, level, error_kind=ErrorKind.NONE, notes=notes)
+
+    def threshold(self, *attributes: Any, r: int) -> Answers:
+        """For every combination of levels, how many rows agree in at least `r` of the attributes; without errors."""
+        names = self.domain.named(attributes)
+        if r == len(names) and not isinstance(r, bool):
+            return self.marginal(names)
+        term = ThresholdTerm(names, self.domain.sizes(names), r)
+        term.check(self.domain)
+        return model_answers(self.schema, term, self.counts(names), 0.95, self._notes())
 
     def tables(self, cliques: Iterable[Iterable[str]]) -> dict[Clique, Floats]:
         """The counts over many cliques at once, computed together."""

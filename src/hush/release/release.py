@@ -37,8 +37,9 @@ from hush.schema import Schema
 from hush.solution import TOLERANCE
 from hush.strategies.strategy_files import sums_inconsistency
 from hush.text_table import TextTable
-from hush.workloads import ProductTerm, Workload
+from hush.workloads import FormulaTerm, ProductTerm, Term, ThresholdTerm, Workload
 from hush.workloads.sum_term import grid_fault
+from hush.workloads.term import not_answered
 from hush.workloads.workload_files import WorkloadFile
 
 if TYPE_CHECKING:
@@ -200,8 +201,28 @@ class Release:
         names = self._covered(self.domain.named(attributes))
         return self._based(table_answers(self.schema, names, self.estimates, level=level, notes=self._notes()))
 
-    def term(self, which: int | ProductTerm = 0, *, level: float = 0.95) -> Answers:
-        """The answers to one term of the workload, by its index or itself: prefix sums, ranges, any product of blocks.
+    def threshold(self, *attributes: Any, r: int, level: float = 0.95) -> Answers:
+        """For every combination of levels, how many rows agree with it in at least `r` of the attributes.
+
+        `threshold("a", "b", "c", r=2)` and `threshold(("a", "b", "c"), r=2)` mean the same. `r` of all attributes is
+        the marginal. Errors are exact where the answers are linear in what was measured; from a model they are bounds.
+        """
+        names = self._covered(self.domain.named(attributes))
+        if r == len(names) and not isinstance(r, bool):
+            return self.marginal(names, level=level)
+        return self._counted(ThresholdTerm(names, self.domain.sizes(names), r), level)
+
+    def _counted(self, term: ThresholdTerm | FormulaTerm, level: float) -> Answers:
+        from hush.release.bounded_answers import counted_answers
+
+        term.check(self.domain)
+        self._covered(term.clique)
+        if self.domain.size(term.clique) > LARGEST_TABLES:
+            raise SizeError(f"{term.text} needs {self.domain.size(term.clique):,} cells: at most {LARGEST_TABLES:,}")
+        return self._based(counted_answers(self.schema, term, self.estimates, level=level, notes=self._notes()))
+
+    def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
+        """The answers to one term of the workload, by its index or itself: a product of blocks, threshold or formula.
 
         Every combination of queries, one on each attribute, has an estimate with its exact standard error, or with a
         bound if a model answers it. Any other term that the release can estimate may be asked for too.
@@ -209,6 +230,8 @@ class Release:
         from hush.release.bounded_answers import bounded_term_answers
 
         term = self._term(which)
+        if isinstance(term, ThresholdTerm | FormulaTerm):
+            return self._counted(term, level)
         numbers = math.prod(block.shape[0] for block in term.blocks)
         if numbers > LARGEST_TABLES:
             raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
@@ -246,7 +269,7 @@ class Release:
         return self.content.nonnegative_cells(self, method)[1]
 
     def nonnegative_term(
-        self, which: int | ProductTerm = 0, *, method: str = "hybrid", level: float = 0.95
+        self, which: int | Term = 0, *, method: str = "hybrid", level: float = 0.95
     ) -> NonnegativeAnswers:
         """The answers to a term without negative counts. **Biased**; `term` gives the unbiased ones.
 
@@ -259,7 +282,10 @@ class Release:
 
         if method not in (*CELL_METHODS, "clip"):
             raise WorkloadError(f"method={shown(method)}: expected one of {', '.join(CELL_METHODS)}, clip")
-        unbiased, term = self.term(which, level=level), self._term(which)
+        term = self._term(which)
+        if not isinstance(term, ProductTerm):
+            raise not_answered(term)
+        unbiased = self.term(which, level=level)
         values = None if method == "clip" else block_answers(*self.content.nonnegative_cells(self, method), term)
         return nonnegative_answers(unbiased, term, values)
 
@@ -543,15 +569,19 @@ class Release:
         ones = np.ones(self.domain.sizes(clique))
         return self.estimates.covariance(clique, ones, ones, len(clique))
 
-    def _term(self, which: int | ProductTerm) -> ProductTerm:
-        if isinstance(which, ProductTerm):
-            return Workload(self.domain, [which]).products[0]
-        last = len(self.workload) - 1
-        if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which <= last:
-            raise WorkloadError(
-                f"term {shown(which)}: expected a ProductTerm, or an index from 0 to {last} into the workload"
-            )
-        return self.workload.products[which]
+    def _term(self, which: int | Term) -> ProductTerm | ThresholdTerm | FormulaTerm:
+        if isinstance(which, Term):
+            (term,) = Workload(self.domain, [which])
+        else:
+            last = len(self.workload) - 1
+            if isinstance(which, bool) or not isinstance(which, int) or not 0 <= which <= last:
+                raise WorkloadError(
+                    f"term {shown(which)}: expected a ProductTerm, or an index from 0 to {last} into the workload"
+                )
+            term = self.workload.terms[which]
+        if not isinstance(term, ProductTerm | ThresholdTerm | FormulaTerm):
+            raise not_answered(term)
+        return term
 
     def _covered(self, clique: Iterable[str]) -> Clique:
         names = self.domain.check(clique)

@@ -17,8 +17,9 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import WorkloadError
-from hush.inference.error_margins import product_margins
+from hush.inference.error_margins import product_margins, sum_margins
 from hush.inference.estimates import Estimates
+from hush.inference.threshold_estimates import threshold_estimates
 from hush.linops import (
     AllRange,
     Dense,
@@ -37,9 +38,10 @@ from hush.release.answer_columns import Codes, ErrorKind, GroupColumn, Quantity,
 from hush.release.answers import Answers, check_level, spare
 from hush.release.intervals import NoiseIntervals
 from hush.schema import Column, Schema
-from hush.workloads import ProductTerm
+from hush.workloads import FormulaTerm, ProductTerm, ThresholdTerm
 
 TOTAL = "(total)"
+BOUNDED = "the standard errors are at most what follows ±: that of a sum is at most the sum of those of its parts."
 Signs = np.ndarray[Any, np.dtype[np.int8]]
 BIASED = (
     "the estimates are biased: they come from data without negative counts. The intervals, and what follows ±, are "
@@ -130,6 +132,45 @@ def term_answers(
         level=level,
         notes=(*group_notes(columns), *orders, *notes),
     )
+
+
+def threshold_answers(
+    schema: Schema, term: ThresholdTerm, estimates: Estimates, *, level: float, notes: Iterable[str] = ()
+) -> Answers:
+    """One row for each target: the rows that agree with it often enough, with an exact or bounded standard error."""
+    check_level(level)
+    found = threshold_estimates(estimates, term)
+    said = () if found.exact else (BOUNDED,)
+    kind = ErrorKind.EXACT if found.exact else ErrorKind.BOUND
+    value = Quantity(
+        spare("count", term.clique), found.values, found.std_error, kind, NoiseIntervals(found.values, found.margins)
+    )
+    return targets(schema, term, value, level, (*said, *notes))
+
+
+def targets(schema: Schema, term: ThresholdTerm, value: Quantity, level: float, notes: Iterable[str]) -> Answers:
+    """The answers of a threshold, labelled with their targets."""
+    columns = [schema[name] for name in term.clique]
+    codes = np.unravel_index(np.arange(term.queries), term.sizes)
+    agree = f"each count is of the rows that agree with the line in at least {term.at_least} of {len(columns)} columns."
+    return Answers(
+        groups=tuple(GroupColumn(column.name, column, code) for column, code in zip(columns, codes, strict=True)),
+        quantities=(value,),
+        level=level,
+        notes=(agree, *group_notes(columns), *notes),
+    )
+
+
+def formula_answers(term: FormulaTerm, estimates: Estimates, *, level: float, notes: Iterable[str] = ()) -> Answers:
+    """The number of rows that satisfy a formula, with its exact standard error."""
+    check_level(level)
+    inside = term.diagram.inside().astype(np.float64)
+    values = term.exact_answers(estimates.counts(term.clique))
+    variance = np.asarray(estimates.covariance(term.clique, inside, inside, 0))
+    error = np.sqrt(np.maximum(variance, 0.0)).reshape(1)
+    margins = sum_margins(estimates, term.clique, inside, 0, error)
+    value = Quantity("count", values, error, intervals=NoiseIntervals(values, margins))
+    return Answers(groups=(), quantities=(value,), level=level, notes=(f"of the rows for which {term.text}.", *notes))
 
 
 def _order_note(column: Column, block: Permuted) -> str:

@@ -29,6 +29,7 @@ LOOKED_AT = 30
 LARGEST_TABLE = 200_000
 QUERIES = 48
 LARGEST_BLOCK = 4_000_000
+MOST_NAMED = 12  # thresholds and formulas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def naive_stddev(release: Release) -> float:
 def by_order(release: Release) -> list[Precision]:
     """One entry for the tables of each number of columns."""
     orders: dict[int, list[ProductTerm]] = {}
-    for term in release.workload.products:
+    for term in _products(release):
         orders.setdefault(len(term.clique), []).append(term)
     naive = naive_stddev(release)
     return [_typical(release.estimates, orders[order], naive, None) for order in sorted(orders)]
@@ -81,11 +82,16 @@ def by_order(release: Release) -> list[Precision]:
 
 def by_table(release: Release) -> list[Precision]:
     """One entry for each table of the workload; none if there are many."""
-    terms = release.workload.products
+    terms = _products(release)
     if len(terms) > MOST_TABLES or len({term.clique for term in terms}) < len(terms):
         return []
     naive = naive_stddev(release)
     return [_typical(release.estimates, [term], naive, term.clique) for term in terms]
+
+
+def _products(release: Release) -> list[ProductTerm]:
+    """The tables of the workload; thresholds and formulas have no naive answer to stand beside."""
+    return [term for term in release.workload if isinstance(term, ProductTerm)]
 
 
 def overall(entries: Sequence[Precision]) -> Precision:
@@ -183,7 +189,8 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
     finite = [entry for entry in entries if math.isfinite(entry.planned) and math.isfinite(entry.naive)][:MOST_ROWS]
     title = tag("h3", "Predicted error, and that of a naive plan", id="precision")
     if not finite:
-        return lines(title, tag("p", "No standard error is known for the tables of this release beforehand."))
+        unknown = "No standard error is known for the tables of this release beforehand."
+        return lines(title, tag("p", unknown) if _products(release) else None, _others(release))
     noise = error_text(naive_stddev(release))
     whole = [overall(entries)] if len(finite) > 1 else []
     heads = ("tables over", "tables", "predicted standard error", "naive standard error", "naive / predicted")
@@ -206,7 +213,18 @@ def comparison_section(release: Release, entries: Sequence[Precision], number: i
         tag("p", WHOLE) if any(entry.ratio < 1 for entry in finite) else None,
         tag("p", _sampled(sampled), class_="note") if sampled else None,
         None if release.workload.plain else tag("p", QUERIES_NOTE, class_="note"),
+        _others(release),
     )
+
+
+def _others(release: Release) -> Markup | None:
+    """Which thresholds and formulas were asked for, and where their answers are."""
+    texts = [term.text for term in release.workload if not isinstance(term, ProductTerm)]
+    if not texts:
+        return None
+    more = f" and {len(texts) - MOST_NAMED:,} more" if len(texts) > MOST_NAMED else ""
+    said = f"Also asked: {'; '.join(texts[:MOST_NAMED])}{more}. release.term(...) has the answers, with their errors."
+    return tag("p", said)
 
 
 def _chart(entries: Sequence[Precision], number: int) -> Markup:

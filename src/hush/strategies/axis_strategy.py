@@ -169,6 +169,9 @@ class AxisStrategy:
         if isinstance(block, Identity | Total):
             return float(self.query_variances(block).sum())
         self._check_block(block)
+        if isinstance(block, CompoundSymmetric):  # its Gram matrix is alpha I + beta 1 1^T
+            square, n = block.gram(), self.size
+            return square.alpha * self.total_variance(Identity(n)) + square.beta * self.total_variance(Total(n))
         return self.trace(block.gram_dense())
 
     @cached_property

@@ -37,7 +37,8 @@ from hush.strategies.residual_strategy import ResidualStrategy, beyond_extremes,
 from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import mean_variances
-from hush.workloads import ProductTerm, Workload
+from hush.workloads import ProductTerm, Term, ThresholdTerm, Workload
+from hush.workloads.term import not_answered
 
 LARGEST_MATRIX = 4096  # cells up to which N^+ is held as a matrix
 METHODS = {
@@ -251,40 +252,45 @@ class LinearStrategy:
     def exact(self) -> bool:
         """Whether the errors are those of the release; if not, the release's are at most these.
 
-        Over a large domain, global least squares is predicted by its best single product.
+        Over a large domain, and for thresholds, global least squares is predicted by its best single product.
         """
         return self.recovery is not Recovery.GLOBAL or self.joint.small
 
-    def product_for(self, term: ProductTerm) -> ProductStrategy:
-        """The product that answers a product of blocks with the least error; WorkloadError where none can."""
-        able = [product for product in self.products if product.supports(term.clique, term.blocks)]
+    def product_for(self, term: Term) -> ProductStrategy:
+        """The product that answers a term with the least error; WorkloadError where none can."""
+        able = [product for product in self.products if product.supports(term.clique, _blocks(term))]
         if not able:
             raise WorkloadError(
                 f"the strategy does not support the queries on {', '.join(term.clique) or 'the total'}: they are no "
                 "combination of what it measures; add them to the workload and plan again"
             )
-        return able[0] if len(able) == 1 else min(able, key=lambda product: product.total(term.clique, term.blocks))
+        return able[0] if len(able) == 1 else min(able, key=lambda product: _total(product, term))
 
-    def supports(self, term: ProductTerm) -> bool:
-        """Whether a product of blocks can be answered without bias."""
+    def supports(self, term: Term) -> bool:
+        """Whether a product of blocks, or every cell that a threshold is over, can be answered without bias."""
+        blocks = _blocks(term)
         if self.recovery is Recovery.MARGINALS:
             return term.clique in self.residual.closure
-        return any(product.supports(term.clique, term.blocks) for product in self.products)
+        return any(product.supports(term.clique, blocks) for product in self.products)
 
-    def term_variances(self, term: ProductTerm) -> Floats:
-        """The variance of every query of a product of blocks, one axis per block; see `exact`."""
+    def term_variances(self, term: Term) -> Floats:
+        """The variance of every query of a term, one axis per block; see `exact`."""
         if self.recovery is Recovery.MARGINALS:
-            return self.residual.query_variances(term.clique, term.blocks)
+            return self.residual.term_variances(term)
+        if isinstance(term, ThresholdTerm):
+            return np.broadcast_to(self.product_for(term).threshold_variances(term), term.sizes)
+        if not isinstance(term, ProductTerm):
+            raise not_answered(term)
         if self.recovery is Recovery.GLOBAL and self.joint.small:
             self.product_for(term)
             return self.joint.variances(term.clique, term.blocks)
         return self.product_for(term).variances(term.clique, term.blocks)
 
-    def total_variance(self, term: ProductTerm) -> float:
-        """The summed variance of the queries of a product of blocks; see `exact`."""
+    def total_variance(self, term: Term) -> float:
+        """The summed variance of the queries of a term; see `exact`."""
         if self.recovery is Recovery.MARGINALS or (self.recovery is Recovery.GLOBAL and self.joint.small):
             return float(self.term_variances(term).sum())
-        return self.product_for(term).total(term.clique, term.blocks)
+        return _total(self.product_for(term), term)
 
     def variance(self, clique: Iterable[str]) -> float:
         clique = self.domain.clique(clique)
@@ -301,7 +307,7 @@ class LinearStrategy:
         return method + comparison()
 
     def check(self, workload: Workload) -> None:
-        for index, term in enumerate(workload.products):
+        for index, term in enumerate(workload):
             if not self.supports(term):
                 raise WorkloadError(
                     f"the strategy does not support term {index} of the workload: rounded to integers it measures "
@@ -309,7 +315,7 @@ class LinearStrategy:
                 )
 
     def inconsistency(self, workload: Workload) -> str | None:
-        if not all(self.supports(term) for term in workload.products):
+        if not all(self.supports(term) for term in workload):
             return "it measures other tables than its workload asks for"
         return beyond_extremes(np.array([*workload.weights, *(product.variance for product in self.products)]))
 
@@ -333,7 +339,7 @@ class LinearErrors:
     def totals(self) -> Floats:
         """The summed variance over the queries of each term: (terms,)."""
         if self.strategy.recovery is not Recovery.MARGINALS:
-            return np.array([self.strategy.total_variance(term) for term in self.workload.products])
+            return np.array([self.strategy.total_variance(term) for term in self.workload])
         residual, table = self.strategy.residual, TermTable.of(self.workload)
         return np.asarray(
             mean_variances(table, residual.closure, residual.bases) @ residual.sigma_squared * table.queries
@@ -353,9 +359,27 @@ class LinearErrors:
     def largest(self) -> float:
         if self.strategy.recovery is Recovery.MARGINALS:
             return self.strategy.residual.max_variance(self.workload, weighted=False)
-        if self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small:
-            return max(float(self.strategy.term_variances(term).max()) for term in self.workload.products)
+        joint = self.strategy.recovery is Recovery.GLOBAL and self.strategy.joint.small
+        if joint or not all(isinstance(term, ProductTerm) for term in self.workload):
+            return max(float(self.strategy.term_variances(term).max()) for term in self.workload)
         return max(self.strategy.product_for(term).largest(term.clique, term.blocks) for term in self.workload.products)
+
+
+def _blocks(term: Term) -> tuple[LinearOperator, ...]:
+    """The blocks that a term needs to be supported: its own, or for a threshold every cell."""
+    if isinstance(term, ThresholdTerm):
+        return tuple(Identity(size) for size in term.sizes)
+    if not isinstance(term, ProductTerm):
+        raise not_answered(term)
+    return term.blocks
+
+
+def _total(product: ProductStrategy, term: Term) -> float:
+    """The summed variance of a term from one product; a threshold's is that of products with its Gram matrix."""
+    if isinstance(term, ThresholdTerm):
+        equal = term.reweighted(1.0).gram_products()
+        return math.fsum(each.weight * product.total(each.clique, each.blocks) for each in equal)
+    return product.total(term.clique, _blocks(term))
 
 
 def marginal_strategy(domain: Domain, products: Sequence[ProductStrategy]) -> ResidualStrategy:

@@ -25,6 +25,8 @@ from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, sensitivity
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.strategy import NoiseKind
+from hush.strategies.threshold_variances import factor_axis, threshold_variances
+from hush.workloads import ThresholdTerm
 
 
 class Recovery(StrEnum):
@@ -252,6 +254,21 @@ class ProductStrategy:
             if np.abs(known - asked).max(initial=0.0) > 1e-7 * np.abs(asked).max(initial=0.0):
                 return False
         return True
+
+    def threshold_variances(self, term: ThresholdTerm) -> Floats:
+        """The variance of every target of a threshold; of length 1 along attributes whose levels are alike."""
+        scale, axes = self.variance, {}
+        for group, factor, block in zip(self.groups, self.factors, self.blocks_of((), ()), strict=True):
+            if len(group) > 1 and set(group) & set(term.clique):
+                raise WorkloadError(
+                    f"the errors of {term.text!r} are not known: {', '.join(group)} are measured together; use "
+                    "mechanism='residual' or 'hdmm'"
+                )
+            if set(group) & set(term.clique):
+                axes[group[0]] = factor_axis(factor)
+            else:
+                scale *= factor.total_variance(block)
+        return threshold_variances([(scale, [axes[name] for name in term.clique])], term)
 
     def total(self, clique: Clique, blocks: Sequence[LinearOperator]) -> float:
         """The summed variance of all queries of a product of blocks."""

@@ -41,9 +41,10 @@ from hush.strategies.product_strategy import LARGEST_ROWS, ProductQuery, too_lar
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.strategy import NoiseKind, split_exactly
 from hush.strategies.term_table import TermTable
+from hush.strategies.threshold_variances import residual_variances, set_weights
 from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
-from hush.workloads import ProductTerm, Workload
-from hush.workloads.term import EXTREME
+from hush.workloads import FormulaTerm, ProductTerm, Term, ThresholdTerm, Workload
+from hush.workloads.term import EXTREME, not_answered
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +173,16 @@ class ResidualStrategy:
     def errors(self, workload: Workload) -> ResidualErrors:
         return ResidualErrors(self, workload)
 
-    def term_variances(self, term: ProductTerm) -> Floats:
-        return self.query_variances(term.clique, term.blocks)
+    def term_variances(self, term: Term) -> Floats:
+        if isinstance(term, ProductTerm):
+            return self.query_variances(term.clique, term.blocks)
+        ordered = self.domain.clique(term.clique)
+        noise, bases = self.subset_variances(ordered), self.clique_bases(term.clique)
+        if isinstance(term, ThresholdTerm):
+            return np.broadcast_to(residual_variances(noise, bases, term, ordered), term.sizes)
+        if isinstance(term, FormulaTerm):
+            return np.array([set_weights(term, bases) @ noise.T.ravel()])
+        raise not_answered(term)
 
     def claim(self, loss: str, comparison: Callable[[], str]) -> str:
         if self.plain:
@@ -272,6 +281,9 @@ class ResidualStrategy:
 
     def max_variance(self, workload: Workload, *, weighted: bool = True) -> float:
         """The largest weight * variance of any query; `weighted=False` takes every weight as 1."""
+        if not self.plain and any(isinstance(term, ThresholdTerm) for term in workload):
+            factors = [term.weight if weighted else 1.0 for term in workload]
+            return max(w * float(self.term_variances(t).max()) for w, t in zip(factors, workload, strict=True))
         table = TermTable.of(workload)
         rows, terms = largest_variances(table, self.closure, self.bases)
         variances = rows @ self.sigma_squared
@@ -280,14 +292,14 @@ class ResidualStrategy:
     def lower_bound(self, workload: Workload) -> float | None:
         """The SVD bound: no unbiased mechanism of this cost has a smaller weighted sum of variances.
 
-        For plain workloads it is T = (sum_A sqrt(v_A p_A))^2 / c without any matrix, so the plan for "rmse" attains
-        it. None for other workloads, and where rows are replaced.
+        For marginals and thresholds it is T = (sum_A sqrt(v_A p_A))^2 / c without any matrix, so the plan for "rmse"
+        attains it. None for other workloads, and where rows are replaced.
 
         Reference: [ResidualPlanner, sec. 7, SVDB], which needs the workload as a matrix.
         """
         from hush.strategies.noise_allocation import smallest_sum  # loads scipy
 
-        if not workload.plain or self.neighbours is not Neighbours.ADD_REMOVE:
+        if not workload.symmetric or self.neighbours is not Neighbours.ADD_REMOVE:
             return None
         table = TermTable.of(workload)
         closure = table.closure()

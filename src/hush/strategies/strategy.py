@@ -26,7 +26,7 @@ from hush.errors import BudgetError
 from hush.privacy.gate import Request
 from hush.privacy.noise import LEAST_STDDEV, SMALLEST_SCALE, DiscreteGaussian, Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms
-from hush.workloads import ProductTerm, Workload
+from hush.workloads import Term, Workload
 
 
 class NoiseKind(StrEnum):
@@ -184,7 +184,7 @@ class Strategy(Protocol):
     def variance(self, clique: Iterable[str]) -> float:
         """The variance of each cell of a marginal, or their mean where they differ."""
 
-    def term_variances(self, term: ProductTerm) -> Floats:
+    def term_variances(self, term: Term) -> Floats:
         """The variance of every query of a term, one axis per attribute."""
 
     def claim(self, loss: str, comparison: Callable[[], str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +16,10 @@ import numpy as np
 from hush.arrays import Floats, Integers
 from hush.domain import Domain
 from hush.errors import SizeError
-from hush.linops import Identity, LinearOperator, Total
+from hush.linops import CompoundSymmetric, Identity, LinearOperator, Total
 from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.residual_basis import ResidualBasis, design_basis
-from hush.workloads import Workload
+from hush.workloads import FormulaTerm, ProductTerm, Term, ThresholdTerm, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,23 @@ class TermGroup:
 
 @dataclass(frozen=True, slots=True)
 class TermTable:
-    """A workload's terms as arrays; `blocks` lists the distinct query blocks, each with the axis of its attribute."""
+    """A workload's terms as arrays; `blocks` lists the distinct query blocks, each with the axis of its attribute.
+
+    `others` has the terms that are no products, by their index; they stand in the arrays as marginals.
+    """
 
     domain: Domain
     groups: tuple[TermGroup, ...]
     blocks: tuple[tuple[int, LinearOperator], ...]
     weights: Floats  # (terms,)
+    others: Mapping[int, ThresholdTerm | FormulaTerm] = field(default_factory=dict)
 
     @classmethod
     def of(cls, workload: Workload) -> TermTable:
         """The table of a workload. O(total length of its cliques), mostly in array operations."""
         axis = {name: index for index, name in enumerate(workload.domain)}
-        terms = workload.products
+        others = {index: term for index, term in enumerate(workload) if isinstance(term, ThresholdTerm | FormulaTerm)}
+        terms = _marginals_for(others, workload) if others else workload.products
         lengths = np.fromiter((len(term.clique) for term in terms), dtype=np.int64, count=len(terms))
         total = int(lengths.sum())
         names = itertools.chain.from_iterable(term.clique for term in terms)
@@ -63,7 +68,7 @@ class TermTable:
             at = np.take_along_axis(at, order, axis=1)
             groups.append(TermGroup(terms_of_size, axes[at], numbers[at]))
         weights = np.fromiter((term.weight for term in terms), dtype=np.float64, count=len(terms))
-        return cls(workload.domain, tuple(groups), blocks, weights)
+        return cls(workload.domain, tuple(groups), blocks, weights, others)
 
     @property
     def queries(self) -> Floats:
@@ -72,6 +77,8 @@ class TermTable:
         counts = np.empty(len(self.weights))
         for group in self.groups:
             counts[group.terms] = np.prod(rows[group.blocks], axis=1) if len(rows) else 1.0
+        for index, term in self.others.items():
+            counts[index] = float(term.queries)
         return counts
 
     def closure(self) -> Closure:
@@ -112,6 +119,15 @@ class TermTable:
                 others = np.prod(counts, axis=1, keepdims=True) / counts * self.weights[group.terms][:, None]
                 shares += np.bincount(group.blocks.ravel(), others.ravel(), minlength=len(shares))
         return shares
+
+
+def _marginals_for(others: Mapping[int, Term], workload: Workload) -> tuple[ProductTerm, ...]:
+    """The terms, with the marginal over its clique in place of each that is no product."""
+    terms: list[Term] = list(workload)
+    for index, term in others.items():
+        blocks = tuple(Identity(size) for size in workload.domain.sizes(term.clique))
+        terms[index] = ProductTerm(term.clique, blocks, term.weight)
+    return Workload(workload.domain, terms).products
 
 
 def _number(
@@ -159,20 +175,22 @@ class TermGrams:
     def of(cls, workload: Workload) -> TermGrams:
         """From a workload; O(terms * attributes) memory."""
         domain = workload.domain
-        if len(workload) * len(domain) > LARGEST_INDEX:
+        terms = workload.gram_products
+        if len(terms) * len(domain) > LARGEST_INDEX:
             raise SizeError(
-                f"{len(workload)} terms over {len(domain)} attributes are too many for this strategy; "
+                f"{len(terms)} terms over {len(domain)} attributes are too many for this strategy; "
                 "use mechanism='residual'"
             )
         axis = {name: i for i, name in enumerate(domain)}
         known: list[dict[LinearOperator, int]] = [{Total(size): 0} for size in domain.shape]
-        index = np.zeros((len(workload), len(domain)), dtype=np.int32)
-        for j, term in enumerate(workload.products):
+        index = np.zeros((len(terms), len(domain)), dtype=np.int32)
+        for j, term in enumerate(terms):
             for name, block in zip(term.clique, term.blocks, strict=True):
                 numbers = known[axis[name]]
                 index[j, axis[name]] = numbers.setdefault(block, len(numbers))
-        queries = np.array([float(term.queries) for term in workload])
-        return cls(domain, [tuple(numbers) for numbers in known], index, np.array(workload.weights), queries)
+        queries = np.array([float(term.queries) for term in terms])
+        weights = np.array([term.weight for term in terms])
+        return cls(domain, [tuple(numbers) for numbers in known], index, weights, queries)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -185,6 +203,10 @@ class TermGrams:
     def plain(self, axis: int) -> bool:
         """Whether an attribute is asked for single levels and totals alone."""
         return all(isinstance(block, Identity | Total) for block in self.blocks[axis])
+
+    def alike(self, axis: int) -> bool:
+        """Whether an attribute is asked for nothing that tells its levels apart."""
+        return all(isinstance(block, Identity | Total | CompoundSymmetric) for block in self.blocks[axis])
 
     def gram(self, axis: int, block: int) -> Floats:
         """V of one of an attribute's blocks, (n, n)."""
@@ -211,10 +233,14 @@ class TermGrams:
 
     def _trace(self, axis: int, block: int) -> float:
         operator, size = self.blocks[axis][block], self.domain.shape[axis]
+        if isinstance(operator, CompoundSymmetric):
+            return operator.gram().trace()
         return float(size) if isinstance(operator, Identity | Total) else float(np.trace(self.gram(axis, block)))
 
     def _sum(self, axis: int, block: int) -> float:
         operator, size = self.blocks[axis][block], self.domain.shape[axis]
         if isinstance(operator, Identity | Total):
             return float(size if isinstance(operator, Identity) else size**2)
+        if isinstance(operator, CompoundSymmetric):
+            return size * operator.gram().top
         return float(self.gram(axis, block).sum())

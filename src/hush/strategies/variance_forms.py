@@ -31,6 +31,8 @@ from hush.privacy.sensitivity import Neighbours
 from hush.strategies.closure import AxisIndices, Closure
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.term_table import TermGroup, TermTable
+from hush.strategies.threshold_variances import set_weights
+from hush.workloads import Term, ThresholdTerm
 
 if TYPE_CHECKING:
     import scipy
@@ -110,7 +112,7 @@ def mean_variances(
     """One row per term: the mean variance of its queries; on plain terms the variance of every cell."""
     pairs = [np.array([[profile.mean_residual, profile.mean_mean]]) for profile in _profiles(table, bases)]
     matrix, _ = _rows(table, closure, pairs)
-    return matrix
+    return _with_others(matrix, np.arange(len(table.weights)), table, bases)
 
 
 def largest_variances(
@@ -118,9 +120,43 @@ def largest_variances(
 ) -> tuple[scipy.sparse.csr_array, Integers]:  # (rows, sets), (rows,)
     """Rows whose largest entry of `rows @ sigma_squared` is the largest variance of any query, and each row's term.
 
-    One row per plain term; for other terms one for every combination of hull points of its blocks.
+    One row per plain term; for other terms one for every combination of hull points of its blocks. A threshold has
+    one where its attributes are plain; where they are not, its targets differ, and it is refused.
     """
-    return _rows(table, closure, [profile.frontier for profile in _profiles(table, bases)])
+    for term in table.others.values():
+        uneven = [
+            name for name, basis in zip(term.clique, _bases_of(term, table, bases), strict=True) if not basis.is_plain
+        ]
+        if uneven and isinstance(term, ThresholdTerm):
+            raise WorkloadError(
+                f"the targets of {term.text!r} differ in variance: {uneven[0]!r} is asked for more than its levels; "
+                "make the total variance small (loss='rmse'), or plan the two apart"
+            )
+    rows, terms = _rows(table, closure, [profile.frontier for profile in _profiles(table, bases)])
+    if table.others:
+        kept = np.concatenate([[True], np.diff(terms) > 0]) | ~np.isin(terms, list(table.others))
+        rows, terms = rows[np.flatnonzero(kept)], terms[kept]  # one row for a formula
+    return _with_others(rows, terms, table, bases), terms
+
+
+def _with_others(
+    matrix: scipy.sparse.csr_array, terms: Integers, table: TermTable, bases: Sequence[ResidualBasis | None]
+) -> scipy.sparse.csr_array:
+    """The rows, where those of thresholds and formulas get their own weights on the subsets of their cliques."""
+    for row in np.flatnonzero(np.isin(terms, list(table.others))).tolist():
+        term = table.others[int(terms[row])]
+        own = set_weights(term, _bases_of(term, table, bases))
+        matrix.data[matrix.indptr[row] : matrix.indptr[row + 1]] = own
+    return matrix
+
+
+def _bases_of(term: Term, table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[ResidualBasis]:
+    axis = {name: index for index, name in enumerate(table.domain)}
+    found = [bases[axis[name]] for name in term.clique]
+    missing = next((name for name, basis in zip(term.clique, found, strict=True) if basis is None), None)
+    if missing is not None:
+        raise WorkloadError(f"attribute {missing!r} was not planned for; plan with it")
+    return [basis for basis in found if basis is not None]
 
 
 def _profiles(table: TermTable, bases: Sequence[ResidualBasis | None]) -> list[VarianceProfile]:

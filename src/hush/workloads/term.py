@@ -159,6 +159,14 @@ class ProductTerm(Term):
                 raise WorkloadError(f"attribute {name!r} has a single level, so it says nothing; leave it out")
 
 
+def not_answered(term: Term) -> WorkloadError:
+    """The error for a kind of query that a mechanism or a release does not know."""
+    return WorkloadError(
+        f"the {term.kind} {term.text} is not a product of query blocks; leave it out, or use a mechanism that answers "
+        "it"
+    )
+
+
 def merged(terms: Iterable[AnyTerm]) -> list[AnyTerm]:
     """The terms in order of first appearance, those that ask for the same with their weights added."""
     first: dict[Hashable, AnyTerm] = {}

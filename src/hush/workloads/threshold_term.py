@@ -27,7 +27,7 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
-from hush.linops import Identity
+from hush.linops import CompoundSymmetric, Identity
 from hush.workloads.term import ProductTerm, Term
 
 MOST_ANSWERS = 2**63 - 1
@@ -93,6 +93,21 @@ class ThresholdTerm(Term):
             kept = np.pad(polynomials, ((0, 0), (0, 1)))
             polynomials = np.concatenate([raised + (size - 1) * kept, raised - kept])
         return np.asarray(polynomials[:, self.at_least :].sum(axis=1))
+
+    def gram_products(self) -> list[ProductTerm]:
+        """Products of blocks with the same Gram matrix: one for each subset R, of weight lambda_R^2 / prod_{not R} n_i.
+
+        Workloads with the same Gram matrix have the same summed error under every strategy.
+        """
+        products = []
+        for number, eigenvalue in enumerate(self.eigenvalues.tolist()):
+            inside = [index for index in range(len(self.sizes)) if number >> index & 1]
+            outside = math.prod(size for index, size in enumerate(self.sizes) if not number >> index & 1)
+            if eigenvalue:
+                blocks = tuple(CompoundSymmetric(self.sizes[i], 1.0, -1 / self.sizes[i]) for i in inside)
+                clique = tuple(self.clique[i] for i in inside)
+                products.append(ProductTerm(clique, blocks, self.weight * eigenvalue**2 / outside))
+        return products
 
     def check(self, domain: Domain) -> None:
         """Refuse an impossible weight or number of attributes, and what does not fit the domain."""

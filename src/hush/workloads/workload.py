@@ -14,8 +14,8 @@ from hush.domain import Clique, Domain, domain_of, listed_cliques
 from hush.errors import SizeError, WorkloadError, shown
 from hush.linops import Identity, LinearOperator, Total
 from hush.workloads.sum_term import SumTerm, merged_sums, sum_terms
-from hush.workloads.term import ProductTerm, Term, merged
-from hush.workloads.threshold_term import MOST_ANSWERS, threshold_term
+from hush.workloads.term import ProductTerm, Term, merged, not_answered
+from hush.workloads.threshold_term import MOST_ANSWERS, ThresholdTerm, threshold_term
 
 if TYPE_CHECKING:
     from hush.schema import Schema
@@ -219,12 +219,23 @@ class Workload:
         """The terms, all of them products of query blocks; WorkloadError where one is of another kind."""
         products = tuple(term for term in self.terms if isinstance(term, ProductTerm))
         if len(products) < len(self.terms):
-            other = next(term for term in self.terms if not isinstance(term, ProductTerm))
-            raise WorkloadError(
-                f"the {other.kind} {other.text} is not a product of query blocks; leave it out, or use a "
-                "mechanism that answers it"
-            )
+            raise not_answered(next(term for term in self.terms if not isinstance(term, ProductTerm)))
         return products
+
+    @property
+    def gram_products(self) -> tuple[ProductTerm, ...]:
+        """Products of query blocks with the same Gram matrix: the terms, with those that a threshold is equal to."""
+        if not any(isinstance(term, ThresholdTerm) for term in self.terms):
+            return self.products
+        products: list[Term] = []
+        for term in self.terms:
+            products.extend(term.gram_products() if isinstance(term, ThresholdTerm) else [term])
+        return Workload(self.domain, products).products
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every term treats the levels of an attribute alike: marginals and thresholds."""
+        return all(term.plain or isinstance(term, ThresholdTerm) for term in self.terms)
 
     @property
     def plain(self) -> bool:

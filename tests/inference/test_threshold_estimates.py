@@ -1,0 +1,111 @@
+"""Answers to thresholds from any estimates: exact errors target by target, or bounds that hold."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import hush
+from hush import Budget, Workload, queries
+from hush.inference import threshold_estimates as module
+from hush.inference.threshold_estimates import threshold_estimates
+from hush.testing.dense_twins import DenseEstimates
+from hush.workloads import ThresholdTerm
+
+SCHEMA = hush.datasets.people_schema()
+DOMAIN = SCHEMA.domain
+CLIQUE = ("region", "sex", "employed")
+OTHER = ("education", "sex", "region")
+BUDGET = Budget(rho=0.5)
+
+
+@functools.cache
+def table():
+    return hush.read(hush.datasets.people(800, seed=3), SCHEMA)
+
+
+@functools.cache
+def released(name: str) -> hush.Release:
+    marginals = Workload.marginals(DOMAIN, [CLIQUE, OTHER])
+    prefixes = Workload.product(
+        DOMAIN, {"region": queries.prefix, "sex": queries.identity, "employed": queries.identity}
+    )
+    plans = {
+        "residual": (marginals, "residual"),
+        "bases": (prefixes, "residual"),
+        "hdmm": (marginals, hush.mechanisms.HDMM(quick=True)),
+        "kron": (prefixes, hush.mechanisms.HDMM(quick=True, operators=("kron",))),
+        "global": (
+            Workload.marginals(DOMAIN, [CLIQUE]),
+            hush.mechanisms.Direct(least_squares="global"),
+        ),
+        "matrix": (Workload.marginals(DOMAIN, [CLIQUE, ("sex",)]), "matrix"),
+        "gaussian": (marginals, "gaussian"),
+        "thresholds": (Workload.thresholds(DOMAIN, 3, 2, [CLIQUE, OTHER]), "residual"),
+    }
+    workload, mechanism = plans[name]
+    return hush.plan(workload, BUDGET, mechanism=mechanism).release(table())
+
+
+@pytest.mark.parametrize("at_least", [1, 2])
+@pytest.mark.parametrize("name", ["residual", "bases", "hdmm", "kron", "global", "matrix", "gaussian", "thresholds"])
+def test_errors_are_those_of_the_covariances(name, at_least) -> None:
+    """The standard error of a target is that of its cells, whichever way the release knows them."""
+    estimates = released(name).estimates
+    term = ThresholdTerm(CLIQUE, DOMAIN.sizes(CLIQUE), at_least)
+    found = threshold_estimates(estimates, term)
+    assert found.exact
+    np.testing.assert_allclose(found.values, term.exact_answers(estimates.counts(CLIQUE)).ravel())
+    one_by_one = module._one_by_one(estimates, term).ravel()
+    np.testing.assert_allclose(found.std_error**2, one_by_one, rtol=1e-6)
+    bound = module._bounded(estimates, term).ravel()
+    assert (bound >= one_by_one * (1 - 1e-9)).all()
+
+
+def test_levels_that_are_alike_need_the_variances_of_marginals_alone(monkeypatch) -> None:
+    estimates = released("gaussian").estimates
+    term = ThresholdTerm(CLIQUE, DOMAIN.sizes(CLIQUE), 2)
+    np.testing.assert_allclose(module._alike(estimates, term).item(), module._one_by_one(estimates, term), rtol=1e-9)
+    monkeypatch.setattr(module, "_one_by_one", None)  # it is not called where all levels are alike
+    assert threshold_estimates(released("residual").estimates, term).exact
+
+
+def test_many_uneven_targets_get_a_bound(monkeypatch) -> None:
+    estimates = released("matrix").estimates  # measures its columns together, so their levels are not known to be alike
+    term = ThresholdTerm(CLIQUE, DOMAIN.sizes(CLIQUE), 2)
+    exact = threshold_estimates(estimates, term)
+    monkeypatch.setattr(module, "MOST_TARGETS", 1)
+    bounded = threshold_estimates(estimates, term)
+    assert (exact.exact, bounded.exact) == (True, False)
+    assert (bounded.std_error >= exact.std_error * (1 - 1e-9)).all()
+    assert (bounded.margins.at(0.95) >= exact.margins.at(0.95) * (1 - 1e-9)).all()
+
+
+def test_the_margin_is_that_of_the_exact_law() -> None:
+    estimates = released("residual").estimates
+    term = ThresholdTerm(CLIQUE, DOMAIN.sizes(CLIQUE), 2)
+    laws, places = threshold_estimates(estimates, term).margins.known
+    assert len(laws) == 1
+    assert not places.any()
+    assert laws[0].stddev == pytest.approx(float(threshold_estimates(estimates, term).std_error[0]), rel=1e-6)
+
+
+def test_the_order_of_columns_does_not_matter() -> None:
+    release = released("bases")
+    first = release.threshold(CLIQUE, r=2)
+    turned = release.threshold("employed", "region", "sex", r=2)
+    shape = DOMAIN.sizes(("employed", "region", "sex"))
+    for values in ("estimate", "std_error"):
+        back = getattr(turned, values).reshape(shape).transpose(1, 2, 0).ravel()
+        np.testing.assert_allclose(getattr(first, values), back, rtol=1e-9)
+
+
+def test_estimates_without_noise_give_the_answers() -> None:
+    counts = table().counts([DOMAIN.attributes[1:5]])[DOMAIN.attributes[1:5]]
+    domain = DOMAIN.project(DOMAIN.attributes[1:5])
+    term = ThresholdTerm(("sex", "region", "employed"), domain.sizes(("sex", "region", "employed")), 2)
+    found = threshold_estimates(DenseEstimates(domain, counts), term)
+    exact = term.exact_answers(counts.sum(axis=domain.attributes.index("education")))
+    np.testing.assert_allclose(found.values, exact.ravel())
