@@ -6,13 +6,19 @@ draws real bits.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
+
+sys.path.append(str(Path(__file__).parent))
+
+from postgres_server import Server, shared_server
 
 EXPLORE = "HUSH_EXPLORE" in os.environ
 
@@ -53,3 +59,11 @@ if not EXPLORE:
         """What many tests share is the same whichever of them comes first."""
         with _drawn_for(f"{fixturedef.baseid} {fixturedef.argname} {request.param_index} {request.node.nodeid}"):
             return (yield)
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A PostgreSQL server that all tests of the run share; it ends with the run."""
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    folder = tmp_path_factory.getbasetemp()
+    return shared_server(folder.parent if worker else folder, os.getppid() if worker else os.getpid())

@@ -13,6 +13,8 @@ import hush
 from hush.cli.main import COMMANDS
 
 THIRD_PARTY = (
+    "adbc_driver_manager",
+    "adbc_driver_postgresql",
     "click",
     "dp_accounting",
     "duckdb",
@@ -20,6 +22,7 @@ THIRD_PARTY = (
     "msgspec",
     "numba",
     "numpy",
+    "psycopg",
     "pyarrow",
     "rich",
     "scipy",

@@ -290,7 +290,7 @@ class _Encoder:
         sql, x = self.dialect, self.names.stored
         nan = sql.number(math.nan)
         if self.stored is not Family.TEXT:
-            return f"coalesce({sql.cast(x, sql.number_type)}, {nan})"
+            return f"coalesce({sql.as_number(x, self.stored)}, {nan})"
         raw = sql.as_text(x, self.stored)
         text = sql.trimmed(raw)
         spelling = self.column.number_spelling

@@ -16,10 +16,9 @@ from hush.tables.counting import as_numpy, fold_cliques, split_results
 from hush.tables.dialects.dialect import Dialect, Family
 from hush.tables.row_counts import COUNT
 from hush.tables.rows_per_unit import CappedRows
-from hush.tables.scan_plan import ScanPlan, plan_scans
+from hush.tables.scan_plan import ScanPlan, Way, plan_scans
 from hush.tables.sources import RowSource
 from hush.tables.table import Counts, Progress
-from hush.tables.ways import Way
 
 BATCH_ROWS = 2**17
 MOST_SETS = 256  # keys of one statement; there may be thousands of cliques

@@ -21,6 +21,7 @@ from hush.tables.counted_tables import MemoryTable, StreamTable, line_bytes
 from hush.tables.counting import as_numpy
 from hush.tables.dialects.dialect import Dialect, attempt
 from hush.tables.dialects.duckdb import DUCKDB
+from hush.tables.dialects.postgres import POSTGRES
 from hush.tables.encoding import Names, encode_number
 from hush.tables.engine_tables import SQL_WAYS, EngineTable
 from hush.tables.files.file_sources import file_source
@@ -29,13 +30,14 @@ from hush.tables.rows_per_unit import CappedRows, encoded_rows
 from hush.tables.sources import RowSource, find_column, gathered
 from hush.tables.table import Counts, Progress, Table
 
-DIALECTS: tuple[Dialect, ...] = (DUCKDB,)  # engines whose connections can be given
+DIALECTS: tuple[Dialect, ...] = (DUCKDB, POSTGRES)  # engines whose connections can be given
 NUMBERS_AT_ONCE = 2**17  # distinct ones that a batch holds
 ENGINES = ("auto", "memory", "stream", "sql")
 ACCEPTED = (
     "a path or pattern of CSV or Parquet files, a folder of Parquet, an Excel file, a file of DuckDB or SQLite with "
     "table= or query=, '-' for standard input, a pandas or polars DataFrame, a polars LazyFrame, a pyarrow Table or "
-    "RecordBatchReader, or a DuckDB connection with table= or query="
+    "RecordBatchReader, or a DuckDB, psycopg or ADBC connection or an address such as 'postgresql://user@host/db' with "
+    "table= or query="
 )
 
 
@@ -50,12 +52,17 @@ def read(
     counts: str | None = None,
     engine: str = "auto",
     memory_limit: int | str | None = None,
+    timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Table:
-    """A table from a file, a pandas, polars or Arrow table, or a DuckDB connection.
+    """A table from a file, a pandas, polars or Arrow table, or a database.
 
     A path is that of a CSV, Parquet or Excel file, a pattern of such files, a folder of Parquet, or a file of DuckDB or
     SQLite with `table` or `query`; `"-"` is standard input.
+
+    A database is a DuckDB, psycopg or ADBC connection, or an address such as `postgresql://user@host/db`, with `table`
+    or `query`. Rows of PostgreSQL stay there: it codes and counts them, in the way predicted to be fastest. No
+    statement may take more seconds than `timeout`, an hour by default.
 
     `schema` may be a Domain, for a table of codes 0 .. size-1, or the path of a schema file. `unit` names the id
     column whose presence is hidden, of which `max_rows_per_unit` rows are used at most; by default the schema says.
@@ -64,8 +71,8 @@ def read(
     number of at least 0. Every row is then a unit of its own.
 
     `engine="memory"` encodes all rows once and holds the codes, `"stream"` reads the source anew for each count in
-    bounded memory, `"sql"` lets DuckDB count; all three give the same counts. `"auto"` holds the codes if they fit in
-    half of `memory_limit`, and streams otherwise. `progress` is called with the fraction done.
+    bounded memory, `"sql"` lets the database count; all three give the same counts. `"auto"` holds the codes if they
+    fit in half of `memory_limit`, and streams otherwise. `progress` is called with the fraction done.
 
     >>> import pyarrow as pa
     >>> table = read(pa.table({"sex": [0, 1, 1], "race": [2, 0, 2]}), Domain({"sex": 2, "race": 3}))
@@ -82,7 +89,8 @@ def read(
     if engine not in ENGINES:
         raise DataError(f"engine = {engine!r}: expected one of {', '.join(ENGINES)}")
     limit = bytes_of(memory_limit)
-    opened = open_source(source, declared, table, query, partial(DUCKDB.connect, limit // 2), counts=counts)
+    connect = partial(DUCKDB.connect, limit // 2)
+    opened = open_source(source, declared, table, query, connect, counts=counts, timeout=timeout)
     if opened.once and engine in {"stream", "sql"}:
         raise DataError(f"engine = {engine!r}: {opened.name} can be read only once; use engine='memory'")
     if engine == "stream":
@@ -185,6 +193,7 @@ def open_source(
     *,
     counts: str | None = None,
     partly: bool = False,
+    timeout: float | None = None,
 ) -> RowSource:
     """The rows of any source that `read` takes; with `partly` columns of the schema may be absent.
 
@@ -194,8 +203,8 @@ def open_source(
     """
     if counts is not None:
         check_counts_column(counts, schema)
-        return replace(_opened(source, schema, table, query, connect, counts, partly), counts=counts)
-    return _opened(source, schema, table, query, connect, None, partly)
+        return replace(_opened(source, schema, table, query, connect, counts, partly, timeout), counts=counts)
+    return _opened(source, schema, table, query, connect, None, partly, timeout)
 
 
 def _opened(
@@ -206,11 +215,12 @@ def _opened(
     connect: Callable[..., Any],
     counts: str | None,
     partly: bool,
+    timeout: float | None,
 ) -> RowSource:
     """The rows of a source, with the columns of the schema, of its unit and of the counts."""
     for dialect in DIALECTS:
         if dialect.holds(source):
-            return dialect.open_table(source, table, query)
+            return dialect.open_table(source, table, query, timeout=timeout)
     unit = schema.unit.column
     extra = [name for name in (unit, counts) if name is not None]
     wanted = [*dict.fromkeys(column.source for column in schema), *extra]

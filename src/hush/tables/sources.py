@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hush.errors import DataError, close_match
-from hush.tables.dialects.dialect import Dialect, Explain, Frame, attempt
+from hush.tables.dialects.dialect import Dialect, Explain, Frame, attempt, attempted
 
 Result = TypeVar("Result")
 
@@ -47,7 +47,7 @@ class RowSource:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Sessions opened within see one state of the rows."""
-        with self.dialect.snapshot(self.connection):
+        with attempted(self.dialect.snapshot(self.connection), self.failure):
             yield
 
     def failure(self, trouble: str) -> str:

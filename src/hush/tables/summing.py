@@ -87,7 +87,7 @@ def _integer(grid: ValueGrid, value: str, level: str, sql: Dialect) -> str:
     distance = f"({value} - {sql.number(grid.origin)})"
     f = {0: sql.number(1.0), 1: value, 2: f"{distance} * {distance}"}[grid.power]
     steps = sql.number(grid.steps)
-    u = f"round(({f} - {per_level(grid.centres)}) / {per_level(grid.units)})"
+    u = sql.rounded(f"(({f} - {per_level(grid.centres)}) / {per_level(grid.units)})")
     return f"CASE WHEN {' OR '.join(still)} THEN 0 ELSE CAST(greatest(-{steps}, least({steps}, {u})) AS BIGINT) END"
 
 

@@ -11,7 +11,7 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from hush.errors import DataError, HushError, SizeError
 from hush.schema.number_spelling import NumberSpelling
-from hush.tables.ways import EMBEDDED, EngineCosts
+from hush.tables.scan_plan import EMBEDDED, EngineCosts
 
 if TYPE_CHECKING:
     from hush.tables.sources import RowSource
@@ -121,6 +121,10 @@ class Dialect(ABC):
         """Whether a float is NaN."""
         return f"isnan({x})"
 
+    def as_number(self, x: str, family: Family) -> str:
+        """A boolean or a number as the 64-bit float next to it."""
+        return self.cast(x, self.number_type)
+
     @abstractmethod
     def as_text(self, x: str, family: Family) -> str:
         """The text by which x is compared: the SQL twin of `hush.schema.column.canonical`, but for trimming.
@@ -195,6 +199,10 @@ class Dialect(ABC):
     @abstractmethod
     def whole_ratio(self, x: str, divisor: int) -> str:
         """A nonnegative integer divided, rounded down."""
+
+    def rounded(self, x: str) -> str:
+        """A float rounded to a whole number, halves away from zero."""
+        return f"round({x})"
 
     def year(self, x: str) -> str:
         """The year of a date."""
@@ -318,6 +326,16 @@ def type_name(declared: str) -> str:
     if declared.endswith("]"):
         return type_name(declared[: declared.rindex("[")]) + "[]"
     return re.split(r"\(", declared, maxsplit=1)[0].strip()
+
+
+@contextmanager
+def attempted(context: AbstractContextManager[Any], failed: str | Explain) -> Iterator[Any]:
+    """A context of another library, whose failure to begin becomes a DataError in our own words."""
+    entered = attempt(context.__enter__, failed)
+    try:
+        yield entered
+    finally:
+        context.__exit__(None, None, None)
 
 
 def attempt(call: Callable[[], Result], failed: str | Explain) -> Result:

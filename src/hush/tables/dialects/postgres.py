@@ -1,0 +1,438 @@
+"""PostgreSQL: the dialect that codes and counts where the rows lie.
+
+Texts of a schema reach the server as bound values (`declare_texts`) or as the hexadecimal digits of their bytes; names
+and the user's own query are written by sqlglot. What PostgreSQL would round, fold or fail on is decided before a cast:
+CASE sees to it that a cast gets only what it takes. A text that spells a number or a date in a way that not every
+engine knows (`2020-01-02 03:04 Europe/Paris`) is refused.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from hush.errors import DataError, shown
+from hush.schema.column import LARGEST_INTEGER
+from hush.schema.number_spelling import NumberSpelling
+from hush.schema.stamps import ANY_DAY
+from hush.tables.dialects.dialect import (
+    HASH_DIGITS,
+    HASH_KEY,
+    WHITESPACE,
+    Dialect,
+    Explain,
+    Family,
+    attempt,
+    attempted,
+    type_name,
+)
+from hush.tables.dialects.postgres_sessions import (
+    LARGEST_TIMEOUT,
+    SCHEMES,
+    PostgresConnection,
+    driver_of,
+    is_connection,
+    shown_address,
+)
+from hush.tables.scan_plan import KERNEL, Costs, EngineCosts, Way
+from hush.tables.sources import RowSource
+
+_FAMILIES = {
+    "bool": Family.BOOLEAN,
+    "float4": Family.FLOAT,
+    "float8": Family.DOUBLE,
+    "numeric": Family.DECIMAL,
+    "date": Family.DATE,
+    "timestamp": Family.TIMESTAMP,
+    "timestamptz": Family.INSTANT,
+    **dict.fromkeys(("int2", "int4", "int8", "oid"), Family.INTEGER),
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "uuid", "enum", "time"), Family.TEXT),
+}
+_MONTHS = (
+    "(?:(?:0?[13578]|1[02])[-/](?:0?[1-9]|[12][0-9]|3[01])|(?:0?[469]|11)[-/](?:0?[1-9]|[12][0-9]|30)"
+    "|0?2[-/](?:0?[1-9]|1[0-9]|2[0-8]))"
+)
+_FOURTHS = "(?:0[48]|[2468][048]|[13579][26])"
+_DAY = f"(?:(?!0000)[0-9]{{4}}[-/]{_MONTHS}|(?:[0-9]{{2}}{_FOURTHS}|{_FOURTHS}00)[-/]0?2[-/]29)"
+_CLOCK = "(?:(?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]+)?)?|24:00(?::00(?:[.]0+)?)?)"
+_ZONE = "(?:Z|[+-](?:0?[0-9]|1[0-4])(?::[0-5][0-9])?)"
+_DIGITS = "[0-9](?:_?[0-9])*"
+_NUMBER = f"[+-]?(?:{_DIGITS}(?:[.](?:{_DIGITS})?)?|[.]{_DIGITS})(?:[eE][+-]?{_DIGITS})?"
+_LARGEST, _SMALLEST = "1.7976931348623158079e308", "2.4703282292062327208e-324"  # what rounds to a float, not to 0
+_MESSAGES = {
+    "28": "the server does not let this user in; check user, password and the server's rules for connections",
+    "3D": "there is no such database, or this user may not use it; check the address",
+    "08001": "the server cannot be reached; check host and port, and that it runs",
+    "08": "the connection was lost; check the server and the network, then run again: what was paid for is kept",
+    "57014": "a statement took too long or was cancelled; raise timeout= (--timeout), or ask for fewer tables",
+    "57": "the server ended the connection; run again when it is up: what was paid for is kept",
+    "42501": "this user may not read it; ask for the privilege SELECT, and USAGE on its schema",
+    "42P01": "there is no such table or view; check table= and the schema before the dot",
+    "42703": "a column that the query names does not exist; check the query",
+    "42": "the query cannot be run; run it on the server yourself to see why",
+    "25006": "the query writes; only SELECT can be read",
+    "53": "the server is out of memory, disk or connections; try again later",
+    "22": "it holds a value that PostgreSQL cannot convert; check the types of its columns, and the query",
+}
+
+
+class PostgreSQL(Dialect):
+    """PostgreSQL's SQL and sessions; see `Dialect` for what each method gives."""
+
+    number_type = "FLOAT8"
+    text_type = "TEXT"
+    bytes_type = "BYTEA"
+    wide_type = "NUMERIC"
+    code_types: ClassVar[Mapping[int, str]] = {1: "SMALLINT", 2: "INTEGER", 4: "BIGINT"}
+    remote = True
+    fence = "OFFSET 0"
+    latest_day = "DATE '5874897-12-31'"
+    no_moment = "TIMESTAMP 'infinity'"
+    costs = EngineCosts(
+        start=1e6,
+        read=100.0,
+        text=250.0,
+        value=60.0,
+        cap=1500.0,
+        ship=60.0,
+        scans={
+            Way.SEPARATE: Costs(per_row=180.0, per_miss=15.0, near=512, per_cell=300.0, largest=2**12),
+            Way.SETS: Costs(per_row=200.0, per_miss=15.0, near=512, per_cell=300.0, largest=2**12),
+            Way.UNPIVOT: Costs(per_row=250.0, per_miss=15.0, near=512, per_cell=300.0, largest=2**12),
+            Way.STREAM: KERNEL,
+        },
+    )
+
+    # Types and literals
+
+    def family(self, declared: str) -> Family:
+        return _FAMILIES.get(type_name(declared), Family.UNSUPPORTED)
+
+    def quoted(self, name: str) -> str:
+        from sqlglot import exp
+
+        return exp.to_identifier(name, quoted=True).sql(dialect="postgres")
+
+    def literal(self, text: str) -> str:
+        from sqlglot import exp
+
+        return exp.Literal.string(text).sql(dialect="postgres")
+
+    def text_bytes(self, text: str) -> str:
+        return f"'\\x{text.encode().hex()}'::bytea"
+
+    def number(self, number: float) -> str:
+        return f"'{float(number)!r}'::float8"
+
+    def is_nan(self, x: str) -> str:
+        return f"({x} = 'NaN'::float8)"
+
+    # Coding of values
+
+    def cast(self, x: str, kind: str) -> str:
+        return f"CAST({x} AS {kind})"
+
+    def as_number(self, x: str, family: Family) -> str:
+        if family is Family.BOOLEAN:
+            return f"CAST(CAST({x} AS INTEGER) AS FLOAT8)"
+        if family is not Family.DECIMAL:
+            return f"CAST({x} AS FLOAT8)"
+        return f"(CASE WHEN {x} = 'NaN' THEN 'NaN'::float8 ELSE {self._rounded_decimal(x)} END)"
+
+    def _rounded_decimal(self, x: str, text: str | None = None) -> str:
+        """The float next to a NUMERIC; beyond the floats infinite, or zero, where a cast would fail."""
+        return (
+            f"CASE WHEN {x} >= {_LARGEST} THEN 'Infinity'::float8 WHEN {x} <= -{_LARGEST} THEN '-Infinity'::float8 "
+            f"WHEN abs({x}) <= {_SMALLEST} THEN 0::float8 ELSE CAST({text or x} AS FLOAT8) END"
+        )
+
+    def as_text(self, x: str, family: Family) -> str:
+        match family:
+            case Family.FLOAT | Family.DECIMAL | Family.DOUBLE:
+                number = f"CAST(CAST({x} AS TEXT) AS FLOAT8)" if family is Family.FLOAT else self.as_number(x, family)
+                return (
+                    f"(SELECT CASE WHEN d = 'NaN' THEN NULL WHEN abs(d) <= {LARGEST_INTEGER} AND d = trunc(d) "
+                    f"THEN CAST(CAST(d AS BIGINT) AS TEXT) ELSE {self._digits('d')} END FROM (SELECT {number} AS d "
+                    "OFFSET 0) AS shortest)"
+                )
+            case Family.TIMESTAMP | Family.INSTANT:
+                stamp = x if family is Family.TIMESTAMP else f"({x} AT TIME ZONE 'UTC')"
+                return (
+                    f"CASE WHEN {stamp} = date_trunc('day', {stamp}) THEN {self._era(f'CAST({stamp} AS DATE)')} "
+                    f"ELSE {self._era(stamp)} END"
+                )
+            case Family.DATE:
+                return self._era(x)
+            case _:
+                return f'(CAST({x} AS TEXT) COLLATE "C")'
+
+    def _digits(self, d: str) -> str:
+        """The shortest digits of a float as every engine writes them: an exponent from 1e16 on, and `inf`."""
+        m = f"rpad(translate(split_part(CAST(abs({d}) AS TEXT), 'e', 1), '.', ''), 17, '0')"
+        fraction = f"coalesce(nullif(rtrim(substr({m}, 17), '0'), ''), '0')"
+        return (
+            f"CASE WHEN abs({d}) = 'Infinity' THEN CASE WHEN {d} > 0 THEN 'inf' ELSE '-inf' END "
+            f"WHEN abs({d}) >= 1e15 AND abs({d}) < 1e16 THEN CASE WHEN {d} < 0 THEN '-' ELSE '' END "
+            f"|| left({m}, 16) || '.' || {fraction} ELSE CAST({d} AS TEXT) END"
+        )
+
+    def _era(self, x: str) -> str:
+        """A date or a timestamp as text, its era where DuckDB writes it."""
+        era = f"regexp_replace(CAST({x} AS TEXT), '^([0-9-]+)(.*) BC$', '\\1 (BC)\\2')"
+        return f'({era} COLLATE "C")'
+
+    def as_id(self, x: str, family: Family) -> str:
+        text = f'(CAST({x} AS TEXT) COLLATE "C")'
+        match family:
+            case Family.FLOAT | Family.DOUBLE:
+                bound = 2**24 if family is Family.FLOAT else LARGEST_INTEGER
+                return (
+                    f"CASE WHEN {x} = 'NaN' THEN NULL WHEN abs({x}) >= {self.number(bound)} THEN '' "
+                    f"WHEN {x} = trunc({x}) THEN CAST(CAST({x} AS BIGINT) AS TEXT) ELSE {self._digits(x)} END"
+                )
+            case Family.DECIMAL:
+                return (
+                    f"CASE WHEN {x} = 'NaN' THEN NULL WHEN {text} LIKE '%Infinity' THEN '' WHEN {x} = 0 THEN '0' "
+                    f"WHEN strpos({text}, '.') > 0 THEN rtrim(rtrim({text}, '0'), '.') ELSE {text} END"
+                )
+            case Family.TIMESTAMP | Family.INSTANT:
+                stamp = x if family is Family.TIMESTAMP else f"({x} AT TIME ZONE 'UTC')"
+                return f"regexp_replace({self._era(stamp)}, ' 00:00:00$', '')"
+            case Family.DATE:
+                return self._era(x)
+            case Family.TEXT:
+                return f"nullif({self.trimmed(text)}, '')"
+            case _:
+                return text
+
+    def trimmed(self, x: str) -> str:
+        spaces = "".join(f"\\{ord(space):04x}" for space in WHITESPACE)
+        return f"btrim({x}, U&'{spaces}')"
+
+    def as_bytes(self, x: str) -> str:
+        return f"convert_to({x}, 'UTF8')"
+
+    def number_or_null(self, x: str) -> str:
+        t, v = "replace(word, '_', '')", "CAST(replace(word, '_', '') AS NUMERIC)"
+        return (
+            f"(SELECT CASE WHEN word ~ '^{_NUMBER}$' THEN CASE "
+            f"WHEN length(word) <= 18 AND word !~ '[eE]' THEN CAST({t} AS FLOAT8) "
+            f"WHEN length(word) <= 150 AND {t} ~ '^[^eE]*([eE][+-]?0*[0-9]{{1,2}})?$' THEN CAST({t} AS FLOAT8) "
+            f"WHEN length(word) <= 5000 AND {t} ~ '^[^eE]*([eE][+-]?0*[0-9]{{1,4}})?$' "
+            f"THEN {self._rounded_decimal(v, t)} "
+            f"WHEN split_part(lower({t}), 'e', 1) !~ '[1-9]' OR {t} ~ '[eE]-' THEN 0::float8 "
+            f"WHEN word LIKE '-%' THEN '-Infinity'::float8 ELSE 'Infinity'::float8 END "
+            f"WHEN lower(word) ~ '^[+-]?(inf|infinity|nan)$' THEN CAST(word AS FLOAT8) END "
+            f"FROM (SELECT {x} AS word OFFSET 0) AS spelled)"
+        )
+
+    def whole_or_null(self, x: str) -> str:
+        digits = f"ltrim(split_part({x}, '.', 1), '0')"
+        return (
+            f"CASE WHEN {x} !~ '^[0-9]+([.]0*)?$' OR length({digits}) > 19 THEN NULL "
+            f"WHEN length({digits}) = 0 THEN 0 WHEN CAST({digits} AS NUMERIC) <= {2**63 - 1} "
+            f"THEN CAST({digits} AS BIGINT) END"
+        )
+
+    def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
+        pattern, dropped = self.literal(f"^(?:{spelling.pattern})$"), self.literal(spelling.dropped)
+        plain = f"replace(regexp_replace({x}, {dropped}, '', 'g'), {self.literal(spelling.decimal)}, '.')"
+        return (
+            f"CASE WHEN {x} ~ {pattern} THEN {self.number_or_null(plain)} "
+            f"WHEN {x} !~ '[0-9]' THEN {self.number_or_null(x)} END"
+        )
+
+    def day_or_null(self, x: str, trimmed: str) -> str:
+        return f"CAST({self.moment_or_null(trimmed)} AS DATE)"
+
+    def moment_or_null(self, x: str) -> str:
+        # digits of a second beyond the sixth are cut, not rounded
+        return (
+            f"CASE WHEN {x} ~ '^{_DAY}(?:[ T]{_CLOCK}{_ZONE}?)?$' "
+            f"THEN CAST(regexp_replace({x}, '([.][0-9]{{6}})[0-9]+', '\\1') AS TIMESTAMPTZ) AT TIME ZONE 'UTC' END"
+        )
+
+    def time_or_null(self, x: str) -> str:
+        return (
+            f"CASE WHEN {x} ~ '^{_CLOCK}$' "
+            f"THEN CAST('{ANY_DAY} ' || regexp_replace({x}, '([.][0-9]{{6}})[0-9]+', '\\1') AS TIMESTAMP) END"
+        )
+
+    def as_moment(self, x: str) -> str:
+        # TIMESTAMPTZ is in UTC here, as is the session; a DATE may lie beyond the timestamps
+        return f"CASE WHEN {x} BETWEEN DATE '4713-01-01 BC' AND DATE '294276-12-31' THEN CAST({x} AS TIMESTAMP) END"
+
+    def weekday(self, x: str) -> str:
+        return f"CAST(extract(isodow FROM {x}) AS INTEGER)"
+
+    def element(self, values: Sequence[str], index: str) -> str:
+        return f"(ARRAY[{', '.join(values)}])[{index} + 1]"
+
+    def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
+        """A setting of the transaction that holds an object from texts to numbers, bound as a value."""
+        places = {text: place for place, text in enumerate(texts) if "\0" not in text}
+        session.rows("SELECT set_config($1, $2, true)", (f"hush.{name}", json.dumps(places, ensure_ascii=False)))
+
+    def position(self, x: str, name: str) -> str:
+        return f"CAST((SELECT CAST(current_setting('hush.{name}') AS JSONB)) -> ({x}) AS INTEGER)"
+
+    def days_since(self, x: str, start: dt.date) -> str:
+        return f"({x} - {self.day(start)})"
+
+    def whole_ratio(self, x: str, divisor: int) -> str:
+        return f"({x}) / {divisor}"
+
+    def rounded(self, x: str) -> str:
+        whole = f"trunc({x})"
+        return f"({whole} + CASE WHEN abs({x} - {whole}) >= 0.5 THEN sign({x}) ELSE 0::float8 END)"
+
+    def year(self, x: str) -> str:
+        return f"CAST(extract(year FROM {x}) AS INTEGER)"
+
+    def month(self, x: str) -> str:
+        return f"CAST(extract(month FROM {x}) AS INTEGER)"
+
+    def hour(self, x: str) -> str:
+        return f"CAST(extract(hour FROM {x}) AS INTEGER)"
+
+    def minute(self, x: str) -> str:
+        return f"CAST(extract(minute FROM {x}) AS INTEGER)"
+
+    def unit_hash(self, x: str) -> str:
+        digits = f"left(encode(sha256('\\x{HASH_KEY.hex()}'::bytea || {x}), 'hex'), {HASH_DIGITS})"
+        return f"CAST(CAST(('x' || {digits}) AS BIT({4 * HASH_DIGITS})) AS BIGINT)"
+
+    # Sessions
+
+    def holds(self, source: object) -> bool:
+        if isinstance(source, str):
+            return source.startswith(SCHEMES)
+        return is_connection(source)
+
+    def open_table(
+        self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
+    ) -> RowSource:
+        if (table is None) == (query is None):
+            raise DataError("a PostgreSQL database needs either table= or query=; give exactly one of them")
+        if timeout is not None and not 0 < timeout <= LARGEST_TIMEOUT:
+            raise DataError(f"timeout = {shown(timeout)}: expected seconds above 0, at most {LARGEST_TIMEOUT:,.0f}")
+        where = shown_address(source) if isinstance(source, str) else "the PostgreSQL connection"
+        name = f"the query on {where}" if table is None else f"the table {table!r} of {where}"
+        explain = partial(explain_trouble, name)
+        connection = PostgresConnection(driver_of(source), timeout=timeout)
+        with attempted(connection.snapshot(), explain):
+            select = self._select(connection, table, query, name, explain)
+            columns, types = self.describe(connection, select, explain)
+            rows = attempt(partial(_estimated_rows, connection, select), explain)
+        return RowSource(
+            dialect=self,
+            name=name,
+            connection=connection,
+            select=select,
+            columns=columns,
+            types=types,
+            explain=explain,
+            rows=rows,
+        )
+
+    def _select(
+        self, connection: PostgresConnection, table: str | None, query: str | None, name: str, explain: Explain
+    ) -> str:
+        """The SELECT of a table or of the user's query, as sqlglot writes it."""
+        from sqlglot import errors, exp, parse
+
+        (encoding,) = attempt(lambda: connection.rows("SELECT current_setting('server_encoding')"), explain)[0]
+        if encoding != "UTF8":
+            raise DataError(f"{name}: its database is encoded in {encoding}, hush reads UTF8 only; convert it")
+        if query is not None:
+            try:
+                parsed = [each for each in parse(query, dialect="postgres") if each is not None]
+            except errors.SqlglotError:
+                raise DataError("query= cannot be parsed; run it on the server yourself to see why") from None
+            if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
+                raise DataError("query= must be one SELECT; it holds something else, or several statements")
+            return parsed[0].sql(dialect="postgres", comments=False)
+        parts = str(table).split(".")
+        spellings = dict.fromkeys((self.quoted(str(table)), ".".join(map(self.quoted, parts))))
+        for spelling in spellings if len(parts) <= 3 else [self.quoted(str(table))]:
+            found = attempt(partial(connection.rows, "SELECT to_regclass($1) IS NOT NULL", (spelling,)), explain)
+            if found[0][0]:
+                return f"SELECT * FROM {spelling}"
+        raise DataError(f"{name}: {_MESSAGES['42P01']}")
+
+    @contextmanager
+    def snapshot(self, connection: PostgresConnection) -> Iterator[None]:
+        with connection.snapshot():
+            yield
+
+    def open_session(self, connection: Any, frames: Mapping[str, pa.Table | pa.RecordBatchReader]) -> Any:
+        return PostgresSession(connection)
+
+    def describe(self, session: Any, select: str, failed: str | Explain) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        columns = attempt(lambda: session.columns(select), failed)
+        if not columns:
+            raise DataError("the source has no columns; name some in the query")
+        numbered = ", ".join(f"c{place}" for place in range(len(columns)))
+        kinds = ", ".join(f"CAST(CAST(pg_typeof(c{place}) AS OID) AS BIGINT)" for place in range(len(columns)))
+        typed = (
+            "SELECT CASE WHEN coalesce(base.typtype, kind.typtype) = 'e' THEN 'enum' "
+            "ELSE coalesce(base.typname, kind.typname)::text END "
+            f"FROM (SELECT ARRAY[{kinds}] AS oids FROM (SELECT 1) AS one LEFT JOIN ({select}\n) AS source({numbered}) "
+            "ON false) AS typed, unnest(oids) WITH ORDINALITY AS each(oid, place) JOIN pg_type AS kind "
+            "ON kind.oid = each.oid::oid LEFT JOIN pg_type AS base ON base.oid = kind.typbasetype AND "
+            "kind.typtype = 'd' ORDER BY place"
+        )
+        types = attempt(lambda: session.rows(typed), failed)
+        return columns, tuple(kind for (kind,) in types)
+
+    def stream(self, session: Any, select: str, batch_rows: int, failed: str | Explain) -> Iterator[pa.RecordBatch]:
+        batches = session.batches(select, batch_rows)
+        try:
+            while (batch := attempt(lambda: next(batches, None), failed)) is not None:
+                yield batch
+        finally:
+            batches.close()
+
+    def fetch_row(self, session: Any, select: str, failed: str | Explain) -> tuple[Any, ...]:
+        row: tuple[Any, ...] = attempt(lambda: session.rows(select)[0], failed)
+        return tuple(int(value) if isinstance(value, str) and value.isdigit() else value for value in row)
+
+
+class PostgresSession:
+    """A part of a snapshot, or a snapshot of its own."""
+
+    def __init__(self, connection: PostgresConnection) -> None:
+        self._within = connection.snapshot()
+        self._within.__enter__()
+        self.rows, self.columns, self.batches = connection.rows, connection.columns, connection.batches
+
+    def close(self) -> None:
+        """End the part."""
+        self._within.__exit__(None, None, None)
+
+
+def _estimated_rows(connection: PostgresConnection, select: str) -> float:
+    """About how many rows a SELECT has, by the planner of the server; private."""
+    ((told,),) = connection.rows(f"EXPLAIN (FORMAT JSON) {select}", copy=False)
+    plans = json.loads(told) if isinstance(told, str) else told
+    return float(plans[0]["Plan"]["Plan Rows"])
+
+
+def explain_trouble(name: str, state: str) -> str:
+    """The message for an SQLSTATE; nothing of the server's own words.
+
+    >>> explain_trouble("the table 't'", "42501")
+    "the table 't': this user may not read it; ask for the privilege SELECT, and USAGE on its schema"
+    """
+    known = [key for key in (state, state[:2]) if key in _MESSAGES]
+    told = _MESSAGES[known[0]] if known else "it cannot be read; look into the server's log"
+    return f"{name}: {told}"
+
+
+POSTGRES = PostgreSQL()
