@@ -78,6 +78,17 @@ def spread(values: Values[Scalar], names: Sequence[Hashable], over: Sequence[Has
     return moved.reshape([next(sizes) if name in names else 1 for name in over])
 
 
+def merged_along(values: Values[Scalar], codes: Integers, axis: int) -> Values[Scalar]:
+    """Add up what counts as the same level along an axis; `codes` are 0 .. k-1, all of them in use.
+
+    >>> merged_along(np.array([[1, 2, 3], [4, 5, 6]]), np.array([1, 0, 1]), 1).tolist()
+    [[2, 4], [5, 10]]
+    """
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(codes.max() + 1))
+    return np.add.reduceat(values.take(order, axis=axis), starts, axis=axis)
+
+
 def apply_along(operator: Columnwise, values: Numbers, axis: int) -> Numbers:
     """The table with an operator applied along one axis, block by block to save memory."""
     shape, (m, n) = values.shape, operator.shape

@@ -13,6 +13,7 @@ from hush.mechanisms import (
     HDMM,
     MST,
     MWEM,
+    RAP,
     Dawa,
     Direct,
     DualQuery,
@@ -45,6 +46,10 @@ EVERY: dict[str, Mechanism] = {
     "mwem, one round": MWEM(rounds=1),
     "privbayes": PrivBayes(usefulness=1e-3),
     "dualquery": DualQuery(turns=3, draws=2),
+    "rap": RAP(rounds=3, rows=20),
+    "rap, two at once": RAP(rounds=2, queries=2, rows=20),
+    "rap, cells": RAP(measure="cells", rounds=2, queries=2, rows=20),
+    "rap, all": RAP(measure="all", rows=20),
     "independent": Independent(),
     "dawa": Dawa(),
 }

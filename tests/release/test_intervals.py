@@ -15,6 +15,7 @@ from hush.mechanisms import (
     HDMM,
     MST,
     MWEM,
+    RAP,
     Dawa,
     Direct,
     DualQuery,
@@ -101,6 +102,7 @@ COVERED: dict[str, tuple[Mechanism, int, Workload, tuple[Budget, Budget]]] = {
     "mwem": (MWEM(rounds=2), 40, PLAIN, (SMALL, LARGE)),
     "privbayes": (PrivBayes(usefulness=1e-3), 40, PLAIN, (SMALL, LARGE)),
     "dualquery": (DualQuery(turns=3, draws=2), 40, PLAIN, (SMALL, LARGE)),
+    "rap": (RAP(rounds=3, rows=20), 40, PLAIN, (SMALL, LARGE)),
     "dawa": (Dawa(), 150, PLAIN, (PURE_SMALL, PURE_LARGE)),
 }
 QUESTIONS = {

@@ -36,6 +36,7 @@ MECHANISMS = (
     "mwem",
     "privbayes",
     "dualquery",
+    "rap",
     "independent",
     "gaussian",
 )

@@ -7,16 +7,16 @@ Plan(residual, 1 tables, rho=0.5)
 """
 
 from hush.mechanisms.aim import AIM
+from hush.mechanisms.baselines import Direct, Gaussian, Independent
 from hush.mechanisms.dawa import Dawa
 from hush.mechanisms.dualquery import DualQuery
-from hush.mechanisms.gaussian import Direct, Gaussian
 from hush.mechanisms.hdmm import HDMM
-from hush.mechanisms.independent import Independent
 from hush.mechanisms.matrix import Matrix
 from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
 from hush.mechanisms.mst import MST
 from hush.mechanisms.mwem import MWEM
 from hush.mechanisms.privbayes import PrivBayes
+from hush.mechanisms.rap import RAP
 from hush.mechanisms.release_job import ReleaseJob
 from hush.mechanisms.residual import Residual
 
@@ -25,6 +25,7 @@ __all__ = [
     "HDMM",
     "MST",
     "MWEM",
+    "RAP",
     "Dawa",
     "Direct",
     "DualQuery",

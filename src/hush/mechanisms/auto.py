@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hush.errors import HushError
 from hush.linops import Identity, Total
-from hush.mechanisms.gaussian import Direct
+from hush.mechanisms.baselines import Direct
 from hush.mechanisms.hdmm import HDMM
 from hush.mechanisms.matrix import LARGEST_CELLS, Matrix
 from hush.mechanisms.mechanism import Mechanism, StrategyMechanism, check_flag

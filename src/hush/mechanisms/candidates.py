@@ -16,7 +16,6 @@ import numpy as np
 from hush.arrays import Floats, Integers
 from hush.domain import Clique
 from hush.errors import BudgetError, ConvergenceError
-from hush.graphical.graphical_model import GraphicalModel
 from hush.mechanisms.session import Session
 from hush.privacy.gate import Counts
 from hush.privacy.selection import (
@@ -28,6 +27,7 @@ from hush.privacy.selection import (
 )
 from hush.privacy.sensitivity import ONE_CELL, RowNorms
 from hush.rational import float_up
+from hush.release.model_estimates import Distribution
 from hush.release.rounds import Round, Scored
 from hush.strategies.closure import Closure
 from hush.strategies.rare_levels import Merging
@@ -115,7 +115,7 @@ class LastScores:
         self._slacks[indices], self._slopes[indices] = slack
         self._tables.update(tables)
 
-    def scored(self, model: GraphicalModel, merging: Merging | None = None) -> Scored:
+    def scored(self, model: Distribution, merging: Merging | None = None) -> Scored:
         """The record, with the distance of the final model from the one that each table was scored against.
 
         A table scored with merged levels says nothing about those levels, and counts as never scored.

@@ -15,21 +15,21 @@ from importlib.metadata import EntryPoint, entry_points
 from hush.errors import WorkloadError, close_match, printable
 from hush.mechanisms.aim import AIM
 from hush.mechanisms.auto import Auto
+from hush.mechanisms.baselines import Direct, Gaussian, Independent
 from hush.mechanisms.dawa import Dawa
 from hush.mechanisms.dualquery import DualQuery
-from hush.mechanisms.gaussian import Direct, Gaussian
 from hush.mechanisms.hdmm import HDMM
-from hush.mechanisms.independent import Independent
 from hush.mechanisms.matrix import Matrix
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.mst import MST
 from hush.mechanisms.mwem import MWEM
 from hush.mechanisms.privbayes import PrivBayes
+from hush.mechanisms.rap import RAP
 from hush.mechanisms.residual import Residual
 from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 
 GROUP = "hush.mechanisms"
-_OURS = (Auto, Residual, HDMM, Matrix, Direct, Dawa, AIM, MST, MWEM, PrivBayes, DualQuery, Independent, Gaussian)
+_OURS = (Auto, Residual, HDMM, Matrix, Direct, Dawa, AIM, MST, MWEM, PrivBayes, DualQuery, RAP, Independent, Gaussian)
 BUILT_IN: dict[str, type[Mechanism]] = {kind.name: kind for kind in _OURS}
 
 

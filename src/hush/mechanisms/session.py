@@ -30,8 +30,11 @@ from hush.privacy.measurement import Measurement
 from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian, DiscreteLaplace
 from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
+from hush.relaxed.relaxed_fit import fit_relaxed
+from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.content import Content, LinearContent, ResidualContent, empty_content
 from hush.release.histogram_content import HistogramContent
+from hush.release.model_estimates import Distribution
 from hush.release.record_files import check_storable
 from hush.release.rounds import LEAST_STDDEV, Round, Scored
 from hush.release.table_content import DrawContent, TableContent
@@ -39,6 +42,7 @@ from hush.solution import Solution
 from hush.strategies.rare_levels import MergedQuery, Merging, merge_rare
 from hush.strategies.strategy import Strategy
 from hush.strategies.sum_strategy import SumStrategy
+from hush.workloads.threshold_target import TargetQuery
 
 Watch = Callable[[Round | None, float], None]
 Choice = TypeVar("Choice")
@@ -79,10 +83,11 @@ class Session:
         kept = None if earlier is None else earlier.sums
         self.sums = kept if kept is not None or sums is None else MeasuredSums(sums)
         self.merging: Merging | None = None  # of levels, in all tables from here on
+        self._coarse: Gate | None = None
         self.scored: Scored | None = None
         self._answers: ResidualContent | LinearContent | None = None  # to a strategy measured at once
         self.histogram: HistogramContent | None = earlier if isinstance(earlier, HistogramContent) else None
-        self.model: Solution[GraphicalModel] | None = None
+        self.model: Solution[Distribution] | None = None
         self.bound: Sensitivity = sensitivity(ONE_CELL, max_rows=max_rows, neighbours=gate.neighbours)
 
     @property
@@ -222,6 +227,45 @@ class Session:
                 first.setdefault(table.clique, table)
         self.merging = merge_rare((clique[0], table.values, table.stddev) for clique, table in first.items())
 
+    @property
+    def coarse(self) -> Gate:
+        """The gate that counts merged levels as one; tables over many wide columns are never made."""
+        if self._coarse is None:
+            self._coarse = self._gate if self.merging is None else self._gate.coarse(self.merging.codes)
+        return self._coarse
+
+    def measure_coarse(
+        self, asked: Sequence[Clique | TargetQuery], rho: Fraction | Sequence[Fraction], *, note: str
+    ) -> list[Measurement]:
+        """As `measure`, for tables of merged levels and for single answers, counted over merged levels.
+
+        A target names levels of the domain that are merged with no other.
+        """
+        shares = [rho] * len(asked) if isinstance(rho, Fraction) else rho
+        queries = [self._query(wanted) if isinstance(wanted, tuple) else wanted for wanted in asked]
+        check_storable([*(table.asked for table in self.noisy_tables), *queries])
+        coarse = [
+            MarginalQuery(wanted) if isinstance(wanted, tuple) else self.merged_target(wanted) for wanted in asked
+        ]
+        requests = [Request(query, self.law(share, query)) for query, share in zip(coarse, shares, strict=True)]
+        before = len(self.noisy_tables)
+        answers = self.coarse.measure(requests, note=note)
+        for query, answer in zip(queries, answers, strict=True):
+            self.noisy_tables.append(Measurement.of(query, answer.raw, answer.law))
+        self.tell(None)
+        return self.noisy_tables[before:]
+
+    def merged_target(self, query: TargetQuery) -> TargetQuery:
+        """A single answer as it is counted: over merged levels, if there are any."""
+        if self.merging is None:
+            return query
+        codes = self.merging.codes
+        target = tuple(
+            int(codes[name][code]) if name in codes else code
+            for name, code in zip(query.clique, query.target, strict=True)
+        )
+        return TargetQuery(query.clique, self.merging.sizes(query.clique, query.sizes), target, query.at_least)
+
     def merged(self, tables: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
         """Tables of a model as they would be measured: with merged levels, if there are any."""
         if self.merging is None:
@@ -259,8 +303,15 @@ class Session:
 
     def fit(self, *, start: GraphicalModel | None = None, **options: Any) -> Solution[GraphicalModel]:
         """The model of all noisy tables so far, within the constraints; post-processing."""
-        self.model = fit_model(self.domain, self.measurements, constraints=self.constraints, start=start, **options)
-        return self.model
+        fitted = fit_model(self.domain, self.measurements, constraints=self.constraints, start=start, **options)
+        self.model = fitted
+        return fitted
+
+    def fit_rows(self, *, start: RelaxedRows | None = None, **options: Any) -> Solution[RelaxedRows]:
+        """Relaxed rows for all noisy tables so far; post-processing."""
+        fitted = fit_relaxed(self.domain, self.measurements, constraints=self.constraints, start=start, **options)
+        self.model = fitted
+        return fitted
 
     def restrained_fit(self, restraint: float, **options: Any) -> Solution[GraphicalModel]:
         """The model of all noisy tables, stopped before it follows their noise; post-processing.
@@ -276,5 +327,6 @@ class Session:
         if enough <= least:
             return best
         stopped = self.fit(callback=lambda _, value, __: value <= enough, **options)
-        self.model = replace(stopped, status=best.status, stats={**stopped.stats, "least": least})
-        return self.model
+        restrained = replace(stopped, status=best.status, stats={**stopped.stats, "least": least})
+        self.model = restrained
+        return restrained

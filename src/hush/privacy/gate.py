@@ -181,6 +181,12 @@ class CountSource(Protocol):
     def sums(self, queries: Sequence[SumQuery]) -> Mapping[SumQuery, Exact]: ...
 
 
+class CoarseSource(CountSource, Protocol):
+    """A source that can merge levels of columns before it counts; which code counts as which level is public."""
+
+    def coarse(self, codes: Mapping[str, Integers]) -> CountSource: ...
+
+
 class KeySource(CountSource, Protocol):
     """A source that also knows keys which nobody can list beforehand, such as texts that people typed.
 
@@ -246,13 +252,24 @@ class Gate:
         self._table = table
         self._entropy = SystemEntropy() if entropy is None else entropy
         self._seen = False  # whether a watcher saw anything pass
+        self._views: list[Gate] = []
         self.account = account
         self.neighbours = neighbours
 
     @property
     def private(self) -> bool:
         """Whether all that passed, and what would pass now, is protected: bits not seeded, the gate not watched."""
-        return type(self._entropy) is SystemEntropy and not self._seen and _watcher.get() is None
+        here = type(self._entropy) is SystemEntropy and not self._seen and _watcher.get() is None
+        return here and all(view.private for view in self._views)
+
+    def coarse(self, codes: Mapping[str, Integers]) -> Gate:
+        """A gate over the same rows with levels merged, so that tables over wide columns are small.
+
+        Privacy: within the same account. Every row counts as one row still, whichever level its codes count as.
+        """
+        table: CoarseSource = self._table  # type: ignore[assignment]
+        self._views.append(Gate(table.coarse(codes), self.account, neighbours=self.neighbours, entropy=self._entropy))
+        return self._views[-1]
 
     def event(self, request: Request) -> Event:
         """What a request costs on this table; public."""

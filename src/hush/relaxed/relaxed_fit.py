@@ -55,9 +55,9 @@ def fit_relaxed(
     Not convex: the status says whether the descent came to rest, not that no better rows exist.
 
     Privacy: post-processing; `seed` is public.
-    Reference: [Avent, Alg. 4.3]; softmax after [Liu et al. 2021]. Differs from [Avent]: residuals are weighted by
-    their noise, rows are kept in the simplex by softmax, the start is the product of the columns rather than noise,
-    and the rate is 1000 times larger.
+    Reference: [Avent 2023, Alg. 4.3]; softmax after [Liu et al. 2021]. Differs from [Avent 2023]: residuals are
+    weighted by their noise, rows are kept in the simplex by softmax, the start is the product of the columns rather
+    than noise, and steps are far larger.
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> fitted = fit_relaxed(domain, [Measurement(("a", "b"), [[40.0, 10.0], [10.0, 40.0]], 1.0)], rows=50)
@@ -90,7 +90,7 @@ def fit_relaxed(
         )
     require_memory(8 * ARRAYS * rows * width, f"{rows:,} rows of {width:,} probabilities", "use fewer rows")
     evidence = RowEvidence(coarse, ordered, known)
-    first = _fresh(coarse, columns, rows, seed) if start is None else _carried(coarse, start)
+    first = _refined(coarse, columns, start or _product(domain, columns, rows), seed)
     fitted, stats, status = _descend(evidence, first, allowance(tolerance, max(evidence.numbers, 1), 1.0), iterations)
     cliques = dict.fromkeys(measurement.clique for measurement in ordered if measurement.clique)
     return Solution(value=RelaxedRows(coarse, fitted, known, cliques=cliques), status=status, stats=stats)
@@ -168,28 +168,35 @@ def _split(coarse: CoarseLevels, name: str, shares: Floats) -> Floats:
     return np.where(whole > 0, shares / np.where(whole > 0, whole, 1.0), coarse.shares[name])
 
 
-def _fresh(coarse: CoarseLevels, columns: dict[str, Floats], rows: int, seed: int) -> Floats:
-    """Rows that are all different and whose columns have the given shares on average."""
-    generator = np.random.Generator(np.random.PCG64([seed, rows]))
-    blocks = []
-    for name in coarse.domain:
-        shares = np.maximum(coarse.merged(name, columns[name]), LEAST_SHARE)
-        shares /= shares.sum()
-        strata = (np.arange(rows) + generator.random()) / rows
-        levels = np.minimum(np.searchsorted(np.cumsum(shares), strata, side="right"), len(shares) - 1)
-        block = np.tile(ALIKE * shares, (rows, 1))
-        block[np.arange(rows), generator.permutation(levels)] += 1.0 - ALIKE
-        blocks.append(block)
-    return np.concatenate(blocks, axis=1)
+def _product(domain: Domain, columns: dict[str, Floats], rows: int) -> RelaxedRows:
+    """Rows that are all alike: the product of the columns."""
+    codes = {name: np.zeros(domain[name], dtype=np.int64) for name in domain}
+    return RelaxedRows(CoarseLevels(domain, codes, columns), np.ones((rows, len(domain))), 1.0)
 
 
-def _carried(coarse: CoarseLevels, start: RelaxedRows) -> Floats:
-    """The rows of an earlier fit over other coarse levels."""
-    blocks = []
+def _refined(coarse: CoarseLevels, columns: dict[str, Floats], start: RelaxedRows, seed: int) -> Floats:
+    """The rows of a start over other coarse levels; where one of its levels is split, rows become different.
+
+    Each row has one part of the split level more than the others, drawn in the shares of the parts, so that columns
+    keep their shares on average.
+    """
+    generator = np.random.Generator(np.random.PCG64([seed, len(start.rows), int(coarse.offsets[-1])]))
+    rows, blocks = len(start.rows), []
     for name in coarse.domain:
         before, now = start.coarse.codes[name], coarse.codes[name]
         moved = np.zeros((start.coarse.size(name), coarse.size(name)))
-        np.add.at(moved, (before, now), start.coarse.shares[name])
-        blocks.append(np.maximum(start.block(name) @ moved, LEAST_SHARE / coarse.size(name)))
-        blocks[-1] /= blocks[-1].sum(axis=1, keepdims=True)
+        np.add.at(moved, (before, now), np.maximum(columns[name], LEAST_SHARE))
+        moved /= moved.sum(axis=1, keepdims=True)
+        block = np.zeros((rows, coarse.size(name)))
+        for level, parts in enumerate(moved):
+            share = start.block(name)[:, level : level + 1]
+            if np.count_nonzero(parts) == 1:
+                block += share * parts
+                continue
+            strata = (np.arange(rows) + generator.random()) / rows
+            drawn = np.minimum(np.searchsorted(np.cumsum(parts), strata, side="right"), len(parts) - 1)
+            own = np.zeros_like(block)
+            own[np.arange(rows), generator.permutation(drawn)] = 1.0
+            block += share * (ALIKE * parts + (1.0 - ALIKE) * own)
+        blocks.append(block / block.sum(axis=1, keepdims=True))
     return np.concatenate(blocks, axis=1)

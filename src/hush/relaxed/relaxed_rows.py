@@ -29,7 +29,7 @@ class RelaxedRows:
     one of the same distribution, so tables agree. Levels of one coarse level are spread alike in all rows.
 
     Privacy: post-processing of public noisy values.
-    Reference: [Avent, sec. 4.2]; [Aydore et al. 2021].
+    Reference: [Avent 2023, sec. 4.2]; [Aydore et al. 2021].
 
     >>> coarse = CoarseLevels.even(Domain({"a": 2, "b": 2}), {"a": np.arange(2), "b": np.arange(2)})
     >>> rows = RelaxedRows(coarse, np.array([[1.0, 0.0, 0.5, 0.5], [0.0, 1.0, 0.0, 1.0]]), 8.0)
@@ -133,7 +133,7 @@ class RelaxedRows:
         "rounding" draws both systematically, so that the records of one relaxed row have its shares to within a
         record; either way a table of the rows is, in expectation, that of the model.
 
-        Reference: [Avent, sec. 4.2], randomised rounding.
+        Reference: [Avent 2023, sec. 4.2], randomised rounding.
         """
         hidden = _unused(self.domain)
         wide = Domain({hidden: len(self.rows), **{name: self.domain[name] for name in self.domain}})

@@ -43,8 +43,9 @@ class RowEvidence:
     clique. Laplace noise counts by its variance.
 
     Privacy: post-processing of public noisy values.
-    Reference: [Avent, Alg. 4.3]. Differs from [Avent]: residuals are weighted by their noise, and gradients are in
-    closed form: for a product the product of the other columns, for r of k the chance of exactly r - 1 of the others.
+    Reference: [Avent 2023, Alg. 4.3]. Differs from [Avent 2023]: residuals are weighted by their noise, and gradients
+    are in closed form: for a product the product of the other columns, for r of k the chance of exactly r - 1 of the
+    others.
     """
 
     def __init__(self, coarse: CoarseLevels, measurements: Sequence[Measurement], total: float) -> None:

@@ -34,8 +34,8 @@ from hush.strategies.strategy_files import LinearStrategyFile, ResidualStrategyF
 from hush.workloads import Workload
 
 if TYPE_CHECKING:
-    from hush.graphical.graphical_model import GraphicalModel
     from hush.inference.linear_estimates import LinearMeasurements
+    from hush.release.model_estimates import Distribution
     from hush.release.release import Release
     from hush.schema import Schema
     from hush.solution import Solution
@@ -59,7 +59,7 @@ class Content(ABC):
 
     noisy_tables: tuple[Measurement, ...] = ()
     rounds: tuple[Round, ...] = ()
-    fitted: Solution[GraphicalModel] | None = None
+    fitted: Solution[Distribution] | None = None
     sums: MeasuredSums | None = None
 
     @property

@@ -23,6 +23,7 @@ from hush.solution import Solution
 from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.rare_levels import MergedQuery, Merging
 from hush.strategies.strategy_files import FactorFile, build_factor, store_factor
+from hush.workloads.threshold_target import TargetQuery
 
 if TYPE_CHECKING:
     from hush.release.table_content import TableContent
@@ -59,7 +60,7 @@ def check_storable(queries: Sequence[object]) -> None:
             for factor in query.factors:
                 if not isinstance(factor.operator, Identity | LevelsAndTotal | Dense) or factor.scale > 2**31:
                     raise WorkloadError(f"files cannot hold the factor {factor!r}; use AxisStrategy.of(matrix)")
-        elif type(query) not in (MarginalQuery, MergedQuery):
+        elif type(query) not in (MarginalQuery, MergedQuery, TargetQuery):
             raise WorkloadError(f"files cannot hold answers to {type(query).__name__}; ask a ProductQuery instead")
 
 
@@ -67,20 +68,28 @@ def _codes(codes: Mapping[str, Integers]) -> dict[str, list[int]]:
     return {column: levels.tolist() for column, levels in codes.items()}
 
 
+class TargetFile(Stored):
+    """A single answer: the rows that agree with a target in at least so many columns."""
+
+    codes: tuple[int, ...]
+    at_least: int
+
+
 class NoisyTableFile(Stored):
-    """A noisy table; `merged` if rare levels were counted together; `product` for other linear queries."""
+    """A noisy table; `merged` if rare levels were counted together; `product` and `target` for other queries."""
 
     clique: tuple[str, ...]
     variance: Fraction
     values: IntTable
     merged: bool
     product: ProductQueryFile | None = None
+    target: TargetFile | None = None
 
     def build(self, domain: Domain, merging: Merging) -> Measurement:
         """The table as the gate gave it; refused if its shape or its noise is wrong."""
         shape = whole = domain.sizes(self.clique)
         query: LinearQuery = MarginalQuery(self.clique)
-        if self.merged and self.product is not None:
+        if self.merged + (self.product is not None) + (self.target is not None) > 1:
             raise ArchiveError("a noisy table of the file is of two queries; get the release again")
         if self.merged:
             shape, query = merging.sizes(self.clique, whole), MergedQuery(self.clique, whole, merging)
@@ -89,9 +98,15 @@ class NoisyTableFile(Stored):
             shape = query.shape
             if query.clique != self.clique:
                 raise ArchiveError("the file's noisy tables do not fit its schema; get the release again")
+        elif self.target is not None:
+            shape, query = (1,), TargetQuery(self.clique, whole, self.target.codes, self.target.at_least)
         if self.values.shape != shape:
             raise ArchiveError("the file's noisy tables do not fit its schema; get the release again")
         return Measurement.of(query, self.values.astype(np.int64), DiscreteGaussian(self.variance))
+
+
+def _target(query: TargetQuery) -> TargetFile:
+    return TargetFile(codes=query.target, at_least=query.at_least)
 
 
 class MergedColumnFile(Stored):
@@ -165,6 +180,7 @@ class RecordFile(Stored, Generic[Played], tag_field="kind", tag="tables"):
                     values=table.raw,
                     merged=isinstance(table.asked, MergedQuery),
                     product=ProductQueryFile.of(table.asked) if isinstance(table.asked, ProductQuery) else None,
+                    target=_target(table.asked) if isinstance(table.asked, TargetQuery) else None,
                 )
                 for table in content.noisy_tables
             ],

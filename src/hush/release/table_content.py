@@ -30,7 +30,7 @@ from hush.solution import Solution
 
 if TYPE_CHECKING:
     from hush.domain import Domain
-    from hush.graphical.graphical_model import GraphicalModel
+    from hush.release.model_estimates import Distribution
     from hush.release.release import Release
 
 
@@ -73,7 +73,7 @@ class TableContent(Content):
         *,
         rounds: Iterable[Round] = (),
         scored: Scored | None = None,
-        fitted: Solution[GraphicalModel] | None = None,
+        fitted: Solution[Distribution] | None = None,
     ) -> None:
         self.domain = domain
         self.noisy_tables = tuple(noisy_tables)

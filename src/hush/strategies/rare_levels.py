@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hush.arrays import Integers
+from hush.arrays import Integers, merged_along
 from hush.domain import Clique
 from hush.errors import WorkloadError
 from hush.linops import Dense, Identity, Kronecker, LinearOperator
@@ -40,9 +40,7 @@ class Merging:
         """The table with the counts of merged levels added up; whole numbers stay exact."""
         for axis, name in enumerate(clique):
             if name in self.codes:
-                order = np.argsort(self.codes[name], kind="stable")
-                starts = np.searchsorted(self.codes[name][order], np.arange(self.codes[name].max() + 1))
-                counts = np.add.reduceat(counts.take(order, axis=axis), starts, axis=axis)
+                counts = merged_along(counts, self.codes[name], axis)
         return counts
 
     def sizes(self, clique: Clique, sizes: tuple[int, ...]) -> tuple[int, ...]:

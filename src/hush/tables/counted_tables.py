@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from hush.arrays import Integers, reordered
 from hush.domain import Clique, Domain
 from hush.errors import DataError, SizeError
 from hush.schema import Column, Schema
@@ -12,7 +13,7 @@ from hush.tables.row_counts import BYTES_PER_COUNT
 from hush.tables.rows_per_unit import CappedRows
 from hush.tables.scan_plan import plan_scans
 from hush.tables.sources import RowSource
-from hush.tables.table import Counts, Progress, Table
+from hush.tables.table import CoarseTable, Counts, Progress, Table, check_counts
 
 MOST_ROWS = 2**19  # of a block
 MOST_BYTES = 2**25
@@ -70,11 +71,47 @@ class MemoryTable(Table):
         weighted = self._total is not None
         return tally(self._domain, cliques, self._layout, self._reported(progress), rows=rows, weighted=weighted)
 
+    def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
+        return _CoarseMemoryTable(self, codes, self._layout, self._blocks)
+
     def _reported(self, progress: Progress | None) -> Iterator[Block]:
         for number, block in enumerate(self._blocks):
             yield block
             if progress is not None:
                 progress((number + 1) / len(self._blocks))
+
+
+class _CoarseMemoryTable(CoarseTable):
+    """The same with every code replaced once, so that tables over wide columns are never made."""
+
+    def __init__(self, table: Table, codes: Mapping[str, Integers], layout: Layout, blocks: Sequence[Block]) -> None:
+        super().__init__(table, codes)
+        self._layout, self._blocks = layout, [_recoded(block, layout, table.domain, codes) for block in blocks]
+
+    def require(self, cliques: Iterable[Sequence[str]]) -> None:
+        check_counts(self.domain, [tuple(clique) for clique in cliques], self._table._memory_limit)
+
+    def counts(self, cliques: Iterable[Sequence[str]]) -> dict[Clique, Counts]:
+        wanted = {tuple(clique): self.domain.clique(clique) for clique in cliques}
+        if not wanted:
+            return {}
+        rows, weighted = sum(block.rows for block in self._blocks), self._table._total is not None
+        distinct = list(dict.fromkeys(wanted.values()))
+        exact = tally(self.domain, distinct, self._layout, iter(self._blocks), rows=rows, weighted=weighted)
+        return {
+            clique: exact[ordered] if clique == ordered else reordered(exact[ordered], ordered, clique).copy(order="C")
+            for clique, ordered in wanted.items()
+        }
+
+
+def _recoded(block: Block, layout: Layout, domain: Domain, codes: Mapping[str, Integers]) -> Block:
+    """A block with merged levels, in the same types."""
+    matrices = tuple(matrix.copy() for matrix in block.matrices)
+    for index, name in enumerate(domain):
+        if name in codes:
+            line = matrices[layout.width[index]][layout.line[index]]
+            line[:] = codes[name].astype(line.dtype)[line]
+    return Block(matrices=matrices, rows=block.rows, weights=block.weights)
 
 
 def encoded_blocks(capped: CappedRows, layout: Layout, progress: Progress | None) -> Iterator[Block]:

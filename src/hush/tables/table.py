@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.arrays import reordered
+from hush.arrays import Integers, merged_along, reordered
 from hush.domain import Clique, Domain
 from hush.errors import DataError, DomainError, SizeError
 from hush.memory import available_memory, readable
@@ -118,6 +118,10 @@ class Table(ABC):
         cell_bytes = BYTES_PER_WEIGHTED_CELL if weighted else BYTES_PER_CELL
         check_counts(self._domain, cliques, self._memory_limit, cell_bytes=cell_bytes)
 
+    def coarse(self, codes: Mapping[str, Integers]) -> CoarseTable:
+        """The same rows with levels merged: `codes` has, for some columns, the level that each code counts as."""
+        return CoarseTable(self, codes)
+
     def require_sums(self, queries: Sequence[SumQuery]) -> None:
         """Refuse sums of values that this table cannot give; reads no row."""
         self.require([query.clique for query in queries])
@@ -180,17 +184,62 @@ class Table(ABC):
         return f"{type(self).__name__}({', '.join(self._domain)}; unit: {unit})"
 
 
+class CoarseTable:
+    """Rows of another table with levels merged, so that wide columns have small tables; counted and then merged.
+
+    Privacy: exact, hence private. Which level a code counts as is public, so a unit moves counts no further.
+    """
+
+    def __init__(self, table: Table, codes: Mapping[str, Integers]) -> None:
+        self._table, self._codes = table, dict(codes)
+        self.schema, self.unit = table.schema, table.unit
+        fine = table.domain
+        self.domain = Domain({name: int(codes[name].max()) + 1 if name in codes else fine[name] for name in fine})
+
+    def require(self, cliques: Iterable[Sequence[str]]) -> None:
+        """Refuse what cannot be counted, one clique at a time; reads no row."""
+        for clique in cliques:
+            self._table.require([clique])
+
+    def check(self, most_rows: int = LARGEST_TOTAL) -> None:
+        self._table.check(most_rows)
+
+    def require_sums(self, queries: Sequence[SumQuery]) -> None:
+        raise unreadable([query.clique for query in queries])
+
+    def sums(self, queries: Sequence[SumQuery]) -> dict[SumQuery, Counts]:
+        raise unreadable([query.clique for query in queries])
+
+    def counts(self, cliques: Iterable[Sequence[str]]) -> dict[Clique, Counts]:
+        """Exact counts of each clique over merged levels."""
+        answers: dict[Clique, Counts] = {}
+        for names in cliques:
+            clique = tuple(names)
+            table = self._table.counts([clique])[clique]
+            for axis, name in enumerate(clique):
+                if name in self._codes:
+                    table = merged_along(table, self._codes[name], axis)
+            answers[clique] = table
+        return answers
+
+
 class CachedTable:
     """A table that counts each clique once, as long as the counts fit into memory; adaptive mechanisms ask often.
 
     Privacy: counts are exact and private, and live as long as this object; nothing is counted before it is asked for.
     """
 
-    def __init__(self, table: Table, *, memory: float | None = None) -> None:
+    def __init__(self, table: Table | CoarseTable, *, memory: float | None = None) -> None:
         self.schema, self.domain, self.unit = table.schema, table.domain, table.unit
         self._table = table
         self._known: dict[Clique, Counts] = {}
         self._left = CACHE_SHARE * available_memory() if memory is None else memory
+
+    def coarse(self, codes: Mapping[str, Integers]) -> CachedTable:
+        """The same rows with levels merged; see `Table.coarse`."""
+        table: Any = self._table
+        merged = table.coarse(codes) if isinstance(table, Table) else CoarseTable(table, codes)
+        return CachedTable(merged, memory=self._left)
 
     def require(self, cliques: Iterable[Sequence[str]]) -> None:
         self._table.require([clique for clique in cliques if tuple(clique) not in self._known])

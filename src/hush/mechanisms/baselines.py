@@ -1,4 +1,4 @@
-"""gaussian and direct: noise on the tables or the queries that were asked, with no strategy; yardsticks."""
+"""gaussian, direct and independent: noise on what was asked, or on every column by itself; yardsticks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from hush.errors import WorkloadError
-from hush.mechanisms.mechanism import StrategyMechanism
+from hush.mechanisms.mechanism import Mechanism, StrategyMechanism
+from hush.mechanisms.plan import Plan
+from hush.mechanisms.session import Session
 from hush.optimizers.opt_hdmm import direct_strategy
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
@@ -20,10 +22,9 @@ from hush.strategies.strategy import NoiseKind
 from hush.strategies.term_table import TermGrams
 from hush.workloads import Workload
 
-NAME = "gaussian"
-
-
+GAUSSIAN = "gaussian"
 DIRECT = "direct"
+INDEPENDENT = "independent"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Gaussian(StrategyMechanism):
     [1.25, 5.0]
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = GAUSSIAN
     description: ClassVar[str] = "every asked table, each with the share of the budget that suits it; a yardstick"
     noise_words: ClassVar[str] = "Gaussian"
     reference: ClassVar[str] = "AIM, Table 1"
@@ -52,8 +53,8 @@ class Gaussian(StrategyMechanism):
         """Refuse queries other than marginals."""
         if not workload.plain:
             raise WorkloadError(
-                f"mechanism={NAME!r} is for workloads of marginals, and this one asks other queries; use 'direct' for "
-                "noise on those, 'hdmm' or 'residual' for less of it"
+                f"mechanism={GAUSSIAN!r} is for workloads of marginals, and this one asks other queries; use 'direct' "
+                "for noise on those, 'hdmm' or 'residual' for less of it"
             )
 
     def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
@@ -92,3 +93,40 @@ class Direct(StrategyMechanism):
         workload = Workload(workload.domain, workload.products)
         strategy = recovered(direct_strategy(TermGrams.of(workload), noise), self.least_squares)
         return round_strategy(strategy, budget=cost, neighbours=neighbours)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Independent(Mechanism):
+    """Measures all one-way tables with the same noise, sigma = sqrt(d / (2 rho)); the model is their product.
+
+    It ignores the workload. If the schema has rules, the model keeps them and is no longer a product.
+
+    Privacy: rho-zCDP of the budget, d tables at rho / d each.
+    Reference: [AIM, sec. 4.1], with equal shares.
+
+    >>> import hush
+    >>> hush.plan(hush.Workload.kway(hush.Domain({"a": 2, "b": 3}), 2), hush.Budget(rho=0.5), mechanism=Independent())
+    Plan(independent, 1 tables, rho=0.5)
+    """
+
+    name: ClassVar[str] = INDEPENDENT
+    description: ClassVar[str] = "every column by itself, as if none depended on another; a yardstick"
+    efficiency_aware: ClassVar[bool] = True
+    reference: ClassVar[str] = "AIM, Table 1"
+
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        columns = len(plan.domain)
+        return [
+            ("Measures", f"the counts of each of {columns} columns, at rho = {float(plan.rho / columns):.3g} each"),
+            ("Model", "columns as if none depended on another; what is asked changes nothing"),
+        ]
+
+    def work(self, workload: Workload) -> str:
+        return f"{len(workload.domain):,} noisy tables; about 1 s beside counting"
+
+    def run(self, session: Session, plan: Plan) -> None:
+        """Measure all columns at once, unless an interrupted run did."""
+        columns = [(name,) for name in session.domain]
+        if not session.noisy_tables:
+            session.measure(columns, session.limit / len(columns), note=f"{INDEPENDENT}: {len(columns)} columns")
+        session.fit()

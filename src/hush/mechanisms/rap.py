@@ -1,0 +1,448 @@
+"""rap: round by round, what relaxed rows answer worst is measured, and the rows are fitted again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+
+from hush.arrays import Floats, Integers, Numbers, merged_along
+from hush.domain import Clique, Domain
+from hush.errors import BudgetError, WorkloadError, is_number, shown
+from hush.graphical.total import estimate_total
+from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, on_grid
+from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.plan import Plan
+from hush.mechanisms.session import Session
+from hush.mechanisms.usefulness import OneWay, noise_text
+from hush.privacy.account import used_up
+from hush.privacy.budget import Budget
+from hush.privacy.gate import Counts
+from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.selection import ExponentialMechanism, Scores, TopK
+from hush.privacy.sensitivity import RowNorms
+from hush.rational import float_up
+from hush.relaxed.relaxed_rows import RelaxedRows, mixed
+from hush.release.rounds import Round
+from hush.schema import Schema
+from hush.workloads import ThresholdTerm, Workload
+from hush.workloads.threshold_target import TargetQuery
+
+NAME = "rap"
+MEASURES = ("tables", "cells", "all")
+ROUNDS_PER_COLUMN = 2
+CELL_ROUNDS = 16
+CELLS_PER_PRECISION = 16  # T K = N sqrt(rho) / 16: single answers get the more noise, the fewer are of use
+COLUMN_SHARE = 0.3
+CHOICE_SHARE = 0.1
+CELL_CHOICE_SHARE = 0.5
+ROWS = 300
+LARGEST_ORDER = 3  # of tables measured whole
+MOST_CELLS = 1 << 24  # of a table of merged levels that is chosen from
+BETWEEN, ITERATIONS = 0.2, 60  # tolerance and most iterations of the fits between rounds
+AT_LAST, MOST_ITERATIONS = 0.05, 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class RAP(Mechanism):
+    """Relaxed adaptive projection: T rounds, each of which chooses the K worst answers and measures them.
+
+    `column_share` of the budget measures every column. Levels below three standard deviations of that noise are
+    counted together from then on. Each round compares relaxed rows with the data and chooses K candidates, once for
+    all, by the exponential mechanism without replacement; it measures them and fits the rows to all noisy numbers.
+
+    `measure="tables"`: candidates are tables over up to three columns of one asked clique; a table's score is its
+    largest error, |M_r(D) - M_r(p)| over cells of levels of their own, less half of sigma sqrt(2 log n_r), about what
+    its noise would leave. The table is measured whole, which costs what one of its cells does. K is 1, and T two for
+    each column asked for.
+    `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds; the
+    algorithm of the document. T is 16, and T K is N sqrt(rho) / 16.
+    `measure="all"`: every asked clique once, and no choice; the non-adaptive form.
+
+    `rounds`, `queries` and `rows` set T, K and the number of relaxed rows; `choice_share` is the share of a round that
+    pays for its choice. A T or K tuned on the data is not private.
+
+    Privacy: rho-zCDP of the budget, by the account's filter. A score moves by at most one for each row of a unit,
+    added, removed or exchanged. K choices cost K times epsilon^2 / 8.
+    Reference: [Avent 2023, Alg. 4.1, 4.2, 4.4]; [Aydore et al. 2021]; [Durfee and Rogers 2019] for K at once.
+    Differs from [Avent 2023]: K choices at once have the noise of K choices at rho_t / (2 K) each, a Gumbel scale of
+    sqrt(K / rho_t), where the printed scale spends 1.5 rho_t; answers chosen before are left out by name, never by
+    position; neighbours add or remove a row, so the number of rows is noisy and known from the columns; rare levels
+    are counted together.
+
+    >>> import hush
+    >>> workload = hush.Workload.kway(hush.Domain({"age": 85, "sex": 2, "race": 5}), 3)
+    >>> hush.plan(workload, hush.Budget(rho=0.5), mechanism=RAP())
+    Plan(rap, 1 tables, rho=0.5)
+    """
+
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "round by round, what relaxed rows get most wrong; of one size whatever is asked"
+    workload_aware: ClassVar[bool] = True
+    data_aware: ClassVar[bool] = True
+    efficiency_aware: ClassVar[bool] = True
+    refits: ClassVar[bool] = True
+    reference: ClassVar[str] = "Avent 2023, Alg. 4.1"
+    errors_known: ClassVar[str] = "columns"
+
+    measure: str = "tables"
+    rounds: int | None = None
+    queries: int | None = None
+    rows: int = ROWS
+    column_share: float = COLUMN_SHARE
+    choice_share: float | None = None
+    seed: int = 0  # of the rows' start; public
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES:
+            raise WorkloadError(f"measure={shown(self.measure)}: expected one of {', '.join(MEASURES)}")
+        for name, least in (("rounds", 1), ("queries", 1), ("rows", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is None and name in ("rounds", "queries"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise WorkloadError(f"{name}={shown(value)}: expected a whole number of at least {least}")
+        for name in ("column_share", "choice_share"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and 0 < value < 1):
+                raise BudgetError(f"{name}={shown(value)}: expected a number between 0 and 1")
+        if self.measure == "all" and (self.rounds is not None or self.queries is not None):
+            raise WorkloadError("measure='all' has no rounds; leave rounds and queries out")
+
+    @property
+    def choosing(self) -> Fraction:
+        """The share of a round that pays for its choice."""
+        usual = CELL_CHOICE_SHARE if self.measure == "cells" else CHOICE_SHARE
+        return Fraction(usual if self.choice_share is None else self.choice_share)
+
+    def planned_rounds(self, workload: Workload) -> int:
+        """T."""
+        asked = {name for clique in workload.cliques for name in clique}
+        usual = CELL_ROUNDS if self.measure == "cells" else ROUNDS_PER_COLUMN * max(len(asked), 1)
+        return self.rounds or usual
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse a budget whose noise could not be drawn, and thresholds that only single answers stand for."""
+        first = Fraction(self.column_share) * budget.limit / len(workload.domain)
+        DiscreteGaussian(1 / (2 * first))
+
+    def check_table(self, plan: Plan, schema: Schema) -> None:
+        """Refuse rules, which relaxed rows cannot keep."""
+        if schema.constraints:
+            raise WorkloadError(
+                f"mechanism={NAME!r} makes relaxed rows, which cannot promise that combinations never occur, and the "
+                "schema has rules; use 'aim', or leave the rules out"
+            )
+        super().check_table(plan, schema)
+
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        rounds = self.planned_rounds(plan.workload)
+        first = OneWay.of(plan, list(plan.domain), Fraction(self.column_share) * plan.rho / len(plan.domain))
+        each = {"tables": f"{self.queries or 1:,} tables", "cells": "the worst single answers", "all": ""}[self.measure]
+        then = f"{rounds:,} rounds, each of which chooses and measures {each}"
+        return [
+            (
+                "Starts with",
+                f"{len(plan.domain):,} one-way tables, standard error {noise_text(first.stddev)} of a count",
+            ),
+            ("Then", "every asked table, rare levels counted together" if self.measure == "all" else then),
+            ("Model", f"{self.rows:,} relaxed rows"),
+        ]
+
+    def work(self, workload: Workload) -> str:
+        fits = 1 if self.measure == "all" else self.planned_rounds(workload)
+        return f"{fits:,} fits of {self.rows:,} relaxed rows, about 0.1 to 1 s each; memory for the rows and the tables"
+
+    def run(self, session: Session, plan: Plan) -> None:
+        """All rounds, or those that an interrupted run has left."""
+        RAPRun(self, session, plan.workload).run()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorstCellScorer:
+    """max |M_r(D) - M_r(p)| over the first `kept` levels of every column, less a penalty, for every candidate r.
+
+    Scores are exact: counts are whole, tables and penalties are multiples of 2^-10, and nothing is added up. Scores are
+    cut off at 2^36.
+
+    Privacy: a row added, removed or exchanged moves a count by at most one, and so the largest difference.
+    """
+
+    cliques: tuple[Clique, ...]
+    tables: Mapping[Clique, Floats]  # of the model, as `on_grid` rounds them
+    kept: Mapping[str, int]
+    penalties: Floats
+
+    @property
+    def candidates(self) -> int:
+        return len(self.cliques)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        return RowNorms.of_number(1, 1)
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
+        worst = np.zeros(len(self.cliques))
+        for index, clique in enumerate(self.cliques):
+            inside = tuple(slice(self.kept[name]) for name in clique)
+            gaps = np.abs(counts[clique][inside] - self.tables[clique][inside])
+            worst[index] = gaps.max() if gaps.size else 0.0
+        return Scores(np.minimum(worst, LARGEST_MISFIT) - self.penalties, float_up(bound))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetScorer:
+    """|q(D) - q(p)| for single answers q: the targets, of levels of their own, of marginals and thresholds.
+
+    `left_out` are positions of answers that are known already; they are chosen from no more.
+
+    Privacy: a row added, removed or exchanged moves an answer by at most one. Everything but the counts is public.
+    """
+
+    asked: tuple[tuple[Clique, int], ...]  # clique and at least how many of its columns
+    answers: tuple[Floats, ...]  # of the model, on the grid
+    kept: Mapping[str, int]
+    sizes: Mapping[str, int]
+    left_out: tuple[int, ...]
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return tuple(dict.fromkeys(clique for clique, _ in self.asked))
+
+    @property
+    def every(self) -> int:
+        """The number of answers, those known already among them."""
+        return sum(math.prod(self.kept[name] for name in clique) for clique, _ in self.asked)
+
+    @property
+    def candidates(self) -> int:
+        return self.every - len(self.left_out)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        return RowNorms.of_number(1, 1)
+
+    def positions(self) -> Integers:
+        """The positions of the candidates among all answers."""
+        return np.delete(np.arange(self.every), self.left_out)
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
+        gaps = []
+        for (clique, at_least), answers in zip(self.asked, self.answers, strict=True):
+            exact = threshold_answers(counts[clique], at_least)
+            inside = tuple(slice(self.kept[name]) for name in clique)
+            gaps.append(np.abs(exact[inside] - answers[inside]).reshape(-1))
+        flat = np.minimum(np.concatenate(gaps), LARGEST_MISFIT)
+        return Scores(np.delete(flat, self.left_out), float_up(bound))
+
+    def target(self, position: int) -> tuple[Clique, int, tuple[int, ...]]:
+        """The clique, how many columns are to agree, and the levels of an answer by its position."""
+        for clique, at_least in self.asked:
+            shape = [self.kept[name] for name in clique]
+            if position < math.prod(shape):
+                return clique, at_least, tuple(int(code) for code in np.unravel_index(position, shape))
+            position -= math.prod(shape)
+        raise IndexError(position)
+
+
+def threshold_answers(table: Numbers, at_least: int) -> Floats:
+    """For every target the sum of the cells that agree with it often enough; the table itself if all must agree."""
+    if at_least == table.ndim:
+        return np.asarray(table, dtype=np.float64)
+    names = tuple(str(axis) for axis in range(table.ndim))
+    return ThresholdTerm(names, table.shape, at_least).exact_answers(table)
+
+
+class RAPRun:
+    """The state of one run: what is asked, and which levels have counts of their own."""
+
+    def __init__(self, settings: RAP, session: Session, workload: Workload) -> None:
+        self.settings = settings
+        self.session = session
+        self.asked = tuple(dict.fromkeys((term.clique, at_least_of(term)) for term in workload if term.clique))
+        self.rounds = settings.planned_rounds(workload)
+        self.kept: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}
+
+    def run(self) -> None:
+        session, settings = self.session, self.settings
+        pool = list(candidate_tables(session.domain, [clique for clique, _ in self.asked]))
+        self._columns(Fraction(settings.column_share) if pool else Fraction(1))
+        session.merge_rare()
+        self._levels()
+        model = self._fit(None, final=used_up(session.remaining, session.limit))
+        if settings.measure == "all":
+            model = self._measure_all(model)
+        while not used_up(session.remaining, session.limit):
+            left = max(self.rounds - self._played(), 1)
+            share = session.remaining / left
+            play = self._cells if settings.measure == "cells" else self._tables
+            play(model, pool, share, left == 1)
+            model = self._fit(model, final=used_up(session.remaining, session.limit))
+
+    def _played(self) -> int:
+        """How many rounds are on record."""
+        each = self.settings.queries or (1 if self.settings.measure == "tables" else self._queries())
+        return -(-len(self.session.rounds) // each)
+
+    def _columns(self, share: Fraction) -> None:
+        """Measure the columns, or those that an interrupted run has not paid for yet."""
+        session, known = self.session, {table.clique for table in self.session.noisy_tables}
+        missing = [(name,) for name in session.domain if (name,) not in known]
+        if missing:
+            cost = min(share * session.limit / len(session.domain), session.remaining / len(missing))
+            session.measure(missing, cost, note=f"{NAME}: {len(missing)} columns")
+
+    def _levels(self) -> None:
+        session = self.session
+        codes = {} if session.merging is None else session.merging.codes
+        for name in session.domain:
+            merged = name in codes
+            self.sizes[name] = int(codes[name].max()) + 1 if merged else session.domain[name]
+            self.kept[name] = self.sizes[name] - 1 if merged else self.sizes[name]
+
+    def _fit(self, start: RelaxedRows | None, *, final: bool) -> RelaxedRows:
+        options = (AT_LAST, MOST_ITERATIONS) if final else (BETWEEN, ITERATIONS)
+        settings = self.settings
+        return self.session.fit_rows(
+            start=start, rows=settings.rows, seed=settings.seed, tolerance=options[0], iterations=options[1]
+        ).value
+
+    def _blocks(self, model: RelaxedRows) -> dict[str, Floats]:
+        """The rows over the levels that are measured."""
+        codes = {} if self.session.merging is None else self.session.merging.codes
+        blocks = {}
+        for name in self.session.domain:
+            block = model.coarse.spread(name, model.block(name))
+            blocks[name] = merged_along(block, codes[name], 1) if name in codes else block
+        return blocks
+
+    def _predicted(self, model: RelaxedRows, cliques: Sequence[Clique]) -> dict[Clique, Floats]:
+        blocks = self._blocks(model)
+        return {
+            clique: model.total
+            * mixed([blocks[name] for name in clique], model.weights).reshape([self.sizes[name] for name in clique])
+            for clique in cliques
+        }
+
+    def _tables(self, model: RelaxedRows, pool: Sequence[Clique], share: Fraction, last: bool) -> None:
+        """Choose the tables with the worst cells, and measure them whole."""
+        session = self.session
+        cliques = tuple(clique for clique in pool if math.prod(self.sizes[name] for name in clique) <= MOST_CELLS)
+        count = min(self.settings.queries or 1, len(cliques))
+        choosing = self.settings.choosing * share
+        stddev = session.law((share - choosing) / count).stddev
+        tables = on_grid(self._predicted(model, cliques))
+        cells = np.array([tables[clique].size for clique in cliques])
+        penalties = np.rint(0.5 * stddev * np.sqrt(2 * np.log(np.maximum(cells, 2))) / GRID) * GRID
+        scorer = WorstCellScorer(cliques, tables, self.kept, np.minimum(penalties, LARGEST_MISFIT))
+        law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
+        number = self._played() + 1
+        picks = session.coarse.select(scorer, law, note=f"{NAME}: choice {number}")
+        measuring = session.remaining if last else share - choosing
+        noisy = session.measure_coarse([cliques[pick] for pick in picks], measuring / count, note=f"{NAME}: {number}")
+        for pick, table in zip(picks, noisy, strict=True):
+            misfit = float(np.abs(tables[cliques[pick]] - table.values).sum())
+            self._record(table.clique, law, table.stddev, len(cliques), misfit, float(penalties[pick]), model.size_mb)
+
+    def _queries(self) -> int:
+        """K of single answers: T K = N sqrt(rho) / 16."""
+        if self.settings.queries is not None:
+            return self.settings.queries
+        session = self.session
+        columns = [table for table in session.measurements if len(table.clique) == 1][: len(session.domain)]
+        total = estimate_total(session.domain, columns)[0]
+        bound = float(session.bound.l2_squared)
+        return max(1, round(total * math.sqrt(float(session.limit) / bound) / (CELLS_PER_PRECISION * self.rounds)))
+
+    def _cells(self, model: RelaxedRows, pool: Sequence[Clique], share: Fraction, last: bool) -> None:
+        """Choose the worst single answers, and measure them."""
+        session = self.session
+        fitting = [
+            (clique, at_least)
+            for clique, at_least in self.asked
+            if math.prod(self.sizes[name] for name in clique) <= MOST_CELLS and all(self.kept[name] for name in clique)
+        ]
+        if not fitting:
+            session.measure([(name,) for name in session.domain], session.remaining / len(session.domain), note=NAME)
+            return
+        tables = self._predicted(model, [clique for clique, _ in fitting])
+        answers = tuple(np.rint(threshold_answers(tables[clique], r) / GRID) * GRID for clique, r in fitting)
+        scorer = TargetScorer(tuple(fitting), answers, self.kept, self.sizes, self._known(fitting))
+        count = min(self._queries(), scorer.candidates)
+        choosing = self.settings.choosing * share
+        law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
+        number = self._played() + 1
+        picks = session.coarse.select(scorer, law, note=f"{NAME}: choice {number}")
+        positions = scorer.positions()
+        queries = [self._query(*scorer.target(int(positions[pick]))) for pick in picks]
+        measuring = session.remaining if last else share - choosing
+        noisy = session.measure_coarse(queries, measuring / count, note=f"{NAME}: {number}")
+        for answer in noisy:
+            self._record(answer.clique, law, answer.stddev, scorer.candidates, 0.0, 0.0, model.size_mb)
+
+    def _query(self, clique: Clique, at_least: int, levels: tuple[int, ...]) -> TargetQuery:
+        """The answer in levels of the domain."""
+        codes = {} if self.session.merging is None else self.session.merging.codes
+        target = tuple(
+            int(np.flatnonzero(codes[name] == level)[0]) if name in codes else level
+            for name, level in zip(clique, levels, strict=True)
+        )
+        return TargetQuery(clique, self.session.domain.sizes(clique), target, at_least)
+
+    def _known(self, asked: Sequence[tuple[Clique, int]]) -> tuple[int, ...]:
+        """The positions of the answers that were measured before."""
+        starts, start = {}, 0
+        for clique, at_least in asked:
+            starts[clique, at_least] = start
+            start += math.prod(self.kept[name] for name in clique)
+        known = []
+        for table in self.session.noisy_tables:
+            query = table.asked
+            if isinstance(query, TargetQuery) and (query.clique, query.at_least) in starts:
+                levels = self.session.merged_target(query).target
+                shape = [self.kept[name] for name in query.clique]
+                known.append(starts[query.clique, query.at_least] + int(np.ravel_multi_index(levels, shape)))
+        return tuple(sorted(known))
+
+    def _measure_all(self, model: RelaxedRows) -> RelaxedRows:
+        """Every asked clique once, with equal shares of what is left."""
+        session = self.session
+        known = {table.clique for table in session.noisy_tables}
+        cliques = [clique for clique in dict.fromkeys(clique for clique, _ in self.asked) if clique not in known]
+        if cliques and not used_up(session.remaining, session.limit):
+            session.measure_coarse(cliques, session.remaining / len(cliques), note=f"{NAME}: {len(cliques)} tables")
+        return self._fit(model, final=True)
+
+    def _record(
+        self, clique: Clique, law: TopK, stddev: float, among: int, misfit: float, penalty: float, size_mb: float
+    ) -> None:
+        self.session.ended(
+            Round(
+                clique=clique,
+                epsilon=float(law.epsilon),
+                stddev=stddev,
+                candidates=among,
+                misfit=misfit,
+                penalty=penalty,
+                weight=1.0,
+                annealed=False,
+                size_mb=size_mb,
+            )
+        )
+
+
+def at_least_of(term: object) -> int:
+    """How many columns of a term's clique a row must agree in: all of them, but for thresholds."""
+    return term.at_least if isinstance(term, ThresholdTerm) else len(term.clique)  # type: ignore[attr-defined]
+
+
+def candidate_tables(domain: Domain, cliques: Sequence[Clique]) -> Iterator[Clique]:
+    """The columns, pairs and triples inside the cliques, each once, in domain order."""
+    for order in range(1, LARGEST_ORDER + 1):
+        yield from sorted({names for clique in cliques for names in combinations(domain.clique(clique), order)})
