@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 WORKLOAD_HELP = (
     "What to ask: '3-way', '<=2-way', 'small 5000', 'target income 2-way', 'skewed 1', 'age,sex; race', 'age:prefix', "
-    "'sum(income) by sex'."
+    "'2-of-3', 'sum(income) by sex'."
 )
 MECHANISMS = (
     "auto",

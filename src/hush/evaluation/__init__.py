@@ -1,4 +1,4 @@
-"""How close synthetic data is to the real data; every figure is private.
+"""How close synthetic data is to the real data, and answers to the questions of tomorrow; every figure is private.
 
 >>> import hush
 >>> schema = hush.datasets.people_schema()
@@ -7,21 +7,37 @@
 True
 """
 
+from hush.evaluation.column_chances import ColumnChances
 from hush.evaluation.comparison import STAMP, Comparison, Pair, compare
+from hush.evaluation.future_error import (
+    FutureError,
+    FutureStudy,
+    drawn_thresholds,
+    future_error,
+    future_study,
+    padded,
+)
 from hush.evaluation.numeric_columns import NumberComparison, compare_numbers
 from hush.evaluation.resampling import equivalent_fraction, expected_error
 from hush.evaluation.workload_error import TermErrors, term_errors, workload_error
 
 __all__ = [
     "STAMP",
+    "ColumnChances",
     "Comparison",
+    "FutureError",
+    "FutureStudy",
     "NumberComparison",
     "Pair",
     "TermErrors",
     "compare",
     "compare_numbers",
+    "drawn_thresholds",
     "equivalent_fraction",
     "expected_error",
+    "future_error",
+    "future_study",
+    "padded",
     "term_errors",
     "workload_error",
 ]

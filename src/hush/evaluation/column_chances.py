@@ -1,0 +1,186 @@
+r"""Column chances: how often people ask for each column, how that drifts, and sets of columns drawn from it.
+
+A set S of k columns has the probability proportional to prod_{i in S} p_i. It is drawn column by column: with
+e_j(m) the sum of such products over sets of m columns from the j-th on, column j is in with the probability
+p_j e_{j+1}(m - 1) / e_j(m), so that no list of sets is made.
+
+Drift gamma reorders the masses and leaves their sizes. With columns sorted by mass, i = 1 .. d, and u_i uniform,
+
+    key_i = (1 - 2 gamma) (d - i) / (d - 1) + (1 - |1 - 2 gamma|) u_i,
+
+the column in place j gets the mass of the one with the j-th largest key: 0 leaves all as it is, 1/2 is a random order,
+1 the reverse.
+
+Reference: [Avent 2023, sec. 4.5]. Differs from it: sets are drawn by the product law, and "without replacement, one
+column after the other", which is another law, is offered beside it; there both are taken for one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.domain import Clique
+from hush.errors import WorkloadError, is_number, shown
+
+LAWS = ("product", "successive")
+MOST_LISTED = 200_000  # sets that are listed to draw different ones
+HALF = 0.5  # what each column counts as asked for, beside how often it was
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChances:
+    """How likely each column is to be asked for; the masses add up to one.
+
+    >>> chances = ColumnChances.geometric(("age", "sex", "region", "income"))
+    >>> [round(mass, 3) for mass in chances.masses]
+    [0.366, 0.274, 0.206, 0.154]
+    >>> chances.drifted(1.0, seed=0).masses == chances.masses[::-1], round(chances.distance(chances.drifted(1.0)), 3)
+    (True, 0.28)
+    """
+
+    columns: Clique
+    masses: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        masses = tuple(float(mass) if is_number(mass) else math.nan for mass in self.masses)
+        if len(self.columns) != len(masses) or len(set(self.columns)) != len(masses) or not masses:
+            raise WorkloadError(f"{len(masses)} masses for the columns {shown(self.columns)}: expected one for each")
+        if not all(math.isfinite(mass) and mass > 0 for mass in masses):
+            raise WorkloadError(f"masses {shown(self.masses)}: expected finite numbers above 0")
+        total = math.fsum(masses)
+        object.__setattr__(self, "masses", tuple(mass / total for mass in masses))
+
+    @classmethod
+    def uniform(cls, columns: Iterable[str]) -> ColumnChances:
+        """Every column alike."""
+        names = tuple(columns)
+        return cls(names, (1.0,) * len(names))
+
+    @classmethod
+    def zipf(cls, columns: Iterable[str], exponent: float = 1.0, *, seed: int | None = None) -> ColumnChances:
+        """Mass 1 / i^exponent for the i-th column, in the order given, or in a random one with a seed."""
+        if not is_number(exponent) or not 0 <= exponent < 100:
+            raise WorkloadError(f"exponent={shown(exponent)}: expected a number from 0 to 100")
+        names = _shuffled(columns, seed)
+        return cls(names, tuple(i**-exponent for i in range(1, len(names) + 1)))
+
+    @classmethod
+    def geometric(cls, columns: Iterable[str], chance: float = 0.25, *, seed: int | None = None) -> ColumnChances:
+        """Mass (1 - chance)^i for the i-th column, in the order given, or in a random one with a seed."""
+        if not is_number(chance) or not 0 < chance < 1:
+            raise WorkloadError(f"chance={shown(chance)}: expected a number between 0 and 1")
+        names = _shuffled(columns, seed)
+        return cls(names, tuple((1 - chance) ** i for i in range(len(names))))
+
+    @classmethod
+    def given(cls, masses: Mapping[str, float]) -> ColumnChances:
+        """The masses of a mapping, which need not add up to one."""
+        return cls(tuple(masses), tuple(masses.values()))
+
+    @classmethod
+    def of_history(cls, columns: Iterable[str], asked: Iterable[tuple[Clique, float]]) -> ColumnChances:
+        """How often each column was asked for, by cliques with their weights, and a half for each column.
+
+        >>> ColumnChances.of_history(("a", "b"), [(("a",), 1.0)]).masses
+        (0.75, 0.25)
+        """
+        masses = dict.fromkeys(columns, HALF)
+        for clique, times in asked:
+            for name in clique:
+                masses[name] += times
+        return cls.given(masses)
+
+    def drifted(self, gamma: float, *, seed: int = 0) -> ColumnChances:
+        """The chances after a drift: the same masses on other columns; see the module."""
+        if not is_number(gamma) or not 0 <= gamma <= 1:
+            raise WorkloadError(f"drift {shown(gamma)}: expected a number from 0, where all stays, to 1, the reverse")
+        d = len(self.columns)
+        if d == 1:
+            return self
+        order = sorted(range(d), key=lambda index: (-self.masses[index], index))
+        u = _generator(seed).random(d)
+        keys = (1 - 2 * gamma) * (d - np.arange(1, d + 1)) / (d - 1) + (1 - abs(1 - 2 * gamma)) * u
+        moved = [0.0] * d
+        for place, source in enumerate(np.argsort(-keys, kind="stable").tolist()):
+            moved[order[place]] = self.masses[order[source]]
+        return ColumnChances(self.columns, tuple(moved))
+
+    def distance(self, other: ColumnChances) -> float:
+        """The total variation 1/2 sum |p - q|: 0 for the same chances, 1 where no column is in both."""
+        theirs = dict(zip(other.columns, other.masses, strict=True))
+        if set(theirs) != set(self.columns):
+            raise WorkloadError("chances of other columns cannot be compared; give both over the same columns")
+        return math.fsum(abs(p - theirs[name]) for name, p in zip(self.columns, self.masses, strict=True)) / 2
+
+    def sets(
+        self, size: int, draws: int, *, seed: int = 0, different: bool = False, law: str = "product"
+    ) -> list[Clique]:
+        """Sets of columns in the order drawn; `different` draws each at most once.
+
+        `law="successive"` draws one column after the other from those that are left.
+        """
+        d = len(self.columns)
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= d:
+            raise WorkloadError(f"sets of {shown(size)} columns: expected an integer from 1 to {d}, the columns")
+        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+            raise WorkloadError(f"draws={shown(draws)}: expected an integer >= 1")
+        if law not in LAWS:
+            raise WorkloadError(f"law={shown(law)}: expected one of {', '.join(LAWS)}")
+        if different and draws > math.comb(d, size):
+            raise WorkloadError(
+                f"{draws:,} different sets of {size} of {d} columns: there are {math.comb(d, size):,}; draw fewer"
+            )
+        random = _generator(seed)
+        if different and math.comb(d, size) <= MOST_LISTED and law == "product":
+            return self._different(size, draws, random)
+        drawn: list[Clique] = []
+        seen: set[Clique] = set()
+        sums = _symmetric_sums(np.array(self.masses), size)
+        while len(drawn) < draws:
+            one = self._one(size, sums, random) if law == "product" else self._successive(size, random)
+            if not (different and one in seen):
+                drawn.append(one)
+            seen.add(one)
+        return drawn
+
+    def _one(self, size: int, sums: Floats, random: np.random.Generator) -> Clique:
+        chosen, left = [], size
+        for index, mass in enumerate(self.masses):
+            if left and random.random() * sums[index, left] < mass * sums[index + 1, left - 1]:
+                chosen.append(self.columns[index])
+                left -= 1
+        return tuple(chosen)
+
+    def _successive(self, size: int, random: np.random.Generator) -> Clique:
+        chosen = random.choice(len(self.columns), size, replace=False, p=self.masses, shuffle=False)
+        return tuple(self.columns[index] for index in sorted(chosen.tolist()))
+
+    def _different(self, size: int, draws: int, random: np.random.Generator) -> list[Clique]:
+        """The sets with the largest log probability plus Gumbel noise, which is to draw and leave out in turn."""
+        listed = np.array(list(itertools.combinations(range(len(self.columns)), size)))
+        keys = np.log(self.masses)[listed].sum(axis=1) + random.gumbel(size=len(listed))
+        return [tuple(self.columns[i] for i in listed[row]) for row in np.argsort(-keys)[:draws].tolist()]
+
+
+def _symmetric_sums(masses: Floats, size: int) -> Floats:
+    """e_j(m), (columns + 1, size + 1): the sums of products over sets of m columns from the j-th on."""
+    sums = np.zeros((len(masses) + 1, size + 1))
+    sums[:, 0] = 1.0
+    for index in range(len(masses) - 1, -1, -1):
+        sums[index, 1:] = sums[index + 1, 1:] + masses[index] * sums[index + 1, :-1]
+    return sums
+
+
+def _shuffled(columns: Iterable[str], seed: int | None) -> Clique:
+    names: Sequence[str] = tuple(columns)
+    return tuple(names) if seed is None else tuple(names[i] for i in _generator(seed).permutation(len(names)))
+
+
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(seed))

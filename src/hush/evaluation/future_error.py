@@ -1,0 +1,305 @@
+"""Future error: how well a release made for the tables of yesterday answers those of tomorrow.
+
+One question of tomorrow is a threshold, drawn from chances that are related to those of yesterday: r of k columns with
+all of their targets. Its error is the largest over the targets, as a share of the rows. The future error is the mean
+over questions, and over releases: err_F = E ||Q(D) - Q(answers)||_inf for one random threshold Q.
+
+Privacy: errors are computed from exact counts without noise, and releases are made with seeds. Use public or invented
+tables alone; the figures are stamped as what they are.
+
+Reference: [Avent 2023, sec. 4.2.3 and 4.5].
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.domain import Clique, Domain, domain_of
+from hush.errors import WorkloadError, shown
+from hush.evaluation.column_chances import ColumnChances
+from hush.evaluation.workload_error import Tables, paired
+from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.registry import mechanism_of
+from hush.privacy.budget import Budget
+from hush.privacy.exact_sampling import NotPrivateEntropy
+from hush.tables.table import Table
+from hush.text_table import TextTable, number_columns
+from hush.workloads import Term, ThresholdTerm, Workload
+from hush.workloads.threshold_term import threshold_term
+from hush.workloads.workload_text import parse_workload
+
+PUBLIC = "Made from a public or invented table: it holds for the private one as far as the two are alike"
+DRIFTS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
+Kind = tuple[int, int]  # how many columns, and how many of them are to agree
+
+
+def drawn_thresholds(
+    domain: Domain,
+    chances: ColumnChances,
+    columns: int,
+    at_least: int,
+    draws: int,
+    *,
+    seed: int = 0,
+    different: bool = True,
+) -> Workload:
+    """Thresholds over random sets of columns; a set that is drawn several times has that weight.
+
+    >>> domain = Domain({"a": 2, "b": 3, "c": 4})
+    >>> drawn_thresholds(domain, ColumnChances.uniform(domain), 2, 1, 3, seed=1).queries
+    26
+    """
+    names = domain_of(domain, WorkloadError).check(chances.columns)
+    sets = ColumnChances(names, chances.masses).sets(columns, draws, seed=seed, different=different)
+    times = Counter(domain.clique(each) for each in sets)
+    return Workload(domain, [threshold_term(domain, clique, at_least, float(n)) for clique, n in times.items()])
+
+
+def padded(history: Workload, to: int, *, seed: int = 0, weight: float = 1.0) -> Workload:
+    """A short history with random thresholds added, so that it has `to` terms; each column is as likely as another.
+
+    The added ones have the numbers of columns of the history, in turn. Where the history is short, what is missing is
+    information, and any further table brings some.
+
+    Reference: [Avent 2023, sec. 4.5.3].
+    """
+    kinds = list(_kinds(history))
+    terms: dict[Any, Term] = {term.question: term for term in history}
+    random = np.random.Generator(np.random.PCG64(seed))
+    everywhere = ColumnChances.uniform(name for name in history.domain if history.domain[name] > 1)
+    possible = sum(math.comb(len(everywhere.columns), k) for k, _ in set(kinds))
+    if isinstance(to, bool) or not isinstance(to, int) or to > max(possible, len(terms)):
+        raise WorkloadError(f"pad to {shown(to)} terms: expected an integer of at most {max(possible, len(terms)):,}")
+    turn = 0
+    while len(terms) < to:
+        k, r = kinds[turn % len(kinds)]
+        turn += 1
+        (drawn,) = everywhere.sets(k, 1, seed=int(random.integers(2**62)))
+        added = threshold_term(history.domain, drawn, r, weight)
+        terms.setdefault(added.question, added)
+    return Workload(history.domain, terms.values(), history.sum_terms)
+
+
+def largest_errors(workload: Workload, exact: Tables, estimated: Tables) -> Floats:
+    """For each term, the largest error of an answer as a share of the rows: (terms,).
+
+    Privacy: reads exact tables without any noise; the result is private.
+    """
+    places: dict[Clique, list[int]] = {}
+    for index, clique in enumerate(workload.cliques):
+        places.setdefault(clique, []).append(index)
+    errors = np.zeros(len(workload))
+    for clique, truth, estimate in paired(workload.domain, list(places), exact, estimated):
+        for index in places[clique]:
+            term = workload.terms[index]
+            apart = np.abs(term.exact_answers(truth) - term.exact_answers(estimate))
+            errors[index] = apart.max() / max(float(truth.sum()), 1.0)
+    return errors
+
+
+@dataclass(frozen=True, slots=True)
+class FutureError:
+    """The mean error of random questions with an interval, from the mean of each of several runs.
+
+    With one run the interval is that of its questions, and says nothing of how runs differ.
+    """
+
+    means: tuple[float, ...]  # of each run
+    questions: tuple[tuple[float, ...], ...]  # of each run
+    level: float = 0.95
+
+    @property
+    def mean(self) -> float:
+        """The mean over runs and questions."""
+        return math.fsum(self.means) / len(self.means)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """mean -+ t s / sqrt(n), with n runs, or n questions of the only run; NaN where there is one alone."""
+        values = self.means if len(self.means) > 1 else self.questions[0]
+        n = len(values)
+        if n < 2:
+            return math.nan, math.nan
+        from scipy.special import stdtrit
+
+        spread = float(np.std(values, ddof=1)) / math.sqrt(n)
+        half = float(stdtrit(n - 1, (1 + self.level) / 2)) * spread
+        return self.mean - half, self.mean + half
+
+
+def future_error(exact: Tables, estimated: Tables, future: Workload, *, level: float = 0.95) -> FutureError:
+    """The future error of one release's answers over drawn questions, whose weights say how often each was drawn.
+
+    Privacy: reads exact tables without any noise; the result is private.
+    """
+    errors = largest_errors(future, exact, estimated)
+    questions = np.repeat(errors, [max(round(weight), 1) for weight in future.weights])
+    return FutureError((float(questions.mean()),), (tuple(questions.tolist()),), level)
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRow:
+    """One drift: how far the chances moved, the error of the questions then, and what all zeros would have."""
+
+    drift: float
+    distance: float
+    error: FutureError
+    zeros: float
+
+
+@dataclass(frozen=True, slots=True)
+class FutureStudy:
+    """What drift costs a release that was made for a history of questions."""
+
+    mechanism: str
+    budget: str
+    rows: tuple[DriftRow, ...]
+    present: float
+    runs: int
+    draws: int
+    stamp: str = PUBLIC
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure as texts, numbers and lists, for JSON."""
+        rows = []
+        for row in self.rows:
+            low, high = (None if math.isnan(end) else end for end in row.error.interval)
+            own = {"drift": row.drift, "distance": row.distance, "error": row.error.mean, "lower": low, "upper": high}
+            rows.append({**own, "all_zero": row.zeros})
+        about = {"stamp": self.stamp, "mechanism": self.mechanism, "budget": self.budget, "runs": self.runs}
+        return {**about, "draws": self.draws, "present_error": self.present, "drifts": rows}
+
+    def table(self) -> TextTable:
+        """The figures as text."""
+        cells = []
+        for row in self.rows:
+            low, high = row.error.interval
+            interval = "unknown" if math.isnan(low) else f"{max(low, 0.0):.4f} to {high:.4f}"
+            cells.append(
+                (f"{row.drift:g}", f"{row.distance:.2f}", f"{row.error.mean:.4f}", interval, f"{row.zeros:.4f}")
+            )
+        percent = f"{100 * self.rows[0].error.level:g} % interval"
+        columns = number_columns("drift", "total variation", "future error", percent, "all zeros")
+        runs = "1 release" if self.runs == 1 else f"{self.runs} releases"
+        notes = [
+            f"{self.mechanism} with {self.budget}: {runs}, {self.draws} questions of tomorrow for each. The error of a "
+            f"question is its largest, as a share of the rows. On the questions of yesterday it is {self.present:.4f}.",
+            self.stamp,
+        ]
+        return TextTable(columns=columns, rows=cells, notes=notes)
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+
+def future_study(
+    table: Table,
+    history: Workload | str,
+    budget: Budget,
+    *,
+    mechanism: str | Mechanism = "aim",
+    chances: ColumnChances | None = None,
+    drifts: Sequence[float] = DRIFTS,
+    draws: int = 64,
+    runs: int = 5,
+    pad: int | None = None,
+    seed: int = 0,
+    level: float = 0.95,
+    progress: Callable[[float], None] | None = None,
+) -> FutureStudy:
+    """Release a public or invented table for a history of questions, and ask it the drifted questions of tomorrow.
+
+    `chances` says how likely each column is to be asked for, by default as often as the history did; questions have the
+    numbers of columns of the history, as often. `pad` adds random questions to the history until it has so many. Every
+    run releases anew, with its own noise, drift and questions.
+
+    Privacy: for public or invented tables alone; nothing is charged and the noise is seeded. See the module.
+    """
+    asked = parse_workload(table.schema, history) if isinstance(history, str) else history
+    if asked.domain != table.domain:
+        raise WorkloadError("the history is over other columns than the table; make it with the same schema")
+    for value, name in ((draws, "draws"), (runs, "runs")):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise WorkloadError(f"{name}={shown(value)}: expected an integer >= 1")
+    if not 0 < level < 1 or not drifts:
+        raise WorkloadError(f"level={shown(level)}, drifts={shown(drifts)}: expected a level in (0, 1) and some drifts")
+    kinds = _kinds(asked)
+    known = ColumnChances.of_history(
+        (name for name in table.domain if table.domain[name] > 1), zip(asked.cliques, asked.weights, strict=True)
+    )
+    likely = known if chances is None else ColumnChances(table.domain.check(chances.columns), chances.masses)
+    measured = asked if pad is None else padded(asked, pad, seed=seed)
+    plan = mechanism_of(mechanism).plan(measured, budget, max_rows_per_unit=table.schema.unit.max_rows)
+    seeds = np.random.SeedSequence(seed).generate_state(runs * (2 * len(drifts) + 1), dtype=np.uint64).tolist()
+    moved: list[list[float]] = [[] for _ in drifts]
+    errors: list[list[Floats]] = [[] for _ in drifts]
+    zeros: list[list[float]] = [[] for _ in drifts]
+    present: list[float] = []
+    for run in range(runs):
+        first, *rest = (int(each) >> 2 for each in seeds[run::runs])
+        release = plan.release(table, entropy=NotPrivateEntropy(first), schema_is_public=True)
+        answers = release.model().tables
+        present.append(float(largest_errors(asked, table.counts, answers).mean()))
+        for index, drift in enumerate(drifts):
+            later = likely.drifted(drift, seed=rest[2 * index])
+            future = _questions(table.domain, later, kinds, draws, rest[2 * index + 1])
+            found = future_error(table.counts, answers, future, level=level)
+            moved[index].append(likely.distance(later))
+            errors[index].append(np.array(found.questions[0]))
+            zeros[index].append(future_error(table.counts, _zeros(table.domain), future).mean)
+        if progress is not None:
+            progress((run + 1) / runs)
+    rows = tuple(
+        DriftRow(
+            float(drift),
+            math.fsum(moved[index]) / runs,
+            FutureError(
+                tuple(float(each.mean()) for each in errors[index]),
+                tuple(tuple(each.tolist()) for each in errors[index]),
+                level,
+            ),
+            math.fsum(zeros[index]) / runs,
+        )
+        for index, drift in enumerate(drifts)
+    )
+    return FutureStudy(plan.mechanism, str(budget), rows, math.fsum(present) / runs, runs, draws)
+
+
+def _kinds(history: Workload) -> dict[Kind, float]:
+    """The numbers of columns of the history's terms, and how often each was asked."""
+    kinds: Counter[Kind] = Counter()
+    for term in history:
+        if isinstance(term, ThresholdTerm):
+            kinds[len(term.clique), term.at_least] += term.weight  # type: ignore[assignment]
+        elif term.plain and term.clique:
+            kinds[len(term.clique), len(term.clique)] += term.weight  # type: ignore[assignment]
+        else:
+            raise WorkloadError(
+                f"the {term.kind} {term.text} in the history is neither a table over some columns nor a threshold; "
+                "leave it out"
+            )
+    return dict(kinds)
+
+
+def _questions(domain: Domain, chances: ColumnChances, kinds: dict[Kind, float], draws: int, seed: int) -> Workload:
+    """The questions of tomorrow: kinds as often as in the history, columns by the chances."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    weights = np.array(list(kinds.values()))
+    times = random.multinomial(draws, weights / weights.sum())
+    parts = [
+        drawn_thresholds(domain, chances, k, r, int(n), seed=int(random.integers(2**62)), different=False)
+        for (k, r), n in zip(kinds, times, strict=True)
+        if n
+    ]
+    return Workload(domain, [term for part in parts for term in part])
+
+
+def _zeros(domain: Domain) -> Callable[[Sequence[Clique]], dict[Clique, Floats]]:
+    return lambda cliques: {clique: np.zeros(domain.sizes(clique)) for clique in cliques}

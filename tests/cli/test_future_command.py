@@ -1,0 +1,69 @@
+"""`hush future` on invented and public tables; private ones are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.csv
+import pytest
+from click.testing import CliRunner
+
+import hush
+from hush.cli.main import main
+
+QUICK = ["--mechanism", "independent", "--runs", "2", "--draws", "4", "--drift", "0,1"]
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "people.toml"
+    hush.datasets.people_schema().save(path)
+    return path
+
+
+def run(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    return result.exit_code, result.output
+
+
+def test_rows_are_invented_from_the_schema(schema: Path) -> None:
+    code, text = run("future", schema, "--workload", "sex,region; 2-of sex,region,employed", "--rows", 500, *QUICK)
+    assert code == 0
+    assert "total variation" in text
+    assert "Made from a public or invented table" in text
+
+
+def test_a_stand_in_is_read(schema: Path, tmp_path: Path) -> None:
+    data = tmp_path / "public.csv"
+    pyarrow.csv.write_csv(hush.datasets.people(400, seed=1), data)
+    words = ["future", schema, "--workload", "sex,region", "--stand-in", data, "--pad", 4, "--chances", "zipf", *QUICK]
+    code, text = run(*words, "--format", "json")
+    assert code == 0
+    figures = json.loads(text[text.index("{") :])
+    assert [row["drift"] for row in figures["drifts"]] == [0.0, 1.0]
+    assert 0 < figures["drifts"][0]["error"] < 1
+
+
+def test_a_table_beside_a_ledger_is_refused(schema: Path, tmp_path: Path) -> None:
+    data = tmp_path / "people.csv"
+    pyarrow.csv.write_csv(hush.datasets.people(40, seed=1), data)
+    assert run("budget", "init", tmp_path / "budget.db", "--epsilon", "1", "--delta", "1e-9")[0] == 0
+    code, text = run("future", schema, "--workload", "sex,region", "--stand-in", data, *QUICK)
+    assert code == 2
+    assert "the ledger budget.db lies beside" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--drift", "0,2"], "expected numbers from 0, where all stays, to 1"),
+        (["--drift", "x"], "expected numbers from 0 to 1"),
+        (["--runs", "0"], "runs=0: expected an integer >= 1"),
+        (["--workload", "4-of sex,region"], "at least 4 of 2 attributes"),
+    ],
+)
+def test_bad_options_are_refused(schema: Path, words: list[str], message: str) -> None:
+    code, text = run("future", schema, "--workload", "sex,region", "--rows", 100, *QUICK, *words)
+    assert code == 2
+    assert message in " ".join(text.split())
