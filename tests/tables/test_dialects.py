@@ -150,7 +150,7 @@ class Toy(DuckDB):
         rows = ", ".join(f"({place}, {self.literal(text)})" for place, text in enumerate(texts))
         session.execute(f"CREATE TEMP TABLE {self.quoted(name)} AS FROM (VALUES {rows}) AS t(place, word)")
 
-    def position(self, x: str, name: str) -> str:
+    def position(self, x: str, name: str, size: int) -> str:
         return f"(SELECT any_value(place) FROM {name} WHERE word = {x})"
 
     def element(self, values: Any, index: str) -> str:

@@ -23,7 +23,9 @@ from hush.cli.options import (
     counts_option,
     mechanism_options,
     progress_bar,
+    query_option,
     table_option,
+    timeout_option,
     workload_options,
 )
 from hush.cli.program import INTERRUPTED
@@ -46,16 +48,24 @@ def resume_command(
     output: Path,
     *,
     table: str | None = None,
+    query: str | None = None,
+    timeout: float | None = None,
     unit: str | None = None,
     max_rows_per_unit: int | None = None,
     counts: str | None = None,
     schema_is_public: bool = False,
 ) -> str:
-    """The command that resumes an interrupted release."""
+    """The command that resumes an interrupted release; an address has no user and no password in it."""
+    if "://" in data:
+        from hush.tables.dialects.postgres_sessions import shown_address
+
+        data = shown_address(data)
     words = ["hush", "release", data, "--schema", str(schema), "--resume", str(file), "-o", str(output)]
     words += [] if ledger is None else ["--ledger", str(ledger)]
     words += [] if dataset == "default" else ["--dataset", dataset]
     words += [] if table is None else ["--table", table]
+    words += [] if query is None else ["--query", query]
+    words += [] if timeout is None else ["--timeout", f"{timeout:g}"]
     words += [] if unit is None else ["--unit", unit]
     words += [] if max_rows_per_unit is None else ["--max-rows-per-unit", str(max_rows_per_unit)]
     words += [] if counts is None else ["--counts", counts]
@@ -114,6 +124,8 @@ def round_text(number: int, clique: Clique) -> str:
 @click.command()
 @click.argument("data", type=str)
 @table_option
+@query_option
+@timeout_option
 @click.option("--schema", type=PATH, required=True, help="The schema file of the table.")
 @workload_options
 @budget_options
@@ -145,6 +157,8 @@ def round_text(number: int, clique: Clique) -> str:
 def release(
     data: str,
     table: str | None,
+    query: str | None,
+    timeout: float | None,
     schema: Path,
     question: WorkloadOptions,
     limit: BudgetOptions,
@@ -164,7 +178,8 @@ def release(
     """Measure DATA with noise and spend the budget.
 
     DATA is a CSV, Parquet or Excel file, a pattern of files, a folder of Parquet, a file of DuckDB or SQLite with
-    --table, or - for standard input. Writes a release.
+    --table, the address of a PostgreSQL database (postgresql://user@host/db) with --table or --query, or - for standard
+    input. Writes a release.
     """
     from hush.mechanisms.release_job import ReleaseJob, check_partial, is_own_partial
     from hush.mechanisms.usefulness import check_useful, delta_warning, released_delta_warning
@@ -215,6 +230,8 @@ def release(
             data,
             declared,
             table=table,
+            query=query,
+            timeout=timeout,
             unit=unit,
             max_rows_per_unit=max_rows_per_unit,
             counts=counts,
@@ -233,6 +250,8 @@ def release(
                 output,
                 output,
                 table=table,
+                query=query,
+                timeout=timeout,
                 unit=unit,
                 max_rows_per_unit=max_rows_per_unit,
                 counts=counts,

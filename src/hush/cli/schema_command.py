@@ -11,7 +11,7 @@ import click
 
 import hush
 from hush.atomic_write import write_whole
-from hush.cli.options import PATH, STDOUT, check_output, counts_option, table_option
+from hush.cli.options import PATH, STDOUT, check_output, counts_option, query_option, table_option
 from hush.cli.program import BAD_INPUT
 from hush.errors import SchemaError, printable
 
@@ -33,6 +33,7 @@ def schema() -> None:
 @schema.command()
 @click.argument("data", type=str)
 @table_option
+@query_option
 @click.option(
     "--from-data",
     is_flag=True,
@@ -46,7 +47,13 @@ def schema() -> None:
 @click.option("-o", "--output", type=PATH, help="Write the draft to this file instead of the terminal.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def draft(
-    data: str, table: str | None, from_data: bool, from_public_data: bool, output: Path | None, force: bool
+    data: str,
+    table: str | None,
+    query: str | None,
+    from_data: bool,
+    from_public_data: bool,
+    output: Path | None,
+    force: bool,
 ) -> None:
     """Write a first schema for DATA, for you to edit.
 
@@ -63,7 +70,7 @@ def draft(
         check_output(output, force=force, inputs=[data])
     from_rows = from_data or from_public_data
     with Console(stderr=True).status("reading the rows" if from_rows else "reading the names"):
-        text = draft_schema(data, table=table, from_data=from_rows, public=from_public_data)
+        text = draft_schema(data, table=table, query=query, from_data=from_rows, public=from_public_data)
     if from_data:
         click.echo(f"hush: {NOT_PRIVATE}", err=True)
     _deliver(text, output)

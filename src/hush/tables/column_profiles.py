@@ -77,6 +77,11 @@ def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile
 
     Privacy: exact facts about the rows. Errors hold no cell.
     """
+    if source.dialect.remote:
+        raise DataError(
+            f"{source.name}: rows of a server are not looked at for a draft; leave --from-data (from_data=) out, and "
+            "the declared types decide the kinds"
+        )
     columns = [k for k, kind in enumerate(kinds) if kind != UNSUPPORTED]
     facts: dict[int, dict[str, Any]] = {}
     try:

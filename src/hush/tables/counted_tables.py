@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from hush.arrays import Integers, reordered
 from hush.domain import Clique, Domain
@@ -174,7 +175,20 @@ class SourceTable(Table):
     ) -> None:
         super().__init__(schema, memory_limit=memory_limit, progress=progress)
         self._source: RowSource = source
+        self._depth = 0  # of snapshots
         CappedRows(source, schema, schema.columns)  # every column is there and of a type that can be read
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        if self._depth:
+            yield
+            return
+        with self._source.snapshot():
+            self._depth, self._checked = 1, False  # rows may have changed since they were checked
+            try:
+                yield
+            finally:
+                self._depth, self._checked = 0, False
 
     @property
     def _rows(self) -> float:

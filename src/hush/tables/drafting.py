@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from hush.tables.column_profiles import (
 )
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.files.file_sources import file_source
+from hush.tables.read import DIALECTS
 from hush.tables.sources import RowSource
 
 MOST_INTEGERS = 1000
@@ -241,9 +242,14 @@ _MISSING = '# missing = true          # if a cell may be empty; missing_values =
 
 
 def draft_schema(
-    path: str | Path | RowSource, *, table: str | None = None, from_data: bool = False, public: bool = False
+    path: str | Path | RowSource,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    from_data: bool = False,
+    public: bool = False,
 ) -> str:
-    """The text of a TOML schema to edit, for a file, such as `hush.read` takes, or for rows that are open already.
+    """The text of a TOML schema to edit, for what `hush.read` takes, or for rows that are open already.
 
     Without `from_data` the names and declared types decide the kinds, and what the user must know is left open;
     a draft is refused when it is read before that is filled in. With `from_data` the rows decide; `public` says that
@@ -254,9 +260,12 @@ def draft_schema(
     refuse the schema.
     """
     connect = partial(DUCKDB.connect, MEMORY, spill=False)  # private rows stay off the disk
-    source = path if isinstance(path, RowSource) else file_source(path, (), connect, table=table)
+    source = path if isinstance(path, RowSource) else _opened(path, table, query, connect)
     _check_names(source)
-    kinds = [DECLARED_KINDS.get(DUCKDB.family(kind), UNSUPPORTED) if source.typed else UNKNOWN for kind in source.types]
+    kinds = [
+        DECLARED_KINDS.get(source.dialect.family(kind), UNSUPPORTED) if source.typed else UNKNOWN
+        for kind in source.types
+    ]
     if from_data:
         profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
         sections = [_from_rows(name, profile, public=public) for name, profile in profiles]
@@ -265,6 +274,14 @@ def draft_schema(
     from_rows = FROM_PUBLIC_ROWS if public else NOT_PRIVATE
     notice = from_rows if from_data else FROM_NAMES + _header_notice(source.columns)
     return "\n".join([notice, CHOOSING, f"{entry('hush_schema', VERSION)}\n", _unit(source.columns), *sections])
+
+
+def _opened(path: str | Path, table: str | None, query: str | None, connect: Callable[..., Any]) -> RowSource:
+    """The source of a file or of the address of a database."""
+    for dialect in DIALECTS:
+        if dialect.holds(path):
+            return dialect.open_table(path, table, query)
+    return file_source(path, (), connect, table=table, query=query)
 
 
 def _check_names(source: RowSource) -> None:

@@ -145,13 +145,14 @@ class _Encoder:
         """Position among declared texts, missing texts, then cells: a hash lookup whatever their number."""
         sql, x, p, levels = self.dialect, self.names.stored, self.names.prepared, column.levels
         raw = sql.as_text(x, self.stored)
-        positions = [sql.position(raw, self.names.texts)]
-        if self.stored is Family.TEXT:  # most values are found untrimmed
-            positions.append(sql.position(sql.trimmed(raw), self.names.texts))
         texts = dict.fromkeys([*column.texts, *column.missing_values, ""])
         cells = {}  # a level as hush's CSV files spell it, unless that is a level or missing itself
         if self.stored is Family.TEXT:
             cells = {cell: code for cell, code in column.csv_cells.items() if cell not in texts}
+        size = len(texts) + len(cells)
+        positions = [sql.position(raw, self.names.texts, size)]
+        if self.stored is Family.TEXT:  # most values are found untrimmed
+            positions.append(sql.position(sql.trimmed(raw), self.names.texts, size))
         codes = [str(code) for code in cells.values()]
         as_cells = f"WHEN {p} >= {len(texts)} THEN {sql.element(codes, f'{p} - {len(texts)}')} " if cells else ""
         missing = f"{x} IS NULL" + (f" OR {sql.is_nan(x)}" if self.stored in {Family.FLOAT, Family.DOUBLE} else "")

@@ -46,21 +46,16 @@ class EngineTable(SourceTable):
     ) -> None:
         super().__init__(source, schema, memory_limit=memory_limit, progress=progress)
         self._ways = tuple(way for way in ways if way in source.dialect.costs.scans)
-        self._depth = 0  # of snapshots
         self._held: MemoryTable | None = None
         self.way: Way | None = None  # of the last call
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        if self._depth:
-            yield
-            return
-        with self._source.snapshot():
-            self._depth, self._checked = 1, False  # rows may have changed since they were checked
-            try:
+        try:
+            with super().snapshot():
                 yield
-            finally:
-                self._depth, self._checked, self._held = 0, False, None
+        finally:
+            self._held = self._held if self._depth else None
 
     def _check_rows(self) -> None:
         width = line_bytes(self._schema.columns, self._source.counts)

@@ -189,8 +189,8 @@ class Dialect(ABC):
         """Number some texts for `position`, under a name that lasts as long as the session."""
 
     @abstractmethod
-    def position(self, x: str, name: str) -> str:
-        """The number of a text among those declared under `name`; NULL where it is none of them."""
+    def position(self, x: str, name: str, size: int) -> str:
+        """The number of a text among the `size` declared under `name`; NULL where it is none of them."""
 
     @abstractmethod
     def days_since(self, x: str, start: dt.date) -> str:

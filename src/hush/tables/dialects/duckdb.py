@@ -30,6 +30,7 @@ from hush.tables.dialects.dialect import (
 )
 from hush.tables.sources import RowSource
 
+LARGEST_ENUM = 4096  # texts
 SMALLEST_MEMORY = 2**27  # DuckDB cannot do much with less
 FRAME, FILE = "hush_frame", "hush_file"
 _TIME = "[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
@@ -162,10 +163,19 @@ class DuckDB(Dialect):
         return f"[{', '.join(values)}][{index} + 1]"
 
     def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
-        """An enum type, which looks texts up by hash; it binds several times faster than one spelled in place."""
+        """An enum type, which looks texts up by hash; it binds several times faster than one spelled in place.
+
+        A text that is no member costs time in proportion to the members, so that many of them are a table instead.
+        """
+        if len(texts) > LARGEST_ENUM:
+            session.register(f"{name}_list", pa.table({"word": list(texts), "place": range(len(texts))}))
+            session.execute(f"CREATE TEMP TABLE {self.quoted(name)} AS FROM {self.quoted(f'{name}_list')}")
+            return
         session.execute(f"CREATE TEMP TYPE {self.quoted(name)} AS ENUM ({', '.join(map(self.literal, texts))})")
 
-    def position(self, x: str, name: str) -> str:
+    def position(self, x: str, name: str, size: int) -> str:
+        if size > LARGEST_ENUM:
+            return f"(SELECT any_value(place) FROM {self.quoted(name)} WHERE word = {x})"
         return f"enum_code(TRY_CAST({x} AS {name}))"
 
     def days_since(self, x: str, start: dt.date) -> str:

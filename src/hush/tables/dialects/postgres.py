@@ -279,7 +279,7 @@ class PostgreSQL(Dialect):
         places = {text: place for place, text in enumerate(texts) if "\0" not in text}
         session.rows("SELECT set_config($1, $2, true)", (f"hush.{name}", json.dumps(places, ensure_ascii=False)))
 
-    def position(self, x: str, name: str) -> str:
+    def position(self, x: str, name: str, size: int) -> str:
         return f"CAST((SELECT CAST(current_setting('hush.{name}') AS JSONB)) -> ({x}) AS INTEGER)"
 
     def days_since(self, x: str, start: dt.date) -> str:
@@ -345,16 +345,14 @@ class PostgreSQL(Dialect):
         self, connection: PostgresConnection, table: str | None, query: str | None, name: str, explain: Explain
     ) -> str:
         """The SELECT of a table or of the user's query, as sqlglot writes it."""
-        from sqlglot import errors, exp, parse
+        from sqlglot import exp, parse
 
         (encoding,) = attempt(lambda: connection.rows("SELECT current_setting('server_encoding')"), explain)[0]
         if encoding != "UTF8":
             raise DataError(f"{name}: its database is encoded in {encoding}, hush reads UTF8 only; convert it")
         if query is not None:
-            try:
-                parsed = [each for each in parse(query, dialect="postgres") if each is not None]
-            except errors.SqlglotError:
-                raise DataError("query= cannot be parsed; run it on the server yourself to see why") from None
+            unread = "query= cannot be parsed; run it on the server yourself to see why"
+            parsed = [each for each in attempt(lambda: parse(query, dialect="postgres"), unread) if each is not None]
             if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
                 raise DataError("query= must be one SELECT; it holds something else, or several statements")
             return parsed[0].sql(dialect="postgres", comments=False)

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from hush.errors import DataError
+from hush.errors import DataError, HushError
 
 Result = TypeVar("Result")
 SCHEMES = ("postgresql://", "postgres://")
@@ -142,11 +142,11 @@ class PostgresConnection:
             try:
                 cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(batch_rows * 16)})
                 cursor.execute(select)
-                reader = cursor.fetch_record_batch()
-                for batch in reader:
-                    put(batch)
-                    if stopped.is_set():
-                        return
+                results = getattr(cursor, "_results", None)  # whose reader keeps the SQLSTATE, unlike Arrow's own
+                reader = getattr(results, "reader", None) or cursor.fetch_record_batch()
+                while not stopped.is_set():
+                    put(reader.read_next_batch())
+            except StopIteration:
                 put(None)
             except BaseException as trouble:  # noqa: BLE001 - told in the thread that waits
                 put(ServerTrouble(state_of(trouble)))
@@ -155,7 +155,7 @@ class PostgresConnection:
         thread.start()
         ended = False
         try:
-            while (item := received.get()) is not None:
+            while (item := _next_of(received)) is not None:
                 if isinstance(item, ServerTrouble):
                     ended = True
                     raise item
@@ -169,6 +169,13 @@ class PostgresConnection:
             thread.join(timeout=60)
             with suppress(BaseException):
                 cursor.close()
+
+
+def _next_of(received: queue.Queue[Any]) -> Any:
+    """The next item; Ctrl-C ends the wait, whichever thread the signal comes to."""
+    while True:
+        with suppress(queue.Empty):
+            return received.get(timeout=0.2)
 
 
 def _connected(open_driver: Callable[[], Any]) -> Any:
@@ -192,6 +199,8 @@ def _told(call: Callable[[], Result]) -> Result:
     """The result of a call to the driver; its failure as a trouble without its words."""
     try:
         return call()
+    except HushError:
+        raise
     except Exception as trouble:  # noqa: BLE001 - the driver's errors have many types
         state = state_of(trouble)
     raise ServerTrouble(state)
