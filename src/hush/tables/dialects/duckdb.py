@@ -30,7 +30,7 @@ from hush.tables.dialects.dialect import (
 )
 from hush.tables.sources import RowSource
 
-LARGEST_ENUM = 4096  # texts
+LARGEST_ENUM = 2**14  # texts
 SMALLEST_MEMORY = 2**27  # DuckDB cannot do much with less
 FRAME, FILE = "hush_frame", "hush_file"
 _TIME = "[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
