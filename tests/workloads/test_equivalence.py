@@ -95,3 +95,11 @@ def test_what_cannot_be_compared_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(SizeError, match="6 distinct terms"):
         Workload.kway(DOMAIN, 1).equivalent(Workload.kway(DOMAIN, 2))
     assert Workload.upto(DOMAIN, 3).equivalent(Workload.upto(DOMAIN, 3))
+
+
+def test_thresholds_are_equivalent_to_the_products_of_their_gram_matrix() -> None:
+    domain = Domain({"a": 2, "b": 3, "c": 4})
+    thresholds = Workload.thresholds(domain, 3, 2)
+    assert thresholds.equivalent(Workload(domain, thresholds.gram_products))
+    assert not thresholds.equivalent(Workload.thresholds(domain, 3, 1))
+    assert not thresholds.equivalent(Workload.kway(domain, 3))

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 @click.argument("file", type=PATH)
 @click.argument("sql", required=False)
 @click.option("--term", type=int, help="Instead of SQL: all answers to this term of the workload, counted from 0.")
+@click.option("--threshold", help="Instead of SQL: rows that match in r of k columns, as '2-of sex,region,employed'.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
-def query(file: Path, sql: str | None, term: int | None, level: float, form: str) -> None:
+def query(file: Path, sql: str | None, term: int | None, threshold: str | None, level: float, form: str) -> None:
     """Answer SQL from a release or a model. Spends nothing.
 
     SQL is a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
@@ -37,11 +38,13 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
 
     if not 0 < level < 1:
         raise WorkloadError(f"level={level}: expected a number between 0 and 1, such as 0.95")
-    if (sql is None) == (term is None):
-        raise click.UsageError("ask either SQL or, with --term, for what the workload asked")
+    if sum(given is not None for given in (sql, term, threshold)) != 1:
+        raise click.UsageError("ask either SQL or, with --term, for what the workload asked, or for a --threshold")
     loaded = load_release_or_model(file)
     if sql is not None:
         answers = loaded.sql(sql, level=level)
+    elif threshold is not None:
+        answers = _threshold(loaded, threshold, level)
     elif isinstance(loaded, hush.Model):
         raise click.UsageError(f"{file} is a model, which has no workload; ask SQL")
     else:
@@ -59,6 +62,20 @@ def query(file: Path, sql: str | None, term: int | None, level: float, form: str
         click.echo(json.dumps(answers.to_dict(), indent=2))
     else:
         click.echo(str(answers))
+
+
+def _threshold(loaded: hush.Release | hush.Model, text: str, level: float) -> hush.Answers:
+    """The answers to one threshold, written like a workload of one."""
+    from hush.workloads import ThresholdTerm
+    from hush.workloads.workload_text import parse_workload
+
+    terms = parse_workload(loaded.schema, text).terms
+    if len(terms) != 1 or not (terms[0].plain or isinstance(terms[0], ThresholdTerm)):
+        raise click.UsageError(f"--threshold {text!r}: expected one set of columns, such as '2-of sex,region,employed'")
+    r = getattr(terms[0], "at_least", len(terms[0].clique))
+    if isinstance(loaded, hush.Model):
+        return loaded.threshold(terms[0].clique, r=r)
+    return loaded.threshold(terms[0].clique, r=r, level=level)
 
 
 def _with_gaps(table: pa.Table) -> pa.Table:

@@ -218,7 +218,8 @@ class Release:
         term.check(self.domain)
         self._covered(term.clique)
         if self.domain.size(term.clique) > LARGEST_TABLES:
-            raise SizeError(f"{term.text} needs {self.domain.size(term.clique):,} cells: at most {LARGEST_TABLES:,}")
+            cells = f"{self.domain.size(term.clique):,} cells: at most {LARGEST_TABLES:,} are possible"
+            raise SizeError(f"{term.text} needs a table of {cells}; ask for one over fewer columns")
         return self._based(counted_answers(self.schema, term, self.estimates, level=level, notes=self._notes()))
 
     def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:

@@ -55,7 +55,7 @@ def equivalent(first: Workload, second: Workload, tolerance: float = RESOLUTION)
 def _weights(workload: Workload) -> Weights:
     """The weight of each distinct term, totals left out of its blocks."""
     weights: Weights = {}
-    for term in workload.products:
+    for term in workload.gram_products:
         kept = [(n, b) for n, b in zip(term.clique, term.blocks, strict=True) if not isinstance(b, Total)]
         ordered = sorted(kept, key=lambda pair: workload.domain.attributes.index(pair[0]))
         key = tuple(n for n, _ in ordered), tuple(b for _, b in ordered)

@@ -182,7 +182,7 @@ def _cut(factor: _CountFactor, groups: Clique) -> tuple[Clique, list[Box]]:
         raise WorkloadError(
             f"{' AND '.join(factor.words)} couples the columns {', '.join(ordered[grouped:])}, so that a count is a "
             "sum of products and not one; ask for disjoint cases in queries of their own, or group by all but one of "
-            "them"
+            "them; Workload.formulas takes any condition for a single count"
         )
     return ordered, cut
 
