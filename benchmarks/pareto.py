@@ -4,20 +4,23 @@ sparse-vector: hypervolume / 100 within (epsilon 100, error 1) after 16, 32 and 
 search observed it, and with the errors of its front computed anew, which takes the luck out of it.
 
 training: logistic regression with SGD and with Adam, and a linear SVM with SGD, on rows in LIBSVM's format (a1a,
-trained on its larger part) or on invented rows of the same size. Hypervolume within (epsilon 10, error 1), observed and
-with the errors of the front computed anew; how many evaluations the search needs for what random search has at its end;
-the difference at equal budgets with a t-test.
+trained on its larger part) or on invented rows of the same size. Hypervolume within (epsilon 10, error 1) of searches
+and of subsets of one pool of random evaluations; how many searches reach what random search has with many more
+evaluations; the difference at equal budgets with a t-test. With --record, what is computed is kept in a file.
 
 speed: the time that the search takes beside its oracles, and one epoch of DP-SGD.
 
-Run: python -m benchmarks.pareto [sparse-vector] [training] [speed] [--repetitions 19] [--data FOLDER] [--quick]
+Run: python -m benchmarks.pareto [sparse-vector] [training] [speed] [--repetitions 19] [--data FOLDER]
+     [--record FILE] [--quick]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ from hush.pareto import (
     PrivateLinearSVM,
     PrivateLogisticRegression,
     TrainingEpsilon,
+    TrainingError,
     adult_space,
     grid_search,
     random_search,
@@ -40,8 +44,8 @@ from hush.pareto import (
     sparse_vector_error,
     sparse_vector_space,
 )
-from hush.pareto.evaluation import Evaluation
-from hush.pareto.private_training import SparseRows
+from hush.pareto.evaluation import Evaluation, evaluate
+from hush.pareto.sampling_laws import draw_settings
 
 CONSOLE = Console(width=120)
 MODELS = {
@@ -154,56 +158,81 @@ def read_rows(folder: Path | None) -> tuple[tuple[np.ndarray, np.ndarray], tuple
     return train, test
 
 
-class FastError:
-    """The error oracle on rows that are made sparse once, not in each run."""
+class Record:
+    """What was computed so far, one line each in a file that only grows, so that a run can be stopped and go on."""
 
-    def __init__(self, model: Any, train: tuple[Any, Any], test: tuple[Any, Any]) -> None:
-        self.model, self.rows, self.labels, self.test = model, SparseRows.of(train[0]), train[1], test
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        lines = file.read_text().splitlines() if file is not None and file.exists() else []
+        self.known = {tuple(key): found for key, found in map(json.loads, lines)}
 
-    def __call__(self, settings: dict[str, Any], generator: np.random.Generator) -> float:
-        parameters = self.model.get_params() | settings | {"seed": int(generator.integers(2**62))}
-        return 1 - type(self.model)(**parameters).fit(self.rows, self.labels).score(*self.test)
+    def get(self, key: tuple[Any, ...], compute: Callable[[], Sequence[Evaluation]]) -> list[Evaluation]:
+        if key not in self.known:
+            self.known[key] = [(e.settings, e.epsilon, list(e.errors)) for e in compute()]
+            if self.file is not None:
+                with self.file.open("a") as out:
+                    out.write(json.dumps([key, self.known[key]]) + "\n")
+        return [Evaluation(settings=s, epsilon=eps, errors=tuple(errors)) for s, eps, errors in self.known[key]]
 
 
 def training(arguments: argparse.Namespace) -> None:
     train, test = read_rows(arguments.data)
-    rows, space = len(train[1]), adult_space()
-    privacy, few, many = TrainingEpsilon(rows=rows), arguments.few, arguments.many
+    rows, space, record = len(train[1]), adult_space(), Record(arguments.record)
+    privacy, few, many, runs = TrainingEpsilon(rows=rows), arguments.few, arguments.many, arguments.runs
+    table = Table(
+        "", f"random {few}", f"random {many}", f"hush {few}", "reached", f"gain at {few}", "p", f"gain on {many}",
+        "published", title="training: hypervolume within (10, 1)",
+    )  # fmt: skip
     for name in arguments.models or MODELS:
         model, published = MODELS[name]
-        error = FastError(model, train, test)
-        options: dict[str, Any] = {"reference": (10, 1), "runs": arguments.runs}
-        start = time.perf_counter()
-        drawn = [
-            random_search(space, privacy, error, evaluations=many, laws=ADULT_LAWS, seed=seed, **options)
-            for seed in range(arguments.random_repetitions)
-        ]
-        middle = time.perf_counter()
-        found = [
-            search(space, privacy, error, evaluations=few, seed=seed, **options)
-            for seed in range(arguments.repetitions)
-        ]
-        goal = float(np.mean([front.hypervolume() for front in drawn]))
-        ours = np.array([traced(front, range(1, few + 1)) for front in found])
-        ends, all_drawn = ours[:, -1], np.array([front.hypervolume() for front in drawn])
-        random_few = np.array([traced(front, [few])[0] for front in drawn])
-        reached = [int(np.argmax(trace >= goal)) + 1 if trace[-1] >= goal else few + 1 for trace in ours]
-        within = sum(count <= few for count in reached)
-        difference = ends.mean() - random_few
-        low, high = stats.t.interval(0.95, len(difference) - 1, difference.mean(), stats.sem(difference))
-        at_few, at_many = stats.ttest_1samp(difference, 0.0), stats.ttest_ind(ends, all_drawn, equal_var=False)
-        anew = [np.mean([_anew(front, 0, error, 10) for front in fronts]) for fronts in (found, drawn)]
-        CONSOLE.print(
-            f"[bold]{name}[/bold]: random {many}: {goal:.3f} ± {all_drawn.std(ddof=1):.3f} ({len(drawn)} times), anew "
-            f"{anew[1]:.3f}; random {few}: {random_few.mean():.3f} ± {random_few.std(ddof=1):.3f}\n"
-            f"  hush {few}: {ends.mean():.3f} ± {ends.std(ddof=1):.3f} ({len(found)} times), anew {anew[0]:.3f}; "
-            f"reaches {goal:.3f} after {np.median(reached):.0f} (median; {within} of {len(found)} within {few})\n"
-            f"  difference at {few}: {difference.mean():+.3f} ({low:+.3f}, {high:+.3f}), p = {at_few.pvalue:.2g}; "
-            f"published at 256: +{published}\n"
-            f"  hush {few} - random {many}: {ends.mean() - goal:+.3f}, p = {at_many.pvalue:.2g}\n"
-            f"  {middle - start:.0f} s for random, {time.perf_counter() - middle:.0f} s for hush; {rows:,} rows, "
-            f"{arguments.runs} runs for each evaluation\n"
-        )
+        error = TrainingError(model, *train, *test)
+
+        def drawn(seed: int, error: TrainingError = error) -> list[Evaluation]:
+            """One random point; beyond the reference nothing is trained, for it counts for nothing."""
+            settings = draw_settings(space, ADULT_LAWS, np.random.default_rng([77, seed]))
+            return [evaluate(privacy, error if privacy(settings) < 10 else _unknown, settings, _seeds(seed, runs))]
+
+        def found(seed: int, error: TrainingError = error) -> Sequence[Evaluation]:
+            return search(space, privacy, error, reference=(10, 1), evaluations=few, runs=runs, seed=seed).evaluations
+
+        pool = [record.get((name, "random", runs, i), partial(drawn, i))[0] for i in range(arguments.pool)]
+        ours = [record.get((name, "hush", runs, i), partial(found, i)) for i in range(arguments.repetitions)]
+        order = np.random.default_rng(0)
+        apart = [pool[start : start + few] for start in range(0, len(pool) - few + 1, few)]
+        subsets = [[pool[i] for i in order.choice(len(pool), many, replace=False)] for _ in range(200)]
+        random_few, random_many = (np.array([_volume(some) for some in parts]) for parts in (apart, subsets))
+        traces = np.array([[_volume(front[:count]) for count in range(1, few + 1)] for front in ours])
+        ends, goal = traces[:, -1], float(random_many.mean())
+        test_few = stats.ttest_ind(ends, random_few, equal_var=False)
+        gain, span = ends.mean() - random_few.mean(), test_few.confidence_interval()
+        table.add_row(
+            name, _mean(random_few), f"{goal:.3f}", _mean(ends), f"{sum(ends >= goal)} of {len(ends)}",
+            f"{gain:+.3f} ({span.low:+.3f}, {span.high:+.3f})", f"{test_few.pvalue:.1g}",
+            f"{ends.mean() - goal:+.3f}", f"+{published} at 256",
+        )  # fmt: skip
+    CONSOLE.print(table)
+    CONSOLE.print(
+        f"mean ± standard error. {runs} runs each, {rows:,} rows. hush: {arguments.repetitions} searches, "
+        f"each by itself. random: one pool of {arguments.pool} evaluations by the document's laws, whose learning "
+        f"rates go up to 0.1, and those of the search to 0.05; {few} at a time without overlap, and 200 subsets of "
+        f"{many}, which overlap. p: Welch's t-test.\n"
+    )
+
+
+def _seeds(number: int, runs: int) -> list[tuple[int, ...]]:
+    return [(78, number, run) for run in range(runs)]
+
+
+def _unknown(settings: dict[str, Any], generator: np.random.Generator) -> float:
+    return 1.0
+
+
+def _volume(evaluations: Sequence[Evaluation]) -> float:
+    return Front(evaluations=list(evaluations), reference=(10.0, 1.0)).hypervolume()
+
+
+def _mean(values: np.ndarray) -> str:
+    return f"{values.mean():.3f} ± {stats.sem(values):.3f} (n={len(values)})"
 
 
 def speed(arguments: argparse.Namespace) -> None:
@@ -239,7 +268,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help="sparse-vector, training, speed; all of them by default")
     parser.add_argument("--repetitions", type=int, default=19)
-    parser.add_argument("--random-repetitions", type=int, default=19)
+    parser.add_argument("--pool", type=int, default=1000, help="random evaluations that random searches are drawn from")
+    parser.add_argument("--record", type=Path, help="file for what training computes; a later run goes on from it")
     parser.add_argument("--runs", type=int, default=10, help="runs of each evaluation of training")
     parser.add_argument("--few", type=int, default=48)
     parser.add_argument("--many", type=int, default=272)
@@ -248,7 +278,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="3 repetitions of small searches")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.repetitions = arguments.random_repetitions = 3
+        arguments.repetitions, arguments.pool = 3, 48
         arguments.runs, arguments.few, arguments.many = 1, 16, 24
     parts = arguments.parts or ["sparse-vector", "training", "speed"]
     if "sparse-vector" in parts:
