@@ -71,3 +71,16 @@ def test_a_belief_lowers_the_doubt_where_it_is_held() -> None:
 def test_values_that_are_all_equal_and_points_that_are_the_same_are_fine() -> None:
     same = GaussianProcess.fit(np.zeros((5, 1)), np.ones(5))
     assert same.predict(np.array([[0.3]]))[0][0] == pytest.approx(1.0)
+
+
+def test_values_that_agree_do_not_make_the_process_certain() -> None:
+    """A plateau says nothing about where it ends: far away, the function may still move by the least scale."""
+    x = 0.2 * draws(14)[0]
+    values, far = np.full(14, 0.25), np.array([[1.0, 1.0]])
+    assert GaussianProcess.fit(x, values, least_scale=0.02).chosen.variance >= 0.5
+    doubtful = GaussianProcess(x, values, Hyperparameters.start(2), least_scale=0.02)
+    assert 0.5 * 0.02 < doubtful.predict(far)[1][0] < 2 * 0.02
+    assert doubtful.predict(x)[1].max() < 0.25 * 0.02
+    assert doubtful.believing(far, 0.25).scale == 0.02
+    spread = GaussianProcess.fit(*draws(), least_scale=0.02)  # values that vary more set the scale themselves
+    assert spread.scale == GaussianProcess.fit(*draws()).scale

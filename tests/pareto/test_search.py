@@ -22,6 +22,7 @@ from hush.pareto import (
     sparse_vector_error,
     sparse_vector_space,
 )
+from hush.pareto.bayesian_choice import BayesianChoice
 
 SPACE = Space(
     [RealSetting("noise", 0.05, 20, log=True), IntegerSetting("steps", 1, 20), ChoiceSetting("kind", ("a", "b"))]
@@ -154,6 +155,43 @@ def test_noisy_points_that_owe_their_place_to_luck_are_run_again() -> None:
 
     assert repeats(erratic) > 3
     assert repeats(lambda settings, generator: error(settings, np.random.default_rng(0))) <= 1
+
+
+LINEAR = Space([RealSetting(name, 0.1, 16.0) for name in ("noise", "rate", "clip", "steps")])
+
+
+def powers(settings) -> float:
+    return 3.0 * settings["rate"] ** 0.5 / settings["noise"] ** 2
+
+
+def plateau(settings, generator) -> float:
+    """0.25 where rate, clip or steps are below half of their range, and 0.2 where all are at its end."""
+    least = min(settings[name] for name in ("rate", "clip", "steps"))
+    return 0.25 - 0.1 * max(least / 16 - 0.5, 0.0)
+
+
+def test_epsilons_that_are_slow_are_guessed_well_on_linear_scales() -> None:
+    """Epsilon spans 0.004 to 1,200; guessed from the settings as they are, the worst of these is off by far more."""
+    chooser = BayesianChoice(LINEAR, powers, REFERENCE)
+    places = np.random.default_rng(0).random((300, 4))
+    logs = np.log(chooser._exact(places))
+    model = chooser._epsilon_process(*chooser._drawn())
+    assert np.abs(np.log(chooser._guessed(model, places)) - logs).max() < 0.3
+    chooser._for_epsilon, chooser._powers = LINEAR.features, None  # the control
+    model = chooser._epsilon_process(*chooser._drawn())
+    assert np.abs(np.log(chooser._guessed(model, places)) - logs).max() > 1.0
+
+
+def test_initial_points_are_where_privacy_is_cheap() -> None:
+    drawn = [e.epsilon for e in find(evaluations=10).evaluations]
+    assert REFERENCE[0] / 10 <= min(drawn) < max(drawn) < REFERENCE[0]
+
+
+def test_a_search_leaves_a_plateau() -> None:
+    """Seven in eight points are on it."""
+    for seed in range(4):
+        made = search(LINEAR, powers, plateau, reference=REFERENCE, evaluations=30, seed=seed)
+        assert min(e.error for e in made.evaluations) < 0.2005
 
 
 def test_failed_runs_and_infinite_epsilons_are_recorded_and_avoided() -> None:

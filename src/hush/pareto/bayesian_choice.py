@@ -23,16 +23,18 @@ from hush.pareto.evaluation import Evaluation, PrivacyOracle, epsilon_of, merged
 from hush.pareto.gaussian_process import GaussianProcess, Hyperparameters
 from hush.pareto.hypervolume import front_indices, step_values
 from hush.pareto.improvement import expected_improvement, hvpoi
-from hush.pareto.space import Settings, Space
+from hush.pareto.space import ChoiceSetting, Settings, Space
 
 Method: TypeAlias = Literal["improvement", "hvpoi"]
 SPREAD, NEAR, STEPS = 384, 256, (0.015, 0.05, 0.15)  # candidates anywhere, candidates near the front, and how near
-SCREENED = 12  # candidates whose epsilon is computed exactly where that is slow
-POOL, QUICK_POOL = 4, 16  # points drawn for each initial one; those within the reference are kept
+NEARER, AROUND = (0.1, 0.03), 16  # then how near the best candidates others are tried, and how many around each
+SCREENED, EXACT = 8, 3  # the best candidates, and those whose epsilon is computed exactly where that is slow
+POOL, QUICK_POOL = 8, 16  # points drawn for each initial one; those within the reference are kept
 LEAST_ERROR = 1e-6  # and 1 minus it are the ends of logit
-SPAN = 100.0  # the initial points have epsilons from the reference down to this fraction of it
+SPAN = 10.0  # initial points have epsilons from the reference down to it over this: there, settings matter most
 EXCESS = 0.5
-REPEATS = 0.25  # the share of evaluations that may be spent on running points again
+DOUBT = 0.03  # settings are taken to move the error by this share of the least one, even if none did so far
+REPEATS = 0.15  # the share of choices that may be spent on running points again
 PRIOR_RUNS = 5.0  # runs that the usual spread counts for, beside those of an evaluation
 REFIT = 24  # up to so many evaluations hyperparameters are fitted each time, then every other time
 
@@ -64,6 +66,7 @@ class BayesianChoice:
             raise SearchError(f"initial={shown(initial)}: expected at least 2 points to learn from")
         self.initial = count
         self._pool: tuple[Floats, Floats] | None = None
+        self._powers: Hyperparameters | None = None
         self._fits: dict[tuple[str, int], Hyperparameters] = {}
 
     def describe(self) -> dict[str, Any]:
@@ -74,7 +77,8 @@ class BayesianChoice:
         if len(evaluations) < self.initial:
             return self._initial()[len(evaluations) : min(self.initial, len(evaluations) + count)]
         different = merged(evaluations)
-        may_repeat = len(evaluations) - len(different) < REPEATS * len(evaluations)
+        repeats, chosen = len(evaluations) - len(different), len(evaluations) - self.initial
+        may_repeat = repeats < REPEATS * chosen and evaluations[-1] in different
         seen = [e for e in different if math.isfinite(e.epsilon)]
         if len(seen) < 2:
             return self.space.settings_at(self.space.draw(count, generator))
@@ -113,17 +117,22 @@ class BayesianChoice:
         epsilons = np.array([e.epsilon for e in seen])
         noise = relative_noise(seen)
         features = self._features(places, epsilons)
-        process = self._process("error", features, self._capped(seen), noise)
+        values = self._capped(seen)
+        process = self._process("error", features, values, noise, DOUBT * max(float(values.min()), 0.0))
         by_model = None if self.quick else self._epsilon_process(places, epsilons)
         chosen: list[Settings] = []
-        spread = np.sqrt(process.noise * noise)  # the standard error of each mean
+        spread = np.sqrt(min(process.noise, usual_noise(seen)) * noise)  # the standard error of each mean
         pairs = np.column_stack([epsilons, process.predict(features)[0]])
         for _ in range(count):
             candidates = self._candidates(places[front_indices(pairs[: len(places)])], generator)
-            if by_model is not None:
-                guessed = np.exp(by_model.predict(self.space.features(candidates))[0])
+            for step in NEARER:
+                guessed = self._guessed(by_model, candidates)
                 likely = np.argsort(-self._gains(process, pairs, candidates, guessed)[0])
-                candidates = candidates[likely[:SCREENED]]
+                candidates = self._around(candidates[likely[:SCREENED]], step, generator)
+            if by_model is not None:
+                guessed = self._guessed(by_model, candidates)
+                likely = np.argsort(-self._gains(process, pairs, candidates, guessed)[0])
+                candidates = candidates[likely[:EXACT]]
             exact = self._exact(candidates)
             gains, means = self._gains(process, pairs, candidates, exact)
             best = int(np.argmax(gains))
@@ -140,6 +149,18 @@ class BayesianChoice:
                 process = process.believing(self._features(candidates[[best]], exact[[best]]), float(means[best]))
                 pairs = np.vstack([pairs, [exact[best], means[best]]])
         return chosen
+
+    def _guessed(self, by_model: GaussianProcess | None, candidates: Floats) -> Floats:
+        """The epsilons of candidates: exact where that is quick, by the model elsewhere."""
+        if by_model is None:
+            return self._exact(candidates)
+        return np.asarray(np.exp(by_model.predict(self._for_epsilon(candidates))[0]))
+
+    def _around(self, middles: Floats, step: float, generator: np.random.Generator) -> Floats:
+        """Some points, and others near each of them."""
+        shape = (AROUND, *middles.shape)
+        moved = middles + step * generator.standard_normal(shape) * (generator.random(shape) < 0.5)
+        return np.vstack([middles, np.clip(moved, 0.0, 1.0).reshape(-1, middles.shape[1])])
 
     def _gains(
         self, process: GaussianProcess, pairs: Floats, candidates: Floats, epsilons: Floats
@@ -201,21 +222,40 @@ class BayesianChoice:
         unit = np.log(np.maximum(epsilons, 1e-12) / self.reference[0]) / math.log(1000.0)
         return np.column_stack([self.space.features(places), unit])
 
-    def _process(self, what: str, features: Floats, values: Floats, noise: Floats | None = None) -> GaussianProcess:
+    def _process(
+        self, what: str, features: Floats, values: Floats, noise: Floats | None = None, least_scale: float = 0.0
+    ) -> GaussianProcess:
         """A process of these values; from `REFIT` on, its hyperparameters are fitted to every other value more."""
         count = len(values) if len(values) <= REFIT else len(values) - len(values) % 2
         if (what, count) not in self._fits:
             some = None if noise is None else noise[:count]
-            fitted = GaussianProcess.fit(features[:count], values[:count], noise=some, noiseless=what == "epsilon")
+            fitted = GaussianProcess.fit(
+                features[:count], values[:count], noise=some, noiseless=what == "epsilon", least_scale=least_scale
+            )
             self._fits[what, count] = fitted.chosen
-        return GaussianProcess(features, values, self._fits[what, count], noise)
+        return GaussianProcess(features, values, self._fits[what, count], noise, least_scale)
 
     def _epsilon_process(self, places: Floats, epsilons: Floats) -> GaussianProcess:
         """A process for log epsilon, through what was evaluated and what was drawn first."""
         drawn, known = self._drawn()
         where, values = np.vstack([drawn, places]), np.append(known, epsilons)
         finite = np.isfinite(values) & (values > 0)
-        return self._process("epsilon", self.space.features(where[finite]), np.log(values[finite]))
+        features, logs = self._for_epsilon(where[finite]), np.log(values[finite])
+        if self._powers is None:  # by what was drawn first alone, so that a search that is resumed goes on as it would
+            first = int(finite[: len(drawn)].sum())
+            self._powers = GaussianProcess.fit(features[:first], logs[:first], noiseless=True).chosen
+        return GaussianProcess(features, logs, self._powers)
+
+    def _for_epsilon(self, places: Floats) -> Floats:
+        """What the process of epsilon sees: logarithms of settings, for epsilon is nearly a product of powers."""
+        columns = []
+        for index, setting in enumerate(self.space):
+            if isinstance(setting, ChoiceSetting) or setting.low <= 0:
+                columns.append(setting.features(places[:, index]))
+            else:
+                logs = np.log(setting.values_at(places[:, index]))
+                columns.append(((logs - math.log(setting.low)) / math.log(setting.high / setting.low))[:, None])
+        return np.concatenate(columns, axis=1)
 
     def _candidates(self, front: Floats, generator: np.random.Generator) -> Floats:
         anywhere = generator.random((SPREAD, len(self.space)))
@@ -236,6 +276,12 @@ def relative_noise(seen: Sequence[Evaluation]) -> Floats:
     own = np.where(np.isfinite(spreads), spreads, pooled)
     drawn = (counts * own + PRIOR_RUNS * pooled) / (counts + PRIOR_RUNS) / pooled
     return np.asarray(drawn * np.median(counts) / counts)
+
+
+def usual_noise(seen: Sequence[Evaluation]) -> float:
+    """The variance that runs show in the mean of as many as usual; infinite if no point was run twice."""
+    spreads = [e.deviation**2 for e in seen if len(e.errors) > 1]
+    return float(np.mean(spreads) / np.median([max(len(e.errors), 1) for e in seen])) if spreads else math.inf
 
 
 def default_initial(space: Space) -> int:

@@ -17,6 +17,7 @@ from hush.arrays import Floats
 
 ROOT5 = math.sqrt(5.0)
 LEAST_LENGTH, MOST_LENGTH = 0.02, 20.0
+LEAST_VARIANCE = 0.5  # of the function, for values scaled to 1: few values that agree do not make it certain
 LEAST_NOISE = 1e-8  # relative to the variance of the values, which are scaled to 1
 STEPS = 30
 PRIOR_LENGTH, PRIOR_SPREAD = math.log(0.6), 1.0  # of log lengths
@@ -58,12 +59,20 @@ class GaussianProcess:
     (True, True)
     """
 
-    def __init__(self, features: Floats, values: Floats, chosen: Hyperparameters, noise: Floats | None = None) -> None:
+    def __init__(
+        self,
+        features: Floats,
+        values: Floats,
+        chosen: Hyperparameters,
+        noise: Floats | None = None,
+        least_scale: float = 0.0,
+    ) -> None:
         self.features = features  # (n, d)
         self.values = values  # (n,)
         self.relative_noise = np.ones(len(values)) if noise is None else noise  # (n,) noise variance of each value
         self.chosen = chosen
-        self.shift, self.scale = _scaling(values)
+        self.least_scale = least_scale
+        self.shift, self.scale = _scaling(values, least_scale)
         scaled = (values - self.shift) / self.scale
         covariance = _kernel(features, features, chosen) + np.diag(chosen.noise * self.relative_noise)
         self._factor = _cholesky(covariance)
@@ -79,16 +88,17 @@ class GaussianProcess:
         noise: Floats | None = None,  # (n,) relative noise variances, 1 where not given
         noiseless: bool = False,
         steps: int = STEPS,
+        least_scale: float = 0.0,  # how much the function may vary at least, whatever was seen
     ) -> GaussianProcess:
         """The process whose hyperparameters explain the values best; `start` is where the search for them begins."""
         from scipy.optimize import minimize
 
         first = Hyperparameters.start(features.shape[1]) if start is None else start
         relative = np.ones(len(values)) if noise is None else noise
-        shift, scale = _scaling(values)
+        shift, scale = _scaling(values, least_scale)
         scaled = (values - shift) / scale
         squares = (features[:, None, :] - features[None, :, :]) ** 2
-        low = [*[math.log(LEAST_LENGTH)] * features.shape[1], math.log(0.05), math.log(LEAST_NOISE)]
+        low = [*[math.log(LEAST_LENGTH)] * features.shape[1], math.log(LEAST_VARIANCE), math.log(LEAST_NOISE)]
         high = [*[math.log(MOST_LENGTH)] * features.shape[1], math.log(20.0), math.log(LEAST_NOISE if noiseless else 1)]
         begin = np.clip(first.logs, low, high)
         if noiseless:
@@ -101,7 +111,7 @@ class GaussianProcess:
             bounds=list(zip(low, high, strict=True)),
             options={"maxiter": steps},
         )
-        return cls(features, values, Hyperparameters.from_logs(found.x), relative)
+        return cls(features, values, Hyperparameters.from_logs(found.x), relative, least_scale)
 
     @property
     def noise(self) -> float:
@@ -122,11 +132,12 @@ class GaussianProcess:
             np.append(self.values, value),
             self.chosen,
             np.append(self.relative_noise, 1.0),
+            self.least_scale,
         )
 
 
-def _scaling(values: Floats) -> tuple[float, float]:
-    spread = float(values.std())
+def _scaling(values: Floats, least: float = 0.0) -> tuple[float, float]:
+    spread = max(float(values.std()), least)
     return float(values.mean()), spread if spread > 1e-12 else 1.0
 
 

@@ -76,27 +76,27 @@ def draw_settings(space: Space, laws: Mapping[str, Law], generator: np.random.Ge
 
 
 def adult_space() -> Space:
-    """The domain for the Adult data; `noise` is the noise multiplier, a standard deviation."""
+    """The domain for the Adult data, on linear scales; `noise` is the noise multiplier, a standard deviation."""
     return Space(
         [
-            IntegerSetting("epochs", 1, 64, log=True),
-            IntegerSetting("lot", 8, 512, log=True),
-            RealSetting("learning_rate", 5e-4, 5e-2, log=True),
-            RealSetting("noise", 0.1, 16.0, log=True),
-            RealSetting("clip", 0.1, 4.0, log=True),
+            IntegerSetting("epochs", 1, 64),
+            IntegerSetting("lot", 8, 512),
+            RealSetting("learning_rate", 5e-4, 5e-2),
+            RealSetting("noise", 0.1, 16.0),
+            RealSetting("clip", 0.1, 4.0),
         ]
     )
 
 
 def mnist_space() -> Space:
-    """The domain for MNIST."""
+    """The domain for MNIST, on linear scales."""
     return Space(
         [
-            IntegerSetting("epochs", 1, 400, log=True),
-            IntegerSetting("lot", 16, 4000, log=True),
-            RealSetting("learning_rate", 1e-3, 0.5, log=True),
-            RealSetting("noise", 0.1, 16.0, log=True),
-            RealSetting("clip", 0.1, 12.0, log=True),
+            IntegerSetting("epochs", 1, 400),
+            IntegerSetting("lot", 16, 4000),
+            RealSetting("learning_rate", 1e-3, 0.5),
+            RealSetting("noise", 0.1, 16.0),
+            RealSetting("clip", 0.1, 12.0),
         ]
     )
 
