@@ -155,6 +155,31 @@ def test_what_is_not_known_is_refused(monkeypatch) -> None:
         select_residual(FORMULA, rho=0.5)
 
 
+def test_the_order_of_attributes_does_not_matter() -> None:
+    term = ThresholdTerm(("c", "a", "b"), (4, 2, 3), 2)
+    ordered = Workload.thresholds(DOMAIN, 3, 2)
+    turned = Workload(DOMAIN, [term]) + PREFIX
+    first, second = (select_residual(each, rho=0.5).value.errors(each) for each in (ordered + PREFIX, turned))
+    np.testing.assert_allclose(first.means, second.means, rtol=1e-9)
+
+
+def test_even_levels_have_a_form_of_their_own() -> None:
+    means = tuple((1 / n, (1 / n) ** 2, (n - 1) / n) for n in (2, 3, 5, 4))
+    for r in range(1, 5):
+        np.testing.assert_allclose(
+            module._even_weights(means, r), module._uneven_weights(means, r), rtol=1e-9, atol=1e-15
+        )
+
+
+def test_many_columns_are_planned_in_closed_form() -> None:
+    domain = Domain({f"c{i}": 2 for i in range(13)})
+    workload = Workload.thresholds(domain, 10, 5, [tuple(domain)[:10]])
+    strategy = select_residual(workload, rho=0.5).value
+    assert strategy.lower_bound(workload) == pytest.approx(strategy.errors(workload).means[0] * 2**10, rel=1e-6)
+    with pytest.raises(SizeError, match=r"has 2\^13 subsets of attributes, more than 2\^12; use fewer attributes, or"):
+        hush.plan(Workload.thresholds(domain, 13, 5), Budget(rho=0.5), mechanism="hdmm")
+
+
 def test_formulas_claim_no_optimum() -> None:
     plan = hush.plan(FORMULA, Budget(rho=0.5))
     assert plan.mechanism == "residual"

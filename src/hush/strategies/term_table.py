@@ -51,7 +51,11 @@ class TermTable:
     def of(cls, workload: Workload) -> TermTable:
         """The table of a workload. O(total length of its cliques), mostly in array operations."""
         axis = {name: index for index, name in enumerate(workload.domain)}
-        others = {index: term for index, term in enumerate(workload) if isinstance(term, ThresholdTerm | FormulaTerm)}
+        others = {
+            index: term.over(workload.domain) if isinstance(term, ThresholdTerm) else term
+            for index, term in enumerate(workload)
+            if isinstance(term, ThresholdTerm | FormulaTerm)
+        }
         terms = _marginals_for(others, workload) if others else workload.products
         lengths = np.fromiter((len(term.clique) for term in terms), dtype=np.int64, count=len(terms))
         total = int(lengths.sum())

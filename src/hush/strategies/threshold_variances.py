@@ -95,6 +95,24 @@ def set_weights(term: ThresholdTerm | FormulaTerm, bases: Sequence[ResidualBasis
 
 @functools.lru_cache(maxsize=4096)
 def _threshold_weights(means: tuple[tuple[float, float, float], ...], at_least: int) -> Floats:
+    even = all(square == mean**2 for mean, square, _ in means)
+    weights = _even_weights(means, at_least) if even else _uneven_weights(means, at_least)
+    weights = np.where(weights > 1e-12 * weights.max(), weights, 0.0)  # zero up to rounding is zero
+    weights.setflags(write=False)
+    return weights
+
+
+def _even_weights(means: tuple[tuple[float, float, float], ...], at_least: int) -> Floats:
+    """lambda_R^2 prod_{i in R} a_i, lambda_R from (z - 1)^|R| prod_{i not in R} (1 + (z - 1) m_i): all levels alike."""
+    polynomials, residuals = np.ones((1, 1)), np.ones(1)
+    for mean, _, residual in means:
+        raised, kept = np.pad(polynomials, ((0, 0), (1, 0))), np.pad(polynomials, ((0, 0), (0, 1)))
+        polynomials = np.concatenate([mean * raised + (1 - mean) * kept, raised - kept])
+        residuals = np.concatenate([residuals, residual * residuals])
+    return np.asarray(polynomials[:, at_least:].sum(axis=1) ** 2 * residuals)
+
+
+def _uneven_weights(means: tuple[tuple[float, float, float], ...], at_least: int) -> Floats:
     weights = np.empty(1 << len(means))
     for number in range(len(weights)):
         axes: list[Axis] = [
@@ -102,15 +120,14 @@ def _threshold_weights(means: tuple[tuple[float, float, float], ...], at_least: 
             for i, (mean, square, residual) in enumerate(means)
         ]
         weights[number] = product_variances(axes, at_least).item()
-    weights = np.where(weights > 1e-12 * weights.max(), weights, 0.0)  # zero up to rounding is zero
-    weights.setflags(write=False)
     return weights
 
 
 def _means(basis: ResidualBasis) -> tuple[float, float, float]:
     """The means over levels of m, of m^2 and of the residual's variance."""
     outside, inside = residual_axes(basis)
-    return float(outside[1].mean()), float(outside[2].mean()), float(inside[2].mean())
+    mean = float(outside[1].mean())
+    return mean, mean**2 if basis.is_plain else float(outside[2].mean()), float(inside[2].mean())
 
 
 def _formula_weights(term: FormulaTerm, bases: Sequence[ResidualBasis]) -> Floats:

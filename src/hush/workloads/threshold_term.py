@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -28,9 +28,11 @@ from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
 from hush.linops import CompoundSymmetric, Identity
+from hush.memory import require_memory
 from hush.workloads.term import ProductTerm, Term
 
 MOST_ANSWERS = 2**63 - 1
+MOST_COLUMNS = 12  # of a threshold that is written as products
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class ThresholdTerm(Term):
         """
         counts = np.asarray(counts, dtype=np.float64)
         k, r = len(self.sizes), self.at_least
+        copies = min(r, k - r + 1) + 1
+        require_memory(8 * copies * counts.size, f"the answers of {self.text}", "use fewer attributes at once")
         if r <= k - r:
             return np.asarray(counts.sum() - _added(_split(counts, r, agreeing=True)))
         return _added(_split(counts, k - r + 1, agreeing=False))
@@ -94,11 +98,21 @@ class ThresholdTerm(Term):
             polynomials = np.concatenate([raised + (size - 1) * kept, raised - kept])
         return np.asarray(polynomials[:, self.at_least :].sum(axis=1))
 
+    def over(self, domain: Domain) -> ThresholdTerm:
+        """The same with its attributes in the order of a domain."""
+        clique = domain.clique(self.clique)
+        return self if clique == self.clique else replace(self, clique=clique, sizes=domain.sizes(clique))
+
     def gram_products(self) -> list[ProductTerm]:
         """Products of blocks with the same Gram matrix: one for each subset R, of weight lambda_R^2 / prod_{not R} n_i.
 
         Workloads with the same Gram matrix have the same summed error under every strategy.
         """
+        if len(self.sizes) > MOST_COLUMNS:
+            raise SizeError(
+                f"{self.text} has 2^{len(self.sizes)} subsets of attributes, more than 2^{MOST_COLUMNS}; use fewer "
+                "attributes, or mechanism='residual'"
+            )
         products = []
         for number, eigenvalue in enumerate(self.eigenvalues.tolist()):
             inside = [index for index in range(len(self.sizes)) if number >> index & 1]
