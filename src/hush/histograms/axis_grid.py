@@ -60,6 +60,14 @@ class AxisGrid:
         """Whether every level is a bucket of its own."""
         return self.buckets == self.size
 
+    def in_runs(self, count: int) -> AxisGrid:
+        """The grid whose buckets are runs of `count` of these; the last may be shorter.
+
+        >>> AxisGrid(np.array([0, 1, 3, 4, 9])).in_runs(3).cuts.tolist()
+        [0, 4, 9]
+        """
+        return AxisGrid(np.append(self.cuts[:-1:count], self.cuts[-1]))
+
     def added(self, table: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
         """The counts of buckets; whole numbers stay exact."""
         return table if self.whole else np.add.reduceat(table, self.cuts[:-1], axis=axis)

@@ -11,6 +11,8 @@ import numpy as np
 from hush.arrays import Floats, Integers, apply_each, summed
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
+from hush.histograms.block_fit import BlockFit
+from hush.histograms.block_posterior import settled_buckets
 from hush.histograms.hat_query import UNIT, HatQuery
 from hush.histograms.nonnegative_projection import project_cells
 from hush.inference.error_law import ErrorLaw
@@ -111,6 +113,17 @@ class HatFit:
             parts.append(math.sqrt(ratio) * part)
         return np.concatenate(parts, axis=1)
 
+    def bucket_variances(self) -> Floats:
+        """The variance of the count of every bucket."""
+        variances = np.empty([grid.buckets for grid in self.grids])
+        others = [np.eye(grid.buckets) for grid in self.grids[1:]]
+        step = max(1, LARGEST_WORK // (8 * math.prod(grid.buckets for grid in self.grids[1:]) * self.rows))
+        for start in range(0, self.grids[0].buckets, step):
+            count = min(step, self.grids[0].buckets - start)
+            rows = [np.eye(count, self.grids[0].buckets, start), *others]
+            variances[start : start + count] = self.products(rows, rows)
+        return variances
+
     def sums(self, first: Floats, second: Floats) -> Floats:
         """Covariances of sums with coefficients over buckets: `first[..., q]` are those of sum q."""
         flat = (-1, first.shape[-1])
@@ -123,8 +136,9 @@ class HatFit:
 class HatEstimates:
     """Counts of one histogram over a clique, gridded on its leading attributes.
 
-    Counts are non-negative: the nearest to the unbiased ones in the norm of the queries. Variances are those of the
-    unbiased ones: the noise alone. That the rows of a bucket are not evenly spread is in neither.
+    Counts are non-negative: the nearest, in the norm of the queries, to the unbiased ones, or to their posterior where
+    nested blocks were measured. Variances are those of the unbiased ones: the noise alone. That the rows of a bucket
+    are not evenly spread is in neither.
     """
 
     def __init__(self, domain: Domain, measured: Sequence[Measurement], queries: str) -> None:
@@ -133,7 +147,9 @@ class HatEstimates:
         self._asked = queries
         self._clique: Clique = measured[0].clique
         self._gridded = len(measured[0].asked.grids)  # type: ignore[union-attr]
-        self._fit = HatFit(measured, domain.sizes(self._clique[self._gridded :]))
+        nested = len(measured) > 1 and not any(table.asked.hats for table in measured)  # type: ignore[union-attr]
+        others = domain.sizes(self._clique[self._gridded :])
+        self._fit: HatFit | BlockFit = BlockFit(measured) if nested else HatFit(measured, others)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -142,7 +158,10 @@ class HatEstimates:
     @cached_property
     def cells(self) -> Floats:
         """The counts over the whole clique, gridded attributes first."""
-        return project_cells(self._fit.buckets, self._fit.grids, self._asked)
+        buckets = self._fit.buckets
+        if isinstance(self._fit, BlockFit) and self._asked != "cells":
+            buckets = settled_buckets(self._measured, self._fit, self._asked)
+        return project_cells(buckets, self._fit.grids, self._asked)
 
     def covers(self, clique: Clique) -> bool:
         return set(self.domain.check(clique)) <= set(self._clique)
@@ -195,14 +214,7 @@ class HatEstimates:
     @cached_property
     def _cell_variances(self) -> Floats:
         """The variance of the noise of every level, spread evenly over its bucket."""
-        grids = self._fit.grids
-        variances = np.empty([grid.buckets for grid in grids])
-        others = [np.eye(grid.buckets) for grid in grids[1:]]
-        step = max(1, LARGEST_WORK // (8 * math.prod(grid.buckets for grid in grids[1:]) * self._fit.rows))
-        for start in range(0, grids[0].buckets, step):
-            count = min(step, grids[0].buckets - start)
-            rows = [np.eye(count, grids[0].buckets, start), *others]
-            variances[start : start + count] = self._fit.products(rows, rows)
+        grids, variances = self._fit.grids, self._fit.bucket_variances()
         for axis, grid in enumerate(grids):
             shape = [-1 if other == axis else 1 for other in range(len(grids))]
             variances = np.repeat(variances / (grid.lengths**2).reshape(shape), grid.lengths, axis=axis)

@@ -13,6 +13,7 @@ import numpy as np
 from hush.domain import Clique
 from hush.errors import BudgetError, SizeError, WorkloadError, is_number, shown
 from hush.histograms.axis_grid import AxisGrid, levels_below, query_count
+from hush.histograms.block_tree import LARGEST_TREE, BlockTree, design_blocks
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.hat_design import HatDesign, design_hats
 from hush.histograms.hat_query import HatQuery
@@ -36,6 +37,7 @@ NAME = "dawa"
 FIRST, SECOND = Fraction(1, 100), Fraction(4, 100)  # shares of the looks at the number of rows
 FEW = 6.0  # standard errors: a number of rows below is looked at again
 FINE = 2.5  # buckets for each row over the noise of a count, to begin with
+FINE_MAP = 16.0  # the same for maps, whose blocks are joined after they are measured
 MANY = 5.0  # rows over the noise for each cell: from here on the cells are measured as they are
 SURE = 0.7  # the noise of a look at the bias, over what coarser buckets could gain
 MOST = Fraction(15, 100)  # share of one look
@@ -60,6 +62,9 @@ class Grids(NamedTuple):
     pieces: int
     grids: tuple[AxisGrid, ...]
     design: HatDesign
+
+
+Asked = tuple[tuple[AxisGrid, ...], list[tuple[HatQuery, Fraction]]]  # buckets, and queries with their shares
 
 
 @lru_cache(maxsize=256)
@@ -102,6 +107,9 @@ class Dawa(Mechanism):
     coarser grid saves is less than the bias it brings, and does not begin where rows are many: then cells are measured
     as they are. On the grid chosen, counts of buckets and sums weighted by overlapping hats are measured, combined by
     least squares, and projected onto non-negative counts in the norm of the queries.
+
+    Maps, of two columns, are mostly empty. There the counts of fine buckets and of nested blocks of them are measured,
+    and it is their posterior that tells which blocks are empty or even; looking at the number of rows is enough.
 
     `bias_share` sets a share of the budget aside to measure the bias of the grid that was chosen. `partition` takes
     another way to find the buckets of one column, under pure epsilon, with `partition_share` of the budget:
@@ -187,11 +195,15 @@ class Dawa(Mechanism):
         many = MANY * math.prod(sizes) * unit
         words = {"cells": "cells", "prefix": "prefix sums", "ranges": "ranges"}[axes.queries]
         looks = ("Looks", "at the number of rows, then at coarser and coarser buckets while these could pay")
+        measures = f"buckets and overlapping sums of {' x '.join(axes.clique[: axes.gridded])}"
+        if axes.gridded == 2 and axes.queries != "cells":
+            looks = ("Looks", "at the number of rows")
+            measures = f"fine buckets of {' x '.join(axes.clique[:2])} and nested blocks of them"
         if self.partition != "grids":
             looks = ("Looks", f"for buckets by {self.partition}, with {self.partition_share:.0%} of the budget")
         return [
             looks,
-            ("Measures", f"buckets and overlapping sums of {' x '.join(axes.clique[: axes.gridded])}"),
+            ("Measures", measures),
             ("Without looking", f"RMSE {rmse:,.3g} on all {words}, whatever the data"),
             ("Looking pays", f"below about {many:,.0f} rows, the more the smoother or emptier the histogram"),
         ]
@@ -238,15 +250,37 @@ class DawaRun:
     def run(self) -> None:
         if self.content.measured:
             return
-        chosen = self._chosen(self._rows()) if self.settings.partition == "grids" else self._partitioned()
+        if self.settings.partition != "grids":
+            grids, asked = self._with_hats(self._partitioned())
+        else:
+            rows = self._rows()
+            grids, asked = self._with_blocks(rows) or self._with_hats(self._chosen(rows))
         aside, self.aside = self.aside, Fraction(0)
         if aside:
-            self._look(GridBias(self.axes.clique, chosen.grids, self.axes.queries), aside)
-        queries = [HatQuery(self.axes.clique, chosen.grids, hats) for hats in ((), *chosen.design.levels)]
-        asked = [(query, self.left * share) for query, share in zip(queries, chosen.design.shares, strict=True)]
-        buckets = " x ".join(str(grid.buckets) for grid in chosen.grids)
-        self.content.measured += self.session.ask(asked, note=f"{NAME}: {buckets} buckets")
+            self._look(GridBias(self.axes.clique, grids, self.axes.queries), aside)
+        left = self.left
+        buckets = " x ".join(str(grid.buckets) for grid in grids)
+        queries = [(query, left * share) for query, share in asked]
+        self.content.measured += self.session.ask(queries, note=f"{NAME}: {buckets} buckets")
         self.session.tell(None)
+
+    def _with_hats(self, chosen: Grids) -> Asked:
+        """Counts of buckets and of hats over them."""
+        queries = [HatQuery(self.axes.clique, chosen.grids, hats) for hats in ((), *chosen.design.levels)]
+        return chosen.grids, list(zip(queries, chosen.design.shares, strict=True))
+
+    def _with_blocks(self, rows: float) -> Asked | None:
+        """Counts of buckets and of nested blocks of a map; None where hats are better or the map is too large."""
+        if self.axes.gridded != 2 or self.axes.queries == "cells":
+            return None
+        pieces = 1 << math.ceil(math.log2(max(FINE_MAP * rows, 16.0)) / 2)
+        grids = tuple(AxisGrid.with_fine_ends(size, min(pieces, size)) for size in self.sizes)
+        tree = BlockTree(tuple(grid.buckets for grid in grids))
+        if math.prod(tree.buckets) > LARGEST_TREE:
+            return None
+        design = design_blocks(tree, self.noise)
+        queries = [HatQuery(self.axes.clique, tree.grids(level, grids)) for level in design.levels]
+        return grids, list(zip(queries, design.shares, strict=True))
 
     def _partitioned(self) -> Grids:
         """Buckets that a private choice among partitions found, and what to measure on them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from hush.codec import IntTable, IntVector, Stored
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, QueryError, WorkloadError
 from hush.histograms.axis_grid import AxisGrid, query_count
+from hush.histograms.block_tree import BlockTree
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.hat_estimates import HatEstimates
 from hush.histograms.hat_query import HatQuery
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 
 FLAT = (
     "the error is that of the noise; rows within a bucket are taken as evenly spread, and what that adds is not in it"
+)
+PULLED = (
+    "the error is that of unbiased counts; the counts here are drawn towards empty and even blocks where the noisy "
+    "counts allow it, which on most maps makes them better and can make a count worse."
 )
 UNFIT = "the file's histogram does not fit its schema; get the release again"
 NOTHING = (
@@ -62,15 +68,16 @@ class LookFile(Stored):
 
 
 class HatTableFile(Stored):
-    """Noisy counts of buckets, or of hats over them."""
+    """Noisy counts of buckets, of hats over them, or of the blocks at a level of the tree over them."""
 
     hats: list[int]
+    level: int | None
     law: LawFile
     values: IntTable
 
 
 class HistogramFile(Stored, tag_field="kind", tag="histogram"):
-    """The looks and the tables; all tables are on the same grids."""
+    """The looks and the tables; all tables are on the same grids, or on blocks of these."""
 
     clique: tuple[str, ...]
     gridded: int
@@ -94,7 +101,12 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
             looks=looks,
             cuts=[np.array(grid.cuts) for grid in content.grids],
             tables=[
-                HatTableFile(hats=list(table.asked.hats), law=LawFile.of(table.law), values=table.raw)  # type: ignore[union-attr]
+                HatTableFile(
+                    hats=list(table.asked.hats),  # type: ignore[union-attr]
+                    level=content.level(table),
+                    law=LawFile.of(table.law),
+                    values=table.raw,
+                )
                 for table in content.measured
             ],
         )
@@ -110,11 +122,10 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
             looks = [self._look(look, clique, sizes) for look in self.looks]
             grids = self._grids(self.cuts, sizes) if self.cuts else ()
             measured = []
-            for number, table in enumerate(self.tables):
-                query = HatQuery(clique, grids, tuple(table.hats))
+            for table, query in zip(self.tables, self._asked(clique, grids), strict=True):
                 most = [len(grid.cuts) for grid in grids]
                 fits = all(1 <= hat <= size for hat, size in zip(table.hats, most, strict=bool(table.hats)))
-                if (number == 0) != (not table.hats) or not fits or table.values.shape != query.shape(sizes):
+                if not fits or table.values.shape != query.shape(sizes):
                     raise ArchiveError(UNFIT)
                 measured.append(Measurement.of(query, table.values.astype(np.int64), table.law.build()))
         except (WorkloadError, ValueError):
@@ -127,6 +138,24 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
             "looks": looks,
             "measured": measured,
         }
+
+    def _asked(self, clique: Clique, grids: tuple[AxisGrid, ...]) -> list[HatQuery]:
+        """What every table holds: counts of buckets first, then of hats, or of ever coarser blocks."""
+        if not self.tables:
+            return []
+        tree = BlockTree(tuple(grid.buckets for grid in grids))
+        first, *others = self.tables
+        levels = [table.level for table in others if table.level is not None]
+        falling = all(fine > coarse >= 0 for fine, coarse in itertools.pairwise([tree.depth, *levels]))
+        if first.hats or first.level is not None or len(levels) not in (0, len(others)) or not falling:
+            raise ArchiveError(UNFIT)
+        queries = [HatQuery(clique, grids)]
+        for table in others:
+            blocks = grids if table.level is None else tree.grids(table.level, grids)
+            if (table.level is None) != bool(table.hats):
+                raise ArchiveError(UNFIT)
+            queries.append(HatQuery(clique, blocks, tuple(table.hats)))
+        return queries
 
     def _look(self, look: LookFile, clique: Clique, sizes: tuple[int, ...]) -> Measurement:
         asked: MarginalQuery | GridBias = MarginalQuery(())
@@ -169,6 +198,13 @@ class HistogramContent(Content):
         """The buckets of every gridded attribute; empty before the histogram is measured."""
         return self.measured[0].asked.grids if self.measured else ()  # type: ignore[union-attr]
 
+    def level(self, table: Measurement) -> int | None:
+        """The level of a table of blocks in the tree over the buckets; None for other tables."""
+        grids: tuple[AxisGrid, ...] = table.asked.grids  # type: ignore[union-attr]
+        if grids is self.grids or _same(grids, self.grids):
+            return None
+        return BlockTree(tuple(g.buckets for g in self.grids)).level_of(tuple(g.buckets for g in grids))
+
     @property
     def bias(self) -> tuple[float, float] | None:
         """The root mean square over queries of the error of evenly spread buckets, and its standard error.
@@ -184,13 +220,15 @@ class HistogramContent(Content):
 
     @property
     def notes(self) -> tuple[str, ...]:
+        pulled = (PULLED,) if self.queries != "cells" and any(map(self.level, self.measured)) else ()
         if all(grid.whole for grid in self.grids):
-            return ()
+            return pulled
         if self.bias is None:
-            return (f"{FLAT}.",)
+            return (f"{FLAT}.", *pulled)
         value, error = self.bias
         what = {"cells": "a cell", "prefix": "a prefix sum", "ranges": "a range"}[self.queries]
-        return (f"{FLAT}: {value:,.3g} ± {error:,.2g} for {what}, root mean square, by a private measurement.",)
+        measured = f"{FLAT}: {value:,.3g} ± {error:,.2g} for {what}, root mean square, by a private measurement."
+        return (measured, *pulled)
 
     @property
     def tables(self) -> int:

@@ -1,0 +1,185 @@
+"""Counts of buckets given noisy counts of nested blocks, for maps that are empty here, even there and rough elsewhere.
+
+Most maps of people are. Least squares makes no use of it; a prior does, and where it does not fit the map, the noisy
+counts show it: what they say against it is taken from least squares instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from hush.arrays import Floats
+from hush.histograms._posterior_kernels import tree_posterior
+from hush.histograms.axis_grid import AxisForm, AxisGrid
+from hush.histograms.block_fit import BlockFit
+from hush.histograms.block_tree import BlockTree
+from hush.privacy.measurement import Measurement
+
+FLAT, EMPTY, SPLIT = 0.25, 0.25, 0.5  # prior of a block: even, one half empty, or neither
+CONCENTRATIONS = (1, 8, 64)  # of the symmetric beta laws of the share of the first half, one third each
+SHARES = 128  # steps of that share
+POINTS = 32  # counts that are tried for every node
+SIGNIFICANT = 0.01  # the chance that noise alone moves a band away from the posterior
+
+
+@lru_cache(maxsize=1)
+def _split_density() -> Floats:
+    """SPLIT times the density of the share of the first half, in steps."""
+    from scipy.special import betainc
+
+    edges = np.linspace(0, 1, SHARES + 1)
+    laws = [np.diff(betainc(a, a, edges)) * SHARES for a in CONCENTRATIONS]
+    return np.asarray(SPLIT * np.mean(laws, axis=0))
+
+
+def posterior_buckets(measured: Sequence[Measurement], grids: Sequence[AxisGrid]) -> Floats:
+    """The means of the counts of buckets under a prior over trees, given tables of blocks, the buckets first.
+
+    A block is even, each part holding rows by its cells; or one half is empty, and the other holds all; or its rows
+    are shared by a symmetric beta law. The halves are blocks again. Noise counts as normal. Messages of likelihoods
+    pass from the buckets up and come down as means, which are then made to add up: what the halves lack of their
+    block goes to them by their variances.
+
+    Reference: belief propagation on a tree [Pearl 1988, sec. 4.2]; the prior extends Polya trees [Wong 2010, sec. 2].
+    """
+    tree = BlockTree(tuple(grid.buckets for grid in grids))
+    area = tree.areas(grids)
+    places = [tree.places(tree.level_of(tuple(g.buckets for g in each.asked.grids))) for each in measured]  # type: ignore[union-attr]
+    others = math.prod(measured[0].raw.shape[len(grids) :])
+    out = np.empty((*tree.buckets, others))
+    for column in range(others):
+        y, variance, means, spreads = np.zeros((4, area.size))
+        for table, place in zip(measured, places, strict=True):
+            y[place] = table.raw.reshape(*place.shape, others)[..., column]
+            variance[place] = max(table.law.stddev**2, 1e-12)
+        tree_posterior(y, variance, area, FLAT, EMPTY, _split_density(), POINTS, means, spreads)
+        out[..., column] = _adding_up(means, spreads)[tree.places(tree.depth)]
+    return out.reshape(*tree.buckets, *measured[0].raw.shape[len(grids) :])
+
+
+def _adding_up(means: Floats, spreads: Floats) -> Floats:
+    """Means of all nodes whose halves add up to them, from the top down; never negative."""
+    first = 1
+    while 2 * first < means.size:
+        parents, halves = means[first : 2 * first], means[2 * first : 4 * first].reshape(-1, 2)
+        weights = spreads[2 * first : 4 * first].reshape(-1, 2)
+        whole = weights.sum(axis=1, keepdims=True)
+        shares = np.divide(weights, whole, out=np.full_like(weights, 0.5), where=whole > 0)
+        moved = halves + shares * (parents - halves.sum(axis=1))[:, None]
+        lacking = np.minimum(moved, 0.0)
+        means[2 * first : 4 * first] = (np.maximum(moved, 0.0) + lacking[:, ::-1]).ravel()
+        first *= 2
+    return means
+
+
+def settled_buckets(measured: Sequence[Measurement], fit: BlockFit, queries: str) -> Floats:
+    """The posterior, corrected by least squares where the two differ by more than noise.
+
+    With D their difference and N the expected |W D|^2 of noise alone, least squares are taken where |W D|^2 > 2 N: the
+    posterior then errs by more than they do. Else D is split into bands of Haar wavelets, one for each pair of scales.
+    With E the energy of a band and V that of noise, a band where E is larger than noise has it once in a hundred times
+    adds the share 1 - V / E of itself: the estimator of James and Stein. Wavelets are eigenvectors of the covariance of
+    least squares on full blocks: their variance is 1 / sum p_t r_t over the levels t whose blocks, of r_t buckets, they
+    do not cut.
+    """
+    posterior = posterior_buckets(measured, fit.grids)
+    shape = posterior.shape[: len(fit.grids)]
+    out, flat = np.empty_like(posterior).reshape(*shape, -1), fit.buckets.reshape(*shape, -1)
+    bands = _Bands(measured, fit.grids)
+    forms = [AxisForm(grid, queries) for grid in fit.grids]
+    noise = bands.noise(forms)
+    for column, means in enumerate(np.moveaxis(posterior.reshape(*shape, -1), -1, 0)):
+        rest = flat[..., column] - means
+        weighted = rest
+        for axis, form in enumerate(forms):
+            weighted = np.moveaxis(
+                form.apply(np.moveaxis(weighted, axis, -1).reshape(-1, shape[axis])).reshape(
+                    np.moveaxis(weighted, axis, -1).shape
+                ),
+                -1,
+                axis,
+            )
+        differs = float((rest * weighted).sum())
+        out[..., column] = flat[..., column] if differs > 2 * noise else means + bands.kept(rest)
+    return out.reshape(posterior.shape)
+
+
+class _Bands:
+    """Haar wavelets of all pairs of scales over the buckets, and the noise of least squares in each."""
+
+    def __init__(self, measured: Sequence[Measurement], grids: Sequence[AxisGrid]) -> None:
+        self._shape = tuple(grid.buckets for grid in grids)
+        tree = BlockTree(self._shape)
+        self._bits = tree.bits
+        levels = []
+        for table in measured:
+            runs = tree.runs(tree.level_of(tuple(grid.buckets for grid in table.asked.grids)))  # type: ignore[union-attr]
+            levels.append((runs, math.prod(runs) / max(table.law.stddev**2, 1e-12)))
+        self.variances = np.empty([bits + 1 for bits in self._bits])
+        for scales in np.ndindex(*self.variances.shape):
+            halves = [1 << (bits - scale) for bits, scale in zip(self._bits, scales, strict=True)]
+            uncut = [p for runs, p in levels if all(half >= run for half, run in zip(halves, runs, strict=True))]
+            self.variances[scales] = 1 / sum(uncut)
+
+    def _scale(self, axis: int) -> list[slice]:
+        """Where the wavelets of every scale are along an axis: the constant, then ever shorter ones."""
+        return [slice(0, 1), *(slice(1 << k, 2 << k) for k in range(self._bits[axis]))]
+
+    def noise(self, forms: Sequence[AxisForm]) -> float:
+        """The expected form of the noise of least squares."""
+        total = self.variances
+        for axis, form in enumerate(forms):
+            n = self._shape[axis]
+            wide = np.zeros((1 << self._bits[axis],) * 2)
+            wide[:n, :n] = form.matrix()
+            diagonal = np.diagonal(haar(haar(wide, 0), 1))
+            total = np.tensordot([diagonal[part].sum() for part in self._scale(axis)], total, axes=(0, axis))[None]
+            total = np.moveaxis(total, 0, axis)
+        return float(total.sum())
+
+    def kept(self, rest: Floats) -> Floats:
+        """What every band adds of a difference."""
+        from scipy.special import chdtri
+
+        wide = np.zeros([1 << bits for bits in self._bits])
+        inside = tuple(slice(0, count) for count in self._shape)
+        wide[inside] = rest
+        for axis in range(wide.ndim):
+            wide = haar(wide, axis)
+        filled = math.prod(self._shape) / wide.size
+        for scales in np.ndindex(*self.variances.shape):
+            band = tuple(self._scale(axis)[scale] for axis, scale in enumerate(scales))
+            freedom = wide[band].size * filled
+            energy = float(np.square(wide[band]).sum()) / self.variances[scales]
+            wide[band] *= max(0.0, 1 - freedom / energy) if energy > chdtri(freedom, SIGNIFICANT) else 0.0
+        for axis in range(wide.ndim):
+            wide = unhaar(wide, axis)
+        return wide[inside]
+
+
+def haar(table: Floats, axis: int) -> Floats:
+    """Orthonormal Haar coefficients along an axis of 2^k numbers: the constant first, then ever shorter wavelets.
+
+    >>> haar(np.array([1.0, 3.0]), 0).round(3).tolist()
+    [2.828, -1.414]
+    """
+    table, details = np.moveaxis(table, axis, 0), []
+    while len(table) > 1:
+        details.append((table[::2] - table[1::2]) * math.sqrt(0.5))
+        table = (table[::2] + table[1::2]) * math.sqrt(0.5)
+    return np.moveaxis(np.concatenate([table, *details[::-1]]), 0, axis)
+
+
+def unhaar(coefficients: Floats, axis: int) -> Floats:
+    """The inverse of `haar`."""
+    rows = np.moveaxis(coefficients, axis, 0)
+    table = rows[:1]
+    while len(table) < len(rows):
+        details = rows[len(table) : 2 * len(table)]
+        both = np.stack([table + details, table - details], axis=1) * math.sqrt(0.5)
+        table = both.reshape(2 * len(table), *table.shape[1:])
+    return np.moveaxis(table, 0, axis)

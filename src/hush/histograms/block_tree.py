@@ -1,0 +1,122 @@
+"""BlockTree: the buckets of one or two axes halved again and again, the longer axis first and then in turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from hush.arrays import Floats, Integers
+from hush.errors import WorkloadError
+from hush.histograms.axis_grid import AxisGrid
+from hush.strategies.strategy import NoiseKind
+
+LARGEST_TREE = 1 << 17  # buckets; a posterior takes about 1.5 kB for each
+ABOVE = {0: 0.4, 4: 0.26, 8: 0.3, 12: 0.12}  # levels above the buckets that are measured: one over their noise
+FEWEST = 8  # blocks of a level that is worth its share
+DIGITS = 1 << 16  # shares are whole multiples of this fraction of the budget
+
+
+@dataclass(frozen=True)
+class BlockTree:
+    """A binary tree over k_1 x ... x k_d buckets; every axis is taken up to a power of two, with nothing there.
+
+    At level t the axes have been halved s_1(t), ..., s_d(t) times, together t, and a block is a run of 2^(b_a - s_a)
+    buckets on every axis a of at most 2^(b_a) buckets.
+
+    >>> tree = BlockTree((8, 3))
+    >>> tree.depth, [tree.runs(level) for level in range(tree.depth + 1)]
+    (5, [(8, 4), (4, 4), (2, 4), (2, 2), (1, 2), (1, 1)])
+    """
+
+    buckets: tuple[int, ...]
+
+    @cached_property
+    def bits(self) -> tuple[int, ...]:
+        return tuple((count - 1).bit_length() for count in self.buckets)
+
+    @property
+    def depth(self) -> int:
+        return sum(self.bits)
+
+    @cached_property
+    def _halved(self) -> tuple[int, ...]:
+        """The axis that is halved from each level to the next."""
+        left, order = list(self.bits), []
+        for _ in range(self.depth):
+            axis = max(range(len(left)), key=lambda each: (left[each], -each))
+            left[axis] -= 1
+            order.append(axis)
+        return tuple(order)
+
+    def runs(self, level: int) -> tuple[int, ...]:
+        """How many buckets a block has on every axis."""
+        halvings = [self._halved[:level].count(axis) for axis in range(len(self.bits))]
+        return tuple(1 << (bits - done) for bits, done in zip(self.bits, halvings, strict=True))
+
+    def shape(self, level: int) -> tuple[int, ...]:
+        """How many blocks with buckets in them there are along every axis."""
+        return tuple(-(-count // run) for count, run in zip(self.buckets, self.runs(level), strict=True))
+
+    def grids(self, level: int, grids: Sequence[AxisGrid]) -> tuple[AxisGrid, ...]:
+        """The blocks of a level as grids over the levels of the columns."""
+        return tuple(grid.in_runs(run) for grid, run in zip(grids, self.runs(level), strict=True))
+
+    def level_of(self, shape: tuple[int, ...]) -> int:
+        """The level with so many blocks along every axis."""
+        for level in range(self.depth + 1):
+            if self.shape(level) == shape:
+                return level
+        raise WorkloadError(f"no level of the tree over {self.buckets} buckets has {shape} blocks")
+
+    def places(self, level: int) -> Integers:
+        """The number of every block of a level in the tree, of shape `shape(level)`: v has the halves 2 v, 2 v + 1."""
+        steps = [np.arange(count, dtype=np.int64) for count in self.shape(level)]
+        done = [self._halved[:level].count(axis) for axis in range(len(steps))]
+        number = np.ones((1,) * len(steps), dtype=np.int64)
+        for axis in self._halved[:level]:
+            done[axis] -= 1
+            bit = (steps[axis] >> done[axis]) & 1
+            number = 2 * number + bit.reshape([-1 if other == axis else 1 for other in range(len(steps))])
+        return np.broadcast_to(number, self.shape(level))
+
+    def areas(self, grids: Sequence[AxisGrid]) -> Floats:
+        """How many cells of the table every block has, by its number in the tree."""
+        cells = np.ones(())
+        for grid in grids:
+            cells = np.multiply.outer(cells, grid.lengths.astype(float))
+        out = np.zeros(2 << self.depth)
+        out[self.places(self.depth)] = cells
+        for level in range(self.depth - 1, -1, -1):
+            first, end = 1 << level, 2 << level
+            out[first:end] = out[2 * first : 2 * end].reshape(-1, 2).sum(axis=1)
+        return out
+
+
+@dataclass(frozen=True)
+class BlockDesign:
+    """The levels of a tree that are measured, the buckets first, with their shares of a budget."""
+
+    levels: tuple[int, ...]
+    shares: tuple[Fraction, ...]
+
+
+def design_blocks(tree: BlockTree, noise: NoiseKind) -> BlockDesign:
+    """The buckets, and blocks of 16, 256 and 4,096 of them, where there are several of these.
+
+    The noise of a block has the scale 1 / weight: the weights are the shares of Laplace noise, and their squares those
+    of Gaussian noise. They are nearly even, for rectangles of all sizes are asked for.
+    """
+    weights = {
+        tree.depth - above: weight
+        for above, weight in ABOVE.items()
+        if above == 0 or (above < tree.depth and math.prod(tree.shape(tree.depth - above)) >= FEWEST)
+    }
+    power = 1 if noise is NoiseKind.LAPLACE else 2
+    whole = math.fsum(weight**power for weight in weights.values())
+    shares = [Fraction(round(DIGITS * weight**power / whole), DIGITS) for weight in weights.values()]
+    return BlockDesign(tuple(weights), (1 - sum(shares[1:], Fraction(0)), *shares[1:]))
