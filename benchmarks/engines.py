@@ -26,7 +26,7 @@ from typing import Any
 from hush.schema import Categorical, Integer, Numeric, Schema
 from hush.tables import read
 from hush.tables.counted_tables import MOST_ROWS
-from hush.tables.engine_tables import BATCH_ROWS, MOST_SETS, EngineTable, statement
+from hush.tables.engine_tables import BATCH_ROWS, EngineTable, statement
 from hush.tables.scan_plan import Way
 from hush.text_table import TextColumn, TextTable, number_columns
 
@@ -95,7 +95,7 @@ def engine_alone(table: EngineTable, cliques: list[Any], way: Way) -> float:
         if way is Way.STREAM:
             queries, batch = [rows.sql], MOST_ROWS
         else:
-            size, batch = 1 if way is Way.SEPARATE else MOST_SETS, BATCH_ROWS
+            size, batch = 1 if way is Way.SEPARATE else source.dialect.most_keys, BATCH_ROWS
             ranges = [range(a, min(a + size, len(plan.scans))) for a in range(0, len(plan.scans), size)]
             queries = [statement(way, plan, numbers, rows, source.dialect) for numbers in ranges]
         for query in queries:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from hypothesis import settings
 sys.path.append(str(Path(__file__).parent))
 
 from postgres_server import Server, shared_server
+from spark_session import local_spark
 
 EXPLORE = "HUSH_EXPLORE" in os.environ
 
@@ -67,3 +69,10 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Server:
     worker = "PYTEST_XDIST_WORKER" in os.environ
     folder = tmp_path_factory.getbasetemp()
     return shared_server(folder.parent if worker else folder, os.getppid() if worker else os.getpid())
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local Spark, started when a test first needs it; it ends with the run."""
+    with local_spark(tmp_path_factory.mktemp("spark")) as session:
+        yield session

@@ -29,6 +29,7 @@ THIRD_PARTY = (
     "sqlglot",
 )
 SOLVERS = ("scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.stats")
+READERS = ("adbc_driver_postgresql", "openpyxl", "pyspark")  # of engines and files that a user may not have
 DATA = ("duckdb", "pyarrow", "sqlglot")
 GATE = ("hush.privacy.account", "hush.privacy.gate", "hush.privacy.noise")
 PRIVATE = ("dp_accounting", "hush.privacy._kernels", "hush.tables")
@@ -53,7 +54,7 @@ def loaded(code: str) -> set[str]:
         ("import hush.graphical.belief_propagation", (*DATA, *SOLVERS, *PRIVATE, "hush.linops", "hush.privacy")),
         ("import hush.inference.best_unbiased", (*DATA, *SOLVERS, *PRIVATE, "mpmath")),
         ("import hush.cli.main", {*THIRD_PARTY} - {"click"}),
-        ("import hush; hush.read", (*SOLVERS, "dp_accounting", "sqlglot", "hush.privacy", "hush.strategies")),
+        ("import hush; hush.read", (*SOLVERS, *READERS, "dp_accounting", "sqlglot", "hush.privacy", "hush.strategies")),
         ("import hush; hush.plan, hush.load", (*SOLVERS, "dp_accounting", "duckdb", "rich.console", "sqlglot")),
     ],
 )

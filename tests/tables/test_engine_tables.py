@@ -25,7 +25,7 @@ DATA = pa.table({name: RANDOM.integers(0, 3, 500) for name in DOMAIN})
 def test_many_scans_are_asked_for_in_parts(most, monkeypatch) -> None:
     cliques = [clique for k in range(4) for clique in itertools.combinations(DOMAIN, k)]
     expected = read(DATA, DOMAIN).counts(cliques)
-    monkeypatch.setattr(database, "MOST_SETS", most)
+    monkeypatch.setattr(type(DUCKDB), "most_keys", most)
     seen: list[float] = []
     counts = read(DATA, DOMAIN, engine="sql").counts(cliques, progress=seen.append)
     for clique in cliques:

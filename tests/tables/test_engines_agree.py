@@ -213,6 +213,31 @@ class InPostgres:
                 connection.execute(f"DROP TABLE {table}")
 
 
+class InSpark:
+    """A view of the local Spark of the tests."""
+
+    def __init__(self, spark: Any) -> None:
+        self.spark = spark
+
+    @contextmanager
+    def holding(self, rows: pa.Table) -> Iterator[tuple[Any, str]]:
+        kinds = ", ".join(f"c{at} {SPARK_TYPES[str(field.type)]}" for at, field in enumerate(rows.schema))
+        lines = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        self.spark.createDataFrame(lines, kinds).toDF(*rows.column_names).createOrReplaceTempView("held")
+        yield self.spark, "SELECT * FROM held"
+
+
+SPARK_TYPES = {
+    "string": "string",
+    "double": "double",
+    "float": "float",
+    "decimal128(9, 2)": "decimal(9, 2)",
+    "int64": "bigint",
+    "bool": "boolean",
+    "date32[day]": "date",
+    "timestamp[us]": "timestamp_ntz",
+    "timestamp[us, tz=UTC]": "timestamp",
+}
 TYPES = {
     "string": "text",
     "double": "float8",
@@ -238,5 +263,17 @@ def test_all_engines_give_the_same_counts(engine: Any, case: tuple[pa.Table, Sch
     rows, schema = case
     expected = outcome(partial(read, rows, schema, engine="memory"), schema)
     with engine.holding(rows) as (source, query):
+        for way in ("sql", "stream"):
+            assert outcome(partial(read, source, schema, query=query, engine=way), schema) == expected
+
+
+@pytest.mark.slow
+@given(case=cases())
+@settings(max_examples=10, **FEW)
+def test_spark_gives_the_same_counts(spark: Any, case: tuple[pa.Table, Schema]) -> None:
+    """Fewer examples: a statement takes Spark a good part of a second; `test_spark` has every value of every kind."""
+    rows, schema = case
+    expected = outcome(partial(read, rows, schema, engine="memory"), schema)
+    with InSpark(spark).holding(rows) as (source, query):
         for way in ("sql", "stream"):
             assert outcome(partial(read, source, schema, query=query, engine=way), schema) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,8 @@ from hush.cli.options import (
     counts_option,
     format_option,
     progress_bar,
+    source_of,
+    spark_option,
     table_option,
     workload_options,
 )
@@ -37,6 +39,7 @@ ARCHIVE = b"PK\x03\x04"  # how releases and models begin
 @click.argument("synthetic", type=str)
 @click.option("--schema", type=PATH, required=True, help="The schema file of both tables.")
 @table_option
+@spark_option
 @counts_option
 @workload_options
 @format_option
@@ -47,6 +50,7 @@ def evaluate(
     synthetic: str,
     schema: Path,
     table: str | None,
+    spark: str | None,
     counts: str | None,
     question: WorkloadOptions,
     form: str,
@@ -55,7 +59,7 @@ def evaluate(
 ) -> None:
     """Compare synthetic rows with the real ones; not for release.
 
-    REAL is what `hush release` takes; --table and --counts are about REAL alone. SYNTHETIC is a file of rows, or
+    REAL is what `hush release` takes; --table, --spark and --counts are about it alone. SYNTHETIC is a file of rows, or
     a release or model, whose tables are compared. By default the workload is every table over two columns. Columns of
     numbers are also compared as numbers: their means, their exact zeros, and how far apart they are. Of a release or
     model, rows are drawn for that.
@@ -82,9 +86,10 @@ def evaluate(
         with progress_bar("reading synthetic rows") as progress:
             compared = hush.read(synthetic, declared.with_unit(ROW), progress=progress)
     check_schemas(declared, compared.schema)
+    source, named = source_of(real, table, spark)
     with progress_bar("reading real rows") as progress:
-        rows = hush.read(real, declared, table=table, counts=counts, progress=progress)
-    numbers = _numbers(real, synthetic, compared, declared, table, counts)
+        rows = hush.read(source, declared, table=named, counts=counts, progress=progress)
+    numbers = _numbers(source, synthetic, compared, declared, named, counts)
     with progress_bar("comparing") as progress:
         comparison = compare(rows, compared, workload, numbers=numbers, progress=progress)
     console = Console(stderr=form == "json")
@@ -103,7 +108,7 @@ def evaluate(
 
 
 def _numbers(
-    real: str,
+    real: Any,
     synthetic: str,
     compared: hush.Model | Table,
     schema: hush.Schema,

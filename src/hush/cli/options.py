@@ -66,6 +66,28 @@ timeout_option = click.option(
 )
 
 
+spark_option = click.option(
+    "--spark",
+    help='Count with Spark: a master such as "local[2]", or an address of Spark Connect, sc://host:port. DATA is then '
+    "a path of Parquet; leave it out, or write -, for a --table of the catalog.",
+)
+
+
+def source_of(data: str | None, table: str | None, spark: str | None) -> tuple[Any, str | None]:
+    """What `hush.read` takes as the source and as the table; starts Spark where it shall count."""
+    if spark is None:
+        if data is None:
+            raise click.UsageError("Missing argument 'DATA'.")
+        return data, table
+    from hush.tables.dialects.spark_sessions import connect, parquet_frame
+
+    path = None if data == str(STDOUT) else data
+    if (path is None) == (table is None):
+        raise click.UsageError("--spark counts a path of Parquet or a --table of the catalog; give one of the two")
+    session = connect(spark)
+    return (session, table) if path is None else (parquet_frame(session, path), None)
+
+
 class Whole(click.ParamType[int]):
     """A whole number of at least 0."""
 

@@ -24,6 +24,8 @@ from hush.cli.options import (
     mechanism_options,
     progress_bar,
     query_option,
+    source_of,
+    spark_option,
     table_option,
     timeout_option,
     workload_options,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def resume_command(
-    data: str,
+    data: str | None,
     schema: Path,
     ledger: Path | None,
     dataset: str,
@@ -50,20 +52,27 @@ def resume_command(
     table: str | None = None,
     query: str | None = None,
     timeout: float | None = None,
+    spark: str | None = None,
     unit: str | None = None,
     max_rows_per_unit: int | None = None,
     counts: str | None = None,
     schema_is_public: bool = False,
 ) -> str:
-    """The command that resumes an interrupted release; an address has no user and no password in it."""
-    if "://" in data:
+    """The command that resumes an interrupted release; an address has no user, password or token in it."""
+    if spark is not None:
+        from hush.tables.dialects import spark_sessions
+
+        spark = spark_sessions.shown_address(spark)
+    elif data is not None and "://" in data:
         from hush.tables.dialects.postgres_sessions import shown_address
 
         data = shown_address(data)
-    words = ["hush", "release", data, "--schema", str(schema), "--resume", str(file), "-o", str(output)]
+    given = [] if data is None else [data]
+    words = ["hush", "release", *given, "--schema", str(schema), "--resume", str(file), "-o", str(output)]
     words += [] if ledger is None else ["--ledger", str(ledger)]
     words += [] if dataset == "default" else ["--dataset", dataset]
     words += [] if table is None else ["--table", table]
+    words += [] if spark is None else ["--spark", spark]
     words += [] if query is None else ["--query", query]
     words += [] if timeout is None else ["--timeout", f"{timeout:g}"]
     words += [] if unit is None else ["--unit", unit]
@@ -122,8 +131,9 @@ def round_text(number: int, clique: Clique) -> str:
 
 
 @click.command()
-@click.argument("data", type=str)
+@click.argument("data", type=str, required=False)
 @table_option
+@spark_option
 @query_option
 @timeout_option
 @click.option("--schema", type=PATH, required=True, help="The schema file of the table.")
@@ -155,8 +165,9 @@ def round_text(number: int, clique: Clique) -> str:
 @click.option("-o", "--output", type=PATH, required=True, help="File to write the release to.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def release(
-    data: str,
+    data: str | None,
     table: str | None,
+    spark: str | None,
     query: str | None,
     timeout: float | None,
     schema: Path,
@@ -179,7 +190,7 @@ def release(
 
     DATA is a CSV, Parquet or Excel file, a pattern of files, a folder of Parquet, a file of DuckDB or SQLite with
     --table, the address of a PostgreSQL database (postgresql://user@host/db) with --table or --query, or - for standard
-    input. Writes a release.
+    input. With --spark it is what Spark counts. Writes a release.
     """
     from hush.mechanisms.release_job import ReleaseJob, check_partial, is_own_partial
     from hush.mechanisms.usefulness import check_useful, delta_warning, released_delta_warning
@@ -187,7 +198,7 @@ def release(
 
     again = resume is not None and resume.exists() and output.exists() and output.samefile(resume)
     files = [schema, plan_file, question.workload_sql, ledger, None if again else resume]
-    inputs = [*glob.glob(data, recursive=True), *files]
+    inputs = [*glob.glob(data or "", recursive=True), *files]
     check_output(output, force=force or again or is_own_partial(output, resume), inputs=inputs)
     declared = hush.Schema.load(schema)
     if unit is not None and max_rows_per_unit is None and unit != declared.unit.column:
@@ -225,11 +236,12 @@ def release(
     check_partial(output, resume, force=force)
     new_ledger = ledger is not None and not ledger.exists()
     _announce_plan(plan, plan_file)
+    source, named = source_of(data, table, spark)
     with progress_bar("reading") as progress:
         rows_read = hush.read(
-            data,
+            source,
             declared,
-            table=table,
+            table=named,
             query=query,
             timeout=timeout,
             unit=unit,
@@ -250,6 +262,7 @@ def release(
                 output,
                 output,
                 table=table,
+                spark=spark,
                 query=query,
                 timeout=timeout,
                 unit=unit,

@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import hush
 from hush.atomic_write import write_whole
-from hush.cli.options import PATH, STDOUT, check_output, counts_option, query_option, table_option
+from hush.cli.options import (
+    PATH,
+    STDOUT,
+    check_output,
+    counts_option,
+    query_option,
+    source_of,
+    spark_option,
+    table_option,
+)
 from hush.cli.program import BAD_INPUT
 from hush.errors import SchemaError, printable
 
@@ -31,8 +40,9 @@ def schema() -> None:
 
 
 @schema.command()
-@click.argument("data", type=str)
+@click.argument("data", type=str, required=False)
 @table_option
+@spark_option
 @query_option
 @click.option(
     "--from-data",
@@ -47,8 +57,9 @@ def schema() -> None:
 @click.option("-o", "--output", type=PATH, help="Write the draft to this file instead of the terminal.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if it exists.")
 def draft(
-    data: str,
+    data: str | None,
     table: str | None,
+    spark: str | None,
     query: str | None,
     from_data: bool,
     from_public_data: bool,
@@ -69,8 +80,9 @@ def draft(
     if output is not None and output != STDOUT:
         check_output(output, force=force, inputs=[data])
     from_rows = from_data or from_public_data
+    source, named = source_of(data, table, spark)
     with Console(stderr=True).status("reading the rows" if from_rows else "reading the names"):
-        text = draft_schema(data, table=table, query=query, from_data=from_rows, public=from_public_data)
+        text = draft_schema(source, table=named, query=query, from_data=from_rows, public=from_public_data)
     if from_data:
         click.echo(f"hush: {NOT_PRIVATE}", err=True)
     _deliver(text, output)
@@ -80,9 +92,12 @@ def draft(
 @click.argument("file", metavar="SCHEMA", type=PATH)
 @click.argument("data", metavar="[DATA]", type=str, required=False)
 @table_option
+@spark_option
 @counts_option
 @click.option("--json", "as_json", is_flag=True, help="With DATA: print the outcome as JSON, which is private too.")
-def check(file: Path, data: str | None, table: str | None, counts: str | None, as_json: bool) -> None:
+def check(
+    file: Path, data: str | None, table: str | None, spark: str | None, counts: str | None, as_json: bool
+) -> None:
     """Show the columns of SCHEMA, or how the rows of DATA fit them.
 
     SCHEMA is hush's .toml, mbi's .json or dpsynth's .yaml. DATA is what `hush release` takes.
@@ -90,8 +105,10 @@ def check(file: Path, data: str | None, table: str | None, counts: str | None, a
     With DATA, the outcome is PRIVATE: it shows the owner, for all columns at once, how many values are refused, which,
     and why. The exit code is 2 if some are.
     """
-    if data is not None:
-        _dry_run(hush.Schema.load(file), data, table, counts, as_json)
+    if data is not None or spark is not None:
+        declared = hush.Schema.load(file)
+        source, named = source_of(data, table, spark)
+        _dry_run(declared, source, named, counts, as_json)
         return
     for option, given in (("--json", as_json), ("--counts", counts is not None), ("--table", table is not None)):
         if given:
@@ -132,7 +149,7 @@ def convert(file: Path, output: Path | None, force: bool) -> None:
     _deliver(hush.Schema.load(file).to_toml(), output)
 
 
-def _dry_run(declared: hush.Schema, data: str, table: str | None, counts: str | None, as_json: bool) -> None:
+def _dry_run(declared: hush.Schema, data: Any, table: str | None, counts: str | None, as_json: bool) -> None:
     """Print how the rows fit, and end with a code that scripts can use."""
     from rich.console import Console
 

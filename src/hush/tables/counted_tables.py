@@ -44,7 +44,13 @@ class MemoryTable(Table):
 
     @classmethod
     def load(
-        cls, source: RowSource, schema: Schema, *, memory_limit: int, progress: Progress | None = None
+        cls,
+        source: RowSource,
+        schema: Schema,
+        *,
+        memory_limit: int,
+        progress: Progress | None = None,
+        keep: bool = False,
     ) -> MemoryTable:
         """Read and encode every row; SizeError where the codes take more than half of the limit.
 
@@ -53,7 +59,7 @@ class MemoryTable(Table):
         layout = Layout.of([column.dtype for column in schema])
         blocks: list[Block] = []
         room = memory_limit // 2
-        for block in encoded_blocks(CappedRows(source, schema, schema.columns), layout, progress):
+        for block in encoded_blocks(CappedRows(source, schema, schema.columns, keep=keep), layout, progress):
             room -= block.nbytes
             if room < 0:
                 raise SizeError(
@@ -200,6 +206,14 @@ class SourceTable(Table):
         used = {name for clique in cliques for name in clique} or {self._domain.attributes[0]}
         return CappedRows(self._source, self._schema, [column for column in self._schema if column.name in used])
 
+    def _streamed(self, rows: CappedRows, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
+        """Counts of coded rows that are sent to the kernels."""
+        domain = self._domain.project([column.name for column in rows.columns])
+        layout = Layout.of([column.dtype for column in rows.columns])
+        blocks = encoded_blocks(rows, layout, progress)
+        weighted = self._source.counts is not None
+        return tally(domain, cliques, layout, blocks, rows=self._rows, weighted=weighted)
+
     def _check_rows(self) -> None:
         self._total = CappedRows(self._source, self._schema, self._schema.columns).check_all()
 
@@ -211,9 +225,4 @@ class StreamTable(SourceTable):
     """
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
-        rows = self._capped_rows(cliques)
-        domain = self._domain.project([column.name for column in rows.columns])
-        layout = Layout.of([column.dtype for column in rows.columns])
-        blocks = encoded_blocks(rows, layout, progress)
-        weighted = self._source.counts is not None
-        return tally(domain, cliques, layout, blocks, rows=self._rows, weighted=weighted)
+        return self._streamed(self._capped_rows(cliques), cliques, progress)

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from hush.errors import DataError, SchemaError
@@ -242,7 +241,7 @@ _MISSING = '# missing = true          # if a cell may be empty; missing_values =
 
 
 def draft_schema(
-    path: str | Path | RowSource,
+    path: Any,
     *,
     table: str | None = None,
     query: str | None = None,
@@ -266,6 +265,11 @@ def draft_schema(
         DECLARED_KINDS.get(source.dialect.family(kind), UNSUPPORTED) if source.typed else UNKNOWN
         for kind in source.types
     ]
+    if from_data and source.dialect is not DUCKDB:
+        raise DataError(
+            f"{source.name}: a draft is made from the rows of files, frames and DuckDB only; draft from the names and "
+            "declared types, without --from-data"
+        )
     if from_data:
         profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
         sections = [_from_rows(name, profile, public=public) for name, profile in profiles]
@@ -276,7 +280,7 @@ def draft_schema(
     return "\n".join([notice, CHOOSING, f"{entry('hush_schema', VERSION)}\n", _unit(source.columns), *sections])
 
 
-def _opened(path: str | Path, table: str | None, query: str | None, connect: Callable[..., Any]) -> RowSource:
+def _opened(path: Any, table: str | None, query: str | None, connect: Callable[..., Any]) -> RowSource:
     """The source of a file or of the address of a database."""
     for dialect in DIALECTS:
         if dialect.holds(path):

@@ -197,12 +197,14 @@ class _Encoder:
     def integer(self, column: Integer) -> Encoding:
         sql, p = self.dialect, self.names.prepared
         steps: tuple[str, ...] = ()
-        level = f"CASE WHEN {p} = trunc({p}) THEN CAST({p} AS BIGINT) - ({column.low}) END"
+        level = f"CASE WHEN {sql.is_whole(p)} THEN CAST({p} AS BIGINT) - ({column.low}) END"
         if column.binned:
             steps, level, _ = self._in_bins((*column.level_starts, column.high + 1))
         low, high = sql.number(column.low), sql.number(column.high)
         code = self._bounded(column, low, high, level, self._missing_numbers())
-        broken = f"CASE WHEN {p} <> trunc({p}) THEN NULL ELSE {code} END"  # beyond the bounds it is not clamped either
+        broken = (
+            f"CASE WHEN NOT ({sql.is_whole(p)}) THEN NULL ELSE {code} END"  # beyond the bounds it is not clamped either
+        )
         return Encoding(prepare=self._as_number(), refine=steps, code=broken)
 
     def numeric(self, column: Numeric) -> Encoding:
@@ -280,7 +282,7 @@ class _Encoder:
             for bound in (start, end)
         )
         return Encoding(
-            prepare=f"CASE WHEN {none} THEN NULL WHEN isfinite({moment}) THEN {moment} ELSE {sql.no_moment} END",
+            prepare=f"CASE WHEN {none} THEN NULL WHEN {sql.is_finite(moment)} THEN {moment} ELSE {sql.no_moment} END",
             code=f"CASE WHEN {' OR '.join(missing)} THEN {self.missing_code} "
             f"WHEN {day} BETWEEN {low} AND {high} THEN {level} WHEN {p} = {sql.no_moment} THEN NULL "
             f"WHEN {day} < {low} THEN {below} ELSE {above} END",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow as pa
 from hush.domain import Clique
 from hush.errors import DataError, SizeError
 from hush.schema import Schema
-from hush.tables.counted_tables import MemoryTable, SourceTable, StreamTable, line_bytes
+from hush.tables.counted_tables import MemoryTable, SourceTable, line_bytes
 from hush.tables.counting import as_numpy, fold_cliques, split_results
 from hush.tables.dialects.dialect import Dialect, Family
 from hush.tables.row_counts import COUNT
@@ -21,7 +22,6 @@ from hush.tables.sources import RowSource
 from hush.tables.table import Counts, Progress
 
 BATCH_ROWS = 2**17
-MOST_SETS = 256  # keys of one statement; there may be thousands of cliques
 REFUSED = -1  # the key of a row with a refused value
 SQL_WAYS = (Way.SEPARATE, Way.SETS, Way.UNPIVOT)
 
@@ -57,30 +57,58 @@ class EngineTable(SourceTable):
         finally:
             self._held = self._held if self._depth else None
 
-    def _check_rows(self) -> None:
+    @property
+    def _kept(self) -> bool:
+        """Whether the engine keeps the coded rows of all columns for now."""
+        return self._depth > 0 and self._source.dialect.keeps
+
+    def _capped_rows(self, cliques: Sequence[Clique]) -> CappedRows:
+        if self._kept:
+            return CappedRows(self._source, self._schema, self._schema.columns, keep=True)
+        return super()._capped_rows(cliques)
+
+    @property
+    def _fits(self) -> bool:
+        """Whether the coded rows are known to fit into half of the memory limit."""
         width = line_bytes(self._schema.columns, self._source.counts)
-        fits = self._source.rows is not None and self._source.rows * width <= self._memory_limit // 2
-        if self._depth and fits and Way.STREAM in self._ways:
+        return self._source.rows is not None and self._source.rows * width <= self._memory_limit // 2
+
+    def _check_rows(self) -> None:
+        if self._kept:
+            self._source = replace(self._source, rows=self._checked_lines())
+        if self._depth and self._fits and Way.STREAM in self._ways:
             try:
-                held = MemoryTable.load(self._source, self._schema, memory_limit=self._memory_limit)
+                held = MemoryTable.load(self._source, self._schema, memory_limit=self._memory_limit, keep=self._kept)
             except SizeError:
                 pass  # there are more rows than the engine thought
             else:
                 self._held, self._total = held, held.total_rows
                 return
-        with self._source.snapshot():
-            super()._check_rows()
+        if not self._kept:
+            with self._source.snapshot():
+                super()._check_rows()
+
+    def _checked_lines(self) -> float:
+        """Check the rows that the engine keeps from now on; how many there are."""
+        rows, dialect = self._capped_rows(()), self._source.dialect
+        self._total = rows.check_all()
+        with rows.session() as session:
+            count = f"SELECT count(*) FROM ({rows.selected(session)}) AS coded"
+            (lines,) = dialect.fetch_row(session, count, self._source.failure)
+        return float(lines)
 
     def _count(self, cliques: Sequence[Clique], progress: Progress | None) -> dict[Clique, Counts]:
         if self._held is not None:
             return self._held._count(cliques, progress)
+        if self._source.dialect.keeps and not self._depth and self._statements(cliques) > 1:
+            with self.snapshot():
+                return self._count(cliques, progress)
         with self._source.snapshot():
             if self._source.counts is not None:
                 self.check()  # an engine would not say why a sum of counts is too large
             self.way, plan = self.choose(cliques)
             if self.way is Way.STREAM:
-                stream = StreamTable(self._source, self._schema, memory_limit=self._memory_limit)
-                return stream._count(cliques, progress)
+                return self._streamed(self._capped_rows(cliques), cliques, progress)
             return self._grouped(cliques, plan, self.way, progress)
 
     def choose(self, cliques: Sequence[Clique], ways: Sequence[Way] | None = None) -> tuple[Way, ScanPlan]:
@@ -88,6 +116,13 @@ class EngineTable(SourceTable):
         found = self.predict(cliques, ways)
         way = min(found, key=lambda each: found[each][0])
         return way, found[way][1]
+
+    def _statements(self, cliques: Sequence[Clique]) -> int:
+        """How many statements a call takes."""
+        way, plan = self.choose(cliques)
+        at_once = 1 if way is Way.SEPARATE else self._source.dialect.most_keys
+        counts = 1 if way is Way.STREAM else -(-len(plan.scans) // at_once)
+        return counts + (self._source.counts is not None)
 
     def predict(
         self, cliques: Sequence[Clique], ways: Sequence[Way] | None = None
@@ -98,12 +133,15 @@ class EngineTable(SourceTable):
         engine, lines = source.dialect.costs, self._rows
         families = [source.dialect.family(source.types[source.position(column.source)]) for column in rows.columns]
         coding = [engine.text if family is Family.TEXT else engine.value for family in families]
+        if self._kept:
+            coding = [0.0] * len(coding)
         positions = [[names.index(name) for name in clique] for clique in cliques]
+        able = [way for way in self._ways if way is not Way.STREAM or self._fits or not source.dialect.collects]
         found = {}
-        for way in self._ways if ways is None else ways:
+        for way in (able or self._ways) if ways is None else ways:
             plan = plan_scans(self._domain.sizes(names), positions, rows=lines, costs=engine.scans[way])
-            passes = 1 if way is Way.STREAM else -(-len(plan.scans) // MOST_SETS)
-            capped = self.unit.column is not None
+            passes = 1 if way is Way.STREAM else -(-len(plan.scans) // source.dialect.most_keys)
+            capped = self.unit.column is not None and not self._kept
             time = engine.predicted(way, plan, rows=lines, coding=coding, capped=capped, passes=passes)
             found[way] = time, plan
         return found
@@ -114,12 +152,12 @@ class EngineTable(SourceTable):
         """Counts by GROUP BY; one statement for few hundred scans."""
         rows, dialect = self._capped_rows(cliques), self._source.dialect
         counters = np.zeros(int(plan.scan_cells.sum()), np.int64)
-        at_once = 1 if way is Way.SEPARATE else MOST_SETS
+        at_once = 1 if way is Way.SEPARATE else dialect.most_keys
         with rows.session() as session:
             for first in range(0, len(plan.scans), at_once):
                 numbers = range(first, min(first + at_once, len(plan.scans)))
                 weight = None if self._source.counts is None else COUNT
-                query = statement(way, plan, numbers, rows, dialect, weight)
+                query = statement(way, plan, numbers, rows, dialect, weight, rows.selected(session))
                 batches = dialect.stream(session, query, BATCH_ROWS, self._source.failure)
                 if not all(add(plan, batch, counters) for batch in batches):
                     rows.check_all()
@@ -132,13 +170,22 @@ class EngineTable(SourceTable):
 
 
 def statement(
-    way: Way, plan: ScanPlan, numbers: range, rows: CappedRows, dialect: Dialect, weight: str | None = None
+    way: Way,
+    plan: ScanPlan,
+    numbers: range,
+    rows: CappedRows,
+    dialect: Dialect,
+    weight: str | None = None,
+    selected: str | None = None,
 ) -> str:
-    """The statement that counts some scans: lines of the scan's number, the number of a cell, and the count of rows."""
+    """The statement that counts some scans: lines of the scan's number, the number of a cell, and the count of rows.
+
+    `selected` is the SQL of the rows where the engine keeps them.
+    """
     keys = {number: key_of(plan, number) for number in numbers}
     wanted = sorted({int(column) for number in numbers for column in plan.scans[number] if column >= 0})
     codes = "".join(f"k{column}, " for column in wanted) + ("" if weight is None else f"{weight}, ")
-    coded = f"SELECT {codes}{rows.refused} AS refused FROM ({rows.sql}) AS capped {dialect.fence}"
+    coded = f"SELECT {codes}{rows.refused} AS refused FROM ({selected or rows.sql}) AS capped {dialect.fence}"
     if way is Way.SETS:
         return dialect.grouped_counts(keys, coded, weight)
     if way is Way.UNPIVOT:

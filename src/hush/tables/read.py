@@ -22,6 +22,7 @@ from hush.tables.counting import as_numpy
 from hush.tables.dialects.dialect import Dialect, attempt
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.dialects.postgres import POSTGRES
+from hush.tables.dialects.spark import SPARK
 from hush.tables.encoding import Names, encode_number
 from hush.tables.engine_tables import SQL_WAYS, EngineTable
 from hush.tables.files.file_sources import file_source
@@ -30,7 +31,7 @@ from hush.tables.rows_per_unit import CappedRows, encoded_rows
 from hush.tables.sources import RowSource, find_column, gathered
 from hush.tables.table import Counts, Progress, Table
 
-DIALECTS: tuple[Dialect, ...] = (DUCKDB, POSTGRES)  # engines whose connections can be given
+DIALECTS: tuple[Dialect, ...] = (DUCKDB, POSTGRES, SPARK)  # engines whose connections can be given
 NUMBERS_AT_ONCE = 2**17  # distinct ones that a batch holds
 ENGINES = ("auto", "memory", "stream", "sql")
 ACCEPTED = (

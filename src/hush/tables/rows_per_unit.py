@@ -51,11 +51,18 @@ class CappedRows:
     """
 
     def __init__(
-        self, source: RowSource, schema: Schema, columns: Sequence[Column], *, numbers: Sequence[Column] = ()
+        self,
+        source: RowSource,
+        schema: Schema,
+        columns: Sequence[Column],
+        *,
+        numbers: Sequence[Column] = (),
+        keep: bool = False,
     ) -> None:
         # rows of a unit are told apart by all of their codes, whichever columns are wanted
         self.columns = tuple(columns) if schema.unit.column is None else schema.columns
         self.source = source
+        self._keep = keep  # whether an engine that can shall keep the coded rows until the snapshot ends
         self._dialect = source.dialect
         self._unit = schema.unit
         calls: list[Callable[[], Any]] = [partial(encoding_in, source, *each) for each in enumerate(self.columns)]
@@ -81,13 +88,17 @@ class CappedRows:
             declare_texts(session, self.source, self._encodings)
             yield session
 
+    def selected(self, session: Any) -> str:
+        """The SQL, or that of the same rows where the engine keeps them."""
+        return (self._keep and self._dialect.kept(session, self.sql)) or self.sql
+
     def batches(self, session: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The selected rows; DataError where some hold what the schema refuses, for all columns of all rows at once."""
         counted = self.source.counts is not None
         coded, width = len(self.columns), len(self.columns) + counted
         refused = np.zeros(width + 2 * (self._unit.column is not None), dtype=bool)
         total = 0
-        for batch in self._dialect.stream(session, self.sql, batch_rows, self.source.failure):
+        for batch in self._dialect.stream(session, self.selected(session), batch_rows, self.source.failure):
             nulls = [column.null_count > 0 for column in batch.columns[:width]]
             refused |= [*nulls, *(column.true_count > 0 for column in batch.columns[width:])]
             if not refused.any():
@@ -102,13 +113,13 @@ class CappedRows:
         """
         counted = self.source.counts is not None
         questions = [*self._refusals, *([IS_REFUSED] if counted else [])]
-        if self._unit.column is not None:
-            questions += [_ORPHANED, _WAS_ROUNDED]
-        selected = ", ".join(f"coalesce(bool_or({question}), false)" for question in questions)
-        select = (
-            f"SELECT {f'coalesce(sum({COUNT}), 0)' if counted else 0}, {selected} FROM ({self._encoded_sql}) AS coded"
-        )
         with self.session() as session:
+            rows, told = self.selected(session), [ORPHAN, ROUNDED]
+            if rows == self.sql:  # which need not be chosen to be checked
+                rows, told = self._encoded_sql, [_ORPHANED, _WAS_ROUNDED]
+            asked = [*questions, *(told if self._unit.column is not None else [])]
+            flags = ", ".join(f"coalesce(bool_or({question}), false)" for question in asked)
+            select = f"SELECT {f'coalesce(sum({COUNT}), 0)' if counted else 0}, {flags} FROM ({rows}) AS coded"
             added, *refused = self._dialect.fetch_row(session, select, self.source.failure)
         self._check(refused, int(added))
         return int(added) if counted else None

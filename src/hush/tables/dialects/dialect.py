@@ -77,6 +77,9 @@ class Dialect(ABC):
         False  # whether rows lie elsewhere: each call then counts in the way predicted to be fastest
     )
     costs: ClassVar[EngineCosts] = EMBEDDED
+    collects: ClassVar[bool] = False  # whether all rows of a stream arrive before the first can be read
+    keeps: ClassVar[bool] = False  # whether coded rows can be kept by the engine until a snapshot ends
+    most_keys: ClassVar[int] = 256  # of one statement; there may be thousands of cliques
     fence: ClassVar[str] = ""  # what ends a subquery whose expressions must not be computed once per use
     latest_day: ClassVar[str]  # a DATE later than any that a source can mean
     no_moment: ClassVar[str]  # a TIMESTAMP that no source can mean
@@ -124,6 +127,14 @@ class Dialect(ABC):
     def as_number(self, x: str, family: Family) -> str:
         """A boolean or a number as the 64-bit float next to it."""
         return self.cast(x, self.number_type)
+
+    def is_whole(self, x: str) -> str:
+        """Whether a float is a whole number, or infinite."""
+        return f"{x} = trunc({x})"
+
+    def is_finite(self, x: str) -> str:
+        """Whether a timestamp is one that a calendar has."""
+        return f"isfinite({x})"
 
     @abstractmethod
     def as_text(self, x: str, family: Family) -> str:
@@ -286,6 +297,10 @@ class Dialect(ABC):
         What the engine keeps of coded rows is dropped at the end.
         """
         yield
+
+    def kept(self, session: Any, rows: str) -> str | None:
+        """SQL of the same rows as the engine keeps them until the snapshot ends; None where it keeps none."""
+        return None
 
     @abstractmethod
     def open_session(self, connection: Any, frames: Mapping[str, Frame]) -> Any:

@@ -40,6 +40,7 @@ from hush.tables.dialects.postgres_sessions import (
     is_connection,
     shown_address,
 )
+from hush.tables.dialects.spellings import CLOCK, DAY, NUMBER, ZONE
 from hush.tables.scan_plan import KERNEL, Costs, EngineCosts, Way
 from hush.tables.sources import RowSource
 
@@ -54,16 +55,6 @@ _FAMILIES = {
     **dict.fromkeys(("int2", "int4", "int8", "oid"), Family.INTEGER),
     **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "uuid", "enum", "time"), Family.TEXT),
 }
-_MONTHS = (
-    "(?:(?:0?[13578]|1[02])[-/](?:0?[1-9]|[12][0-9]|3[01])|(?:0?[469]|11)[-/](?:0?[1-9]|[12][0-9]|30)"
-    "|0?2[-/](?:0?[1-9]|1[0-9]|2[0-8]))"
-)
-_FOURTHS = "(?:0[48]|[2468][048]|[13579][26])"
-_DAY = f"(?:(?!0000)[0-9]{{4}}[-/]{_MONTHS}|(?:[0-9]{{2}}{_FOURTHS}|{_FOURTHS}00)[-/]0?2[-/]29)"
-_CLOCK = "(?:(?:[01]?[0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]+)?)?|24:00(?::00(?:[.]0+)?)?)"
-_ZONE = "(?:Z|[+-](?:0?[0-9]|1[0-4])(?::[0-5][0-9])?)"
-_DIGITS = "[0-9](?:_?[0-9])*"
-_NUMBER = f"[+-]?(?:{_DIGITS}(?:[.](?:{_DIGITS})?)?|[.]{_DIGITS})(?:[eE][+-]?{_DIGITS})?"
 _LARGEST, _SMALLEST = "1.7976931348623158079e308", "2.4703282292062327208e-324"  # what rounds to a float, not to 0
 _MESSAGES = {
     "28": "the server does not let this user in; check user, password and the server's rules for connections",
@@ -221,7 +212,7 @@ class PostgreSQL(Dialect):
     def number_or_null(self, x: str) -> str:
         t, v = "replace(word, '_', '')", "CAST(replace(word, '_', '') AS NUMERIC)"
         return (
-            f"(SELECT CASE WHEN word ~ '^{_NUMBER}$' THEN CASE "
+            f"(SELECT CASE WHEN word ~ '^{NUMBER}$' THEN CASE "
             f"WHEN length(word) <= 18 AND word !~ '[eE]' THEN CAST({t} AS FLOAT8) "
             f"WHEN length(word) <= 150 AND {t} ~ '^[^eE]*([eE][+-]?0*[0-9]{{1,2}})?$' THEN CAST({t} AS FLOAT8) "
             f"WHEN length(word) <= 5000 AND {t} ~ '^[^eE]*([eE][+-]?0*[0-9]{{1,4}})?$' "
@@ -254,13 +245,13 @@ class PostgreSQL(Dialect):
     def moment_or_null(self, x: str) -> str:
         # digits of a second beyond the sixth are cut, not rounded
         return (
-            f"CASE WHEN {x} ~ '^{_DAY}(?:[ T]{_CLOCK}{_ZONE}?)?$' "
+            f"CASE WHEN {x} ~ '^{DAY}(?:[ T]{CLOCK}{ZONE}?)?$' "
             f"THEN CAST(regexp_replace({x}, '([.][0-9]{{6}})[0-9]+', '\\1') AS TIMESTAMPTZ) AT TIME ZONE 'UTC' END"
         )
 
     def time_or_null(self, x: str) -> str:
         return (
-            f"CASE WHEN {x} ~ '^{_CLOCK}$' "
+            f"CASE WHEN {x} ~ '^{CLOCK}$' "
             f"THEN CAST('{ANY_DAY} ' || regexp_replace({x}, '([.][0-9]{{6}})[0-9]+', '\\1') AS TIMESTAMP) END"
         )
 

@@ -1,0 +1,341 @@
+"""Spark: the dialect that codes and counts on a cluster.
+
+Texts of a schema reach Spark as the hexadecimal digits of their bytes or as a frame of their own, and columns go by
+their positions, so that no value and no name is part of a statement. What Spark would fold or fail on is decided before
+a cast, as in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from hush.errors import DataError
+from hush.schema.column import LARGEST_INTEGER
+from hush.schema.number_spelling import NumberSpelling
+from hush.schema.stamps import ANY_DAY
+from hush.tables.dialects.dialect import (
+    HASH_DIGITS,
+    HASH_KEY,
+    WHITESPACE,
+    Dialect,
+    Explain,
+    Family,
+    Frame,
+    attempt,
+    type_name,
+)
+from hush.tables.dialects.spark_sessions import SparkFrame, is_frame, is_session
+from hush.tables.dialects.spellings import CLOCK, DAY, NUMBER, ZONE
+from hush.tables.scan_plan import KERNEL, Costs, EngineCosts, Way
+from hush.tables.sources import RowSource
+
+_FAMILIES = {
+    "void": Family.NOTHING,
+    "boolean": Family.BOOLEAN,
+    "float": Family.FLOAT,
+    "double": Family.DOUBLE,
+    "decimal": Family.DECIMAL,
+    "date": Family.DATE,
+    "timestamp_ntz": Family.TIMESTAMP,
+    "timestamp": Family.INSTANT,
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),
+    **dict.fromkeys(("string", "char", "varchar", "time"), Family.TEXT),
+}
+_FRACTION = r"r'([.][0-9]{6})[0-9]+', '$1'"  # digits of a second beyond the sixth are cut
+MOST_CASES = 64  # texts that are told apart by a chain of comparisons; more are looked up in a table
+
+
+class Spark(Dialect):
+    """Spark's SQL and sessions; see `Dialect` for what each method gives."""
+
+    number_type = "DOUBLE"
+    text_type = "STRING"
+    bytes_type = "BINARY"
+    wide_type = "DECIMAL(38, 0)"
+    code_types: ClassVar[Mapping[int, str]] = {1: "SMALLINT", 2: "INT", 4: "BIGINT"}
+    remote = True
+    keeps = collects = True
+    most_keys = 64
+    latest_day = "date_from_unix_date(2147483647)"
+    no_moment = "CAST(timestamp_micros(9223372036854775807) AS TIMESTAMP_NTZ)"
+    costs = EngineCosts(
+        start=3e8,
+        read=50.0,
+        text=150.0,
+        value=50.0,
+        cap=1000.0,
+        ship=30.0,
+        scans={
+            Way.SEPARATE: Costs(per_row=60.0, per_miss=10.0, near=4096, per_cell=400.0, largest=2**14),
+            Way.SETS: Costs(per_row=250.0, per_miss=15.0, near=4096, per_cell=400.0, largest=2**14),
+            Way.UNPIVOT: Costs(per_row=200.0, per_miss=15.0, near=4096, per_cell=400.0, largest=2**14),
+            Way.STREAM: KERNEL,
+        },
+    )
+
+    # Types and literals
+
+    def family(self, declared: str) -> Family:
+        return _FAMILIES.get(type_name(declared).split(" ")[0], Family.UNSUPPORTED)
+
+    def quoted(self, name: str) -> str:
+        return "`" + name.replace("`", "``") + "`"
+
+    def literal(self, text: str) -> str:
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    def text_bytes(self, text: str) -> str:
+        return f"X'{text.encode().hex()}'"
+
+    def moment(self, moment: dt.datetime) -> str:
+        return f"TIMESTAMP_NTZ '{moment}'"
+
+    def number(self, number: float) -> str:
+        if math.isfinite(number):
+            return f"({float(number)!r}D)"
+        return f"CAST('{float(number)!r}' AS DOUBLE)"
+
+    # Coding of values
+
+    def as_number(self, x: str, family: Family) -> str:
+        return f"CAST(CAST({x} AS INT) AS DOUBLE)" if family is Family.BOOLEAN else f"CAST({x} AS DOUBLE)"
+
+    def is_whole(self, x: str) -> str:
+        return f"{x} = rint({x})"
+
+    def is_finite(self, x: str) -> str:
+        return f"({x}) IS NOT NULL"
+
+    def as_text(self, x: str, family: Family) -> str:
+        match family:
+            case Family.FLOAT | Family.DECIMAL | Family.DOUBLE:
+                shortest = f"try_cast(hush_float({x}) AS DOUBLE)"
+                return f"hush_text({shortest if family is Family.FLOAT else f'CAST({x} AS DOUBLE)'})"
+            case Family.TIMESTAMP | Family.INSTANT:
+                stamp = f"CAST({x} AS TIMESTAMP_NTZ)"
+                return (
+                    f"CASE WHEN {stamp} = CAST(CAST({stamp} AS DATE) AS TIMESTAMP_NTZ) "
+                    f"THEN CAST(CAST({stamp} AS DATE) AS STRING) ELSE CAST({stamp} AS STRING) END"
+                )
+            case _:
+                return f"CAST({x} AS STRING)"
+
+    def as_id(self, x: str, family: Family) -> str:
+        text = f"CAST({x} AS STRING)"
+        match family:
+            case Family.FLOAT | Family.DOUBLE:
+                bound, digits = (2**24, "hush_float") if family is Family.FLOAT else (LARGEST_INTEGER, "hush_double")
+                return (
+                    f"CASE WHEN isnan({x}) THEN NULL WHEN abs({x}) >= {self.number(bound)} THEN '' "
+                    f"WHEN {self.is_whole(x)} THEN CAST(CAST({x} AS BIGINT) AS STRING) ELSE {digits}({x}) END"
+                )
+            case Family.DECIMAL:
+                return (
+                    f"CASE WHEN {x} = 0 THEN '0' WHEN contains({text}, '.') THEN rtrim('.', rtrim('0', {text})) "
+                    f"ELSE {text} END"
+                )
+            case Family.TIMESTAMP | Family.INSTANT:
+                return f"regexp_replace(CAST(CAST({x} AS TIMESTAMP_NTZ) AS STRING), r' 00:00:00\\z', '')"
+            case Family.TEXT:
+                return f"nullif({self.trimmed(text)}, '')"
+            case _:
+                return text
+
+    def trimmed(self, x: str) -> str:
+        spaces = "".join(f"\\u{ord(space):04x}" for space in WHITESPACE)
+        return f"btrim({x}, '{spaces}')"
+
+    def as_bytes(self, x: str) -> str:
+        return f"CAST({x} AS BINARY)"
+
+    def number_or_null(self, x: str) -> str:
+        return f"hush_number({x})"
+
+    def whole_or_null(self, x: str) -> str:
+        return f"CASE WHEN regexp_like({x}, r'^[0-9]+([.]0*)?\\z') THEN try_cast(split_part({x}, '.', 1) AS BIGINT) END"
+
+    def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
+        pattern, dropped = self.literal(f"^(?:{spelling.pattern})\\z"), self.literal(spelling.dropped)
+        plain = f"replace(regexp_replace({x}, {dropped}, ''), {self.literal(spelling.decimal)}, '.')"
+        return (
+            f"CASE WHEN regexp_like({x}, {pattern}) THEN {self.number_or_null(plain)} "
+            f"WHEN NOT regexp_like({x}, '[0-9]') THEN {self.number_or_null(x)} END"
+        )
+
+    def day_or_null(self, x: str, trimmed: str) -> str:
+        return f"CAST({self.moment_or_null(trimmed)} AS DATE)"
+
+    def moment_or_null(self, x: str) -> str:
+        return f"hush_moment({x})"
+
+    def time_or_null(self, x: str) -> str:
+        return f"hush_time({x})"
+
+    def as_moment(self, x: str) -> str:
+        return f"CASE WHEN year({x}) BETWEEN -4712 AND 294246 THEN CAST({x} AS TIMESTAMP_NTZ) END"
+
+    def weekday(self, x: str) -> str:
+        return f"(weekday({x}) + 1)"
+
+    def element(self, values: Sequence[str], index: str) -> str:
+        return f"get(array({', '.join(values)}), {index})"
+
+    def declare_texts(self, session: Any, name: str, texts: Sequence[str]) -> None:
+        """A function of the session: a chain of comparisons for few texts, for many a frame that is joined."""
+        if len(texts) <= MOST_CASES:
+            cases = " ".join(f"WHEN {self.text_bytes(text)} THEN {place}" for place, text in enumerate(texts))
+            body = f"CASE x {cases} END"
+        else:
+            places = pa.table(
+                {"text": [text.encode() for text in texts], "place": pa.array(range(len(texts)), pa.int32())}
+            )
+            session.declare_rows(f"{name}_rows", places)
+            body = f"(SELECT max(place) FROM {name}_rows WHERE text = x)"
+        session.run(f"CREATE OR REPLACE TEMPORARY FUNCTION {name}(x BINARY) RETURNS INT RETURN {body}")
+
+    def position(self, x: str, name: str, size: int) -> str:
+        return f"{name}({self.as_bytes(x)})"
+
+    def days_since(self, x: str, start: dt.date) -> str:
+        return f"datediff({x}, {self.day(start)})"
+
+    def whole_ratio(self, x: str, divisor: int) -> str:
+        return f"({x}) DIV {divisor}"
+
+    # Capping and grouping
+
+    def unit_hash(self, x: str) -> str:
+        digits = f"left(sha2(concat(X'{HASH_KEY.hex()}', {x}), 256), {HASH_DIGITS})"
+        return f"CAST(conv({digits}, 16, 10) AS {self.wide_type})"
+
+    def unpivoted_counts(self, keys: Mapping[int, str], rows: str, weight: str | None = None) -> str:
+        lines = ", ".join(f"CAST({scan} AS BIGINT), {key}" for scan, key in keys.items())
+        return (
+            f"SELECT scan, cell, {self.counted(weight)} AS n FROM ({rows}) AS coded "
+            f"LATERAL VIEW stack({len(keys)}, {lines}) AS scan, cell GROUP BY scan, cell"
+        )
+
+    # Sessions
+
+    def holds(self, source: object) -> bool:
+        return is_frame(source) or is_session(source)
+
+    def open_table(
+        self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
+    ) -> RowSource:
+        name, frame = "the Spark DataFrame", source
+        if is_session(source):
+            if (table is None) == (query is None):
+                raise DataError("a Spark session needs either table= or query=; give exactly one of them")
+            name = f"the table {table!r} of Spark" if query is None else "the query on Spark"
+            advice = "check its name and that you may read it" if query is None else "run it yourself to see why"
+            failed = f"{name} cannot be opened; {advice}"
+            frame = attempt(lambda: source.table(table) if query is None else source.sql(query), failed)
+        elif table is not None or query is not None:
+            raise DataError("table= and query= go with a Spark session, and this is a DataFrame; drop them")
+        failed = f"{name} cannot be opened; check that its session runs and that its query can be run"
+        columns, types = attempt(lambda: (tuple(frame.columns), tuple(kind for _, kind in frame.dtypes)), failed)
+        if not columns:
+            raise DataError(f"{name} has no columns; select some")
+        connection = attempt(partial(SparkFrame, frame, _functions()), failed)
+        unread = f"{name} cannot be read; run it in Spark yourself to see why"
+        return RowSource(
+            dialect=self,
+            name=name,
+            connection=connection,
+            select=connection.select,
+            columns=columns,
+            types=types,
+            explain=lambda trouble: unread,
+        )
+
+    @contextmanager
+    def snapshot(self, connection: Any) -> Iterator[None]:
+        with connection.snapshot():
+            yield
+
+    def kept(self, session: Any, rows: str) -> str | None:
+        name: str | None = session.kept(rows)
+        return name
+
+    def open_session(self, connection: Any, frames: Mapping[str, Frame]) -> Any:
+        return connection
+
+    def describe(self, session: Any, select: str, failed: str | Explain) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        found = attempt(lambda: session.run(select).dtypes, failed)
+        return tuple(name for name, _ in found), tuple(kind for _, kind in found)
+
+    def stream(self, session: Any, select: str, batch_rows: int, failed: str | Explain) -> Iterator[pa.RecordBatch]:
+        batches = attempt(lambda: session.batches(select, batch_rows), failed)
+        while (batch := attempt(lambda: next(batches, None), failed)) is not None:
+            yield batch
+
+    def fetch_row(self, session: Any, select: str, failed: str | Explain) -> tuple[Any, ...]:
+        row: tuple[Any, ...] = attempt(lambda: tuple(session.run(select).collect()[0]), failed)
+        return row
+
+
+def _functions() -> dict[str, str]:
+    """SQL functions by their names, for what takes more than an expression."""
+    whole_seconds = r"regexp_replace({0}, r'((?:^|[ T])[0-9]{{1,2}}:[0-9]{{2}})(\z|Z|[+-])', '$1:00$2')"
+    before_midnight = r"regexp_replace({0}, r'(^|[ T])24:00', '$100:00')"
+    after = r"CASE WHEN regexp_like(x, r'(^|[ T])24:00') THEN INTERVAL '1' DAY ELSE INTERVAL '0' DAY END"
+    stamp, clock = (
+        before_midnight.format(whole_seconds.format(f"regexp_replace({text}, {_FRACTION})"))
+        for text in ("translate(x, '/', '-')", "x")
+    )
+    moment = f"CAST(try_cast({stamp} AS TIMESTAMP) AS TIMESTAMP_NTZ) + {after}"
+    time = f"try_cast('{ANY_DAY} ' || {clock} AS TIMESTAMP_NTZ) + {after}"
+    declared = (
+        "hush_number(x STRING) RETURNS DOUBLE RETURN CASE "
+        f"WHEN regexp_like(x, r'^{NUMBER}\\z') THEN try_cast(replace(x, '_', '') AS DOUBLE) "
+        "WHEN regexp_like(lower(x), r'^[+-]?nan\\z') THEN CAST('NaN' AS DOUBLE) "
+        "WHEN regexp_like(lower(x), r'^[+-]?inf(inity)?\\z') THEN try_cast(x AS DOUBLE) END",
+        "hush_moment(x STRING) RETURNS TIMESTAMP_NTZ RETURN "
+        f"CASE WHEN regexp_like(x, r'^{DAY}(?:[ T]{CLOCK}{ZONE}?)?\\z') THEN {moment} END",
+        f"hush_time(x STRING) RETURNS TIMESTAMP_NTZ RETURN CASE WHEN regexp_like(x, r'^{CLOCK}\\z') THEN {time} END",
+        f"hush_digits(d STRING, e INT) RETURNS STRING RETURN {_LAYOUT}",
+        "hush_layout(s STRING) RETURNS STRING RETURN CASE WHEN contains(s, 'e') THEN "
+        "CASE WHEN startswith(s, '-') THEN '-' ELSE '' END || hush_digits("
+        "rtrim('0', translate(split_part(s, 'e', 1), '-.', '')), try_cast(split_part(s, 'e', 2) AS INT)) ELSE s END",
+        f"hush_double(x DOUBLE) RETURNS STRING RETURN hush_layout({_shortest('DOUBLE', 14, 16, 2.3e-308)})",
+        f"hush_float(x FLOAT) RETURNS STRING RETURN hush_layout({_shortest('FLOAT', 5, 8, 1.2e-38)})",
+        "hush_text(x DOUBLE) RETURNS STRING RETURN CASE WHEN isnan(x) THEN NULL "
+        f"WHEN abs(x) <= {LARGEST_INTEGER}D AND x = rint(x) THEN CAST(CAST(x AS BIGINT) AS STRING) "
+        "ELSE hush_double(x) END",
+    )
+    return {function.partition("(")[0]: function for function in declared}
+
+
+def _shortest(kind: str, fewest: int, most: int, normal: float) -> str:
+    """The fewest digits that give a float back, in scientific notation; Java 17 writes more.
+
+    `fewest` and one digits, less zeros at the end, never say too much, but of floats below `normal`.
+    """
+    cases = [
+        f"WHEN {'' if n >= fewest else f'abs(x) < {normal!r}D AND '}try_cast(format_string('%.{n}e', x) AS {kind}) = x "
+        f"THEN format_string('%.{n}e', x)"
+        for n in range(most)
+    ]
+    return (
+        "CASE WHEN x IS NULL OR isnan(x) THEN NULL WHEN x = CAST('Infinity' AS DOUBLE) THEN 'inf' "
+        f"WHEN x = CAST('-Infinity' AS DOUBLE) THEN '-inf' {' '.join(cases)} ELSE format_string('%.{most}e', x) END"
+    )
+
+
+# digits d and a power e of ten as Python and DuckDB write them: with an exponent below 1e-4 and from 1e16 on
+_LAYOUT = (
+    "CASE WHEN e BETWEEN 0 AND 15 THEN rpad(left(d, e + 1), e + 1, '0') || '.' || "
+    "CASE WHEN length(d) > e + 1 THEN substring(d, e + 2) ELSE '0' END "
+    "WHEN e BETWEEN -4 AND -1 THEN '0.' || repeat('0', -1 - e) || d "
+    "ELSE left(d, 1) || CASE WHEN length(d) > 1 THEN '.' || substring(d, 2) ELSE '' END || 'e' || "
+    "CASE WHEN e < 0 THEN '-' ELSE '+' END || format_string('%02d', abs(e)) END"
+)
+SPARK = Spark()
