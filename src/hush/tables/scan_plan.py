@@ -13,9 +13,9 @@ An engine has several ways to count the scans:
 
 The prediction decides about speed alone: every way gives the same counts. It is
 
-    statements * start + rows * (passes * (read + coding + cap) + scans * per_scan + sent * ship) + cells * per_cell
+    statements * start + rows * (passes * (read + coding + cap) + per_scan + sent) + cells * per_cell
 
-nanoseconds, with the scans that `plan_scans` merges at the way's own costs.
+nanoseconds, with the scans that `plan_scans` merges at the way's own costs; `per_scan` adds up theirs.
 """
 
 from __future__ import annotations
@@ -168,6 +168,7 @@ class EngineCosts:
     value: float  # coding a value that is no text
     cap: float  # a row, where units have ids: it is sorted
     ship: float  # a coded value, sent
+    send: float = 0.0  # a row, sent
     scans: Mapping[Way, Costs]  # of each way that the engine has
 
     def predicted(
@@ -183,9 +184,10 @@ class EngineCosts:
         else:
             passed = passes * (fixed + (0.0 if capped else sum(coding)))
             statements = passes
-        sent = len(coding) * self.ship if way is Way.STREAM else 0.0
+        sent = self.send + len(coding) * self.ship if way is Way.STREAM else 0.0
+        missed = costs.per_miss * float(np.log2(np.maximum(plan.scan_cells / costs.near, 1.0)).sum())
         cells = float(plan.scan_cells.clip(max=int(max(rows, 1))).sum()) * costs.per_cell
-        return statements * self.start + rows * (passed + scans * costs.per_row + sent) + cells
+        return statements * self.start + rows * (passed + scans * costs.per_row + missed + sent) + cells
 
 
 EMBEDDED = EngineCosts(

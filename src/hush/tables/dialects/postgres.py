@@ -87,15 +87,16 @@ class PostgreSQL(Dialect):
     no_moment = "TIMESTAMP 'infinity'"
     costs = EngineCosts(
         start=1e6,
-        read=100.0,
-        text=250.0,
-        value=60.0,
+        read=30.0,
+        text=220.0,
+        value=70.0,
         cap=1500.0,
-        ship=60.0,
+        ship=35.0,
+        send=300.0,
         scans={
-            Way.SEPARATE: Costs(per_row=180.0, per_miss=15.0, near=512, per_cell=300.0, largest=2**12),
-            Way.SETS: Costs(per_row=200.0, per_miss=15.0, near=512, per_cell=300.0, largest=2**12),
-            Way.UNPIVOT: Costs(per_row=250.0, per_miss=15.0, near=512, per_cell=300.0, largest=2**12),
+            Way.SEPARATE: Costs(per_row=120.0, per_miss=55.0, near=16, per_cell=300.0, largest=2**12),
+            Way.SETS: Costs(per_row=130.0, per_miss=55.0, near=16, per_cell=300.0, largest=2**12),
+            Way.UNPIVOT: Costs(per_row=1000.0, per_miss=55.0, near=16, per_cell=300.0, largest=2**12),
             Way.STREAM: KERNEL,
         },
     )

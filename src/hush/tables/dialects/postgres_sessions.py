@@ -59,6 +59,7 @@ class PostgresConnection:
         self._open = open_driver
         self.timeout = DEFAULT_TIMEOUT if timeout is None else timeout
         self._driver: Any = None
+        self._cursors: set[Any] = set()  # those that receive rows
         self._depth = 0
 
     @contextmanager
@@ -95,7 +96,7 @@ class PostgresConnection:
     def _start(self, settings: dict[str, str]) -> None:
         if self._driver is None:
             self._driver = _connected(self._open)
-            weakref.finalize(self, _close, self._driver)
+            weakref.finalize(self, _close, self._driver, self._cursors)
         self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         for name, value in settings.items():
             self.execute(f"SET LOCAL {name} = '{value}'")
@@ -131,6 +132,7 @@ class PostgresConnection:
         received: queue.Queue[Any] = queue.Queue(maxsize=BATCHES_AHEAD)
         stopped = threading.Event()
         cursor = self._driver.cursor()
+        self._cursors.add(cursor)
 
         def put(item: Any) -> None:
             while not stopped.is_set():
@@ -167,6 +169,7 @@ class PostgresConnection:
                 with suppress(BaseException):
                     cursor.adbc_cancel()
             thread.join(timeout=60)
+            self._cursors.discard(cursor)
             with suppress(BaseException):
                 cursor.close()
 
@@ -190,9 +193,11 @@ def _connected(open_driver: Callable[[], Any]) -> Any:
     raise ServerTrouble(REFUSED_TO_CONNECT)
 
 
-def _close(driver: Any) -> None:
-    with suppress(BaseException):
-        driver.close()
+def _close(driver: Any, cursors: set[Any]) -> None:
+    """Close a connection, after the cursors that a reader left behind: it cannot be closed before them."""
+    for each in (*cursors, driver):
+        with suppress(BaseException):
+            each.close()
 
 
 def _told(call: Callable[[], Result]) -> Result:
