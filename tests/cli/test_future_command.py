@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pyarrow.csv
@@ -32,6 +33,15 @@ def test_rows_are_invented_from_the_schema(schema: Path) -> None:
     assert code == 0
     assert "total variation" in text
     assert "Made from a public or invented table" in text
+
+
+def test_the_command_of_the_page_runs_as_written(schema: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "thresholds.md").read_text(encoding="utf-8")
+    (line,) = [line.strip() for line in page.splitlines() if line.startswith("    hush future ")]
+    words = [str(schema) if word == "people.toml" else word for word in shlex.split(line)[1:]]
+    code, text = run(*words, "--rows", 500, *QUICK)
+    assert code == 0
+    assert "future error" in text
 
 
 def test_a_stand_in_is_read(schema: Path, tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from hush.testing.mechanism_contract import MechanismError, check_mechanism
 from hush.testing.operators import OperatorError, check_operator
 from hush.testing.replay import check_replay
 from hush.testing.tiny import TinyTable, neighbours_of
+from hush.workloads import check_extension
 
 __all__ = [
     "MechanismError",
     "OperatorError",
     "TinyTable",
+    "check_extension",
     "check_law",
     "check_mechanism",
     "check_operator",
