@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +30,7 @@ from hush.privacy.events import SelectionEvent
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.gate import Gate, watch
 from hush.privacy.selection import ExponentialMechanism
+from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.schema import Schema, Unit
 from hush.solution import Solution
 from hush.testing import TinyTable, check_replay
@@ -578,3 +580,32 @@ def test_noisy_columns_are_measured_once_more(rows, rho, times):
             known = sum(1 / noisy.law.variance_parameter for noisy in columns) / len(DOMAIN)
             error = MEAN_ABSOLUTE * 4.5 / math.sqrt(known) / rows
             assert error == pytest.approx(0.1, rel=0.3) or spent == pytest.approx(0.5 * rho)
+
+
+def test_relaxed_rows_take_tables_that_no_junction_tree_holds() -> None:
+    """All pairs of 12 columns of 20 levels: their tree has 20^12 cells, and AIM alone may measure few of them."""
+    domain = hush.Domain({f"x{index}": 20 for index in range(12)})
+    generator = np.random.Generator(np.random.PCG64(4))
+    hidden = generator.integers(0, 20, 2000)
+    codes = {name: np.where(generator.random(2000) < 0.7, hidden, generator.integers(0, 20, 2000)) for name in domain}
+    table = hush.read(pa.table(codes), hush.Schema.from_domain(domain))
+    workload = hush.Workload.kway(domain, 2)
+    mechanism = hush.mechanisms.AIM(estimator="relaxed", rows=60, rounds=24)
+    release = hush.plan(workload, hush.Budget(rho=20.0), mechanism=mechanism).release(table)
+    assert isinstance(release.model().distribution, RelaxedRows)
+    exact = table.counts([("x3", "x9")])["x3", "x9"]
+    alike, independent = release.model().counts(("x3", "x9")), np.outer(exact.sum(axis=1), exact.sum(axis=0)) / 2000
+    assert np.abs(alike - exact).sum() < 0.8 * np.abs(independent - exact).sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"estimator": "rows"}, "estimator='rows': expected one of graphical, relaxed"),
+        ({"estimator": "relaxed", "rows": 0}, "rows=0"),
+        ({"estimator": "relaxed", "paper": True}, "paper=True is AIM with a graphical model"),
+    ],
+)
+def test_impossible_estimators_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(WorkloadError, match=message):
+        hush.mechanisms.AIM(**options)  # type: ignore[arg-type]

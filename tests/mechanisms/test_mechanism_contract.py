@@ -39,6 +39,7 @@ EVERY: dict[str, Mechanism] = {
     "aim": AIM(),
     "aim, generalized": AIM(selection="generalized"),
     "aim, merging": AIM(merge_rare=True),
+    "aim, relaxed": AIM(estimator="relaxed", rows=20, rounds=9),
     "mst": MST(),
     "mst, merging": MST(merge_rare=True),
     "mst, one pair fits": MST(max_size_mb=6.5e-5),

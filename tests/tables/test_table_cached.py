@@ -1,10 +1,12 @@
 """Counts that are kept: the same as those of the table, within memory, and never before they are asked for."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import hush
 from hush import Domain
-from hush.errors import DomainError
+from hush.errors import DomainError, SizeError
 from hush.tables.table import CachedTable
 from hush.testing import TinyTable
 
@@ -77,3 +79,34 @@ def test_nothing_is_read_before_it_is_asked_for():
 def test_what_cannot_be_counted_is_refused_by_the_table():
     with pytest.raises(DomainError, match="'z'"):
         CachedTable(TinyTable(DOMAIN, ROWS)).require([("z",)])
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_merged_levels_are_counted_as_one_in_every_engine(engine: str) -> None:
+    generator = np.random.Generator(np.random.PCG64(3))
+    domain = Domain({"a": 5, "b": 300, "c": 3})
+    codes = {name: generator.integers(0, domain[name], 500) for name in domain}
+    table = hush.read(pa.table(codes), hush.Schema.from_domain(domain), engine=engine)
+    merging = {"a": np.array([0, 1, 1, 2, 0]), "b": np.minimum(np.arange(300), 7)}
+    coarse = CachedTable(table).coarse(merging)
+    assert coarse.domain == Domain({"a": 3, "b": 8, "c": 3})
+    merged = {name: merging[name][codes[name]] if name in merging else codes[name] for name in domain}
+    for clique in (("a", "b"), ("c", "a"), ("a", "b", "c"), ()):
+        expected = np.zeros(coarse.domain.sizes(clique), dtype=np.int64)
+        np.add.at(expected, tuple(merged[name] for name in clique), 1 if clique else 500)
+        assert np.array_equal(coarse.counts([clique])[clique], expected)
+    assert np.array_equal(table.counts([("a",)])["a",], np.bincount(codes["a"], minlength=5))  # itself as before
+
+
+def test_tables_over_wide_columns_are_not_made_where_levels_are_merged() -> None:
+    """The whole table has 10^12 cells; what is counted has 8."""
+    domain = Domain({"a": 10_000, "b": 10_000, "c": 10_000})
+    table = hush.read(pa.table({name: [1, 5, 9_000] for name in domain}), hush.Schema.from_domain(domain))
+    with pytest.raises(SizeError):
+        table.require([("a", "b", "c")])
+    split = (np.arange(10_000) > 100).astype(np.int64)
+    coarse = CachedTable(table).coarse(dict.fromkeys(domain, split))
+    coarse.require([("a", "b", "c")])
+    assert coarse.counts([("a", "b", "c")])["a", "b", "c"].reshape(-1).tolist() == [2, 0, 0, 0, 0, 0, 0, 1]
+    with pytest.raises(SizeError):
+        CachedTable(table).coarse({}).require([("a", "b", "c")])

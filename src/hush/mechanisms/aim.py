@@ -17,7 +17,7 @@ from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.graphical_model import GraphicalModel
 from hush.graphical.total import estimate_total
 from hush.mechanisms.candidates import Candidates, MisfitRounds, check_epsilon, on_grid
-from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag
+from hush.mechanisms.mechanism import CELL_MB, CapacityMechanism, check_flag, refuse_rules
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text
@@ -26,6 +26,9 @@ from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
 from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism
+from hush.relaxed.relaxed_rows import RelaxedRows
+from hush.release.model_estimates import Distribution
+from hush.schema import Schema
 from hush.solution import TOLERANCE
 from hush.workloads import Workload
 
@@ -49,6 +52,10 @@ RESTRAINT = 0.15
 BETWEEN, ITERATIONS = 0.2, 60  # tolerance and most iterations of the fits between rounds
 AT_LAST = 0.05  # tolerance of the last fit if it is restrained
 SELECTIONS = ("exponential", "generalized")
+ESTIMATORS = ("graphical", "relaxed")
+ROWS = 300  # relaxed ones
+MOST_ITERATIONS = 400  # of the last fit of relaxed rows
+MOST_CELLS = 1 << 20  # of a table that is chosen from, where the model does not limit it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +67,9 @@ class AIM(CapacityMechanism):
     one with the score w_r (||M_r(D) - M_r(p)||_1 - sqrt(2/pi) s_r n_r), w_r = sum_s c_s |r and s|, where s_r is the
     noise that the table would have. After two rounds in a row that taught less than their noise, the next ones get
     twice the budget. The last round spends what is left.
+
+    `estimator="relaxed"` fits relaxed rows, `rows` of them, in place of a graphical model. They have one size, so no
+    table is left out for the size of the model, but for those of more than 2^20 cells; they keep no rules.
 
     `share` of every round goes to measuring, the rest to choosing; `rounds` is T, the number of rounds that the first
     shares are made for. `restraint`, from 0 to 1, is how far the last model stays from following the noise; see
@@ -88,6 +98,8 @@ class AIM(CapacityMechanism):
     restraint: float = RESTRAINT
     merge_rare: bool = False
     paper: bool = False
+    estimator: str = "graphical"
+    rows: int = ROWS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,6 +110,17 @@ class AIM(CapacityMechanism):
         if not (is_number(self.restraint) and 0 <= self.restraint < 1):
             raise WorkloadError(f"restraint={shown(self.restraint)}: expected a number of at least 0 and below 1")
         check_flag(merge_rare=self.merge_rare, paper=self.paper)
+        if self.estimator not in ESTIMATORS:
+            raise WorkloadError(f"estimator={shown(self.estimator)}: expected one of {', '.join(ESTIMATORS)}")
+        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
+            raise WorkloadError(f"rows={shown(self.rows)}: expected a whole number of at least 1")
+        if self.paper and self.relaxed:
+            raise WorkloadError("paper=True is AIM with a graphical model; leave estimator out")
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether the model is relaxed rows."""
+        return self.estimator == "relaxed"
 
     @property
     def fit_loss(self) -> str:
@@ -141,7 +164,15 @@ class AIM(CapacityMechanism):
                 (1 - Fraction(self.share)) * budget.limit / self.planned_rounds(workload)
             )
             check_epsilon(choice.epsilon, len(Candidates.of(workload).cliques))
-        super().check(workload, budget)
+        if not self.relaxed:
+            super().check(workload, budget)
+
+    def check_table(self, plan: Plan, schema: Schema) -> None:
+        """Refuse a limit too small for the columns and the rules, and for relaxed rows any rule."""
+        if self.relaxed:
+            refuse_rules(schema)
+        else:
+            super().check_table(plan, schema)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         """How a run starts, how many candidates and rounds it has at most, and how large its model may be."""
@@ -156,7 +187,12 @@ class AIM(CapacityMechanism):
         return [
             ("Starts with", f"{len(columns):,} one-way tables, standard error {noise_text(first.stddev)} of a count"),
             ("Then", f"at most {most:,} rounds, each of which chooses one of {among:,} candidates and measures it"),
-            ("Model", f"{readable(1e6 * self.limit_mb)} at most ({origin})"),
+            (
+                "Model",
+                f"{self.rows:,} relaxed rows"
+                if self.relaxed
+                else f"{readable(1e6 * self.limit_mb)} at most ({origin})",
+            ),
             *(merges if self.merge_rare else []),
         ]
 
@@ -254,15 +290,20 @@ class AIMRun:
             more = Fraction(wanted - spent) / count
             session.measure([(name,) for name in self.first], more, note=f"{NAME}: {count} columns again")
 
-    def _fit(self, final: bool) -> GraphicalModel:
+    def _fit(self, final: bool) -> Distribution:
         session, settings = self.session, self.settings
+        if settings.relaxed:
+            before = None if session.model is None else session.model.value
+            start = before if isinstance(before, RelaxedRows) else None
+            tolerance, iterations = (AT_LAST, MOST_ITERATIONS) if final else (BETWEEN, ITERATIONS)
+            return session.fit_rows(start=start, rows=settings.rows, tolerance=tolerance, iterations=iterations).value
         if not final:
             return session.fit(loss=settings.fit_loss, tolerance=BETWEEN, iterations=ITERATIONS).value
         if settings.paper or not settings.restraint:
             return session.fit(loss=settings.fit_loss, tolerance=TOLERANCE).value
         return session.restrained_fit(settings.restraint, loss=settings.fit_loss, tolerance=AT_LAST).value
 
-    def _round(self, model: GraphicalModel, final: bool) -> GraphicalModel:
+    def _round(self, model: Distribution, final: bool) -> Distribution:
         """Choose, measure and fit; anneal after `patience` rounds that moved the model less than their noise."""
         session = self.session
         indices, sizes = self._candidates(model)
@@ -283,13 +324,17 @@ class AIMRun:
         session.ended(replace(played, annealed=annealed, size_mb=fitted.size_mb))
         return fitted
 
-    def _candidates(self, model: GraphicalModel) -> tuple[Integers, Floats]:
+    def _candidates(self, model: Distribution) -> tuple[Integers, Floats]:
         """The indices of the tables that keep the model within the limit of this round, and its size with each.
 
         Tables inside a node of the model add nothing to it, so there are always some. No model is larger than the
         table over all columns.
         """
         session = self.session
+        if not isinstance(model, GraphicalModel):
+            cells = np.array([float(session.domain.size(clique)) for clique in self.pool.cliques])
+            indices = np.flatnonzero(cells <= max(MOST_CELLS, cells.min()))
+            return indices, np.full(len(indices), model.size_mb)
         spent = 1 - (session.remaining - self.measuring - self.choosing) / session.limit
         limit = max(float(spent) * self.settings.limit_mb, model.size_mb)
         whole = CELL_MB * session.domain.size()

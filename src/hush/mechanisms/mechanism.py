@@ -300,6 +300,15 @@ def check_possible(schema: Schema) -> None:
         GraphicalModel(schema.domain, tree, factors, np.zeros(factors.size), 1.0, rules).belief  # noqa: B018
 
 
+def refuse_rules(schema: Schema) -> None:
+    """Refuse rules, which relaxed rows cannot keep."""
+    if schema.constraints:
+        raise WorkloadError(
+            "relaxed rows cannot promise that combinations never occur, and the schema has rules; use 'aim' with its "
+            "graphical model, or leave the rules out"
+        )
+
+
 def check_flag(**flags: object) -> None:
     """Refuse a setting that is neither True nor False."""
     for name, value in flags.items():

@@ -16,7 +16,7 @@ from hush.domain import Clique, Domain
 from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.total import estimate_total
 from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, on_grid
-from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.mechanism import Mechanism, refuse_rules
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text
@@ -35,31 +35,33 @@ from hush.workloads.threshold_target import TargetQuery
 
 NAME = "rap"
 MEASURES = ("tables", "cells", "all")
-ROUNDS_PER_COLUMN = 2
+ROUNDS_PER_COLUMN, MOST_ROUNDS = 2, 32
 CELL_ROUNDS = 16
 CELLS_PER_PRECISION = 16  # T K = N sqrt(rho) / 16: single answers get the more noise, the fewer are of use
-COLUMN_SHARE = 0.3
-CHOICE_SHARE = 0.1
+COLUMN_SHARE, THRESHOLD_COLUMN_SHARE = 0.3, 0.5  # errors of columns add up in thresholds
+CHOICE_SHARE = 0.25
 CELL_CHOICE_SHARE = 0.5
 ROWS = 300
 LARGEST_ORDER = 3  # of tables measured whole
 MOST_CELLS = 1 << 24  # of a table of merged levels that is chosen from
-BETWEEN, ITERATIONS = 0.2, 60  # tolerance and most iterations of the fits between rounds
-AT_LAST, MOST_ITERATIONS = 0.05, 400
+BETWEEN, ITERATIONS, FEWEST = 0.2, 60, 10  # tolerance, most and fewest iterations of the fits between rounds
+AT_LAST, LAST_ITERATIONS = 0.05, 400
+WORK = 1.5e9  # products of a fit between rounds, beyond which it has fewer iterations; eight times as many at last
 
 
 @dataclass(frozen=True, kw_only=True)
 class RAP(Mechanism):
     """Relaxed adaptive projection: T rounds, each of which chooses the K worst answers and measures them.
 
-    `column_share` of the budget measures every column. Levels below three standard deviations of that noise are
-    counted together from then on. Each round compares relaxed rows with the data and chooses K candidates, once for
-    all, by the exponential mechanism without replacement; it measures them and fits the rows to all noisy numbers.
+    `column_share` of the budget measures every column, by default 0.3, or 0.5 where thresholds are asked: they add up
+    the errors of columns. Levels below three standard deviations of that noise are counted together from then on. Each
+    round compares relaxed rows with the data and chooses K candidates, once for all, by the exponential mechanism
+    without replacement; it measures them and fits the rows to all noisy numbers.
 
     `measure="tables"`: candidates are tables over up to three columns of one asked clique; a table's score is its
     largest error, |M_r(D) - M_r(p)| over cells of levels of their own, less half of sigma sqrt(2 log n_r), about what
     its noise would leave. The table is measured whole, which costs what one of its cells does. K is 1, and T two for
-    each column asked for.
+    each column asked for, 32 at most.
     `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds; the
     algorithm of the document. T is 16, and T K is N sqrt(rho) / 16.
     `measure="all"`: every asked clique once, and no choice; the non-adaptive form.
@@ -94,7 +96,7 @@ class RAP(Mechanism):
     rounds: int | None = None
     queries: int | None = None
     rows: int = ROWS
-    column_share: float = COLUMN_SHARE
+    column_share: float | None = None
     choice_share: float | None = None
     seed: int = 0  # of the rows' start; public
 
@@ -120,29 +122,30 @@ class RAP(Mechanism):
         usual = CELL_CHOICE_SHARE if self.measure == "cells" else CHOICE_SHARE
         return Fraction(usual if self.choice_share is None else self.choice_share)
 
+    def for_columns(self, workload: Workload) -> Fraction:
+        """The share of the budget that measures the columns."""
+        thresholds = any(isinstance(term, ThresholdTerm) for term in workload)
+        usual = THRESHOLD_COLUMN_SHARE if thresholds else COLUMN_SHARE
+        return Fraction(usual if self.column_share is None else self.column_share)
+
     def planned_rounds(self, workload: Workload) -> int:
         """T."""
         asked = {name for clique in workload.cliques for name in clique}
-        usual = CELL_ROUNDS if self.measure == "cells" else ROUNDS_PER_COLUMN * max(len(asked), 1)
+        usual = CELL_ROUNDS if self.measure == "cells" else min(ROUNDS_PER_COLUMN * max(len(asked), 1), MOST_ROUNDS)
         return self.rounds or usual
 
     def check(self, workload: Workload, budget: Budget) -> None:
         """Refuse a budget whose noise could not be drawn, and thresholds that only single answers stand for."""
-        first = Fraction(self.column_share) * budget.limit / len(workload.domain)
+        first = self.for_columns(workload) * budget.limit / len(workload.domain)
         DiscreteGaussian(1 / (2 * first))
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
         """Refuse rules, which relaxed rows cannot keep."""
-        if schema.constraints:
-            raise WorkloadError(
-                f"mechanism={NAME!r} makes relaxed rows, which cannot promise that combinations never occur, and the "
-                "schema has rules; use 'aim', or leave the rules out"
-            )
-        super().check_table(plan, schema)
+        refuse_rules(schema)
 
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         rounds = self.planned_rounds(plan.workload)
-        first = OneWay.of(plan, list(plan.domain), Fraction(self.column_share) * plan.rho / len(plan.domain))
+        first = OneWay.of(plan, list(plan.domain), self.for_columns(plan.workload) * plan.rho / len(plan.domain))
         each = {"tables": f"{self.queries or 1:,} tables", "cells": "the worst single answers", "all": ""}[self.measure]
         then = f"{rounds:,} rounds, each of which chooses and measures {each}"
         return [
@@ -266,13 +269,14 @@ class RAPRun:
         self.session = session
         self.asked = tuple(dict.fromkeys((term.clique, at_least_of(term)) for term in workload if term.clique))
         self.rounds = settings.planned_rounds(workload)
+        self.column_share = settings.for_columns(workload)
         self.kept: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
 
     def run(self) -> None:
         session, settings = self.session, self.settings
-        pool = list(candidate_tables(session.domain, [clique for clique, _ in self.asked]))
-        self._columns(Fraction(settings.column_share) if pool else Fraction(1))
+        pool = list(candidate_tables(session.domain, self.asked))
+        self._columns(self.column_share if pool else Fraction(1))
         session.merge_rare()
         self._levels()
         model = self._fit(None, final=used_up(session.remaining, session.limit))
@@ -307,10 +311,15 @@ class RAPRun:
             self.kept[name] = self.sizes[name] - 1 if merged else self.sizes[name]
 
     def _fit(self, start: RelaxedRows | None, *, final: bool) -> RelaxedRows:
-        options = (AT_LAST, MOST_ITERATIONS) if final else (BETWEEN, ITERATIONS)
         settings = self.settings
+        products = settings.rows * sum(table.numbers for table in self.session.noisy_tables)
+        most, work = (LAST_ITERATIONS, 8 * WORK) if final else (ITERATIONS, WORK)
         return self.session.fit_rows(
-            start=start, rows=settings.rows, seed=settings.seed, tolerance=options[0], iterations=options[1]
+            start=start,
+            rows=settings.rows,
+            seed=settings.seed,
+            tolerance=AT_LAST if final else BETWEEN,
+            iterations=min(most, max(FEWEST * (4 if final else 1), int(work / products))),
         ).value
 
     def _blocks(self, model: RelaxedRows) -> dict[str, Floats]:
@@ -396,7 +405,7 @@ class RAPRun:
         return TargetQuery(clique, self.session.domain.sizes(clique), target, at_least)
 
     def _known(self, asked: Sequence[tuple[Clique, int]]) -> tuple[int, ...]:
-        """The positions of the answers that were measured before."""
+        """The positions of the answers that were measured before; none if all were, so that they are chosen anew."""
         starts, start = {}, 0
         for clique, at_least in asked:
             starts[clique, at_least] = start
@@ -408,7 +417,8 @@ class RAPRun:
                 levels = self.session.merged_target(query).target
                 shape = [self.kept[name] for name in query.clique]
                 known.append(starts[query.clique, query.at_least] + int(np.ravel_multi_index(levels, shape)))
-        return tuple(sorted(known))
+        distinct = tuple(sorted(set(known)))
+        return distinct if len(distinct) < start else ()
 
     def _measure_all(self, model: RelaxedRows) -> RelaxedRows:
         """Every asked clique once, with equal shares of what is left."""
@@ -442,7 +452,8 @@ def at_least_of(term: object) -> int:
     return term.at_least if isinstance(term, ThresholdTerm) else len(term.clique)  # type: ignore[attr-defined]
 
 
-def candidate_tables(domain: Domain, cliques: Sequence[Clique]) -> Iterator[Clique]:
-    """The columns, pairs and triples inside the cliques, each once, in domain order."""
+def candidate_tables(domain: Domain, asked: Sequence[tuple[Clique, int]]) -> Iterator[Clique]:
+    """The pairs and triples inside the asked cliques, each once, in domain order; for thresholds the columns too."""
     for order in range(1, LARGEST_ORDER + 1):
-        yield from sorted({names for clique in cliques for names in combinations(domain.clique(clique), order)})
+        inside = [clique for clique, at_least in asked if order > 1 or at_least < len(clique)]
+        yield from sorted({names for clique in inside for names in combinations(domain.clique(clique), order)})

@@ -128,7 +128,8 @@ def _descend(
 def column_shares(coarse: CoarseLevels, measurements: Sequence[Measurement], total: float) -> dict[str, Floats]:
     """The shares of all levels of every column: from its own noisy tables, else from one that holds it, else even.
 
-    Tables are averaged by their precision, and brought onto the simplex.
+    Tables are averaged by their precision. Levels of one coarse level are shrunk towards their mean, see `shrunk`, and
+    the column is brought onto the simplex.
     """
     domain = coarse.domain
     sums = {name: np.zeros(domain[name]) for name in domain}
@@ -144,10 +145,37 @@ def column_shares(coarse: CoarseLevels, measurements: Sequence[Measurement], tot
             added = domain[name] / measurement.numbers / measurement.variance
             sums[name] += added * measurement.values.sum(axis=others)
             precision[name] += added
-    return {
-        name: on_simplex(sums[name] / (precision[name] * total)) if precision[name] else np.full(size, 1.0 / size)
-        for name, size in zip(domain, domain.shape, strict=True)
-    }
+    shares = {}
+    for name, size in zip(domain, domain.shape, strict=True):
+        if not precision[name]:
+            shares[name] = np.full(size, 1.0 / size)
+            continue
+        values = sums[name] / precision[name]
+        for level in range(coarse.size(name)):
+            inside = coarse.codes[name] == level
+            values[inside] = shrunk(values[inside], 1.0 / precision[name])
+        shares[name] = on_simplex(values / total)
+    return shares
+
+
+def shrunk(values: Floats, variance: float) -> Floats:
+    """Noisy numbers of one kind, moved towards their mean by as much as their spread is noise.
+
+        m + max(0, 1 - (k - 3) variance / sum (y - m)^2) (y - m)  for k > 3 numbers
+
+    Never worse in expected squares than the numbers themselves, whatever the truth.
+
+    Reference: [James and Stein 1961], towards the mean.
+
+    >>> shrunk(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), 2.5).tolist()
+    [2.0, 2.5, 3.0, 3.5, 4.0]
+    """
+    if len(values) < 4:
+        return values
+    mean = values.mean()
+    spread = float(((values - mean) ** 2).sum())
+    kept = max(0.0, 1.0 - (len(values) - 3) * variance / spread) if spread else 0.0
+    return np.asarray(mean + kept * (values - mean))
 
 
 def on_simplex(values: Floats) -> Floats:

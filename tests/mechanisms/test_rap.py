@@ -1,0 +1,186 @@
+"""rap: what it chooses, what it measures, and what its scores promise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hush
+from hush.errors import BudgetError, HushError, WorkloadError
+from hush.mechanisms import RAP
+from hush.mechanisms.rap import TargetScorer, WorstCellScorer, candidate_tables, threshold_answers
+from hush.privacy.events import SelectionEvent
+from hush.privacy.sensitivity import Neighbours
+from hush.relaxed.relaxed_rows import RelaxedRows
+from hush.release.statement import event_parts
+from hush.schema import Schema
+from hush.strategies.rare_levels import MergedQuery
+from hush.testing import TinyTable, neighbours_of
+from hush.workloads.threshold_target import TargetQuery
+
+DOMAIN = hush.Domain({"a": 2, "b": 3, "c": 2})
+SCHEMA = hush.datasets.people_schema()
+
+
+@pytest.fixture(scope="module")
+def people() -> Any:
+    return hush.read(hush.datasets.people(3000, seed=2), SCHEMA)
+
+
+def error(release: hush.Release, table: Any, cliques: list[tuple[str, ...]]) -> float:
+    exact, model = table.counts(cliques), release.model()
+    return max(float(np.abs(exact[clique] - model.counts(clique)).max()) for clique in cliques) / 3000
+
+
+@pytest.mark.parametrize("measure", ["tables", "cells", "all"])
+def test_with_much_budget_every_answer_is_near(people: Any, measure: str) -> None:
+    """The noise is below a row, so what remains is the fit; all-zero answers are off by a third of the rows."""
+    cliques = [("sex", "region"), ("sex", "employed"), ("region", "employed")]
+    workload = hush.Workload.marginals(SCHEMA.domain, cliques)
+    queries = {"queries": 12} if measure == "cells" else {}
+    mechanism = RAP(measure=measure, rows=60, **queries)  # type: ignore[arg-type]
+    release = hush.plan(workload, hush.Budget(rho=2000.0), mechanism=mechanism).release(people)
+    assert isinstance(release.model().distribution, RelaxedRows)
+    assert error(release, people, cliques) < 0.02
+
+
+def test_a_run_spends_its_budget_on_as_many_rounds_as_planned(people: Any) -> None:
+    workload = hush.Workload.kway(SCHEMA.domain, 2)
+    mechanism = RAP(rounds=4, queries=2, rows=30)
+    release = hush.plan(workload, hush.Budget(rho=0.1), mechanism=mechanism).release(people)
+    assert len(release.rounds) == 8
+    choices = {
+        event: count for event, count in event_parts(release.statement.event) if isinstance(event, SelectionEvent)
+    }
+    assert sum(choices.values()) == 8
+    spent = sum(event.epsilon**2 / 8 * count for event, count in choices.items())
+    assert float(spent) == pytest.approx(0.1 * 0.7 * 0.25, rel=1e-6)  # a quarter of what the columns leave
+
+
+def test_k_choices_at_once_cost_what_the_corrected_scale_says(people: Any) -> None:
+    """With half of a round for choices, K choices at rho_t / (2 K) each; the printed scale would spend rho_t."""
+    workload = hush.Workload.kway(SCHEMA.domain, 2)
+    mechanism = RAP(measure="cells", rounds=1, queries=5, rows=20)
+    release = hush.plan(workload, hush.Budget(rho=0.1), mechanism=mechanism).release(people)
+    rho_t = Fraction("0.1") * Fraction(0.7)
+    for played in release.rounds:
+        assert played.epsilon**2 / 8 == pytest.approx(float(rho_t) / 10, rel=1e-6)
+        scale = 2 / played.epsilon  # of Gumbel noise with the law of this choice, in rows
+        assert scale == pytest.approx(float(5 / rho_t) ** 0.5, rel=1e-6)
+
+
+def test_no_answer_is_measured_twice(people: Any) -> None:
+    workload = hush.Workload.marginals(SCHEMA.domain, [("sex", "region")])
+    mechanism = RAP(measure="cells", rounds=3, queries=3, rows=20)
+    release = hush.plan(workload, hush.Budget(rho=5.0), mechanism=mechanism).release(people)
+    asked = [table.asked for table in release.noisy_tables if isinstance(table.asked, TargetQuery)]
+    assert len(asked) == 9
+    assert max(Counter(asked).values()) == 1
+
+
+def test_rare_levels_are_counted_together(people: Any) -> None:
+    workload = hush.Workload.kway(SCHEMA.domain, 2)
+    release = hush.plan(workload, hush.Budget(rho=0.003), mechanism=RAP(rounds=3, rows=20)).release(people)
+    assert any(isinstance(table.asked, MergedQuery) for table in release.noisy_tables)
+    assert release.model().counts(("sex", "region")).shape == SCHEMA.domain.sizes(("sex", "region"))
+
+
+def test_thresholds_can_be_asked(people: Any) -> None:
+    names = ("sex", "region", "employed")
+    workload = hush.Workload.thresholds(SCHEMA.domain, 3, 2, cliques=[names])
+    exact = threshold_answers(people.counts([names])[names], 2)
+    for mechanism in (RAP(rows=60), RAP(measure="cells", rounds=2, queries=8, rows=60)):
+        release = hush.plan(workload, hush.Budget(rho=500.0), mechanism=mechanism).release(people)
+        found = threshold_answers(release.model().counts(names), 2)
+        assert np.abs(found - exact).max() / 3000 < 0.05
+
+
+def scorers() -> list[Any]:
+    tables = {("a", "b"): np.full((2, 3), 0.5), ("b", "c"): np.full((3, 2), 0.25)}
+    kept, sizes = {"a": 2, "b": 2, "c": 2}, {"a": 2, "b": 3, "c": 2}
+    triple = ("a", "b", "c")
+    answers = tuple(threshold_answers(np.full((2, 3, 2), 0.5), r) for r in (1, 2, 3))
+    asked = tuple((triple, r) for r in (1, 2, 3))
+    return [
+        WorstCellScorer(tuple(tables), tables, kept, np.zeros(2)),
+        TargetScorer(asked, answers, kept, sizes, (0, 5)),
+    ]
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("scorer", scorers(), ids=["tables", "targets"])
+def test_no_neighbour_moves_a_score_by_more_than_one(scorer: Any, relation: Neighbours) -> None:
+    table = TinyTable(DOMAIN, [(0, 0, 0), (1, 2, 1), (0, 1, 1)])
+    before = scorer.scores(table.counts(scorer.cliques), Fraction(1))
+    moved = []
+    for other in neighbours_of(table, relation):
+        after = scorer.scores(other.counts(scorer.cliques), Fraction(1))
+        moved.append(before.distance(after))
+    assert max(moved) == 1  # attained, so a smaller bound would be found
+
+
+def test_positions_stay_those_of_their_answers() -> None:
+    """An answer keeps its name when others are left out: compacted positions would name a neighbour."""
+    scorer = scorers()[1]
+    table = TinyTable(DOMAIN, [(0, 0, 0), (1, 2, 1), (0, 1, 1), (1, 1, 0)])
+    counts = table.counts(scorer.cliques)
+    values = scorer.scores(counts, Fraction(1)).values
+    for value, position in zip(values, scorer.positions(), strict=True):
+        clique, at_least, levels = scorer.target(int(position))
+        query = TargetQuery(clique, (2, 3, 2), levels, at_least)
+        model = threshold_answers(np.full((2, 3, 2), 0.5), at_least)[levels]
+        assert value == abs(int(query.answer(counts)[0]) - model)
+    assert {0, 5}.isdisjoint(scorer.positions().tolist())
+
+
+def test_candidates_are_pairs_and_triples_and_the_columns_of_thresholds() -> None:
+    domain, clique = hush.Domain(dict.fromkeys("abcd", 2)), ("d", "a", "b", "c")
+    listed = list(candidate_tables(domain, [(clique, 4)]))
+    assert len(listed) == 6 + 4
+    assert ("a", "b", "d") in listed
+    assert len(list(candidate_tables(domain, [(clique, 2)]))) == 4 + 6 + 4
+
+
+def test_columns_alone_get_the_whole_budget() -> None:
+    plan = hush.plan(hush.Workload.kway(DOMAIN, 0), hush.Budget(rho=0.5), mechanism=RAP(rows=10))
+    release = plan.release(TinyTable(DOMAIN, [(0, 0, 0), (1, 2, 1)]))  # type: ignore[arg-type]
+    assert not release.rounds
+    assert len(release.noisy_tables) == 3
+    assert release.noisy_tables[0].stddev == pytest.approx(np.sqrt(3 / (2 * 0.5)), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"measure": "rows"}, "measure='rows': expected one of tables, cells, all"),
+        ({"rounds": 0}, "rounds=0: expected a whole number of at least 1"),
+        ({"queries": 1.5}, "queries=1.5"),
+        ({"rows": None}, "rows=None"),
+        ({"column_share": 1.0}, "column_share=1.0: expected a number between 0 and 1"),
+        ({"choice_share": 0}, "choice_share=0"),
+        ({"measure": "all", "rounds": 3}, "measure='all' has no rounds"),
+    ],
+)
+def test_impossible_settings_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(HushError, match=message):
+        RAP(**options)
+
+
+def test_rules_are_refused_before_anything_is_charged(tmp_path: Any) -> None:
+    columns = Schema.from_domain(DOMAIN).columns
+    schema = Schema(columns, constraints=[hush.Constraint.forbid(DOMAIN, ("a", "b"), [(0, 0)])])
+    table = hush.read(pa.table({"a": [0], "b": [1], "c": [1]}), schema)
+    plan = hush.plan(hush.Workload.kway(schema.domain, 2), hush.Budget(rho=0.5), mechanism=RAP())
+    with pytest.raises(WorkloadError, match="the schema has rules"):
+        plan.release(table, ledger=tmp_path / "budget.db")
+    assert not (tmp_path / "budget.db").exists()
+
+
+def test_pure_epsilon_is_refused() -> None:
+    with pytest.raises(BudgetError, match="never pure epsilon"):
+        hush.plan(hush.Workload.kway(DOMAIN, 2), hush.Budget(epsilon=1.0), mechanism=RAP())
