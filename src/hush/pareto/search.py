@@ -68,7 +68,8 @@ def search(
     needed = default_initial(space) if initial is None else initial if isinstance(initial, int) else len(initial)
     if isinstance(evaluations, int) and evaluations < needed:
         raise SearchError(
-            f"evaluations={evaluations}: fewer than the {needed} initial points; raise it, or give fewer with initial="
+            f"evaluations={evaluations}: fewer than the {needed} initial points; raise it, or in Python give fewer "
+            "with initial="
         )
     loop = SearchLoop(
         space=space,
