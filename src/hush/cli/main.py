@@ -13,7 +13,7 @@ COMMANDS = (
     LazyCommand("budget", "budget_command", "Set, show or raise what may be spent on a dataset."),
     LazyCommand("demo", "demo", "Run the main job on an invented table."),
     LazyCommand("evaluate", "evaluate_command", "Compare synthetic rows with the real ones; not for release."),
-    LazyCommand("future", "future_command", "Show what drift of questions would cost, on a public table."),
+    LazyCommand("future", "future_command", "Show what drift of questions would cost a release."),
     LazyCommand("hybrid", "hybrid_command", "Ask people who trust you, and people who do not."),
     LazyCommand("mechanisms", "mechanisms_command", "List the mechanisms and what each of them does."),
     LazyCommand("model", "model_command", "Fit one model to a release FILE and save it."),
