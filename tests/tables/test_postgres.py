@@ -328,6 +328,6 @@ def test_a_writer_never_makes_two_counts_of_one_snapshot_disagree(postgres, engi
                     assert sexes[0] == sexes[1]
                 totals.append(total.pop())
                 changed += int(table.counts([()])[()]) != totals[-1]
-        assert len(set(totals)) > 3  # the writer did write
+        assert len(set(totals)) > 1  # the writer did write
         assert changed  # without a snapshot, counts disagree
         connection.execute(f"DROP TABLE {name}")
