@@ -9,7 +9,6 @@ from __future__ import annotations
 import queue
 import re
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -189,7 +188,7 @@ def _connected(open_driver: Callable[[], Any]) -> Any:
         except ServerTrouble as trouble:
             if pause is None or str(trouble) not in {STARTING, FULL}:
                 raise
-            time.sleep(pause)
+            threading.Event().wait(pause)
     raise ServerTrouble(REFUSED_TO_CONNECT)
 
 
