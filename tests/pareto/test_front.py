@@ -45,6 +45,7 @@ def test_questions_are_answered_with_the_settings() -> None:
         (lambda f: f.hypervolume((0.5, 1.0)), "lies inside the front"),
         (lambda f: f.hypervolume((10, 0.05)), "lies inside the front"),
         (lambda f: f.hypervolume((10,)), "expected the worst epsilon"),
+        (lambda f: Front(evaluations=f.evaluations, reference=(0.5, 1.0)).hypervolume(), "least epsilon is 1 with"),
         (lambda f: f.band(0), "share=0"),
         (lambda f: Front(evaluations=[], reference=(1.0, 1.0)).best_at(1), "every evaluation failed"),
         (lambda f: Front(evaluations=[], reference=(0.0, 1.0)), "above 0"),

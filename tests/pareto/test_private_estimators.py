@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hush
-from hush.errors import BudgetError, DataError, SearchError
+from hush.errors import BudgetError, DataError, SearchError, SizeError
 from hush.pareto import (
     OutputPerturbedRegression,
     PrivateLinearSVM,
@@ -19,6 +19,7 @@ from hush.pareto import (
     training_epsilon,
 )
 from hush.privacy.conversions import gaussian_epsilon
+from hush.privacy.ledger_view import ledger_tables
 
 
 def people(count: int = 1500) -> tuple[np.ndarray, np.ndarray]:
@@ -129,16 +130,40 @@ def test_networks_tell_several_classes_apart() -> None:
     assert model.score(features, labels) > 0.9
 
 
-def test_a_ledger_is_charged_for_every_step_without_amplification(tmp_path: Path) -> None:
+def test_a_ledger_without_delta_is_charged_for_every_step_without_amplification(tmp_path: Path) -> None:
     features, labels = people(200)
     ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=20.0))
     model = PrivateLogisticRegression(epochs=2, lot=50, noise=1.0, ledger=ledger).fit(features, labels)
     assert ledger.total.rho == Fraction(8, 2)
     assert model.epsilon_ <= gaussian_epsilon(math.sqrt(8), 1e-5) * 1.01
-    assert "without amplification" in ledger.entries()[-1].note
+    assert "floating-point noise" in ledger.entries()[-1].note
     assert "replace one unit" in str(ledger.entries()[-1])
     OutputPerturbedRegression(regularization=1.0, noise=1.0, ledger=ledger).fit(features, labels)
     assert ledger.total.rho == 4 + Fraction(4, 200) ** 2 / 2
+
+
+def test_a_ledger_with_delta_is_charged_what_the_accountant_says(tmp_path: Path) -> None:
+    features, labels = people(600)
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=9.0, delta=1e-4))
+    options = {"epochs": 10, "lot": 20, "noise": 2.0, "learning_rate": 0.5, "ledger": ledger}
+    model = PrivateLogisticRegression(**options).fit(features, labels)
+    event = ledger.entries()[-1].event
+    assert model.epsilon_ < event.epsilon < model.epsilon_ * (1 + 1e-6)
+    assert event.delta == Fraction(1e-5)
+    assert ledger.total.rho < Fraction(300, 8) / 5  # what steps cost without sampling, by far
+    assert "private training, epsilon" in ledger_tables(ledger, None, entries=True)[1].text(width=200)
+    with pytest.raises(BudgetError, match="left"):
+        PrivateMLP(**options | {"noise": 1.0}).fit(features, labels)
+    assert len(ledger.entries()) == 2  # the cap and the first training
+
+
+def test_steps_are_charged_where_lots_are_everybody_or_delta_comes_too_late(tmp_path: Path) -> None:
+    features, labels = people(100)
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(epsilon=50.0, delta=1e-4))
+    for lot, steps in ((100, 1), (50, 2)):  # without sampling zCDP is closer; after it, no delta may come
+        PrivateLogisticRegression(epochs=1, lot=lot, noise=20.0, ledger=ledger).fit(features, labels)
+        event = ledger.entries()[-1].event
+        assert event.cost.rho == Fraction(steps, 2 * 20**2)
 
 
 def test_a_refused_charge_trains_nothing_and_bad_input_charges_nothing(tmp_path: Path) -> None:
@@ -155,14 +180,30 @@ def test_a_refused_charge_trains_nothing_and_bad_input_charges_nothing(tmp_path:
         {"labels": labels[:-1]},
         {"labels": ["yes"] * 200},
         {"labels": np.arange(200)},
+        {"labels": np.where(labels, 1.0, math.nan)},
+        {"labels": [None if label else 1 for label in labels]},
     ):
         with pytest.raises(DataError):
             PrivateLogisticRegression(noise=50.0, epochs=1, lot=100, ledger=ledger).fit(
                 **{"features": features, "labels": labels} | bad
             )
-    for change in ({"clip": 0}, {"learning_rate": -1}, {"optimizer": "sgdm"}, {"noise": 0.0}, {"lot": 900}):
+    for change in (
+        {"clip": 0},
+        {"learning_rate": -1},
+        {"optimizer": "sgdm"},
+        {"noise": 0.0},
+        {"lot": 900},
+        {"seed": -1},
+        {"seed": "a"},
+    ):
         with pytest.raises(SearchError):
-            PrivateLogisticRegression(**{"lot": 50, "ledger": ledger} | change).fit(features, labels)
+            PrivateLogisticRegression(**{"lot": 50, "noise": 50.0, "ledger": ledger} | change).fit(features, labels)
+    for hidden, error in (((10**7, 10**7), SizeError), (5, SearchError), ((0,), SearchError)):
+        with pytest.raises(error):
+            PrivateMLP(hidden=hidden, lot=50, noise=50.0, ledger=ledger).fit(features, labels)
+    for change in ({"delta": 0}, {"noise": 0}, {"seed": 1.5}):
+        with pytest.raises(SearchError):
+            OutputPerturbedRegression(**{"noise": 90.0, "ledger": ledger} | change).fit(features, labels)
     assert ledger.total.rho == 0
 
 

@@ -226,6 +226,14 @@ def test_an_oracle_that_never_gives_an_error_is_one_line() -> None:
         ({"runs": 0}, "runs=0"),
         ({"batch": 2.5}, "batch=2.5"),
         ({"seconds": 0}, "seconds=0"),
+        ({"seconds": "soon"}, "seconds='soon'"),
+        ({"initial": "many"}, "expected a number, or settings"),
+        ({"initial": [3, 4]}, "expected a number, or settings"),
+        ({"initial": 2.5}, "at least 2"),
+        ({"initial": 31}, "fewer than the 31 initial points"),
+        ({"evaluations": 12.5}, "evaluations=12.5"),
+        ({"privacy": lambda settings: 1 / 0}, "privacy oracle failed with ZeroDivisionError at"),
+        ({"privacy": lambda settings: math.nan}, "privacy oracle returned nan"),
         ({"seed": -1}, "seed=-1"),
         ({"oracle": 3}, "two functions"),
     ],
@@ -234,6 +242,29 @@ def test_bad_input_is_refused_before_anything_runs(options, says: str) -> None:
     with pytest.raises(SearchError, match=says) as caught:
         find(**options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        ((10.0, 0.01), r"reference=\(10.0, 0.01\) lies inside the front: .* the least error 0\."),
+        ((1e-3, 1.0), "least epsilon"),
+    ],
+)
+def test_a_reference_inside_the_front_is_refused_with_what_was_found(tmp_path: Path, reference, says: str) -> None:
+    for way in (search, random_search, grid_search):
+        options = {} if way is grid_search else {"evaluations": 12}
+        path = tmp_path / way.__name__
+        with pytest.raises(SearchError, match=says) as caught:
+            way(SPACE, quick, error, reference=reference, checkpoint=path, **options)
+        assert "\n" not in str(caught.value)
+        assert len(Front.load(path).evaluations) >= 12  # they are not lost
+
+
+def test_a_space_that_is_none_is_refused() -> None:
+    for way in (search, random_search, grid_search):
+        with pytest.raises(SearchError, match=r"expected Space\(\[...\]\)"):
+            way([RealSetting("noise", 1, 2)], quick, error, reference=REFERENCE)
 
 
 def test_given_points_come_first() -> None:
@@ -252,6 +283,10 @@ def test_random_search_follows_its_laws_and_resumes(tmp_path: Path) -> None:
     assert made.evaluations == alone.evaluations
     with pytest.raises(SearchError, match="a law for"):
         random_search(SPACE, quick, error, reference=REFERENCE, laws={"pace": NormalLaw(5, 1, 4, 6)})
+    with pytest.raises(SearchError, match="the law 3 of steps"):
+        random_search(SPACE, quick, error, reference=REFERENCE, laws={"steps": 3})
+    with pytest.raises(SearchError, match="low below high"):
+        NormalLaw(5, 1, 6, 4)
     with pytest.raises(SearchError, match="unknown option speed"):
         random_search(SPACE, quick, error, reference=REFERENCE, speed=2)
 

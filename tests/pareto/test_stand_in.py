@@ -8,8 +8,9 @@ import pytest
 import hush
 from hush.errors import SearchError, WorkloadError
 from hush.evaluation import workload_error
+from hush.mechanisms.registry import mechanism_of
 from hush.pareto import IntegerSetting, of_stand_in
-from hush.pareto.stand_in import PRIVATE, PUBLIC, StandInError, check_not_protected
+from hush.pareto.stand_in import PRIVATE, PUBLIC, TUNED, StandInError, check_not_protected
 from hush.privacy.exact_sampling import NotPrivateEntropy
 
 SCHEMA = hush.Schema.from_domain(hush.Domain({"age": 6, "sex": 2, "race": 3}))
@@ -50,11 +51,26 @@ def test_the_error_is_that_of_a_release_with_these_settings(table) -> None:
     assert oracle(settings, np.random.default_rng(3)) == workload_error(workload, table.counts, tables)
 
 
-@pytest.mark.parametrize("mechanism", ["aim", "mst", "privbayes", "dualquery", "independent"])
+@pytest.mark.parametrize("mechanism", ["aim", "rap", "mst", "privbayes", "dualquery", "independent"])
 def test_every_adaptive_mechanism_can_be_searched(table, mechanism: str) -> None:
     front = search(table, mechanism, evaluations=3, initial=3)
     assert front.points
     assert not [e.problem for e in front.evaluations if e.problem]
+
+
+def test_dawa_is_searched_over_partitions_of_one_column_at_pure_epsilon(table) -> None:
+    pure = of_stand_in(table, "age", "dawa", delta=0, evaluations=4, initial=4)
+    assert {tuple(e.settings) for e in pure.evaluations} == {("epsilon", "partition", "partition_share")}
+    assert not [e.problem for e in pure.evaluations if e.problem]
+    assert [*of_stand_in(table, "age", "dawa", evaluations=3, initial=3).points[0].settings] == ["epsilon"]
+
+
+def test_the_ranges_of_settings_hold_the_defaults_of_the_mechanism() -> None:
+    for name, settings in TUNED.items():
+        mechanism = mechanism_of(name)
+        for setting in settings:
+            usual = getattr(mechanism, setting.name)
+            assert usual is None or setting.low <= usual <= setting.high, (name, setting)
 
 
 def test_a_table_that_a_ledger_protects_is_refused_or_stamped(table, tmp_path: Path) -> None:

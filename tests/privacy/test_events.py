@@ -23,6 +23,7 @@ from hush.privacy.events import (
     NoisyChoiceEvent,
     NonPrivateEvent,
     SelectionEvent,
+    TrainingEvent,
     compose,
     event_from_dict,
     price,
@@ -36,6 +37,7 @@ simple = st.one_of(
     st.builds(SelectionEvent, positive),
     st.builds(DiscoveryEvent, positive, st.fractions(Fraction(1, 10**9), Fraction(1, 2)), st.integers(1, 9)),
     st.builds(LocalEvent, positive, st.fractions(0, Fraction(1, 2))),
+    st.builds(TrainingEvent, positive, st.fractions(0, Fraction(1, 2))),
     st.builds(NoisyChoiceEvent, positive),
 )
 parts = st.lists(st.tuples(simple, st.integers(1, 50)), max_size=6).map(tuple)
@@ -249,6 +251,7 @@ def test_any_value_in_a_field_is_refused_or_read(value):
 def test_discovery_and_local_reports_cost_what_they_say() -> None:
     assert DiscoveryEvent(Fraction(2), Fraction(1, 100), 2).cost == Cost(Fraction(4), Fraction(4), Fraction(1, 50))
     assert LocalEvent(Fraction(2), Fraction(0)).cost == Cost(Fraction(2), Fraction(2))
+    assert TrainingEvent(Fraction(2), Fraction(1, 9)).cost == Cost(Fraction(2), Fraction(2), Fraction(1, 9))
 
 
 @pytest.mark.parametrize(
@@ -261,6 +264,8 @@ def test_discovery_and_local_reports_cost_what_they_say() -> None:
         (lambda: LocalEvent(Fraction(1), Fraction(2, 3)), "at most 1/2"),
         (lambda: LocalEvent(Fraction(1), -Fraction(1, 3)), "expected a positive value"),
         (lambda: LocalEvent(Fraction(1), 0.0), "expected an exact probability"),
+        (lambda: TrainingEvent(Fraction(1), Fraction(2, 3)), "at most 1/2"),
+        (lambda: TrainingEvent(1.5, Fraction(1, 3)), "expected an exact rational"),
         (lambda: event_from_dict(DiscoveryEvent(Fraction(1), Fraction(1, 3), 1).to_dict() | {"keys": 1.0}), "int"),
     ],
 )

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @click.option("--stand-in", type=PATH, help="Public or invented table to search on with an adaptive mechanism.")
 @click.option("--evaluations", type=Whole(), default=24, show_default=True, help="Releases of the stand-in to try.")
 @click.option("--runs", type=Whole(), default=1, show_default=True, help="Runs of each of them.")
+@click.option("--worst-error", type=float, default=1.0, show_default=True, help="The largest error of interest.")
 @click.option("--seconds", type=float, help="End the search after about so many seconds.")
 @click.option("--seed", type=Whole(), default=0, show_default=True, help="Seed of the search and of its runs.")
 @click.option("--checkpoint", type=PATH, help="File to write after each try; a search goes on from it.")
@@ -64,6 +65,7 @@ def pareto(
     stand_in: Path | None,
     evaluations: int,
     runs: int,
+    worst_error: float,
     seconds: float | None,
     seed: int,
     checkpoint: Path | None,
@@ -105,6 +107,7 @@ def pareto(
             delta=delta,
             evaluations=evaluations,
             runs=runs,
+            worst_error=worst_error,
             seconds=seconds,
             seed=seed,
             checkpoint=checkpoint,

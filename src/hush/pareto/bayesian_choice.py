@@ -12,7 +12,7 @@ document's rule: two processes, log epsilon and logit error, and HVPoI.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -58,6 +58,8 @@ class BayesianChoice:
         self.method, self.seed = method, seed
         self.quick = bool(getattr(privacy, "quick", False))
         given = initial if isinstance(initial, Sequence) else ()
+        if not all(isinstance(settings, Mapping) for settings in given):
+            raise SearchError(f"initial={shown(initial)}: expected a number, or settings such as {{'noise': 1.0}}")
         self.given = [dict(settings) for settings in given]
         for settings in self.given:
             space.places_of(settings)

@@ -120,7 +120,14 @@ def evaluate(
 
 def epsilon_of(privacy: PrivacyOracle, settings: Settings) -> float:
     """Epsilon by the oracle; NaN and negative numbers are refused, for they would be taken for privacy."""
-    epsilon = privacy(settings)
+    try:
+        epsilon = privacy(settings)
+    except HushError:
+        raise
+    except Exception as failure:
+        raise SearchError(
+            f"the privacy oracle failed with {type(failure).__name__} at {shown(settings)}; return infinity there"
+        ) from failure
     if type(epsilon) is float and epsilon >= 0:
         return epsilon
     if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not epsilon >= 0:

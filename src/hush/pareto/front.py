@@ -73,16 +73,18 @@ class Front:
         return np.array([(point.epsilon, point.error) for point in self.points]).reshape(-1, 2)
 
     def hypervolume(self, reference: Sequence[float] | None = None) -> float:
-        """What the front dominates within a reference point; that of the front if none is given."""
-        if reference is None:
-            return hypervolume.hypervolume(self.pairs, self.reference)
-        first, second = checked_reference(reference)
-        if not ((self.pairs[:, 0] < first) & (self.pairs[:, 1] < second)).any():
+        """What the front dominates within a reference point; that of the front if none is given.
+
+        It is 0 if every evaluation failed. A reference point that no point is better than in both is refused.
+        """
+        worst, pairs = self.reference if reference is None else checked_reference(reference), self.pairs
+        if len(pairs) and not (pairs < worst).all(axis=1).any():
             raise SearchError(
-                f"reference={shown(tuple(reference))} lies inside the front: no point is better in both; give a larger "
-                "epsilon or error"
+                f"reference={shown(worst)} lies inside the front: nothing that was tried is better in both; the least "
+                f"epsilon is {pairs[0, 0]:.4g} with an error of {pairs[0, 1]:.4g}, the least error {pairs[-1, 1]:.4g} "
+                f"with an epsilon of {pairs[-1, 0]:.4g}; give a larger epsilon or error"
             )
-        return hypervolume.hypervolume(self.pairs, (first, second))
+        return hypervolume.hypervolume(pairs, worst)
 
     def best_at(self, epsilon: float) -> Evaluation:
         """The settings of least error among those with at most this epsilon."""
@@ -181,7 +183,7 @@ class Front:
 
 def checked_reference(reference: Sequence[float]) -> tuple[float, float]:
     """Two finite numbers; the epsilon is above 0."""
-    pair = tuple(reference) if isinstance(reference, Sequence) else ()
+    pair = tuple(reference) if isinstance(reference, Sequence | np.ndarray) else ()
     if len(pair) != 2 or not all(is_number(value) for value in pair) or pair[0] <= 0:
         raise SearchError(f"reference={shown(reference)}: expected the worst epsilon, above 0, and the worst error")
     return float(pair[0]), float(pair[1])

@@ -24,6 +24,8 @@ def dominates(first: Sequence[float], second: Sequence[float]) -> bool:
     >>> dominates((1, 0.2), (2, 0.2)), dominates((1, 0.3), (2, 0.2))
     (True, False)
     """
+    if len(first) != len(second):
+        raise SearchError(f"points of {len(first)} and {len(second)} objectives: expected equally many")
     return all(a <= b for a, b in zip(first, second, strict=True))
 
 
@@ -110,7 +112,10 @@ def attained_by(fronts: Sequence[Any], share: float, places: Any) -> Floats:
 
 
 def _points(points: Any) -> Floats:
-    values = np.asarray(points, dtype=np.float64)
+    try:
+        values = np.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SearchError(f"points={shown(points)}: expected rows of two or three numbers") from None
     if values.size == 0:
         return np.zeros((0, values.shape[1] if values.ndim == 2 and values.shape[1] else 2))
     if values.ndim != 2 or values.shape[1] not in (2, 3):

@@ -8,7 +8,7 @@ needed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,23 +17,25 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hush.arrays import Floats, Integers
-from hush.errors import DataError, SearchError, is_number, shown
+from hush.errors import BudgetError, DataError, SearchError, is_number, shown
+from hush.memory import require_memory
 from hush.pareto._kernels import projected_pass
 from hush.pareto.private_training import (
     SparseRows,
     TrainingRule,
     checked_rows,
+    network_bytes,
     softmax,
     train_linear,
     train_network,
 )
-from hush.pareto.training_privacy import Sampling, output_epsilon, steps_of, training_epsilon
-from hush.privacy.events import ComposedEvent, GaussianEvent
+from hush.pareto.training_privacy import Sampling, output_epsilon, training_epsilon, training_events
+from hush.privacy.events import Event, GaussianEvent
 from hush.privacy.ledger import Ledger, terms_of
 from hush.privacy.sensitivity import Neighbours
 from hush.unit import ROW
 
-NOTE = "private training; floating-point noise, charged without amplification by sampling"
+NOTE = "private training; floating-point noise"
 PASSES = 10
 
 
@@ -42,8 +44,8 @@ class PrivateEstimator:
 
     Privacy: (epsilon_, delta)-DP for rows under the relation of `sampling`, as far as floating-point noise goes; see
     `private_training`. How many rows and columns there are, and which labels exist, is public. With a `ledger`, a fit
-    is charged before training, after rows and labels are checked. A ledger adds up zCDP, in which sampling saves
-    nothing, so it is charged rho = steps / (2 z^2), which is far above what epsilon_ says.
+    is charged before training, after rows and labels are checked: (epsilon_, delta) if it has room for that delta, else
+    rho = steps / (2 z^2), in which sampling saves nothing.
     """
 
     epsilon_: float
@@ -95,7 +97,12 @@ class PrivateEstimator:
         given = np.asarray(labels)
         if given.shape != (matrix.shape[0],):
             raise DataError(f"labels of shape {given.shape}: expected one for each of the {matrix.shape[0]} rows")
-        self.classes_, classes = np.unique(given, return_inverse=True)
+        if given.dtype.kind == "f" and not np.isfinite(given).all():
+            raise DataError("labels: expected a class for each row; fill in or leave out what is missing")
+        try:
+            self.classes_, classes = np.unique(given, return_inverse=True)
+        except TypeError:
+            raise DataError("labels: expected classes of one kind, numbers or texts, none missing") from None
         if len(self.classes_) < 2:
             raise DataError("labels: expected at least two classes")
         self.n_features_in_ = matrix.shape[1]
@@ -140,15 +147,14 @@ class PrivateSGD(PrivateEstimator):
 
     def _charged(self, rows: int) -> np.random.Generator:
         """Charge the ledger, if there is one; the source of the noise."""
+        generator = seeded(self.seed)
         if self.ledger is not None:
-            if self.noise == 0:
-                raise SearchError("noise=0: training without noise costs more than any ledger allows")
-            event = GaussianEvent(Fraction(float(self.noise)) ** 2, Fraction(1))
-            steps = steps_of(rows, self.lot, self.epochs)
+            events = training_events(
+                rows=rows, lot=self.lot, epochs=self.epochs, noise=self.noise, delta=self.delta, sampling=self.sampling
+            )
             relation = Neighbours.ADD_REMOVE if self.sampling == "poisson" else Neighbours.REPLACE
-            book = self.ledger if isinstance(self.ledger, Ledger) else Ledger.open(self.ledger)
-            book.charge(ComposedEvent(((event, steps),)), note=NOTE, terms=terms_of(relation, ROW))
-        return np.random.Generator(np.random.PCG64(self.seed))
+            charge_first(self.ledger, events, relation)
+        return generator
 
 
 class PrivateLinear(PrivateSGD):
@@ -241,17 +247,20 @@ class PrivateMLP(PrivateSGD):
 
     def fit(self, features: Any, labels: Any) -> Self:
         """Train on rows and their classes."""
-        if not all(isinstance(size, int) and size >= 1 for size in self.hidden):
-            raise SearchError(f"hidden={shown(self.hidden)}: expected whole numbers of at least 1")
+        layers = self.hidden if isinstance(self.hidden, tuple | list) else (0,)
+        if not all(isinstance(size, int) and size >= 1 for size in layers):
+            raise SearchError(f"hidden={shown(self.hidden)}: expected sizes of layers, such as (128, 64)")
         rule, epsilon = self._rule(), self._epsilon(_rows(features))
         matrix, classes = self._read(features, labels)
         sizes = (matrix.shape[1], *self.hidden, len(self.classes_))
+        require_memory(network_bytes(sizes, self.lot), f"a network of layers {shown(sizes)}", "take smaller ones")
         self.network_ = train_network(matrix, classes, sizes, rule, self._charged(len(classes)))
         self.epsilon_ = epsilon
         return self
 
     def decision_function(self, features: Any) -> Floats:
-        return self.network_.outputs(self._fitted(features))[-1]
+        rows = self._fitted(features)
+        return self.network_.outputs(rows)[-1]
 
     def predict_proba(self, features: Any) -> Floats:
         """The probability of each class."""
@@ -288,12 +297,11 @@ class OutputPerturbedRegression(PrivateEstimator):
         matrix, classes = self._read(features, labels)
         if len(self.classes_) != 2:
             raise DataError("OutputPerturbedRegression tells two classes apart")
+        generator = seeded(self.seed)
         if self.ledger is not None:
             sensitivity = 4 / (Fraction(float(gamma)) * rows)
             event = GaussianEvent(Fraction(float(self.noise)) ** 2, sensitivity**2)
-            book = self.ledger if isinstance(self.ledger, Ledger) else Ledger.open(self.ledger)
-            book.charge(event, note=NOTE, terms=terms_of(Neighbours.REPLACE, ROW))
-        generator = np.random.Generator(np.random.PCG64(self.seed))
+            charge_first(self.ledger, [event], Neighbours.REPLACE)
         short = SparseRows.of(matrix / np.maximum(np.linalg.norm(matrix, axis=1), 1.0)[:, None])
         weights, signs = np.zeros(matrix.shape[1]), 2.0 * classes - 1.0
         for done in range(PASSES):
@@ -305,6 +313,25 @@ class OutputPerturbedRegression(PrivateEstimator):
 
     def decision_function(self, features: Any) -> Floats:
         return np.asarray(self._fitted(features) @ self.coef_[0])
+
+
+def seeded(seed: int | None) -> np.random.Generator:
+    """The source of noise: of the operating system's seed unless one is given."""
+    if seed is not None and not (isinstance(seed, int | np.integer) and seed >= 0):
+        raise SearchError(f"seed={shown(seed)}: expected a whole number of at least 0, or none")
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def charge_first(ledger: Ledger | str | Path, events: Sequence[Event], relation: Neighbours) -> None:
+    """Charge the first of several events, all bounds of one and the same training, that the ledger has room for."""
+    book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    refusals = []
+    for event in events:
+        try:
+            return book.charge(event, note=NOTE, terms=terms_of(relation, ROW))
+        except BudgetError as refusal:
+            refusals.append(refusal)
+    raise refusals[0]
 
 
 def _rows(features: Any) -> int:

@@ -181,6 +181,12 @@ class Network:
         return [np.hstack([a, ones]).T @ (d * factors) for a, d in zip(values[:-1], chain, strict=True)]
 
 
+def network_bytes(sizes: tuple[int, ...], lot: int) -> int:
+    """What training a network takes at most: weights, moments, sums and noise, and every layer of a lot."""
+    weights = sum((a + 1) * b for a, b in itertools.pairwise(sizes))
+    return 8 * (7 * weights + 4 * lot * sum(sizes))
+
+
 def softmax(scores: Floats) -> Floats:
     """Probabilities from scores, row by row."""
     shifted = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hush.errors import SearchError
+from hush.errors import SearchError, is_number
 from hush.pareto.space import IntegerSetting, RealSetting, Settings, Space
 
 MOST_DRAWS = 10_000
@@ -26,12 +26,20 @@ class Law(Protocol):
         """One number."""
 
 
+def _check_law(law: object, low: float, high: float, spread: float = 1.0) -> None:
+    if not (is_number(low) and is_number(high) and low < high and is_number(spread) and spread > 0):
+        raise SearchError(f"{law!r}: expected numbers, low below high, and a deviation or rate above 0")
+
+
 @dataclass(frozen=True, slots=True)
 class UniformLaw:
     """Evenly from `low` to `high`."""
 
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        _check_law(self, self.low, self.high)
 
     def draw(self, generator: np.random.Generator) -> float:
         return float(generator.uniform(self.low, self.high))
@@ -46,6 +54,9 @@ class NormalLaw:
     low: float
     high: float
 
+    def __post_init__(self) -> None:
+        _check_law(self, self.low, self.high, self.deviation)
+
     def draw(self, generator: np.random.Generator) -> float:
         return _within(self.low, self.high, lambda: float(generator.normal(self.mean, self.deviation)))
 
@@ -57,6 +68,9 @@ class ExponentialLaw:
     rate: float
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        _check_law(self, self.low, self.high, self.rate)
 
     def draw(self, generator: np.random.Generator) -> float:
         return _within(self.low, self.high, lambda: self.low + float(generator.exponential(1 / self.rate)))

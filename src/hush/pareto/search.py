@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hush.errors import SearchError, shown
-from hush.pareto.bayesian_choice import BayesianChoice, Method, default_initial
+from hush.pareto.bayesian_choice import BayesianChoice, Method
 from hush.pareto.evaluation import ErrorOracle, Evaluation, PrivacyOracle
 from hush.pareto.front import Front, checked_reference
 from hush.pareto.sampling_laws import Law, draw_settings
@@ -65,12 +65,6 @@ def search(
     True
     """
     worst = checked_reference(reference)
-    needed = default_initial(space) if initial is None else initial if isinstance(initial, int) else len(initial)
-    if isinstance(evaluations, int) and evaluations < needed:
-        raise SearchError(
-            f"evaluations={evaluations}: fewer than the {needed} initial points; raise it, or in Python give fewer "
-            "with initial="
-        )
     loop = SearchLoop(
         space=space,
         privacy=privacy,
@@ -86,7 +80,13 @@ def search(
         progress=progress,
         labels={"name": name, "measure": measure, "stamp": stamp, "delta": delta},
     )
-    return loop.run(BayesianChoice(space, privacy, worst, initial=initial, method=method, seed=seed))
+    chooser = BayesianChoice(space, privacy, worst, initial=initial, method=method, seed=seed)
+    if evaluations < chooser.initial:
+        raise SearchError(
+            f"evaluations={evaluations}: fewer than the {chooser.initial} initial points; raise it, or in Python give "
+            "fewer with initial="
+        )
+    return loop.run(chooser)
 
 
 def random_search(
@@ -122,7 +122,7 @@ def grid_search(
 
     The other options are those of `search`.
     """
-    points = space.grid(values)
+    points = space.grid(values) if isinstance(space, Space) else []
     return _loop(space, privacy, error, reference, len(points), seed, options).run(GridChoice(points))
 
 
@@ -157,6 +157,9 @@ class RandomChoice:
     def __init__(self, space: Space, laws: Mapping[str, Law], seed: int) -> None:
         if unknown := set(laws) - set(space.names):
             raise SearchError(f"a law for {shown(sorted(unknown))}: expected names of {', '.join(space.names)}")
+        for name, law in laws.items():
+            if not callable(getattr(law, "draw", None)):
+                raise SearchError(f"the law {shown(law)} of {name}: expected one such as UniformLaw(1, 64)")
         self.space, self.laws, self.seed = space, laws, seed
 
     def describe(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from hush.errors import SearchError, shown
+from hush.errors import SearchError, is_number, shown
 from hush.pareto.evaluation import ErrorOracle, Evaluation, PrivacyOracle, evaluate
 from hush.pareto.front import Front
 from hush.pareto.front_files import load_front, save_front
@@ -51,13 +51,15 @@ class SearchLoop:
     labels: dict[str, Any] = field(default_factory=dict)  # name, measure, stamp and delta of the front
 
     def __post_init__(self) -> None:
+        if not isinstance(self.space, Space):
+            raise SearchError(f"space={shown(self.space)}: expected Space([...]) with the settings to choose")
         for name in ("evaluations", "runs", "batch"):
             value = getattr(self, name)
             if not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
                 raise SearchError(f"{name}={shown(value)}: expected a whole number of at least 1")
         if not (isinstance(self.seed, int) and self.seed >= 0):
             raise SearchError(f"seed={shown(self.seed)}: expected a whole number of at least 0")
-        if self.seconds is not None and not self.seconds > 0:
+        if self.seconds is not None and not (is_number(self.seconds) and self.seconds > 0):
             raise SearchError(f"seconds={shown(self.seconds)}: expected a number above 0, or none")
         if not (callable(self.privacy) and callable(self.error)):
             raise SearchError("privacy and error: expected two functions of settings; see hush.pareto.search")
@@ -80,7 +82,9 @@ class SearchLoop:
             if len(done) >= min(16, self.evaluations) and not any(evaluation.errors for evaluation in done):
                 reason = next((e.problem for e in done if e.problem), "no error was returned")
                 raise SearchError(f"none of the first {len(done)} evaluations gave an error to learn from: {reason}")
-        return self._front(done, how)
+        front = self._front(done, how)
+        front.hypervolume()  # refuses a reference that lies inside the front
+        return front
 
     def _evaluated(self, chosen: list[Settings], start: int) -> Any:
         tasks = [

@@ -110,6 +110,9 @@ class ChoiceSetting:
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
+        _check_name(self.name)
+        if not isinstance(self.values, Sequence) or isinstance(self.values, str):
+            raise SearchError(f"{self.name}={shown(self.values)}: expected a list of values to choose from")
         object.__setattr__(self, "values", tuple(self.values))
         if not self.values or len(set(map(repr, self.values))) < len(self.values):
             raise SearchError(f"{self.name}={shown(self.values)}: expected values to choose from, each once")
@@ -150,7 +153,7 @@ class Space:
     """
 
     def __init__(self, settings: Sequence[Setting]) -> None:
-        self.settings = tuple(settings)
+        self.settings = tuple(settings) if isinstance(settings, Sequence) else (settings,)
         if not self.settings:
             raise SearchError(
                 "the search space is empty; give at least one setting, such as RealSetting('noise', 1, 9)"
@@ -200,8 +203,8 @@ class Space:
 
     def grid(self, count: int) -> list[Settings]:
         """All combinations of at most `count` values of each setting; every value of a choice."""
-        if count < 1:
-            raise SearchError(f"values={shown(count)} of each setting: expected at least 1")
+        if not isinstance(count, int) or count < 1:
+            raise SearchError(f"values={shown(count)} of each setting: expected a whole number of at least 1")
         axes = [setting.grid(count) for setting in self.settings]
         if math.prod(map(len, axes)) > MOST_GRID:
             raise SearchError(
@@ -214,8 +217,14 @@ def _even(count: int) -> Floats:
     return np.linspace(0.0, 1.0, count) if count > 1 else np.array([0.5])
 
 
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise SearchError(f"a setting named {shown(name)}: expected a text, such as 'noise'")
+
+
 def _check_range(setting: RealSetting | IntegerSetting) -> None:
     name, low, high = setting.name, setting.low, setting.high
+    _check_name(name)
     if not (is_number(low) and is_number(high) and low < high):
         raise SearchError(f"{name} from {shown(low)} to {shown(high)}: expected numbers, the lower one first")
     if setting.log and low <= 0:

@@ -1,9 +1,9 @@
 """Stand-in search: the front of an adaptive mechanism on a public or invented table that resembles the private one.
 
-What an adaptive mechanism (AIM, MST, MWEM, PrivBayes, DualQuery) does depends on the data, so its error is known only
-by running it. The search runs it on a stand-in with seeded noise, over epsilon and its settings, and measures the
-workload error. The answer is about the stand-in; it holds for the private table as far as the two are alike and of
-equal size.
+What an adaptive mechanism (AIM, RAP, DAWA, MST, MWEM, PrivBayes, DualQuery) does depends on the data, so its error is
+known only by running it. The search runs it on a stand-in with seeded noise, over epsilon and its settings, and
+measures the workload error. The answer is about the stand-in; it holds for the private table as far as the two are
+alike and of equal size.
 
 Privacy: errors are computed without protection and every run is made with a seed. A table that a ledger protects is
 refused; with `front_not_private` it is taken, nothing is charged, and the front is as private as its rows.
@@ -25,7 +25,7 @@ from hush.mechanisms.registry import mechanism_of
 from hush.pareto.front import Front
 from hush.pareto.plan_curves import budget_of
 from hush.pareto.search import search
-from hush.pareto.space import IntegerSetting, RealSetting, Setting, Settings, Space
+from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Setting, Settings, Space
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.ledger import Ledger
 from hush.tables.table import Table
@@ -36,12 +36,18 @@ PUBLIC = "Made from a stand-in table: it holds for the private table as far as t
 PRIVATE = "PRIVATE: made from a table that a ledger protects, without noise and without charge; not for release"
 MEASURE = "workload error"
 TUNED: dict[str, tuple[Setting, ...]] = {
-    "aim": (RealSetting("share", 0.02, 0.5), RealSetting("max_size_mb", 0.25, 16.0, log=True)),
+    "aim": (RealSetting("share", 0.5, 0.95), RealSetting("max_size_mb", 0.25, 16.0, log=True)),
+    "rap": (RealSetting("column_share", 0.05, 0.7), RealSetting("choice_share", 0.05, 0.6)),
+    "dawa": (),
     "mst": (),
     "mwem": (IntegerSetting("rounds", 2, 64, log=True),),
     "privbayes": (RealSetting("choice_share", 0.05, 0.6), RealSetting("usefulness", 1.0, 16.0, log=True)),
     "dualquery": (RealSetting("column_share", 0.02, 0.5), RealSetting("accuracy", 0.005, 0.1, log=True)),
 }
+PARTITIONED = (  # of DAWA, for one column and pure epsilon
+    ChoiceSetting("partition", ("grids", "noisy-costs", "tree")),
+    RealSetting("partition_share", 0.05, 0.6),
+)
 _SQLITE = b"SQLite format 3\x00"
 
 
@@ -74,10 +80,12 @@ def of_stand_in(
             "a ledger protects this table, and a front made from it is not private; search on a public or invented "
             "table, or say front_not_private=True and keep the front to those who may see the rows"
         )
+    if not isinstance(table, Table):
+        raise SearchError("table: expected a stand-in table, as hush.read returns it")
     asked = parse_workload(table.schema, workload) if isinstance(workload, str) else workload
     if asked.domain != table.domain:
         raise WorkloadError("the workload is over other columns than the stand-in table; make it with the same schema")
-    tuned = TUNED.get(chosen.name, ()) if settings is None else tuple(settings)
+    tuned = usual_settings(chosen, asked, delta) if settings is None else tuple(settings)
     known = {field.name for field in fields(chosen)}
     for setting in tuned:
         if setting.name not in known:
@@ -96,6 +104,14 @@ def of_stand_in(
         delta=delta,
         **options,
     )
+
+
+def usual_settings(mechanism: Mechanism, workload: Workload, delta: float) -> tuple[Setting, ...]:
+    """The settings that are searched beside epsilon unless others are given; their ranges hold the defaults."""
+    columns = {name for clique in workload.cliques for name in clique}
+    if mechanism.name == "dawa" and delta == 0 and len(columns) == 1:
+        return PARTITIONED
+    return TUNED.get(mechanism.name, ())
 
 
 def stated_epsilon(settings: Settings) -> float:

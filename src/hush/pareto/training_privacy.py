@@ -13,16 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from hush.errors import SearchError, is_number, shown
 from hush.privacy.conversions import gaussian_epsilon
+from hush.privacy.events import ComposedEvent, Event, GaussianEvent, TrainingEvent
 
 Sampling: TypeAlias = Literal["fixed", "poisson"]
 ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 300, 512, 1024)
 FINE = 64  # up to this order those between are tried too; beyond, they hardly differ
 SAMPLINGS = ("fixed", "poisson")
+ROUNDING = 1e-9  # by which what is charged exceeds epsilon at least: the accountant computes in floats
 
 
 def steps_of(rows: int, lot: int, epochs: int) -> int:
@@ -45,11 +48,31 @@ def training_epsilon(
         raise SearchError(f"lot={lot}: expected at most the {rows} rows")
     if not (is_number(noise) and noise >= 0):
         raise SearchError(f"noise={shown(noise)}: expected a number of at least 0, times the sensitivity")
-    if not (is_number(delta) and 0 < delta <= 0.5):
-        raise SearchError(f"delta={shown(delta)}: expected a number above 0 and at most 1/2, such as 1e-5")
+    _check_delta(delta)
     if sampling not in SAMPLINGS:
         raise SearchError(f"sampling={shown(sampling)}: expected 'fixed' or 'poisson'")
     return _epsilon(rows, lot, steps_of(rows, lot, epochs), float(noise), float(delta), sampling)
+
+
+def training_events(
+    *, rows: int, lot: int, epochs: int, noise: float, delta: float = 1e-5, sampling: Sampling = "fixed"
+) -> list[Event]:
+    """What a training may be charged as, the cheapest in rho first: every step by itself, or all at (epsilon, delta).
+
+    Steps compose in zCDP, in which sampling saves nothing: rho = steps / (2 z^2). The accountant's epsilon counts it,
+    rho = epsilon^2 / 2, and spends delta. Both hold; a ledger takes the first that it has room for.
+
+    Privacy: each is a bound for the same noise and relation.
+    """
+    epsilon = training_epsilon(rows=rows, lot=lot, epochs=epochs, noise=noise, delta=delta, sampling=sampling)
+    if noise == 0:
+        raise SearchError("noise=0: training without noise costs more than any ledger allows")
+    step = GaussianEvent(Fraction(float(noise)) ** 2, Fraction(1))
+    events: list[Event] = [ComposedEvent(((step, steps_of(rows, lot, epochs)),))]
+    if math.isfinite(epsilon):
+        charged = Fraction(math.floor(epsilon * (1 + ROUNDING) / ROUNDING) + 1) * Fraction(1, round(1 / ROUNDING))
+        events.append(TrainingEvent(charged, Fraction(float(delta))))
+    return sorted(events, key=lambda event: event.cost.rho or Fraction(0))
 
 
 @lru_cache(maxsize=4096)
@@ -106,7 +129,13 @@ def output_epsilon(*, rows: int, regularization: float, noise: float, delta: flo
     for name, value in (("regularization", regularization), ("noise", noise)):
         if not (is_number(value) and value > 0):
             raise SearchError(f"{name}={shown(value)}: expected a number above 0")
+    _check_delta(delta)
     return gaussian_epsilon(4 / (regularization * rows * noise), delta)
+
+
+def _check_delta(delta: float) -> None:
+    if not (is_number(delta) and 0 < delta <= 0.5):
+        raise SearchError(f"delta={shown(delta)}: expected a number above 0 and at most 1/2, such as 1e-5")
 
 
 @dataclass(frozen=True)

@@ -140,13 +140,16 @@ class DiscoveryEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class LocalEvent(Event):
-    """What the device of every client promised when it answered a question: (epsilon, delta)-DP against everybody."""
+class PromisedEvent(Event):
+    """Something of which (epsilon, delta)-DP is known and no more: rho = epsilon^2 / 2 except with probability delta.
+
+    Randomised response at epsilon that tells the truth with probability delta beside dominates it.
+
+    Reference: [Kairouz, Oh, Viswanath 2015, Thm 3.3 and its proof]; [BS16, Prop. 1.4].
+    """
 
     epsilon: Fraction
     delta: Fraction
-
-    kind: ClassVar[str] = "local reports"
 
     def __post_init__(self) -> None:
         _require_positive(self, "epsilon")
@@ -158,6 +161,20 @@ class LocalEvent(Event):
     @property
     def cost(self) -> Cost:
         return Cost(self.epsilon**2 / 2, self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEvent(PromisedEvent):
+    """What the device of every client promised when it answered a question, against everybody."""
+
+    kind: ClassVar[str] = "local reports"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingEvent(PromisedEvent):
+    """One whole training on sampled lots, as an accountant that knows sampling prices it."""
+
+    kind: ClassVar[str] = "private training"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +260,7 @@ _KINDS: dict[str, type[Event]] = {
         NoisyChoiceEvent,
         DiscoveryEvent,
         LocalEvent,
+        TrainingEvent,
         NonPrivateEvent,
     )
 }

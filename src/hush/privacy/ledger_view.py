@@ -16,6 +16,7 @@ from hush.privacy.events import (
     LaplaceEvent,
     LocalEvent,
     NoisyChoiceEvent,
+    PromisedEvent,
     SelectionEvent,
 )
 from hush.privacy.ledger import Ledger
@@ -141,8 +142,9 @@ def _described(event: Event) -> str:
         case DiscoveryEvent():
             cost = event.cost
             return f"{event.kind}, epsilon {shown_up(cost.epsilon or Fraction(0))}, delta {shown_up(cost.delta)}"
-        case LocalEvent():
+        case PromisedEvent():
             delta = f", delta {shown_up(event.delta)}" if event.delta else ""
-            return f"{event.kind}, each client at epsilon {shown_up(event.epsilon)}{delta}"
+            each = "each client at " if isinstance(event, LocalEvent) else ""
+            return f"{event.kind}, {each}epsilon {shown_up(event.epsilon)}{delta}"
         case _:
             return event.kind

@@ -37,10 +37,10 @@ from functools import lru_cache
 
 from hush.privacy import conversions
 from hush.privacy.budget import Budget, Cost
-from hush.privacy.events import ComposedEvent, DiscoveryEvent, Event, LaplaceEvent, LocalEvent
+from hush.privacy.events import ComposedEvent, DiscoveryEvent, Event, LaplaceEvent, PromisedEvent
 from hush.rational import float_down, float_up
 
-FIRST = (LaplaceEvent, DiscoveryEvent, LocalEvent)  # what basic composition deducts
+FIRST = (LaplaceEvent, DiscoveryEvent, PromisedEvent)  # what basic composition deducts
 Epsilons = Counter[Fraction]  # how often Laplace noise of each epsilon was added
 
 
