@@ -145,7 +145,7 @@ class PromisedEvent(Event):
 
     Randomised response at epsilon that tells the truth with probability delta beside dominates it.
 
-    Reference: [Kairouz, Oh, Viswanath 2015, Thm 3.3 and its proof]; [BS16, Prop. 1.4].
+    Reference: [Kairouz, Oh and Viswanath 2015] for the former; [BS16, Prop. 1.4] for rho.
     """
 
     epsilon: Fraction
