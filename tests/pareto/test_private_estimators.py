@@ -1,6 +1,8 @@
 """Estimators: they learn, state epsilon, behave as scikit-learn's do, charge a ledger, and refuse bad input unpaid."""
 
 import math
+import sys
+import types
 from fractions import Fraction
 from pathlib import Path
 
@@ -112,6 +114,24 @@ def test_parameters_are_read_and_set_as_scikit_learn_does() -> None:
     assert "noise=3.0" in repr(model)
     with pytest.raises(SearchError, match="PrivateMLP has no parameter 'pace'"):
         model.set_params(pace=1)
+
+
+def test_scikit_learn_is_told_that_they_are_classifiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = types.SimpleNamespace(**dict.fromkeys(("Tags", "TargetTags", "ClassifierTags"), dict))
+    monkeypatch.setitem(sys.modules, "sklearn", types.SimpleNamespace(utils=stub))
+    monkeypatch.setitem(sys.modules, "sklearn.utils", stub)
+    for model in (PrivateLinearSVM(), PrivateMLP(), OutputPerturbedRegression()):
+        tags = {"estimator_type": "classifier", "target_tags": {"required": True}, "classifier_tags": {}}
+        assert model.__sklearn_tags__() == tags
+        assert model._estimator_type == "classifier"
+
+
+def test_scores_of_two_classes_are_one_number_of_which_the_sign_decides() -> None:
+    features, labels = people(300)
+    for model in (PrivateLinearSVM(seed=1), PrivateMLP(hidden=(4,), seed=1), OutputPerturbedRegression(seed=1)):
+        scores = model.fit(features, labels).decision_function(features)
+        assert scores.shape == (300,)
+        assert (model.classes_[(scores > 0).astype(int)] == model.predict(features)).all()
 
 
 def test_probabilities_add_up_to_one_and_agree_with_predictions() -> None:

@@ -51,6 +51,15 @@ class PrivateEstimator:
     epsilon_: float
     classes_: Any
     n_features_in_: int
+    _estimator_type: ClassVar[str] = "classifier"  # for scikit-learn before 1.6
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn from 1.6 on asks of what goes into its pipelines and searches."""
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier", target_tags=TargetTags(required=True), classifier_tags=ClassifierTags()
+        )
 
     @classmethod
     def _names(cls) -> list[str]:
@@ -259,12 +268,16 @@ class PrivateMLP(PrivateSGD):
         return self
 
     def decision_function(self, features: Any) -> Floats:
+        scores = self._scores(features)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def _scores(self, features: Any) -> Floats:
         rows = self._fitted(features)
         return self.network_.outputs(rows)[-1]
 
     def predict_proba(self, features: Any) -> Floats:
         """The probability of each class."""
-        return softmax(self.decision_function(features))
+        return softmax(self._scores(features))
 
 
 class OutputPerturbedRegression(PrivateEstimator):
