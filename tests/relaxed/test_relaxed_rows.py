@@ -9,7 +9,7 @@ from hush.domain import Domain
 from hush.errors import DomainError, WorkloadError
 from hush.linops import Identity, Prefix
 from hush.relaxed.coarse_levels import CoarseLevels
-from hush.relaxed.relaxed_rows import RelaxedRows, mixed
+from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.testing import check_operator
 from hush.workloads.threshold_target import TargetRow
 
@@ -72,12 +72,6 @@ def test_drawn_rows_have_the_model_as_their_mean(rows: RelaxedRows, method: str)
         for name, axis in (("b", 1), ("c", 2)):
             exact = joint(rows).sum(axis=tuple({0, 1, 2} - {axis})) / 70 * count
             assert np.abs(np.bincount(codes[name]) - exact).max() <= 2 * len(rows.rows)
-
-
-def test_large_tables_are_made_in_parts(monkeypatch: pytest.MonkeyPatch, rows: RelaxedRows) -> None:
-    whole = mixed([rows.block("b"), rows.block("c")], rows.weights)
-    monkeypatch.setattr("hush.relaxed.relaxed_rows.CHUNK_NUMBERS", 8)
-    assert mixed([rows.block("b"), rows.block("c")], rows.weights) == pytest.approx(whole)
 
 
 def test_a_target_row_is_an_operator() -> None:

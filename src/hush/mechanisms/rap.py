@@ -27,7 +27,7 @@ from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.selection import ExponentialMechanism, Scores, TopK
 from hush.privacy.sensitivity import RowNorms
 from hush.rational import float_up
-from hush.relaxed.relaxed_rows import RelaxedRows, mixed
+from hush.relaxed.relaxed_rows import RelaxedRows, mean_product
 from hush.release.rounds import Round
 from hush.schema import Schema
 from hush.workloads import ThresholdTerm, Workload
@@ -323,20 +323,19 @@ class RAPRun:
         ).value
 
     def _blocks(self, model: RelaxedRows) -> dict[str, Floats]:
-        """The rows over the levels that are measured."""
+        """The rows over the levels that are measured, level by level: (levels, rows)."""
         codes = {} if self.session.merging is None else self.session.merging.codes
         blocks = {}
         for name in self.session.domain:
             block = model.coarse.spread(name, model.block(name))
-            blocks[name] = merged_along(block, codes[name], 1) if name in codes else block
+            merged = merged_along(block, codes[name], 1) if name in codes else block
+            blocks[name] = np.ascontiguousarray(merged.T)
         return blocks
 
     def _predicted(self, model: RelaxedRows, cliques: Sequence[Clique]) -> dict[Clique, Floats]:
         blocks = self._blocks(model)
         return {
-            clique: model.total
-            * mixed([blocks[name] for name in clique], model.weights).reshape([self.sizes[name] for name in clique])
-            for clique in cliques
+            clique: model.total * mean_product([blocks[name] for name in clique], model.weights) for clique in cliques
         }
 
     def _tables(self, model: RelaxedRows, pool: Sequence[Clique], share: Fraction, last: bool) -> None:

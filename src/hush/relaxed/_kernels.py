@@ -1,8 +1,8 @@
 """Compiled loops over relaxed rows: tables and single answers, their gradients, and steps on the simplex.
 
-`z` holds one row of numbers for each relaxed row, with the numbers of a column side by side. A table is given by its
-axes, each a run of columns of `z`; its cell is a product over the axes, averaged over the rows. Cells that a row does
-not reach with a share of `NEGLIGIBLE` are left out of its sums.
+`z` has a line for each level of each column, with one number for every relaxed row, so that the innermost loops run
+over rows. A table is given by its axes, each a run of lines of `z`; its cell is a product over the axes, averaged over
+the rows.
 """
 
 from __future__ import annotations
@@ -13,87 +13,78 @@ import numpy as np
 
 from hush.compiled import njit
 
-NEGLIGIBLE = 1e-12
+
+@njit(nogil=True, cache=True, fastmath=True)
+def _counted_up(digits: Any, sizes: Any) -> int:
+    """The next number in mixed radix; the first digit that has changed, -1 after the last number."""
+    place = len(digits) - 1
+    while place >= 0:
+        digits[place] += 1
+        if digits[place] < sizes[place]:
+            return place
+        digits[place] = 0
+        place -= 1
+    return place
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _outer(
-    z: Any, row: Any, weight: Any, axis_starts: Any, axis_sizes: Any, first: Any, last: Any, levels: Any
-) -> tuple[int, int]:
-    """weight * the products over axes first .. last - 1, after those over fewer axes, one after the other."""
-    levels[0] = weight
-    begin, length = 0, 1
-    for axis in range(first, last):
-        start, size = axis_starts[axis], axis_sizes[axis]
-        after = begin + length
-        for i in range(length):
-            w = levels[begin + i]
-            for j in range(size):
-                levels[after + i * size + j] = w * z[row, start + j]
-        begin, length = after, length * size
-    return begin, length
+def _multiply(z: Any, starts: Any, digits: Any, changed: Any, products: Any) -> None:
+    """products[i + 1] = products[i] * the line of axis i, from the first axis that has changed."""
+    for axis in range(changed, len(digits)):
+        line, before, after = z[starts[axis] + digits[axis]], products[axis], products[axis + 1]
+        for row in range(len(line)):
+            after[row] = before[row] * line[row]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def predict_tables(
-    z: Any, weights: Any, firsts: Any, axis_starts: Any, axis_sizes: Any, cell_starts: Any, levels: Any, predicted: Any
+def predict_table(z: Any, weights: Any, starts: Any, sizes: Any, products: Any, predicted: Any) -> None:
+    """predicted[cell] = sum over rows of weight * product over axes."""
+    last = len(starts) - 1
+    digits = np.zeros(last, dtype=np.int64)
+    products[0] = weights
+    changed, cell = 0, 0
+    while changed >= 0:
+        _multiply(z, starts, digits, changed, products)
+        product = products[last]
+        for level in range(starts[last], starts[last] + sizes[last]):
+            total = 0.0
+            for row in range(len(weights)):
+                total += product[row] * z[level, row]
+            predicted[cell] = total
+            cell += 1
+        changed = _counted_up(digits, sizes[:last])
+
+
+@njit(nogil=True, cache=True, fastmath=True)
+def pull_table(
+    z: Any, weights: Any, starts: Any, sizes: Any, products: Any, folded: Any, slope: Any, gradient: Any
 ) -> None:
-    """predicted[cell] = sum over rows of weight * product over axes, for the cells of all tables."""
-    predicted[:] = 0.0
-    for table in range(len(firsts) - 1):
-        first, last = firsts[table], firsts[table + 1] - 1
-        start, size = axis_starts[last], axis_sizes[last]
-        for row in range(len(z)):
-            begin, length = _outer(z, row, weights[row], axis_starts, axis_sizes, first, last, levels)
-            least = NEGLIGIBLE * weights[row]
-            for p in range(length):
-                w = levels[begin + p]
-                if w > least:
-                    cell = cell_starts[table] + p * size
-                    for c in range(size):
-                        predicted[cell + c] += w * z[row, start + c]
+    """Add to `gradient` what the slopes of all cells mean for `z`.
 
-
-@njit(nogil=True, cache=True, fastmath=True)
-def pull_tables(
-    z: Any,
-    weights: Any,
-    firsts: Any,
-    axis_starts: Any,
-    axis_sizes: Any,
-    cell_starts: Any,
-    levels: Any,
-    folded: Any,
-    slope: Any,
-    gradient: Any,
-) -> None:
-    """Add to `gradient` what the slopes of all cells mean for `z`."""
-    for table in range(len(firsts) - 1):
-        first, last = firsts[table], firsts[table + 1] - 1
-        start, size = axis_starts[last], axis_sizes[last]
-        for row in range(len(z)):
-            begin, length = _outer(z, row, weights[row], axis_starts, axis_sizes, first, last, levels)
-            least = NEGLIGIBLE * weights[row]
-            for p in range(length):
-                w = levels[begin + p]
-                total = 0.0
-                if w > least:
-                    cell = cell_starts[table] + p * size
-                    for c in range(size):
-                        total += slope[cell + c] * z[row, start + c]
-                        gradient[row, start + c] += w * slope[cell + c]
-                folded[p] = total
-            for axis in range(last - 1, first - 1, -1):
-                width, offset = axis_sizes[axis], axis_starts[axis]
-                length //= width
-                begin -= length
-                for i in range(length):
-                    w, total = levels[begin + i], 0.0
-                    for j in range(width):
-                        s = folded[i * width + j]
-                        gradient[row, offset + j] += w * s
-                        total += s * z[row, offset + j]
-                    folded[i] = total
+    folded[i] is the sum over the levels of the axes from i on, in each row, of slope * product over those axes.
+    """
+    last = len(starts) - 1
+    digits = np.zeros(last, dtype=np.int64)
+    products[0], folded[:] = weights, 0.0
+    changed, cell = 0, 0
+    while changed >= 0:
+        _multiply(z, starts, digits, changed, products)
+        product, inner = products[last], folded[last]
+        for level in range(starts[last], starts[last] + sizes[last]):
+            s, line, by = slope[cell], z[level], gradient[level]
+            for row in range(len(weights)):
+                by[row] += s * product[row]
+                inner[row] += s * line[row]
+            cell += 1
+        before = digits.copy()
+        changed = _counted_up(digits, sizes[:last])
+        for axis in range(last - 1, max(changed, 0) - 1, -1):
+            level = starts[axis] + before[axis]
+            line, by, outer, inner, product = z[level], gradient[level], folded[axis], folded[axis + 1], products[axis]
+            for row in range(len(weights)):
+                by[row] += product[row] * inner[row]
+                outer[row] += inner[row] * line[row]
+                inner[row] = 0.0
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -120,10 +111,10 @@ def predict_targets(
 ) -> None:
     """predicted[q] = sum over rows of weight * P(at least r of the columns of q happen)."""
     predicted[:] = 0.0
-    for row in range(len(z)):
-        for q in range(len(sizes)):
+    for q in range(len(sizes)):
+        for row in range(len(weights)):
             for i in range(sizes[q]):
-                x[i] = z[row, columns[q, i]]
+                x[i] = z[columns[q, i], row]
             predicted[q] += weights[row] * _tail(x, sizes[q], at_least[q], -1, False, tally)
 
 
@@ -132,38 +123,35 @@ def pull_targets(
     z: Any, weights: Any, columns: Any, sizes: Any, at_least: Any, x: Any, tally: Any, slope: Any, gradient: Any
 ) -> None:
     """Add to `gradient`: the derivative by a column is P(exactly r - 1 of the other columns happen)."""
-    for row in range(len(z)):
-        for q in range(len(sizes)):
+    for q in range(len(sizes)):
+        for row in range(len(weights)):
             for i in range(sizes[q]):
-                x[i] = z[row, columns[q, i]]
+                x[i] = z[columns[q, i], row]
             w = weights[row] * slope[q]
             for i in range(sizes[q]):
-                gradient[row, columns[q, i]] += w * _tail(x, sizes[q], at_least[q] - 1, i, True, tally)
+                gradient[columns[q, i], row] += w * _tail(x, sizes[q], at_least[q] - 1, i, True, tally)
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def softmax(logits: Any, offsets: Any, rows: Any) -> None:
-    """rows = exp(logits) over their sum, block by block."""
-    for row in range(len(logits)):
-        for block in range(len(offsets) - 1):
-            start, stop = offsets[block], offsets[block + 1]
-            top = logits[row, start]
-            for c in range(start + 1, stop):
-                top = max(top, logits[row, c])
-            total = 0.0
-            for c in range(start, stop):
-                rows[row, c] = np.exp(logits[row, c] - top)
-                total += rows[row, c]
-            for c in range(start, stop):
-                rows[row, c] /= total
+def normalise(levels: Any, offsets: Any, sums: Any) -> None:
+    """Divide the numbers of each block by their sum, in every row."""
+    for block in range(len(offsets) - 1):
+        sums[:] = 0.0
+        for level in range(offsets[block], offsets[block + 1]):
+            for row in range(len(sums)):
+                sums[row] += levels[level, row]
+        for level in range(offsets[block], offsets[block + 1]):
+            for row in range(len(sums)):
+                levels[level, row] /= sums[row]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def adam_step(
     logits: Any,
-    rows: Any,
+    levels: Any,
     gradient: Any,
     offsets: Any,
+    sums: Any,
     mean: Any,
     square: Any,
     rate: Any,
@@ -171,16 +159,17 @@ def adam_step(
     second: Any,
     number: Any,
 ) -> None:
-    """One step of Adam on the logits, given the gradient by the rows of probabilities."""
+    """One step of Adam on the logits, given the gradient by the probabilities."""
     fresh, fresh_square = 1.0 - first**number, 1.0 - second**number
-    for row in range(len(logits)):
-        for block in range(len(offsets) - 1):
-            start, stop = offsets[block], offsets[block + 1]
-            inner = 0.0
-            for c in range(start, stop):
-                inner += rows[row, c] * gradient[row, c]
-            for c in range(start, stop):
-                g = rows[row, c] * (gradient[row, c] - inner)
-                mean[row, c] = first * mean[row, c] + (1.0 - first) * g
-                square[row, c] = second * square[row, c] + (1.0 - second) * g * g
-                logits[row, c] -= rate * (mean[row, c] / fresh) / (np.sqrt(square[row, c] / fresh_square) + 1e-30)
+    for block in range(len(offsets) - 1):
+        sums[:] = 0.0
+        for level in range(offsets[block], offsets[block + 1]):
+            for row in range(len(sums)):
+                sums[row] += levels[level, row] * gradient[level, row]
+        for level in range(offsets[block], offsets[block + 1]):
+            for row in range(len(sums)):
+                g = levels[level, row] * (gradient[level, row] - sums[row])
+                mean[level, row] = first * mean[level, row] + (1.0 - first) * g
+                square[level, row] = second * square[level, row] + (1.0 - second) * g * g
+                step = (mean[level, row] / fresh) / (np.sqrt(square[level, row] / fresh_square) + 1e-30)
+                logits[level, row] -= rate * step

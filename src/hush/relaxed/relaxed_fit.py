@@ -14,7 +14,7 @@ from hush.graphical.fit_problem import allowance
 from hush.graphical.total import checked_total, estimate_total
 from hush.memory import require_memory
 from hush.privacy.measurement import Measurement, placed
-from hush.relaxed._kernels import adam_step, softmax
+from hush.relaxed._kernels import adam_step, normalise
 from hush.relaxed.coarse_levels import CoarseLevels
 from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.relaxed.row_evidence import RowEvidence
@@ -102,27 +102,29 @@ def _descend(
     """Adam on logits, with smaller steps where it gains little; the best rows seen."""
     offsets = evidence.coarse.offsets
     weights = np.full(len(rows), 1.0 / len(rows))
-    logits = np.log(np.maximum(rows, 1e-30))
-    mean, square = np.zeros_like(logits), np.zeros_like(logits)
-    best, least, before = rows.copy(), np.inf, np.inf
+    logits = np.log(np.maximum(rows.T, 1e-30))
+    levels, best, mean, square = (np.zeros_like(logits) for _ in range(4))
+    sums = np.empty(len(rows))
+    least, before = np.inf, np.inf
     rate, cooled, status = RATE, 0, SOLVED
-    current = np.empty_like(rows)
     for number in range(1, iterations + 1):
-        softmax(logits, offsets, current)
-        value, gradient = evidence.value_and_gradient(current, weights)
+        np.exp(logits, out=levels)
+        normalise(levels, offsets, sums)
+        value, gradient = evidence.value_and_gradient(levels, weights)
         if value < least:
             least = value
-            best[:] = current
+            best[:] = levels
         if number % LOOK == 0:
             if before - least < least_gain:
                 cooled, rate = cooled + 1, rate / 3
                 if cooled > COOLINGS:
                     break
             before = least
-        adam_step(logits, current, gradient, offsets, mean, square, rate, FIRST, SECOND, number)
+            logits = np.log(np.maximum(levels, 1e-300))  # of the same rows, and never too large to raise e to
+        adam_step(logits, levels, gradient, offsets, sums, mean, square, rate, FIRST, SECOND, number)
     else:
         status = f"still gaining after {iterations} iterations; raise iterations or tolerance"
-    return best, {"iterations": float(number), "value": least}, status
+    return np.ascontiguousarray(best.T), {"iterations": float(number), "value": least}, status
 
 
 def column_shares(coarse: CoarseLevels, measurements: Sequence[Measurement], total: float) -> dict[str, Floats]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import reduce
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from hush.linops import LinearOperator
 from hush.memory import require_memory
 from hush.relaxed.coarse_levels import CoarseLevels
 
-CHUNK_NUMBERS = 1 << 23  # of one product of columns over rows, at a time
+BLOCK = 1 << 17  # products over rows that are held at a time
 
 
 class RelaxedRows:
@@ -73,8 +72,7 @@ class RelaxedRows:
 
     def coarse_counts(self, clique: Clique) -> Floats:
         """Counts over the coarse levels of a clique, in the order given."""
-        sizes = [self.coarse.size(name) for name in clique]
-        return self.total * mixed([self.block(name) for name in clique], self.weights).reshape(sizes)
+        return self.total * mean_product([self.block(name).T for name in clique], self.weights)
 
     def counts(self, clique: Iterable[str]) -> Floats:
         """Counts over a clique, one axis per attribute in the order given: non-negative, consistent."""
@@ -101,10 +99,10 @@ class RelaxedRows:
         if len(blocks) != len(names):
             raise WorkloadError(f"{len(blocks)} query blocks for {len(names)} attributes; give one each")
         columns = [
-            apply_each([None, block], self.coarse.spread(name, self.block(name)))
+            apply_each([None, block], self.coarse.spread(name, self.block(name))).T
             for name, block in zip(names, blocks, strict=True)
         ]
-        return self.total * mixed(columns, self.weights).reshape([block.shape[0] for block in blocks])
+        return self.total * mean_product(columns, self.weights)
 
     def conditioned(self, given: Given) -> RelaxedRows:
         """The records that have the given codes: rows weigh as much as they meet them, and have nothing else there."""
@@ -147,22 +145,39 @@ class RelaxedRows:
         return f"RelaxedRows({len(self.rows)} rows over {len(self.domain)} attributes, total {self.total:,.0f})"
 
 
-def mixed(columns: Sequence[Floats], weights: Floats) -> Floats:
-    """sum_j w_j kron_i columns_i[j], flat; a product of matrices, over as many rows at a time as memory allows."""
-    if not columns:
-        return np.array([weights.sum()])
-    width = math.prod(column.shape[1] for column in columns[:-1])
-    table = np.zeros((width, columns[-1].shape[1]))
-    step = max(1, CHUNK_NUMBERS // max(width, 1))
-    for start in range(0, len(weights), step):
-        part = slice(start, start + step)
-        first = reduce(
-            lambda left, right: (left[:, :, None] * right[part, None, :]).reshape(len(left), -1),
-            columns[:-1],
-            weights[part, None],
-        )
-        table += first.T @ columns[-1][part]
-    return table.reshape(-1)
+def mean_product(columns: Sequence[Floats], weights: Floats) -> Floats:
+    """sum_j w_j prod_i columns_i[x_i, j] for all levels x, one axis for each column, (levels, rows).
+
+    A product of matrices, over as many levels at a time as a core's cache holds.
+
+    >>> a, b = np.array([[1.0, 0.5], [0.0, 0.5]]), np.array([[0.2, 1.0]])
+    >>> mean_product([a, b], np.array([0.5, 0.5])).round(2).tolist()
+    [[0.35], [0.25]]
+    """
+    table = np.empty([len(column) for column in columns])
+    if columns:
+        _fill(columns, weights, table)
+    else:
+        table[...] = weights.sum()
+    return table
+
+
+def _fill(columns: Sequence[Floats], weights: Floats, table: Floats) -> None:
+    *first, last = columns
+    if not first:
+        np.matmul(last, weights, out=table)
+        return
+    inner = len(weights) * math.prod(len(column) for column in first[1:])
+    if inner > BLOCK and len(first) > 1:
+        for level, part in zip(first[0], table, strict=True):
+            _fill(columns[1:], weights * level, part)
+        return
+    step = max(1, BLOCK // inner)
+    for start in range(0, len(first[0]), step):
+        part = weights[None]
+        for column in (first[0][start : start + step], *first[1:]):
+            part = (part[:, None] * column).reshape(-1, len(weights))
+        np.matmul(part, last.T, out=table[start : start + step].reshape(len(part), -1))
 
 
 def _unused(domain: Domain) -> str:

@@ -8,31 +8,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from hush.arrays import Floats
+from hush.arrays import Floats, Integers
 from hush.linops import Kronecker, LinearOperator
 from hush.memory import require_memory
 from hush.privacy.measurement import Measurement
-from hush.relaxed._kernels import predict_tables, predict_targets, pull_tables, pull_targets
+from hush.relaxed._kernels import predict_table, predict_targets, pull_table, pull_targets
 from hush.relaxed.coarse_levels import CoarseLevels, factors_of
 from hush.workloads.threshold_target import TargetRow
 
 
-@dataclass(slots=True)
-class _Tables:
-    """Tables to predict: their axes as runs of columns, and where the noisy numbers of each stand."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _NoisyTable:
+    """A noisy table, or answers to a query on one: where its axes start among all levels, and how many each has."""
 
-    axes: list[list[tuple[int, int]]] = field(default_factory=list)  # start and size
-    cells: list[int] = field(default_factory=list)
+    starts: Integers
+    sizes: Integers
+    values: Floats
+    precision: float
+    query: LinearOperator | None = None  # on the table, where it is no product of columns
 
-    def add(self, axes: list[tuple[int, int]]) -> slice:
-        start = sum(self.cells)
-        self.axes.append(axes)
-        self.cells.append(math.prod(size for _, size in axes))
-        return slice(start, start + self.cells[-1])
+    @classmethod
+    def over(cls, axes: Sequence[tuple[int, int]], *rest: Any) -> _NoisyTable:
+        starts, sizes = np.array(axes, dtype=np.int64).T.copy()
+        return cls(starts, sizes, *rest)
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.sizes.tolist())
 
 
 class RowEvidence:
@@ -55,23 +62,19 @@ class RowEvidence:
         self._starts = dict(zip(coarse.domain, coarse.offsets.tolist(), strict=False))
         self._transforms: list[tuple[str, int, Floats]] = []
         self._known: dict[tuple[str, bytes], tuple[int, int]] = {}
-        self._tables = _Tables()
-        self._linear: list[tuple[slice, LinearOperator, Floats, float]] = []
+        self._tables: list[_NoisyTable] = []
         self._targets: list[tuple[list[int], int, float, float]] = []
-        goals: list[tuple[slice, Floats, Floats]] = []
+        self._column_precision, self._column_goal, self._constant = np.zeros(self.width), np.zeros(self.width), 0.0
         self.numbers = 0
         for measurement in measurements:
             if measurement.clique:
                 self.numbers += measurement.numbers
-                self._add(measurement, goals)
-        cells = sum(self._tables.cells)
-        require_memory(32 * cells, f"tables of {cells:,} noisy numbers", "measure smaller tables")
-        self._goal, self._precision = np.zeros(cells), np.zeros(cells)
-        for span, values, precision in goals:
-            self._goal[span], self._precision[span] = values, precision
+                self._add(measurement)
+        cells = max((table.cells for table in self._tables), default=0)
+        require_memory(32 * cells, f"a table of {cells:,} noisy numbers", "measure smaller tables")
         self._arrays()
 
-    def _add(self, measurement: Measurement, goals: list[tuple[slice, Floats, Floats]]) -> None:
+    def _add(self, measurement: Measurement) -> None:
         domain, clique, query = self.coarse.domain, measurement.clique, measurement.query
         values, variance = measurement.values, measurement.variance
         if isinstance(query, TargetRow):
@@ -82,46 +85,50 @@ class RowEvidence:
             self._targets.append((columns, query.at_least, float(values[0]), variance))
             return
         if query is None and len(clique) == 1:
-            (name,) = clique
-            span = self._tables.add([(self._starts[name], self.coarse.size(name))])
-            merged = np.bincount(self.coarse.codes[name]).astype(np.float64)
-            goals.append((span, self.coarse.merged(name, values), np.asarray(1.0 / (variance * merged))))
+            self._add_column(clique[0], values, variance)
             return
         factors = factors_of(measurement, domain.sizes(clique))
-        axes = [self._axis(name, factor) for name, factor in zip(clique, factors, strict=True)]
+        placed = [self._axis(name, factor) for name, factor in zip(clique, factors, strict=True)]
+        axes = [axis for axis, _ in placed]
         if isinstance(query, LinearOperator) and not isinstance(query, Kronecker) and len(clique) > 1:
-            self._linear.append((self._tables.add(axes), query, values, 1.0 / variance))
+            self._tables.append(_NoisyTable.over(axes, values, 1.0 / variance, query))
             return
         sizes = [size for _, size in axes]
-        order = sorted(range(len(axes)), key=sizes.__getitem__)  # the longest axis last
-        table = values.reshape(sizes).transpose(order).reshape(-1)
-        goals.append((self._tables.add([axes[i] for i in order]), table, np.full(table.size, 1.0 / variance)))
+        table = values.reshape(sizes)
+        for index, (_, order) in enumerate(placed):
+            table = table if order is None else table.take(order, axis=index)
+        by_size = sorted(range(len(axes)), key=sizes.__getitem__)  # the longest axis last
+        table = table.transpose(by_size).reshape(-1)
+        self._tables.append(_NoisyTable.over([axes[i] for i in by_size], table, 1.0 / variance))
 
-    def _axis(self, name: str, factor: LinearOperator | None) -> tuple[int, int]:
-        """The columns of an attribute as a query sees them: those of the rows, or new ones."""
+    def _add_column(self, name: str, values: Floats, variance: float) -> None:
+        """All noisy tables of a column are kept as one, their average by precision."""
+        span = slice(self._starts[name], self._starts[name] + self.coarse.size(name))
+        merged, precision = self.coarse.merged(name, values), 1.0 / (variance * np.bincount(self.coarse.codes[name]))
+        before, goal = self._column_precision[span].copy(), self._column_goal[span]
+        after = before + precision
+        self._constant += 0.5 * float((before * precision / after) @ (merged - goal) ** 2)
+        self._column_goal[span] = (before * goal + precision * merged) / after
+        self._column_precision[span] = after
+
+    def _axis(self, name: str, factor: LinearOperator | None) -> tuple[tuple[int, int], Integers | None]:
+        """The columns of an attribute as a query sees them: those of the rows, in some order, or new ones."""
         start, size = self._starts[name], self.coarse.size(name)
         if factor is None:
-            return start, size
+            return (start, size), None
         matrix = factor.dense()[:, self.coarse.firsts(name)]
-        if matrix.shape == (size, size) and np.array_equal(matrix, np.eye(size)):
-            return start, size
+        if matrix.shape == (size, size) and np.array_equal(matrix @ matrix.T, np.eye(size)) and matrix.min() >= 0:
+            order = matrix.argmax(axis=0)  # a permutation: where each level of the rows stands in the query
+            return (start, size), None if np.array_equal(order, np.arange(size)) else order
         key = name, matrix.tobytes()
         if key not in self._known:
             self._known[key] = self.width, len(matrix)
             self._transforms.append((name, self.width, matrix))
             self.width += len(matrix)
-        return self._known[key]
+        return self._known[key], None
 
     def _arrays(self) -> None:
         """What the kernels take."""
-        tables = self._tables
-        flat = [axis for axes in tables.axes for axis in axes]
-        self._firsts = np.concatenate([[0], np.cumsum([len(axes) for axes in tables.axes])]).astype(np.int64)
-        self._axis_starts = np.array([start for start, _ in flat], dtype=np.int64)
-        self._axis_sizes = np.array([size for _, size in flat], dtype=np.int64)
-        self._cell_starts = np.concatenate([[0], np.cumsum(tables.cells)]).astype(np.int64)
-        most = max((cells // axes[-1][1] for cells, axes in zip(tables.cells, tables.axes, strict=True)), default=1)
-        self._levels, self._folded = np.empty(2 * most + 1), np.empty(most + 1)
         longest = max((len(columns) for columns, *_ in self._targets), default=1)
         self._columns = np.zeros((len(self._targets), longest), dtype=np.int64)
         for row, (columns, *_) in enumerate(self._targets):
@@ -132,45 +139,45 @@ class RowEvidence:
         self._target_precision = np.array([1.0 / variance for *_, variance in self._targets])
         self._events, self._tally = np.empty(longest), np.empty(longest + 2)
 
-    def extended(self, rows: Floats) -> Floats:
-        """The rows with the columns of product queries behind them."""
+    def extended(self, levels: Floats) -> Floats:
+        """The levels with the answers of product queries behind them."""
         if not self._transforms:
-            return rows
-        z = np.empty((len(rows), self.width))
-        z[:, : rows.shape[1]] = rows
+            return levels
+        z = np.empty((self.width, levels.shape[1]))
+        z[: len(levels)] = levels
         for name, start, matrix in self._transforms:
             begin = self._starts[name]
-            z[:, start : start + len(matrix)] = rows[:, begin : begin + matrix.shape[1]] @ matrix.T
+            np.matmul(matrix, levels[begin : begin + matrix.shape[1]], out=z[start : start + len(matrix)])
         return z
 
-    def value_and_gradient(self, rows: Floats, weights: Floats) -> tuple[float, Floats]:
-        """The loss and its gradient by the rows."""
-        z = self.extended(rows)
+    def value_and_gradient(self, levels: Floats, weights: Floats) -> tuple[float, Floats]:
+        """The loss and its gradient by the rows, both given level by level: (levels, rows)."""
+        z, width = self.extended(levels), len(levels)
+        residual = self.total * (levels @ weights) - self._column_goal
+        slope = self._column_precision * residual
+        value = self._constant + 0.5 * float(slope @ residual)
         gradient = np.zeros_like(z)
-        value = self._of_tables(z, weights, gradient) + self._of_targets(z, weights, gradient)
-        width = rows.shape[1]
+        np.multiply.outer(self.total * slope, weights, out=gradient[:width])
+        value += sum(self._of_table(table, z, weights, gradient) for table in self._tables)
+        value += self._of_targets(z, weights, gradient)
         for name, start, matrix in self._transforms:
             begin = self._starts[name]
-            gradient[:, begin : begin + matrix.shape[1]] += gradient[:, start : start + len(matrix)] @ matrix
-        return value, gradient[:, :width] if width < self.width else gradient
+            gradient[begin : begin + matrix.shape[1]] += matrix.T @ gradient[start : start + len(matrix)]
+        return value, gradient[:width]
 
-    def _of_tables(self, z: Floats, weights: Floats, gradient: Floats) -> float:
-        if not len(self._goal):
-            return 0.0
-        shapes = self._firsts, self._axis_starts, self._axis_sizes, self._cell_starts
-        predicted = np.empty(len(self._goal))
-        predict_tables(z, weights, *shapes, self._levels, predicted)
-        predicted *= self.total
-        residual = predicted - self._goal
-        slope = self._precision * residual
-        value = 0.5 * float(slope @ residual)
-        for span, query, values, precision in self._linear:
-            off = query @ predicted[span] - values
-            value += 0.5 * precision * float(off @ off)
-            slope[span] = precision * (query.transpose() @ off)
-        slope *= self.total
-        pull_tables(z, weights, *shapes, self._levels, self._folded, slope, gradient)
-        return value
+    def _of_table(self, table: _NoisyTable, z: Floats, weights: Floats, gradient: Floats) -> float:
+        rows = self.total * weights
+        products, folded = np.empty((2, len(table.starts), len(weights)))
+        predicted = np.empty(table.cells)
+        predict_table(z, rows, table.starts, table.sizes, products, predicted)
+        if table.query is None:
+            residual = predicted - table.values
+            slope = table.precision * residual
+        else:
+            residual = table.query @ predicted - table.values
+            slope = table.precision * (table.query.transpose() @ residual)
+        pull_table(z, rows, table.starts, table.sizes, products, folded, slope, gradient)
+        return 0.5 * table.precision * float(residual @ residual)
 
     def _of_targets(self, z: Floats, weights: Floats, gradient: Floats) -> float:
         if not len(self._targets):
