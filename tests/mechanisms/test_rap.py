@@ -62,6 +62,12 @@ def test_a_run_spends_its_budget_on_as_many_rounds_as_planned(people: Any) -> No
     assert float(spent) == pytest.approx(0.1 * 0.7 * 0.25, rel=1e-6)  # a quarter of what the columns leave
 
 
+def test_more_choices_than_tables_make_no_more_rounds(people: Any) -> None:
+    workload = hush.Workload.marginals(SCHEMA.domain, [("sex", "region")])
+    release = hush.plan(workload, hush.Budget(rho=0.1), mechanism=RAP(rounds=4, queries=8, rows=10)).release(people)
+    assert len(release.rounds) == 4
+
+
 def test_k_choices_at_once_cost_what_the_corrected_scale_says(people: Any) -> None:
     """With half of a round for choices, K choices at rho_t / (2 K) each; the printed scale would spend rho_t."""
     workload = hush.Workload.kway(SCHEMA.domain, 2)
@@ -98,6 +104,20 @@ def test_thresholds_can_be_asked(people: Any) -> None:
         release = hush.plan(workload, hush.Budget(rho=500.0), mechanism=mechanism).release(people)
         found = threshold_answers(release.model().counts(names), 2)
         assert np.abs(found - exact).max() / 3000 < 0.05
+
+
+@pytest.mark.parametrize("rho", [0.0001, 5.0])
+def test_worst_cells_are_chosen_by_where_the_budget_can_tell_them_apart(people: Any, rho: float) -> None:
+    """Half of what noise is expected to leave is taken off: of all cells if choices are blurred, else of the worst."""
+    workload = hush.Workload.marginals(SCHEMA.domain, [("sex", "region", "employed")])
+    release = hush.plan(workload, hush.Budget(rho=rho), mechanism=RAP(rounds=3, rows=20)).release(people)
+    blurred = 2 / release.rounds[0].epsilon * np.log(4) > 0.05 * 3000
+    assert blurred == (rho < 1)
+    for table, played in zip(
+        release.noisy_tables[-3:-1], release.rounds[:-1], strict=True
+    ):  # the last has what is left
+        left = table.numbers * np.sqrt(2 / np.pi) if blurred else np.sqrt(2 * np.log(table.numbers))
+        assert played.penalty == pytest.approx(0.5 * played.stddev * left, abs=2**-10)
 
 
 def scorers() -> list[Any]:
@@ -163,6 +183,7 @@ def test_columns_alone_get_the_whole_budget() -> None:
         ({"rows": None}, "rows=None"),
         ({"column_share": 1.0}, "column_share=1.0: expected a number between 0 and 1"),
         ({"choice_share": 0}, "choice_share=0"),
+        ({"restraint": 1.0}, "restraint=1.0: expected a number of at least 0 and below 1"),
         ({"measure": "all", "rounds": 3}, "measure='all' has no rounds"),
     ],
 )

@@ -41,6 +41,12 @@ def test_a_search_covers_epsilon_and_the_settings_and_is_stamped(table) -> None:
     assert points[-1].error < points[0].error / 2
 
 
+def test_rounds_and_choices_of_rap_are_searched_on_a_stand_in(table) -> None:
+    front = search(table, hush.mechanisms.RAP(rows=10), evaluations=3, initial=3)
+    assert {"epsilon", "queries", "rounds"} <= set(front.evaluations[0].settings)
+    assert front.stamp == PUBLIC
+
+
 def test_the_error_is_that_of_a_release_with_these_settings(table) -> None:
     workload = hush.Workload.kway(SCHEMA.domain, 2)
     settings = {"epsilon": 2.0, "rounds": 4}

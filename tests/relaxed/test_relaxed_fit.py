@@ -150,3 +150,44 @@ def test_the_simplex_projection_is_the_nearest_point() -> None:
         assert (nearest >= 0).all()
         others = generator.dirichlet(np.ones(5), 200)
         assert np.linalg.norm(values - nearest) <= np.linalg.norm(values - others, axis=1).min() + 1e-12
+
+
+def test_restrained_rows_follow_less_of_the_noise() -> None:
+    """The loss ends where it is asked to, and independent columns are nearer to the truth, over ten noises."""
+    small = hush.Domain({"a": 3, "b": 4, "c": 2})
+    shares = [np.array([0.5, 0.3, 0.2]), np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.7, 0.3])]
+    truth = 5000 * np.multiply.outer(np.multiply.outer(shares[0], shares[1]), shares[2])
+    generator = np.random.Generator(np.random.PCG64(11))
+    gained = 0.0
+    for _ in range(10):
+        columns = [Measurement((name,), 5000 * share, 20.0) for name, share in zip(small, shares, strict=True)]
+        table = Measurement(("a", "b", "c"), truth + generator.normal(0, 60, truth.shape), 60.0)
+        found = {
+            r: fit_relaxed(small, [table, *columns], rows=40, alike=0.95, tolerance=0.1, restraint=r)
+            for r in (0.0, 0.5)
+        }
+        stats = found[0.5].stats
+        enough = stats["least"] + 0.5 * (0.5 * (24 + 9) - stats["least"])
+        assert stats["least"] == pytest.approx(found[0.0].stats["value"])
+        assert stats["least"] < stats["value"] <= enough
+        gaps = {r: float(((one.value.counts(("a", "b", "c")) - truth) ** 2).sum()) for r, one in found.items()}
+        gained += gaps[0.0] - gaps[0.5]
+    assert gained > 0
+
+
+def test_columns_that_nothing_ties_are_nearly_independent(truth: np.ndarray) -> None:  # type: ignore[type-arg]
+    """Rows that start far apart have ties between all columns by chance, and those that nothing pulls on stay."""
+    small = hush.Domain({"a": 3, "b": 4, "c": 2, "d": 2})
+    tables = [
+        Measurement(("a", "b"), truth.sum(axis=2), 50.0),
+        Measurement(("c", "d"), [[900.0, 1600], [1600, 900]], 50.0),
+    ]
+    tied = {}
+    for alike in (0.0, 0.95):
+        rows = fit_relaxed(small, tables, rows=100, alike=alike).value
+        table = rows.counts(("a", "b", "c", "d"))
+        apart = np.multiply.outer(table.sum(axis=(2, 3)), table.sum(axis=(0, 1))) / rows.total
+        tied[alike] = float(np.abs(table - apart).sum()) / rows.total
+    assert tied[0.95] < tied[0.0] / 2
+    with pytest.raises(WorkloadError, match="alike=1: expected a number"):
+        fit_relaxed(small, tables, alike=1)

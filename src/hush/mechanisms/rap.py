@@ -15,7 +15,7 @@ from hush.arrays import Floats, Integers, Numbers, merged_along
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.total import estimate_total
-from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, on_grid
+from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
 from hush.mechanisms.mechanism import Mechanism, refuse_rules
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
@@ -40,8 +40,12 @@ CELL_ROUNDS = 16
 CELLS_PER_PRECISION = 16  # T K = N sqrt(rho) / 16: single answers get the more noise, the fewer are of use
 COLUMN_SHARE, THRESHOLD_COLUMN_SHARE = 0.3, 0.5  # errors of columns add up in thresholds
 CHOICE_SHARE = 0.25
+NOISE_SHARE = 0.5  # of what a table's noise is expected to leave, taken off its score
+TOLD_APART = 0.05  # of the rows: worst cells of tables are seldom further off, so a choice by them must see as much
+RESTRAINT = 0.2  # how far the last rows stay from following the noise
 CELL_CHOICE_SHARE = 0.5
 ROWS = 300
+ALIKE = 0.95  # of rows at the start, so that columns which no table ties stay nearly independent
 LARGEST_ORDER = 3  # of tables measured whole
 MOST_CELLS = 1 << 24  # of a table of merged levels that is chosen from
 BETWEEN, ITERATIONS, FEWEST = 0.2, 60, 10  # tolerance, most and fewest iterations of the fits between rounds
@@ -58,10 +62,13 @@ class RAP(Mechanism):
     round compares relaxed rows with the data and chooses K candidates, once for all, by the exponential mechanism
     without replacement; it measures them and fits the rows to all noisy numbers.
 
-    `measure="tables"`: candidates are tables over up to three columns of one asked clique; a table's score is its
+    `measure="tables"`: candidates are tables over up to three columns of one asked clique. A table's score is its
     largest error, |M_r(D) - M_r(p)| over cells of levels of their own, less half of sigma sqrt(2 log n_r), about what
-    its noise would leave. The table is measured whole, which costs what one of its cells does. K is 1, and T two for
-    each column asked for, 32 at most.
+    its noise would leave. A choice among m tables sees errors of about (2 / epsilon) log m rows; where that is more
+    than a twentieth of the rows, worst cells would be chosen at random, and the score is the sum of all errors less
+    half of sigma n_r sqrt(2 / pi), as AIM has it. The table is measured whole, which costs what one of its cells does.
+    K is 1, and T two for each column asked for, 32 at most. The last rows stop before they follow the noise, by
+    `restraint`; see `fit_relaxed`.
     `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds; the
     algorithm of the document. T is 16, and T K is N sqrt(rho) / 16.
     `measure="all"`: every asked clique once, and no choice; the non-adaptive form.
@@ -98,6 +105,7 @@ class RAP(Mechanism):
     rows: int = ROWS
     column_share: float | None = None
     choice_share: float | None = None
+    restraint: float = RESTRAINT
     seed: int = 0  # of the rows' start; public
 
     def __post_init__(self) -> None:
@@ -113,6 +121,8 @@ class RAP(Mechanism):
             value = getattr(self, name)
             if value is not None and not (is_number(value) and 0 < value < 1):
                 raise BudgetError(f"{name}={shown(value)}: expected a number between 0 and 1")
+        if not (is_number(self.restraint) and 0 <= self.restraint < 1):
+            raise WorkloadError(f"restraint={shown(self.restraint)}: expected a number of at least 0 and below 1")
         if self.measure == "all" and (self.rounds is not None or self.queries is not None):
             raise WorkloadError("measure='all' has no rounds; leave rounds and queries out")
 
@@ -270,6 +280,7 @@ class RAPRun:
         self.asked = tuple(dict.fromkeys((term.clique, at_least_of(term)) for term in workload if term.clique))
         self.rounds = settings.planned_rounds(workload)
         self.column_share = settings.for_columns(workload)
+        self.tables = 1  # to choose from
         self.kept: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
 
@@ -279,6 +290,8 @@ class RAPRun:
         self._columns(self.column_share if pool else Fraction(1))
         session.merge_rare()
         self._levels()
+        pool = [clique for clique in pool if math.prod(self.sizes[name] for name in clique) <= MOST_CELLS]
+        self.tables = max(len(pool), 1)
         model = self._fit(None, final=used_up(session.remaining, session.limit))
         if settings.measure == "all":
             model = self._measure_all(model)
@@ -292,6 +305,8 @@ class RAPRun:
     def _played(self) -> int:
         """How many rounds are on record."""
         each = self.settings.queries or (1 if self.settings.measure == "tables" else self._queries())
+        if self.settings.measure == "tables":
+            each = min(each, self.tables)
         return -(-len(self.session.rounds) // each)
 
     def _columns(self, share: Fraction) -> None:
@@ -317,8 +332,10 @@ class RAPRun:
         return self.session.fit_rows(
             start=start,
             rows=settings.rows,
+            alike=ALIKE,
             seed=settings.seed,
             tolerance=AT_LAST if final else BETWEEN,
+            restraint=settings.restraint if final and settings.measure == "tables" else 0.0,
             iterations=min(most, max(FEWEST * (4 if final else 1), int(work / products))),
         ).value
 
@@ -341,15 +358,21 @@ class RAPRun:
     def _tables(self, model: RelaxedRows, pool: Sequence[Clique], share: Fraction, last: bool) -> None:
         """Choose the tables with the worst cells, and measure them whole."""
         session = self.session
-        cliques = tuple(clique for clique in pool if math.prod(self.sizes[name] for name in clique) <= MOST_CELLS)
+        cliques = tuple(pool)
         count = min(self.settings.queries or 1, len(cliques))
         choosing = self.settings.choosing * share
         stddev = session.law((share - choosing) / count).stddev
         tables = on_grid(self._predicted(model, cliques))
         cells = np.array([tables[clique].size for clique in cliques])
-        penalties = np.rint(0.5 * stddev * np.sqrt(2 * np.log(np.maximum(cells, 2))) / GRID) * GRID
-        scorer = WorstCellScorer(cliques, tables, self.kept, np.minimum(penalties, LARGEST_MISFIT))
         law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
+        blurred = 2 / float(law.epsilon) * math.log(len(cliques)) > TOLD_APART * model.total
+        left = cells * math.sqrt(2 / math.pi) if blurred else np.sqrt(2 * np.log(np.maximum(cells, 2)))
+        penalties = np.minimum(np.rint(NOISE_SHARE * stddev * left / GRID) * GRID, LARGEST_MISFIT)
+        scorer: MisfitScorer | WorstCellScorer
+        if blurred:
+            scorer = MisfitScorer(cliques, tables, np.ones(len(cliques)), penalties)
+        else:
+            scorer = WorstCellScorer(cliques, tables, self.kept, penalties)
         number = self._played() + 1
         picks = session.coarse.select(scorer, law, note=f"{NAME}: choice {number}")
         measuring = session.remaining if last else share - choosing

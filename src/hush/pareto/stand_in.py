@@ -37,7 +37,12 @@ PRIVATE = "PRIVATE: made from a table that a ledger protects, without noise and 
 MEASURE = "workload error"
 TUNED: dict[str, tuple[Setting, ...]] = {
     "aim": (RealSetting("share", 0.5, 0.95), RealSetting("max_size_mb", 0.25, 16.0, log=True)),
-    "rap": (RealSetting("column_share", 0.05, 0.7), RealSetting("choice_share", 0.05, 0.6)),
+    "rap": (
+        IntegerSetting("rounds", 2, 64, log=True),
+        IntegerSetting("queries", 1, 8, log=True),
+        RealSetting("column_share", 0.05, 0.7),
+        RealSetting("choice_share", 0.05, 0.6),
+    ),
     "dawa": (),
     "mst": (),
     "mwem": (IntegerSetting("rounds", 2, 64, log=True),),

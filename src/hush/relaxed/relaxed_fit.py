@@ -9,7 +9,7 @@ import numpy as np
 from hush.arrays import Floats
 from hush.constraints import Constraint
 from hush.domain import Domain
-from hush.errors import DomainError, SizeError, WorkloadError, shown
+from hush.errors import DomainError, SizeError, WorkloadError, is_number, shown
 from hush.graphical.fit_problem import allowance
 from hush.graphical.total import checked_total, estimate_total
 from hush.memory import require_memory
@@ -42,6 +42,8 @@ def fit_relaxed(
     max_size_mb: float | None = None,
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
+    restraint: float = 0.0,
+    alike: float = ALIKE,
     seed: int = 0,
 ) -> Solution[RelaxedRows]:
     """Relaxed rows whose answers are near noisy ones: whole tables, products, single cells, thresholds, in any mix.
@@ -52,12 +54,18 @@ def fit_relaxed(
     when that happens once more than they may shrink. `start` is an earlier fit to go on from. Memory is that of the
     noisy numbers and a few times that of the rows, whatever the cliques.
 
+    Of a starting row `alike` are the shares of the columns. Columns that no answer ties keep the chance ties of the
+    start: with more alike they are nearly independent, and the descent is slower where noise differs much.
+
+    With `restraint` r, from 0 to 1, the rows are those that a second descent, from the product of the columns, first
+    brings to L + r (m / 2 - L): L is the least loss found, and m / 2 that of the truth, so less follows the noise.
+
     Not convex: the status says whether the descent came to rest, not that no better rows exist.
 
     Privacy: post-processing; `seed` is public.
     Reference: [Avent 2023, Alg. 4.3]; softmax after [Liu et al. 2021]. Differs from [Avent 2023]: residuals are
     weighted by their noise, rows are kept in the simplex by softmax, the start is the product of the columns rather
-    than noise, and steps are far larger.
+    than noise, and steps are far larger. `restraint` is after the discrepancy principle of [Morozov 1966].
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> fitted = fit_relaxed(domain, [Measurement(("a", "b"), [[40.0, 10.0], [10.0, 40.0]], 1.0)], rows=50)
@@ -68,6 +76,9 @@ def fit_relaxed(
     for name, value in (("rows", rows), ("iterations", iterations)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise WorkloadError(f"{name}={shown(value)}: expected a whole number of at least 1")
+    for name, share in (("restraint", restraint), ("alike", alike)):
+        if not (is_number(share) and 0 <= share < 1):
+            raise WorkloadError(f"{name}={shown(share)}: expected a number of at least 0 and below 1")
     if constraints:
         raise WorkloadError(
             "relaxed rows cannot promise that combinations never occur, and there are rules that forbid some; use "
@@ -90,16 +101,22 @@ def fit_relaxed(
         )
     require_memory(8 * ARRAYS * rows * width, f"{rows:,} rows of {width:,} probabilities", "use fewer rows")
     evidence = RowEvidence(coarse, ordered, known)
-    first = _refined(coarse, columns, start or _product(domain, columns, rows), seed)
-    fitted, stats, status = _descend(evidence, first, allowance(tolerance, max(evidence.numbers, 1), 1.0), iterations)
+    first = _refined(coarse, columns, start or _product(domain, columns, rows), alike, seed)
+    gain = allowance(tolerance, max(evidence.numbers, 1), 1.0)
+    fitted, stats, status = _descend(evidence, first, gain, iterations)
+    enough = stats["value"] + restraint * (0.5 * evidence.numbers - stats["value"])
+    if enough > stats["value"]:
+        fresh = first if start is None else _refined(coarse, columns, _product(domain, columns, rows), alike, seed)
+        fitted, stopped, _ = _descend(evidence, fresh, gain, iterations, enough)
+        stats = {**stopped, "least": stats["value"]}
     cliques = dict.fromkeys(measurement.clique for measurement in ordered if measurement.clique)
     return Solution(value=RelaxedRows(coarse, fitted, known, cliques=cliques), status=status, stats=stats)
 
 
 def _descend(
-    evidence: RowEvidence, rows: Floats, least_gain: float, iterations: int
+    evidence: RowEvidence, rows: Floats, least_gain: float, iterations: int, enough: float = -np.inf
 ) -> tuple[Floats, dict[str, float], str]:
-    """Adam on logits, with smaller steps where it gains little; the best rows seen."""
+    """Adam on logits, with smaller steps where it gains little; the best rows seen, or the first that are enough."""
     offsets = evidence.coarse.offsets
     weights = np.full(len(rows), 1.0 / len(rows))
     logits = np.log(np.maximum(rows.T, 1e-30))
@@ -114,6 +131,8 @@ def _descend(
         if value < least:
             least = value
             best[:] = levels
+        if least <= enough:
+            break
         if number % LOOK == 0:
             if before - least < least_gain:
                 cooled, rate = cooled + 1, rate / 3
@@ -204,7 +223,7 @@ def _product(domain: Domain, columns: dict[str, Floats], rows: int) -> RelaxedRo
     return RelaxedRows(CoarseLevels(domain, codes, columns), np.ones((rows, len(domain))), 1.0)
 
 
-def _refined(coarse: CoarseLevels, columns: dict[str, Floats], start: RelaxedRows, seed: int) -> Floats:
+def _refined(coarse: CoarseLevels, columns: dict[str, Floats], start: RelaxedRows, alike: float, seed: int) -> Floats:
     """The rows of a start over other coarse levels; where one of its levels is split, rows become different.
 
     Each row has one part of the split level more than the others, drawn in the shares of the parts, so that columns
@@ -227,6 +246,6 @@ def _refined(coarse: CoarseLevels, columns: dict[str, Floats], start: RelaxedRow
             drawn = np.minimum(np.searchsorted(np.cumsum(parts), strata, side="right"), len(parts) - 1)
             own = np.zeros_like(block)
             own[np.arange(rows), generator.permutation(drawn)] = 1.0
-            block += share * (ALIKE * parts + (1.0 - ALIKE) * own)
+            block += share * (alike * parts + (1.0 - alike) * own)
         blocks.append(block / block.sum(axis=1, keepdims=True))
     return np.concatenate(blocks, axis=1)
