@@ -76,3 +76,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local Spark, started when a test first needs it; it ends with the run."""
     with local_spark(tmp_path_factory.mktemp("spark")) as session:
         yield session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of Spark come first, so that one worker has them all and Java starts once."""
+    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
