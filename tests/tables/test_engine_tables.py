@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hush.tables import engine_tables as database
 from hush.tables import read
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.engine_tables import key_of
-from hush.tables.scan_plan import plan_scans
+from hush.tables.scan_plan import Way, plan_scans
 
 DOMAIN = Domain(dict.fromkeys("abcdef", 3))
 RANDOM = np.random.default_rng(4)
@@ -32,6 +33,26 @@ def test_many_scans_are_asked_for_in_parts(most, monkeypatch) -> None:
         np.testing.assert_array_equal(counts[clique], expected[clique])
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("counts", [None, "n"])
+@pytest.mark.parametrize("way", list(Way))
+def test_every_way_gives_the_same_counts(way, counts) -> None:
+    cliques = list(itertools.combinations(DOMAIN, 2))
+    rows = DATA.append_column("n", pa.array(RANDOM.integers(0, 4, 500)))
+    table: Any = read(rows, DOMAIN, engine="sql", counts=counts)
+    table._ways = (way,)
+    found, expected = table.counts(cliques), read(rows, DOMAIN, counts=counts).counts(cliques)
+    assert table.way is way
+    assert all((found[clique] == expected[clique]).all() for clique in cliques)
+
+
+def test_rows_that_arrive_as_a_whole_are_sent_only_if_they_fit(monkeypatch) -> None:
+    table: Any = read(DATA, DOMAIN, engine="sql")
+    table._ways = tuple(Way)
+    for most, ways in ((None, set(Way)), (2 * 6 * 500, set(Way)), (2 * 6 * 500 - 1, set(database.SQL_WAYS))):
+        monkeypatch.setattr(type(DUCKDB), "most_collected", most)
+        assert set(table.predict([("a", "b")])) == ways
 
 
 def test_the_query_has_one_key_per_scan() -> None:

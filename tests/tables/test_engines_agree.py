@@ -37,6 +37,7 @@ from hush.schema import (
 from hush.tables import read
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.dialects.postgres import POSTGRES
+from hush.tables.drafting import draft_schema
 
 NAMES = [
     "select",
@@ -265,6 +266,46 @@ def test_all_engines_give_the_same_counts(engine: Any, case: tuple[pa.Table, Sch
     with engine.holding(rows) as (source, query):
         for way in ("sql", "stream"):
             assert outcome(partial(read, source, schema, query=query, engine=way), schema) == expected
+
+
+def drafted_rows() -> pa.Table:
+    """Columns of every kind that a draft tells apart."""
+    n = 200
+    spelled = {
+        "marked": ["NA" if k % 9 == 0 else str(k % 7) for k in range(n)],
+        "euro": [f"{k % 9}.{k % 10}00,5{k % 8} €" for k in range(n)],
+        "code": [f"{k % 5:03d}" for k in range(n)],
+        "word": [None if k % 13 == 0 else f" it's {k % 4}" for k in range(n)],
+        "name": [f"person {k}" for k in range(n)],
+        "day_text": [f"2020-0{1 + k % 9}-1{k % 10}" for k in range(n)],
+        "clock": [f"{k % 24:02d}:30" for k in range(n)],
+        "truth": ["TRUE" if k % 2 else "false" for k in range(n)],
+        "empty": [" "] * n,
+    }
+    first = dt.datetime(2019, 3, 1, 7)
+    stored = {
+        "id": pa.array(range(n), pa.int64()),
+        "gain": pa.array([0 if k % 3 else 977 * k for k in range(n)], pa.int64()),
+        "share": pa.array([None if k % 11 == 0 else k / 7 for k in range(n)], pa.float64()),
+        "short": pa.array([k / 10 for k in range(n)], pa.float32()),
+        "price": pa.array([decimal.Decimal(k % 40) / 4 for k in range(n)], pa.decimal128(9, 2)),
+        "endless": pa.array([math.inf if k % 50 == 0 else k * 1.5 for k in range(n)], pa.float64()),
+        "flag": pa.array([k % 2 == 0 for k in range(n)], pa.bool_()),
+        "day": pa.array([first.date() + dt.timedelta(days=5 * k) for k in range(n)], pa.date32()),
+        "moment": pa.array([first + dt.timedelta(hours=5 * k) for k in range(n)], pa.timestamp("us")),
+        "instant": pa.array([first + dt.timedelta(days=k) for k in range(n)], pa.timestamp("us", "UTC")),
+    }
+    return pa.table({**spelled, **stored})
+
+
+def test_a_draft_is_that_of_the_same_rows_in_memory(engine: Any) -> None:
+    rows = drafted_rows()
+    with engine.holding(rows) as (source, query):
+        text = draft_schema(source, query=query, from_data=True)
+    frame = DUCKDB.open_frame("rows", rows.column_names, rows, DUCKDB.connect(2**28))
+    assert text == draft_schema(frame, from_data=True)
+    assert text.count("from_private_data = true") == text.count("\n[columns.") == len(rows.column_names) - 3
+    assert "points = [0" in text
 
 
 @pytest.mark.slow

@@ -5,9 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,6 +30,7 @@ from hush.tables import read
 from hush.tables.dialects import spark_sessions
 from hush.tables.drafting import draft_schema
 from hush.tables.scan_plan import Way
+from hush.workloads.sum_term import sum_terms
 
 pytestmark = pytest.mark.slow  # Java starts once, and a statement takes a good part of a second
 KINDS = {
@@ -227,6 +233,66 @@ def test_a_release_counts_one_state_and_drops_it(held: bool, spark, monkeypatch)
         assert table.counts([("x",)])["x",].tolist() != first  # the rows of this frame do move; alike once in 1009
 
 
+def test_sums_are_of_the_rows_that_were_counted(spark) -> None:
+    schema = Schema([Integer(name="x", low=0, high=1008), Integer(name="y", low=0, high=1)])
+    query = sum_terms(schema, "x", ("y",))[0][0].query
+    values = query.grid.integers(np.arange(1009.0), np.arange(1009))
+    table = read(moving(spark), schema)
+    with table.snapshot():
+        table.require_sums([query])
+        table.check()
+        counts = table.counts([("x", "y")])["x", "y"]
+        assert table.sums([query])[query].tolist() == (values @ counts).tolist()  # by chance once in 1009
+
+
+def test_sums_of_several_columns_choose_the_rows_of_a_unit_as_in_memory(spark) -> None:
+    random = np.random.default_rng(3)
+    numbers = {name: random.integers(0, 100, 120) for name in ("a", "b")}
+    rows = pa.table({"who": random.integers(0, 20, 120), **numbers})
+    columns = [Integer.equal_width(name=name, low=0, high=99, bins=2) for name in numbers]
+    schema = Schema(columns, unit=Unit(column="who", max_rows=2))
+    queries = [sum_terms(schema, name, ())[0][0].query for name in numbers]
+    expected, table = read(rows, schema), read(frame_of(spark, rows), schema)
+    with table.snapshot():
+        table.require_sums(queries)
+        table.check()
+        assert (table.counts([("a", "b")])["a", "b"] == expected.counts([("a", "b")])["a", "b"]).all()
+        assert table.sums(queries) == expected.sums(queries)
+
+
+def slow_frame(spark):
+    """A frame that takes minutes to read."""
+    return spark.sql("SELECT CAST(id % 2 AS INT) AS x FROM range(2000000000) WHERE sha2(CAST(id AS STRING), 512) <> ''")
+
+
+def jobs(spark) -> int:
+    return len(spark.sparkContext.statusTracker().getActiveJobsIds())
+
+
+@pytest.mark.parametrize("stop", ["Ctrl-C", "timeout"])
+def test_a_job_ends_on_the_cluster_when_nobody_waits_for_it(stop: str, spark, monkeypatch) -> None:
+    monkeypatch.setattr(spark.sparkContext, "cancelAllJobs", lambda: None)  # what pyspark does to all jobs at Ctrl-C
+    schema = Schema([Integer(name="x", low=0, high=1)])
+    table = read(slow_frame(spark), schema, engine="sql", timeout=1.5 if stop == "timeout" else None)
+    timer = threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    expected: type[BaseException] = DataError if stop == "timeout" else KeyboardInterrupt
+    words = "took more than 1.5 seconds and was cancelled; raise timeout=" if stop == "timeout" else None
+    if stop == "Ctrl-C":
+        timer.start()
+    with pytest.raises(expected, match=words):
+        table.counts([("x",)])
+    for _ in range(400):
+        if not jobs(spark):
+            break
+        time.sleep(0.05)
+    assert not jobs(spark)
+
+
+def test_a_time_limit_is_a_positive_number(spark) -> None:
+    with pytest.raises(DataError, match="timeout = 0: expected seconds above 0"):
+        read(spark.range(1), Schema([Integer(name="id", low=0, high=1)]), timeout=0)
+
+
 def test_values_that_do_not_fit_are_named_by_column_and_cost_nothing(spark, tmp_path: Path) -> None:
     schema = Schema([Integer(name="x", low=0, high=1), Integer(name="y", low=0, high=1)])
     plan = hush.plan(hush.Workload.marginals(schema.domain, [("x",)]), hush.Budget(rho=1.0), "residual")
@@ -290,9 +356,8 @@ def test_the_command_line_counts_with_spark(spark, tmp_path: Path) -> None:
 
 def test_a_draft_takes_the_declared_types(spark) -> None:
     frame = spark.sql("SELECT 1 AS n, 'a' AS t, DATE '2020-01-01' AS d")
-    drafted = draft_schema(frame)
-    assert drafted.count("# the declared type") == 3
-    with pytest.raises(DataError, match="a draft is made from the rows of files, frames and DuckDB only"):
+    assert draft_schema(frame).count("# the declared type") == 3
+    with pytest.raises(DataError, match="Spark does not look at rows for a draft; write some rows to Parquet"):
         draft_schema(frame, from_data=True)
 
 
@@ -300,6 +365,9 @@ def test_what_is_missing_is_said(monkeypatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(DataError, match="Spark needs Java 17 or newer, and there is none: set JAVA_HOME"):
         spark_sessions.connect("local[2]")
+    monkeypatch.setattr(spark_sessions, "find_spec", lambda name: None)
+    with pytest.raises(DataError, match=r"Spark Connect needs packages .* run: pip install 'pyspark\[connect\]'"):
+        spark_sessions.connect("sc://cluster:15002/;token=secret")
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(DataError, match=r"needs pyspark, which is not installed; run: pip install 'hush\[spark\]'"):
         spark_sessions.connect("sc://cluster:15002/;token=secret")

@@ -62,7 +62,7 @@ counts_option = click.option(
 table_option = click.option("--table", help="Which table of a database, or sheet of a spreadsheet, DATA means.")
 query_option = click.option("--query", help="A SELECT on the database that DATA means, instead of --table.")
 timeout_option = click.option(
-    "--timeout", type=float, help="Seconds that one statement of a PostgreSQL server may take.  [default: 3600]"
+    "--timeout", type=float, help="Seconds that one statement of a server or a cluster may take.  [default: 3600]"
 )
 
 

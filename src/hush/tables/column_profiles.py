@@ -1,4 +1,4 @@
-"""Column profiles: what the rows of a file show about its columns, for a draft of a schema.
+"""Column profiles: what the rows of a source show about its columns, for a draft of a schema.
 
 Privacy: exact facts about the rows.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,7 @@ from hush.errors import DataError, SizeError
 from hush.memory import readable
 from hush.schema.number_spelling import PLAIN, NumberSpelling
 from hush.schema.stamps import ANY_DAY
-from hush.tables.dialects.dialect import WHITESPACE, Family
-from hush.tables.dialects.duckdb import DUCKDB
+from hush.tables.dialects.dialect import Dialect, Family
 from hush.tables.refusal_causes import ALWAYS_MISSING, MISSING_AMONG_NUMBERS
 from hush.tables.sources import RowSource
 
@@ -38,11 +37,12 @@ DECLARED_KINDS = {
     Family.TEXT: "categorical",
 }
 _NUMBER_KINDS = ("integer", "numeric")
-_BATCH = 40  # columns per pass over the file
+_BATCH, _FEW = 40, 10  # columns per pass over the rows: of a file, and where rows lie elsewhere
 _MARKS = (*ALWAYS_MISSING, *MISSING_AMONG_NUMBERS)
 _INTEGER = r"[+-]?(0|[1-9][0-9]{0,14})([.]0+)?"
 _NUMBER = r"[+-]?(0|[1-9][0-9]*|)([.][0-9]*)?([eE][+-]?[0-9]+)?"
 _INFINITE = r"[+-]?inf(inity)?"
+_PADDED = r"[^0-9]*0[0-9](.|\n)*"  # such as 007
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?"
 
 
@@ -77,16 +77,17 @@ def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile
 
     Privacy: exact facts about the rows. Errors hold no cell.
     """
-    if source.dialect.remote:
+    if not source.dialect.drafts:
         raise DataError(
-            f"{source.name}: rows of a server are not looked at for a draft; leave --from-data (from_data=) out, and "
-            "the declared types decide the kinds"
+            f"{source.name}: Spark does not look at rows for a draft; write some rows to Parquet and draft from these, "
+            "or draft from the declared types, without --from-data"
         )
     columns = [k for k, kind in enumerate(kinds) if kind != UNSUPPORTED]
     facts: dict[int, dict[str, Any]] = {}
+    at_once = _FEW if source.dialect.remote else _BATCH
     try:
-        for start in range(0, len(columns), _BATCH):
-            facts |= _facts(source, kinds, columns[start : start + _BATCH])
+        for start in range(0, len(columns), at_once):
+            facts |= _facts(source, kinds, columns[start : start + at_once])
         texts = [k for k in columns if _kind_of(facts[k]) == "categorical" and facts[k]["longest"] <= LONGEST_VALUE]
         # the estimate may be off by some percent; the exact list is counted again
         values = _distinct(source, kinds, [k for k in texts if facts[k]["distinct"] <= 1.2 * MOST_VALUES])
@@ -100,66 +101,86 @@ def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile
     return [profiles.get(k) for k in range(len(kinds))]
 
 
-def _ask(source: RowSource, kinds: Sequence[str], columns: Sequence[int], wanted: Sequence[str]) -> tuple[Any, ...]:
-    """Aggregates over every column as trimmed text, blank as null, so that one set of rules serves all types."""
-    texts = []
+def _texts_of(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> str:
+    """SELECT of columns as trimmed text, blank as null, so that one set of rules serves all types."""
+    sql, texts = source.dialect, []
     for k in columns:
-        # a float32 is compared as the double it becomes, not by its shorter text
-        stored = f"CAST(c{k} AS DOUBLE)" if kinds[k] == "numeric" else f"c{k}"
-        texts.append(f"nullif(trim(CAST({stored} AS VARCHAR), {DUCKDB.literal(WHITESPACE)}), '') AS c{k}")
+        x, family = f"c{k}", sql.family(source.types[k])
+        if kinds[k] == "numeric":  # a float32 is compared as the double it becomes, not by its shorter text
+            x, family = sql.as_number(x, family), Family.DOUBLE
+        texts.append(f"nullif({sql.trimmed(sql.as_text(x, family))}, '') AS c{k}")
     aliases = ", ".join(f"c{k}" for k in range(len(kinds)))
-    rows = f"SELECT {', '.join(texts)} FROM ({source.select}) AS source({aliases})"
+    return f"SELECT {', '.join(texts)} FROM ({source.select}) AS source({aliases}) {sql.fence}"
+
+
+def _ask(
+    source: RowSource,
+    kinds: Sequence[str],
+    columns: Sequence[int],
+    wanted: Sequence[str],
+    *prepared: Mapping[str, str],
+) -> tuple[Any, ...]:
+    """Aggregates over some columns as texts, and over what is prepared from them, step by step, once per row."""
+    rows = _texts_of(source, kinds, columns)
+    for step in prepared:
+        more = ", ".join(f"{expression} AS {name}" for name, expression in step.items())
+        rows = f"SELECT *, {more} FROM ({rows}) AS texts {source.dialect.fence}"
+    select = f"SELECT {', '.join(wanted)} FROM ({rows}) AS prepared"
     with source.session() as session:
-        return DUCKDB.fetch_row(session, f"SELECT {', '.join(wanted)} FROM ({rows})", source.failure)
+        return source.dialect.fetch_row(session, select, source.failure)
 
 
 def _facts(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> dict[int, dict[str, Any]]:
-    asked = [_questions(f"c{k}") for k in columns]
-    answers = iter(_ask(source, kinds, columns, [sql for questions in asked for sql in questions.values()]))
+    sql, prepared = source.dialect, {}
+    for k in columns:
+        x = f"c{k}"
+        prepared[f"number{k}"] = f"(CASE WHEN {sql.matches(x, _NUMBER)} THEN {sql.number_or_null(x)} END)"
+        prepared[f"moment{k}"] = f"(CASE WHEN {sql.matches(x, _DAY)} THEN {sql.moment_or_null(x)} END)"
+        prepared[f"clock{k}"] = sql.time_or_null(x)
+    asked = [_questions(k, sql) for k in columns]
+    answers = iter(_ask(source, kinds, columns, [fact for questions in asked for fact in questions.values()], prepared))
     return {k: {fact: next(answers) for fact in questions} for k, questions in zip(columns, asked, strict=True)}
 
 
 def _distinct(source: RowSource, kinds: Sequence[str], columns: Sequence[int]) -> dict[int, tuple[str, ...]]:
     if not columns:
         return {}
-    always = _texts(ALWAYS_MISSING)
-    wanted = [f"list(DISTINCT c{k}) FILTER (c{k} NOT IN ({always}))" for k in columns]
+    always = _texts(ALWAYS_MISSING, source.dialect)
+    wanted = [f"array_agg(DISTINCT c{k}) FILTER (WHERE c{k} NOT IN ({always}))" for k in columns]
     answers = _ask(source, kinds, columns, wanted)
     return {k: tuple(sorted(texts)) for k, texts in zip(columns, answers, strict=True) if len(texts) <= MOST_VALUES}
 
 
-def _questions(x: str) -> dict[str, str]:
+def _questions(k: int, sql: Dialect) -> dict[str, str]:
     """What is asked of a column of texts, as SQL aggregates."""
-    always, among = _texts(ALWAYS_MISSING), _texts(_MARKS)
-    marks = " ".join(f"WHEN {_texts([mark])} THEN {1 << bit}" for bit, mark in enumerate(_MARKS))
-    cast = f"TRY_CAST({x} AS DOUBLE)"
-    number = f"(CASE WHEN regexp_full_match({x}, '{_NUMBER}') AND isfinite({cast}) THEN {cast} END)"
-    moment = f"(CASE WHEN regexp_full_match({x}, '{_DAY}') THEN {DUCKDB.moment_or_null(x)} END)"
-    day, clock = f"CAST({moment} AS DATE)", f"CAST({DUCKDB.time_or_null(x)} AS DATE)"
+    x, moment, clock = f"c{k}", f"moment{k}", f"CAST(clock{k} AS DATE)"
+    day, number = f"CAST({moment} AS DATE)", f"(CASE WHEN abs(number{k}) < {sql.number(math.inf)} THEN number{k} END)"
+    always, among = _texts(ALWAYS_MISSING, sql), _texts(_MARKS, sql)
+    marks = " ".join(f"WHEN {_texts([mark], sql)} THEN {1 << bit}" for bit, mark in enumerate(_MARKS))
     return {
         "total": "count(*)",
         "present": f"count({x})",
-        "texts": f"count(*) FILTER ({x} NOT IN ({always}))",
-        "solid": f"count(*) FILTER ({x} NOT IN ({among}))",
+        "texts": f"count(*) FILTER (WHERE {x} NOT IN ({always}))",
+        "solid": f"count(*) FILTER (WHERE {x} NOT IN ({among}))",
         "marks": f"bit_or(CASE {x} {marks} END)",  # a set as bits, since DISTINCT would hold every text
-        "booleans": f"count(*) FILTER (lower({x}) IN ('true', 'false'))",
-        "integers": f"count(*) FILTER (regexp_full_match({x}, '{_INTEGER}'))",
+        "booleans": f"count(*) FILTER (WHERE lower({x}) IN ('true', 'false'))",
+        "integers": f"count(*) FILTER (WHERE {sql.matches(x, _INTEGER)})",
         "numbers": f"count({number})",
-        "infinite": f"count(*) FILTER (regexp_full_match(lower({x}), '{_INFINITE}'))",
+        "infinite": f"count(*) FILTER (WHERE {sql.matches(f'lower({x})', _INFINITE)})",
         "days": f"count({day})",
-        "timed": f"count(*) FILTER ({moment} <> {day})",
-        "clocks": f"count(*) FILTER ({clock} = {DUCKDB.day(ANY_DAY)})",
+        "timed": f"count(*) FILTER (WHERE {moment} <> {day})",
+        "clocks": f"count(*) FILTER (WHERE {clock} = {sql.day(ANY_DAY)})",
         "low": f"min({number})",
         "high": f"max({number})",
         "first": f"min({day})",
         "last": f"max({day})",
-        "distinct": f"approx_count_distinct({x})",
+        "distinct": sql.distinct(x),
         "longest": f"max(length({x}))",
     }
 
 
-def _texts(texts: Sequence[str]) -> str:
-    return ", ".join(map(DUCKDB.literal, texts))
+def _texts(texts: Sequence[str], sql: Dialect) -> str:
+    return ", ".join(map(sql.literal, texts))
 
 
 def _kind_of(facts: dict[str, Any]) -> str:
@@ -202,14 +223,15 @@ def _spelled(source: RowSource, kinds: Sequence[str], profiles: dict[int, Column
     """The columns of texts that are all numbers in one of the usual spellings, as columns of numbers."""
     spellings = [NumberSpelling(decimal=mark, thousands=group, strip=_SIGNS) for mark, group in _SPELLINGS]
     found: dict[int, ColumnProfile] = {}
+    sql = source.dialect
     for k, profile in profiles.items():
-        solid = f"(CASE WHEN c{k} NOT IN ({_texts(_MARKS)}) THEN c{k} END)"
-        numbers = [f"({DUCKDB.spelled_number_or_null(solid, spelling)})" for spelling in spellings]
-        wanted = [f"count({solid})", f"count(*) FILTER (regexp_matches({solid}, '^[^0-9]*0[0-9]'))"]  # such as 007
-        wanted += [f"bool_or(contains({solid}, {_texts([sign])}))" for sign in _SIGNS]
+        solid = f"(CASE WHEN c{k} NOT IN ({_texts(_MARKS, sql)}) THEN c{k} END)"
+        numbers = {f"x{at}": f"({sql.spelled_number_or_null('solid', each)})" for at, each in enumerate(spellings)}
+        wanted = ["count(solid)", f"count(*) FILTER (WHERE {sql.matches('solid', _PADDED)})"]
+        wanted += [f"bool_or(position({_texts([sign], sql)} IN solid) > 0)" for sign in _SIGNS]
         for x in numbers:
-            wanted += [f"count({x})", f"min({x})", f"max({x})", f"count(*) FILTER ({x} = trunc({x}))"]
-        texts, padded, *answers = _ask(source, kinds, [k], wanted)
+            wanted += [f"count({x})", f"min({x})", f"max({x})", f"count(*) FILTER (WHERE {sql.is_whole(x)})"]
+        texts, padded, *answers = _ask(source, kinds, [k], wanted, {"solid": solid}, numbers)
         signs = tuple(sign for sign, seen in zip(_SIGNS, answers, strict=False) if seen)
         for at, spelling in enumerate(spellings):
             count, low, high, whole = answers[len(_SIGNS) + 4 * at :][:4]
@@ -231,16 +253,29 @@ def _pointed(source: RowSource, kinds: Sequence[str], profiles: dict[int, Column
     """The columns of numbers with those numbers that hold a good share of the rows."""
     if not profiles:
         return {}
-    numbers = {k: f"({DUCKDB.spelled_number_or_null(f'c{k}', p.spelling)})" for k, p in profiles.items()}
-    likely = _ask(source, kinds, list(numbers), [f"approx_top_k({x}, {_CANDIDATES})" for x in numbers.values()])
-    candidates = {k: sorted(filter(math.isfinite, tops or ())) for k, tops in zip(numbers, likely, strict=True)}
+    sql = source.dialect
+    numbers = {f"x{k}": f"({sql.spelled_number_or_null(f'c{k}', p.spelling)})" for k, p in profiles.items()}
+    candidates = {k: sorted(_frequent(source, kinds, k, numbers[f"x{k}"])) for k in profiles}
     wanted = [
-        f"count(*) FILTER ({x} = {DUCKDB.number(number)}) >= greatest({POINT_SHARE} * count({x}), {POINT_ROWS})"
-        for k, x in numbers.items()
+        f"count(*) FILTER (WHERE x{k} = {sql.number(number)}) >= greatest({POINT_SHARE} * count(x{k}), {POINT_ROWS})"
+        for k in profiles
         for number in candidates[k]
     ]
-    frequent = iter(_ask(source, kinds, list(numbers), wanted) if wanted else ())
+    frequent = iter(_ask(source, kinds, list(profiles), wanted, numbers) if wanted else ())
     return {
         k: replace(profile, points=tuple(number for number in candidates[k] if next(frequent)))
         for k, profile in profiles.items()
     }
+
+
+def _frequent(source: RowSource, kinds: Sequence[str], k: int, x: str) -> list[float]:
+    """Finite numbers of a column that may hold a good share of its rows."""
+    if top := source.dialect.frequent(x, _CANDIDATES):
+        (found,) = _ask(source, kinds, [k], [top])
+    else:
+        rows = f"SELECT {x} AS x FROM ({_texts_of(source, kinds, [k])}) AS texts"
+        select = f"SELECT x FROM ({rows}) AS numbers GROUP BY x ORDER BY count(*) DESC LIMIT {_CANDIDATES}"
+        with source.session() as session:
+            batches = source.dialect.stream(session, select, _CANDIDATES, source.failure)
+            found = [number for batch in batches for number in batch.column(0).to_pylist()]
+    return [number for number in found or () if number is not None and math.isfinite(number)]

@@ -50,16 +50,16 @@ class MemoryTable(Table):
         *,
         memory_limit: int,
         progress: Progress | None = None,
-        keep: bool = False,
+        rows: CappedRows | None = None,
     ) -> MemoryTable:
-        """Read and encode every row; SizeError where the codes take more than half of the limit.
+        """Read and encode every row, or take `rows`; SizeError where the codes take more than half of the limit.
 
         Privacy: reads the data. The error does not say how large the table is.
         """
         layout = Layout.of([column.dtype for column in schema])
         blocks: list[Block] = []
         room = memory_limit // 2
-        for block in encoded_blocks(CappedRows(source, schema, schema.columns, keep=keep), layout, progress):
+        for block in encoded_blocks(rows or CappedRows(source, schema, schema.columns), layout, progress):
             room -= block.nbytes
             if room < 0:
                 raise SizeError(

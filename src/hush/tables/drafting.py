@@ -265,13 +265,9 @@ def draft_schema(
         DECLARED_KINDS.get(source.dialect.family(kind), UNSUPPORTED) if source.typed else UNKNOWN
         for kind in source.types
     ]
-    if from_data and source.dialect is not DUCKDB:
-        raise DataError(
-            f"{source.name}: a draft is made from the rows of files, frames and DuckDB only; draft from the names and "
-            "declared types, without --from-data"
-        )
     if from_data:
-        profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
+        with source.snapshot():
+            profiles = zip(source.columns, read_profiles(source, kinds), strict=True)
         sections = [_from_rows(name, profile, public=public) for name, profile in profiles]
     else:
         sections = [_skeleton(name, kind) for name, kind in zip(source.columns, kinds, strict=True)]

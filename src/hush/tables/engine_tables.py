@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from hush.domain import Clique
 from hush.errors import DataError, SizeError
-from hush.schema import Schema
+from hush.schema import Column, Schema
 from hush.tables.counted_tables import MemoryTable, SourceTable, line_bytes
 from hush.tables.counting import as_numpy, fold_cliques, split_results
 from hush.tables.dialects.dialect import Dialect, Family
@@ -19,9 +21,14 @@ from hush.tables.row_counts import COUNT
 from hush.tables.rows_per_unit import CappedRows
 from hush.tables.scan_plan import ScanPlan, Way, plan_scans
 from hush.tables.sources import RowSource
+from hush.tables.summing import sum_values
 from hush.tables.table import Counts, Progress
 
+if TYPE_CHECKING:
+    from hush.privacy.sum_query import SumQuery
+
 BATCH_ROWS = 2**17
+WIRE_BYTES = 2  # an engine without unsigned integers sends twice as many
 REFUSED = -1  # the key of a row with a refused value
 SQL_WAYS = (Way.SEPARATE, Way.SETS, Way.UNPIVOT)
 
@@ -30,7 +37,8 @@ class EngineTable(SourceTable):
     """Counts in its engine, or from coded columns that the engine sends, whichever is predicted to be faster.
 
     Each scan of the plan has one key, the number of the cell. Within `snapshot` the coded rows are held, where they fit
-    into half of the memory limit: rows are then read once, by `check`, and all counts are taken from them.
+    into half of the memory limit: rows are then read once, by `check`, and all counts are taken from them. An engine
+    that keeps the coded rows itself sends them when that is predicted to be the fastest way.
 
     Privacy: see `Table`. Only counts, or codes, leave the engine; codes stay in memory.
     """
@@ -47,6 +55,7 @@ class EngineTable(SourceTable):
         super().__init__(source, schema, memory_limit=memory_limit, progress=progress)
         self._ways = tuple(way for way in ways if way in source.dialect.costs.scans)
         self._held: MemoryTable | None = None
+        self._summed: tuple[Column, ...] = ()  # whose numbers the engine keeps too
         self.way: Way | None = None  # of the last call
 
     @contextmanager
@@ -55,7 +64,8 @@ class EngineTable(SourceTable):
             with super().snapshot():
                 yield
         finally:
-            self._held = self._held if self._depth else None
+            if not self._depth:
+                self._held, self._summed = None, ()
 
     @property
     def _kept(self) -> bool:
@@ -64,29 +74,36 @@ class EngineTable(SourceTable):
 
     def _capped_rows(self, cliques: Sequence[Clique]) -> CappedRows:
         if self._kept:
-            return CappedRows(self._source, self._schema, self._schema.columns, keep=True)
+            return CappedRows(self._source, self._schema, self._schema.columns, numbers=self._summed, keep=True)
         return super()._capped_rows(cliques)
 
     @property
     def _fits(self) -> bool:
-        """Whether the coded rows are known to fit into half of the memory limit."""
-        width = line_bytes(self._schema.columns, self._source.counts)
-        return self._source.rows is not None and self._source.rows * width <= self._memory_limit // 2
+        """Whether the coded rows are known to fit into half of the memory limit, and into what the engine sends."""
+        rows, most = self._source.rows, self._source.dialect.most_collected
+        size = math.inf if rows is None else rows * line_bytes(self._schema.columns, self._source.counts)
+        return size <= self._memory_limit // 2 and (most is None or WIRE_BYTES * size <= most)
 
     def _check_rows(self) -> None:
         if self._kept:
             self._source = replace(self._source, rows=self._checked_lines())
-        if self._depth and self._fits and Way.STREAM in self._ways:
-            try:
-                held = MemoryTable.load(self._source, self._schema, memory_limit=self._memory_limit, keep=self._kept)
-            except SizeError:
-                pass  # there are more rows than the engine thought
-            else:
-                self._held, self._total = held, held.total_rows
-                return
-        if not self._kept:
+        elif not (self._depth and self._fits and Way.STREAM in self._ways and self._hold()):
             with self._source.snapshot():
                 super()._check_rows()
+
+    def _hold(self) -> bool:
+        """Hold the coded rows; False where there are more than the engine thought."""
+        try:
+            held = MemoryTable.load(
+                self._source,
+                self._schema,
+                memory_limit=self._memory_limit,
+                rows=self._capped_rows([self._domain.attributes]),
+            )
+        except SizeError:
+            return False
+        self._held, self._total = held, held.total_rows
+        return True
 
     def _checked_lines(self) -> float:
         """Check the rows that the engine keeps from now on; how many there are."""
@@ -107,9 +124,20 @@ class EngineTable(SourceTable):
             if self._source.counts is not None:
                 self.check()  # an engine would not say why a sum of counts is too large
             self.way, plan = self.choose(cliques)
+            if self.way is Way.STREAM and self._kept and self._fits and self._hold():
+                return self._count(cliques, progress)
             if self.way is Way.STREAM:
                 return self._streamed(self._capped_rows(cliques), cliques, progress)
             return self._grouped(cliques, plan, self.way, progress)
+
+    def require_sums(self, queries: Sequence[SumQuery]) -> None:
+        super().require_sums(queries)
+        if self._kept and not self._checked:
+            names = {query.grid.column for query in queries} | {column.name for column in self._summed}
+            self._summed = tuple(column for column in self._schema if column.name in names)
+
+    def _sum(self, queries: Sequence[SumQuery]) -> dict[SumQuery, Counts]:
+        return sum_values(self._source, self._schema, queries, kept=self._summed if self._kept else ())
 
     def choose(self, cliques: Sequence[Clique], ways: Sequence[Way] | None = None) -> tuple[Way, ScanPlan]:
         """The way of least predicted time, and its plan of scans; reads no row."""
@@ -136,7 +164,8 @@ class EngineTable(SourceTable):
         if self._kept:
             coding = [0.0] * len(coding)
         positions = [[names.index(name) for name in clique] for clique in cliques]
-        able = [way for way in self._ways if way is not Way.STREAM or self._fits or not source.dialect.collects]
+        sends = source.dialect.most_collected is None or self._fits
+        able = [way for way in self._ways if way is not Way.STREAM or sends]
         found = {}
         for way in (able or self._ways) if ways is None else ways:
             plan = plan_scans(self._domain.sizes(names), positions, rows=lines, costs=engine.scans[way])

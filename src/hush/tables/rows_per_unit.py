@@ -20,7 +20,7 @@ import pyarrow as pa
 from hush.errors import DataError
 from hush.schema import Column, Schema
 from hush.tables.counting import as_numpy, exact_sum
-from hush.tables.dialects.dialect import Family, type_name
+from hush.tables.dialects.dialect import Family, attempt, type_name
 from hush.tables.encoding import Encoding, Names, encode, encode_number, refusal
 from hush.tables.row_counts import COUNT, IS_REFUSED, LARGEST_TOTAL, refused_counts, row_count, too_many_rows
 from hush.tables.sources import RowSource, gathered, raise_together
@@ -79,7 +79,7 @@ class CappedRows:
         self._encoded_sql = encoded_rows(source, self._encodings, carried)
         if source.counts is not None:
             self._encoded_sql = f"SELECT * FROM ({self._encoded_sql}) AS lines WHERE {COUNT} IS DISTINCT FROM 0"
-        self.sql = self._kept(self._encoded_sql)
+        self.sql = self._kept(self._encoded_sql, self._numbers)
 
     @contextmanager
     def session(self) -> Iterator[Any]:
@@ -88,17 +88,29 @@ class CappedRows:
             declare_texts(session, self.source, self._encodings)
             yield session
 
-    def selected(self, session: Any) -> str:
-        """The SQL, or that of the same rows where the engine keeps them."""
-        return (self._keep and self._dialect.kept(session, self.sql)) or self.sql
+    def selected(self, session: Any, number: str | None = None) -> str:
+        """The SQL, or that of the same rows where the engine keeps them; rows with equal codes are told by `number`.
+
+        Numbers decide which rows of a unit are summed, each those of its own sums, so with them all rows are kept.
+        """
+        if not self._keep:
+            return self.sql
+        if not self._numbers:
+            return self._dialect.kept(session, self.sql) or self.sql
+        encoded = self._dialect.kept(session, self._encoded_sql) or self._encoded_sql
+        return self._kept(encoded, [] if number is None else [number])
 
     def batches(self, session: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The selected rows; DataError where some hold what the schema refuses, for all columns of all rows at once."""
         counted = self.source.counts is not None
         coded, width = len(self.columns), len(self.columns) + counted
         refused = np.zeros(width + 2 * (self._unit.column is not None), dtype=bool)
-        total = 0
-        for batch in self._dialect.stream(session, self.selected(session), batch_rows, self.source.failure):
+        total, rows = 0, self.selected(session)
+        if self._numbers:
+            names = [*(f"k{index}" for index in range(coded)), *([COUNT] if counted else [])]
+            units = [] if self._unit.column is None else [ORPHAN, ROUNDED]
+            rows = f"SELECT {', '.join([*names, *units])} FROM ({rows}) AS chosen"
+        for batch in self._dialect.stream(session, rows, batch_rows, self.source.failure):
             nulls = [column.null_count > 0 for column in batch.columns[:width]]
             refused |= [*nulls, *(column.true_count > 0 for column in batch.columns[width:])]
             if not refused.any():
@@ -163,11 +175,11 @@ class CappedRows:
         )
         return [missing] * orphans + [rounded_ids(str(self._unit.column))] * rounded
 
-    def _kept(self, encoded: str) -> str:
-        """The rows that count towards their unit's share."""
+    def _kept(self, encoded: str, numbers: Sequence[str]) -> str:
+        """The rows that count towards their unit's share, in the order of their codes and then of these numbers."""
         if self._unit.column is None:
             return encoded
-        codes = ", ".join([*(f"k{index}" for index in range(len(self.columns))), *self._numbers])
+        codes = ", ".join([*(f"k{index}" for index in range(len(self.columns))), *numbers])
         most, wide = self._unit.max_rows, self._dialect.wide_type
         nth = f"row_number() OVER (PARTITION BY unit ORDER BY {codes})"
         unit_rows = "count(*) OVER (PARTITION BY unit)"
@@ -232,7 +244,7 @@ def declare_texts(session: Any, source: RowSource, encodings: Sequence[tuple[Nam
     """Declare in a session the texts that some encodings look up."""
     for names, encoding in encodings:
         if encoding.texts:
-            source.dialect.declare_texts(session, names.texts, encoding.texts)
+            attempt(partial(source.dialect.declare_texts, session, names.texts, encoding.texts), source.failure)
 
 
 def number_id(value: Number, name: str) -> str | None:

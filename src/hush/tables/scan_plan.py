@@ -191,5 +191,16 @@ class EngineCosts:
 
 
 EMBEDDED = EngineCosts(
-    start=1e6, read=1.0, text=8.0, value=4.0, cap=150.0, ship=1.0, scans={Way.SETS: GROUPING_SETS, Way.STREAM: KERNEL}
+    start=1e6,
+    read=1.0,
+    text=8.0,
+    value=4.0,
+    cap=150.0,
+    ship=1.0,
+    scans={
+        Way.SEPARATE: Costs(per_row=16.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
+        Way.SETS: GROUPING_SETS,
+        Way.UNPIVOT: Costs(per_row=60.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
+        Way.STREAM: KERNEL,
+    },
 )

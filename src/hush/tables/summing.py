@@ -9,7 +9,7 @@ import numpy as np
 
 from hush.domain import Clique
 from hush.errors import DataError
-from hush.schema import Integer, Numeric, Schema
+from hush.schema import Column, Integer, Numeric, Schema
 from hush.tables.counting import Counts, as_numpy
 from hush.tables.dialects.dialect import Dialect
 from hush.tables.row_counts import COUNT
@@ -37,32 +37,41 @@ def check_sum(query: SumQuery, schema: Schema) -> None:
         raise DataError(f"the grid of {grid.column!r} is for another schema; plan again with the schema of the table")
 
 
-def sum_values(source: RowSource, schema: Schema, queries: Sequence[SumQuery]) -> dict[SumQuery, Counts]:
+def sum_values(
+    source: RowSource, schema: Schema, queries: Sequence[SumQuery], *, kept: Sequence[Column] = ()
+) -> dict[SumQuery, Counts]:
     """The sum of the grid's integers in each cell of each query's table, over the rows that count for their units.
+
+    `kept` are the columns whose numbers the engine keeps with the coded rows; sums of others read the source.
 
     Privacy: exact, hence private. A row adds at most `grid.steps` to one cell, whatever its value.
     """
-    return {query: _summed(source, schema, query) for query in queries}
+    return {query: _summed(source, schema, query, kept) for query in queries}
 
 
-def _summed(source: RowSource, schema: Schema, query: SumQuery) -> Counts:
+def _summed(source: RowSource, schema: Schema, query: SumQuery, kept: Sequence[Column]) -> Counts:
     grid, dialect = query.grid, source.dialect
     column, names = schema[grid.column], {grid.column, *query.clique}
-    rows = CappedRows(source, schema, [each for each in schema if each.name in names], numbers=(column,))
+    if keep := column in kept:
+        rows = CappedRows(source, schema, schema.columns, numbers=kept, keep=True)
+    else:
+        rows = CappedRows(source, schema, [each for each in schema if each.name in names], numbers=(column,))
+    number = f"v{kept.index(column)}" if keep else "v0"
     place = {each.name: f"k{index}" for index, each in enumerate(rows.columns)}
     sizes = schema.domain.sizes(query.clique)
     key = "CAST(0 AS BIGINT)"
     for name, size in zip(query.clique, sizes, strict=True):
         key = f"({key} * {size} + {place[name]})"
-    integer = _integer(grid, "v0", place[grid.column], dialect)
+    integer = _integer(grid, number, place[grid.column], dialect)
     added = integer if source.counts is None else f"{dialect.cast(integer, dialect.wide_type)} * {COUNT}"
-    inner = f"SELECT {key} AS cell, {added} AS u, {rows.refused} AS refused FROM ({rows.sql}) AS coded"
-    select = (
-        f"SELECT coalesce(cell, -1) AS cell, CAST(sum(u) AS BIGINT) AS total, bool_or(refused) AS refused "
-        f"FROM ({inner}) AS keyed GROUP BY 1"
-    )
     totals = np.zeros(int(np.prod(sizes, dtype=np.int64)), dtype=np.int64)
     with rows.session() as session:
+        chosen = rows.selected(session, number)
+        inner = f"SELECT {key} AS cell, {added} AS u, {rows.refused} AS refused FROM ({chosen}) AS coded"
+        select = (
+            f"SELECT coalesce(cell, -1) AS cell, CAST(sum(u) AS BIGINT) AS total, bool_or(refused) AS refused "
+            f"FROM ({inner}) AS keyed GROUP BY 1"
+        )
         for batch in dialect.stream(session, select, BATCH_ROWS, source.failure):
             cells = as_numpy(batch.column(0))
             if batch.column(2).true_count or (len(cells) and int(cells.min()) < 0):

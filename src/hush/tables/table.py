@@ -136,9 +136,13 @@ class Table(ABC):
         Privacy: exact, hence private. One unit moves a sum by at most `unit.max_rows` times the grid's steps.
         """
         self.require_sums(queries)
-        assert self._source is not None  # noqa: S101
-        if queries and self._source.counts is not None:
+        if queries and self._source is not None and self._source.counts is not None:
             self.check(LARGEST_TOTAL // max(query.largest_factor for query in queries))
+        return self._sum(queries)
+
+    def _sum(self, queries: Sequence[SumQuery]) -> dict[SumQuery, Counts]:
+        """Exact sums of queries that were checked."""
+        assert self._source is not None  # noqa: S101
         return sum_values(self._source, self._schema, queries)
 
     def check(self, most_rows: int = LARGEST_TOTAL) -> None:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from hush.errors import DataError, HushError, SizeError
+from hush.errors import DataError, HushError, SizeError, shown
+from hush.schema.column import LARGEST_INTEGER
 from hush.schema.number_spelling import NumberSpelling
 from hush.tables.scan_plan import EMBEDDED, EngineCosts
 
@@ -28,6 +29,7 @@ Result = TypeVar("Result")
 Explain = Callable[[str], str]  # turns the text of an engine's error into a message that does not quote it
 WHITESPACE = "".join(chr(point) for point in range(0x3001) if chr(point).isspace())  # what str.strip() removes
 OUT_OF_MEMORY = frozenset({"MemoryError", "ArrowMemoryError", "OutOfMemoryException"})  # Python's, Arrow's, DuckDB's
+DEFAULT_TIMEOUT, LARGEST_TIMEOUT = 3600.0, 2_000_000.0  # seconds of one statement
 PANIC = "PanicException"  # how Rust code such as polars fails in Python; not an Exception
 
 
@@ -77,8 +79,9 @@ class Dialect(ABC):
         False  # whether rows lie elsewhere: each call then counts in the way predicted to be fastest
     )
     costs: ClassVar[EngineCosts] = EMBEDDED
-    collects: ClassVar[bool] = False  # whether all rows of a stream arrive before the first can be read
+    most_collected: ClassVar[int | None] = None  # bytes, where a stream arrives as a whole before it can be read
     keeps: ClassVar[bool] = False  # whether coded rows can be kept by the engine until a snapshot ends
+    drafts: ClassVar[bool] = True  # whether it can be asked for the facts of a draft
     most_keys: ClassVar[int] = 256  # of one statement; there may be thousands of cliques
     fence: ClassVar[str] = ""  # what ends a subquery whose expressions must not be computed once per use
     latest_day: ClassVar[str]  # a DATE later than any that a source can mean
@@ -136,20 +139,78 @@ class Dialect(ABC):
         """Whether a timestamp is one that a calendar has."""
         return f"isfinite({x})"
 
+    def written(self, x: str, family: Family) -> str:
+        """x as text; floats by their shortest digits."""
+        return self.cast(x, self.text_type)
+
     @abstractmethod
+    def in_utc(self, x: str, family: Family) -> str:
+        """A timestamp as one without a zone, in UTC."""
+
     def as_text(self, x: str, family: Family) -> str:
         """The text by which x is compared: the SQL twin of `hush.schema.column.canonical`, but for trimming.
 
         A float32 is compared by its own shortest digits, so that 0.1 stored in four bytes equals a declared 0.1. A
         timestamp at midnight is compared as its date, one with a time zone by its time in UTC.
         """
+        match family:
+            case Family.FLOAT:
+                return self.float_text(self.cast(self.written(x, family), self.number_type))
+            case Family.DOUBLE | Family.DECIMAL:
+                return self.float_text(self.as_number(x, family))
+            case Family.TIMESTAMP | Family.INSTANT:
+                stamp = self.in_utc(x, family)
+                day = self.cast(stamp, "DATE")
+                return (
+                    f"CASE WHEN {stamp} = {day} THEN {self.written(day, Family.DATE)} "
+                    f"ELSE {self.written(stamp, Family.TIMESTAMP)} END"
+                )
+            case _:
+                return self.written(x, family)
 
-    @abstractmethod
+    def float_text(self, x: str) -> str:
+        """The text of a 64-bit float: whole numbers without a point, NULL for NaN."""
+        return (
+            f"CASE WHEN {self.is_nan(x)} THEN NULL WHEN abs({x}) <= {self.number(LARGEST_INTEGER)} "
+            f"AND {self.is_whole(x)} THEN {self.cast(self.cast(x, 'BIGINT'), self.text_type)} "
+            f"ELSE {self.written(x, Family.DOUBLE)} END"
+        )
+
     def as_id(self, x: str, family: Family) -> str:
         """The text of a unit's id without rounding: NULL where missing or blank, empty where it may be rounded.
 
         Whatever the source tells apart stays apart, while 7, 7.0 and 7.00 are one id whatever type holds them.
         """
+        text = self.written(x, family)
+        match family:
+            case Family.FLOAT | Family.DOUBLE:
+                bound = 2**24 if family is Family.FLOAT else LARGEST_INTEGER
+                whole = self.cast(self.cast(x, "BIGINT"), self.text_type)
+                return (
+                    f"CASE WHEN {self.is_nan(x)} THEN NULL WHEN abs({x}) >= {self.number(bound)} THEN '' "
+                    f"WHEN {self.is_whole(x)} THEN {whole} ELSE {text} END"
+                )
+            case Family.DECIMAL:
+                cut = f"trim(TRAILING '.' FROM trim(TRAILING '0' FROM {text}))"
+                return f"CASE WHEN {x} = 0 THEN '0' WHEN position('.' IN {text}) > 0 THEN {cut} ELSE {text} END"
+            case Family.TIMESTAMP | Family.INSTANT:  # the text has all digits of the second
+                return f"regexp_replace({self.written(self.in_utc(x, family), Family.TIMESTAMP)}, ' 00:00:00$', '')"
+            case Family.TEXT:
+                return f"nullif({self.trimmed(text)}, '')"
+            case _:
+                return text
+
+    @abstractmethod
+    def matches(self, x: str, pattern: str) -> str:
+        """Whether the whole of a text is what a pattern of ours describes."""
+
+    def distinct(self, x: str) -> str:
+        """About how many different values a group holds."""
+        return f"approx_count_distinct({x})"
+
+    def frequent(self, x: str, count: int) -> str | None:
+        """About the most frequent values of a group, as a list; None where the engine must be asked by GROUP BY."""
+        return None
 
     @abstractmethod
     def trimmed(self, x: str) -> str:
@@ -172,8 +233,16 @@ class Dialect(ABC):
         """The 64-bit integer that a text spells in digits, zeros after the point aside; NULL where it spells none."""
 
     @abstractmethod
+    def without(self, x: str, pattern: str) -> str:
+        """A text without its parts that a pattern describes."""
+
     def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
         """The number that a trimmed text spells in a spelling; NULL where it spells none."""
+        plain = f"replace({self.without(x, spelling.dropped)}, {self.literal(spelling.decimal)}, '.')"
+        return (
+            f"CASE WHEN {self.matches(x, spelling.pattern)} THEN {self.number_or_null(plain)} "
+            f"WHEN {self.matches(x, '[^0-9]*')} THEN {self.number_or_null(x)} END"
+        )
 
     @abstractmethod
     def day_or_null(self, x: str, trimmed: str) -> str:
@@ -341,6 +410,13 @@ def type_name(declared: str) -> str:
     if declared.endswith("]"):
         return type_name(declared[: declared.rindex("[")]) + "[]"
     return re.split(r"\(", declared, maxsplit=1)[0].strip()
+
+
+def checked_timeout(seconds: float | None) -> float:
+    """The most seconds of a statement, an hour by default."""
+    if seconds is not None and not 0 < seconds <= LARGEST_TIMEOUT:
+        raise DataError(f"timeout = {shown(seconds)}: expected seconds above 0, at most {LARGEST_TIMEOUT:,.0f}")
+    return DEFAULT_TIMEOUT if seconds is None else seconds
 
 
 @contextmanager

@@ -14,8 +14,6 @@ import duckdb
 import pyarrow as pa
 
 from hush.errors import DataError
-from hush.schema.column import LARGEST_INTEGER
-from hush.schema.number_spelling import NumberSpelling
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import (
     HASH_DIGITS,
@@ -70,48 +68,19 @@ class DuckDB(Dialect):
             return f"CAST('{digits}' AS DOUBLE)"
         return f"({digits if 'e' in digits else digits + 'e0'})"  # without an exponent it would be a DECIMAL
 
-    def as_text(self, x: str, family: Family) -> str:
-        match family:
-            case Family.FLOAT | Family.DECIMAL | Family.DOUBLE:
-                number = {
-                    Family.FLOAT: f"CAST(CAST({x} AS VARCHAR) AS DOUBLE)",
-                    Family.DECIMAL: f"CAST({x} AS DOUBLE)",
-                    Family.DOUBLE: x,
-                }[family]
-                return (
-                    f"CASE WHEN isnan({number}) THEN NULL "
-                    f"WHEN abs({number}) <= {self.number(LARGEST_INTEGER)} AND {number} = trunc({number}) "
-                    f"THEN CAST(CAST({number} AS BIGINT) AS VARCHAR) ELSE CAST({number} AS VARCHAR) END"
-                )
-            case Family.TIMESTAMP | Family.INSTANT:
-                stamp = x if family is Family.TIMESTAMP else f"CAST({x} AS TIMESTAMP)"
-                return (
-                    f"CASE WHEN {stamp} = date_trunc('day', {stamp}) THEN CAST(CAST({stamp} AS DATE) AS VARCHAR) "
-                    f"ELSE CAST({stamp} AS VARCHAR) END"
-                )
-            case _:
-                return f"CAST({x} AS VARCHAR)"
+    def written(self, x: str, family: Family) -> str:
+        text = super().written(x, family)
+        # a type without digits before the point gives .5
+        return f"regexp_replace({text}, '^(-?)[.]', '\\10.')" if family is Family.DECIMAL else text
 
-    def as_id(self, x: str, family: Family) -> str:
-        text = f"CAST({x} AS VARCHAR)"
-        match family:
-            case Family.FLOAT | Family.DOUBLE:
-                bound = 2**24 if family is Family.FLOAT else LARGEST_INTEGER
-                return (
-                    f"CASE WHEN isnan({x}) THEN NULL WHEN abs({x}) >= {self.number(bound)} THEN '' "
-                    f"WHEN {x} = trunc({x}) THEN CAST(CAST({x} AS BIGINT) AS VARCHAR) ELSE {text} END"
-                )
-            case Family.DECIMAL:
-                cut = f"rtrim(rtrim({text}, '0'), '.')"
-                led = f"regexp_replace({cut}, '^(-?)[.]', '\\10.')"  # a type without digits before the point gives .5
-                return f"CASE WHEN {x} = 0 THEN '0' WHEN contains({text}, '.') THEN {led} ELSE {text} END"
-            case Family.TIMESTAMP | Family.INSTANT:
-                stamp = text if family is Family.TIMESTAMP else f"CAST(CAST({x} AS TIMESTAMP) AS VARCHAR)"
-                return f"regexp_replace({stamp}, ' 00:00:00$', '')"  # of the text, which has all digits of the second
-            case Family.TEXT:
-                return f"CASE WHEN strlen({self.trimmed(text)}) > 0 THEN {self.trimmed(text)} END"
-            case _:
-                return text
+    def in_utc(self, x: str, family: Family) -> str:
+        return x if family is Family.TIMESTAMP else f"CAST({x} AS TIMESTAMP)"
+
+    def matches(self, x: str, pattern: str) -> str:
+        return f"regexp_full_match({x}, {self.literal(pattern)})"
+
+    def frequent(self, x: str, count: int) -> str | None:
+        return f"approx_top_k({x}, {count})"
 
     def trimmed(self, x: str) -> str:
         spaces = self.literal(WHITESPACE)
@@ -131,13 +100,8 @@ class DuckDB(Dialect):
             f"TRY_CAST(CASE WHEN regexp_full_match({x}, '[0-9]+([.]0*)?') THEN split_part({x}, '.', 1) END AS BIGINT)"
         )
 
-    def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
-        pattern, dropped, decimal = map(self.literal, (spelling.pattern, spelling.dropped, spelling.decimal))
-        plain = f"replace(regexp_replace({x}, {dropped}, '', 'g'), {decimal}, '.')"
-        return (
-            f"CASE WHEN regexp_full_match({x}, {pattern}) THEN {self.number_or_null(plain)} "
-            f"WHEN NOT regexp_matches({x}, '[0-9]') THEN {self.number_or_null(x)} END"
-        )
+    def without(self, x: str, pattern: str) -> str:
+        return f"regexp_replace({x}, {self.literal(pattern)}, '', 'g')"
 
     def day_or_null(self, x: str, trimmed: str) -> str:
         return (
@@ -187,6 +151,15 @@ class DuckDB(Dialect):
     def unit_hash(self, x: str) -> str:
         digits = f"left(sha256(unhex('{HASH_KEY.hex()}') || {x}), {HASH_DIGITS})"
         return f"CAST(CAST('0x' || {digits} AS BIGINT) AS HUGEINT)"
+
+    def unpivoted_counts(self, keys: Mapping[int, str], rows: str, weight: str | None = None) -> str:
+        # lists are several times faster than a lateral join
+        lines = f"unnest([{', '.join(map(str, keys))}]::BIGINT[]) AS scan, unnest([{', '.join(keys.values())}]) AS cell"
+        carried = f"{weight}, " if weight else ""
+        return (
+            f"SELECT scan, cell, {self.counted(weight)} AS n FROM (SELECT {carried}{lines} FROM ({rows}) AS coded) "
+            "AS keyed GROUP BY scan, cell"
+        )
 
     def connect(self, memory: int, *, spill: bool = True, file: Path | None = None) -> Any:
         """A private in-memory database that keeps to `memory` bytes; it may spill to a folder removed with it.

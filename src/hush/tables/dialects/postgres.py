@@ -17,9 +17,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from hush.errors import DataError, shown
-from hush.schema.column import LARGEST_INTEGER
-from hush.schema.number_spelling import NumberSpelling
+from hush.errors import DataError
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import (
     HASH_DIGITS,
@@ -30,10 +28,10 @@ from hush.tables.dialects.dialect import (
     Family,
     attempt,
     attempted,
+    checked_timeout,
     type_name,
 )
 from hush.tables.dialects.postgres_sessions import (
-    LARGEST_TIMEOUT,
     SCHEMES,
     PostgresConnection,
     driver_of,
@@ -127,9 +125,6 @@ class PostgreSQL(Dialect):
 
     # Coding of values
 
-    def cast(self, x: str, kind: str) -> str:
-        return f"CAST({x} AS {kind})"
-
     def as_number(self, x: str, family: Family) -> str:
         if family is Family.BOOLEAN:
             return f"CAST(CAST({x} AS INTEGER) AS FLOAT8)"
@@ -144,25 +139,19 @@ class PostgreSQL(Dialect):
             f"WHEN abs({x}) <= {_SMALLEST} THEN 0::float8 ELSE CAST({text or x} AS FLOAT8) END"
         )
 
-    def as_text(self, x: str, family: Family) -> str:
-        match family:
-            case Family.FLOAT | Family.DECIMAL | Family.DOUBLE:
-                number = f"CAST(CAST({x} AS TEXT) AS FLOAT8)" if family is Family.FLOAT else self.as_number(x, family)
-                return (
-                    f"(SELECT CASE WHEN d = 'NaN' THEN NULL WHEN abs(d) <= {LARGEST_INTEGER} AND d = trunc(d) "
-                    f"THEN CAST(CAST(d AS BIGINT) AS TEXT) ELSE {self._digits('d')} END FROM (SELECT {number} AS d "
-                    "OFFSET 0) AS shortest)"
-                )
-            case Family.TIMESTAMP | Family.INSTANT:
-                stamp = x if family is Family.TIMESTAMP else f"({x} AT TIME ZONE 'UTC')"
-                return (
-                    f"CASE WHEN {stamp} = date_trunc('day', {stamp}) THEN {self._era(f'CAST({stamp} AS DATE)')} "
-                    f"ELSE {self._era(stamp)} END"
-                )
-            case Family.DATE:
-                return self._era(x)
-            case _:
-                return f'(CAST({x} AS TEXT) COLLATE "C")'
+    def written(self, x: str, family: Family) -> str:
+        if family in (Family.FLOAT, Family.DOUBLE):
+            return self._digits(x)
+        text = f"CAST({x} AS TEXT)"
+        if family in (Family.DATE, Family.TIMESTAMP):  # its era where DuckDB writes it
+            text = f"regexp_replace({text}, '^([0-9-]+)(.*) BC$', '\\1 (BC)\\2')"
+        return f'({text} COLLATE "C")'
+
+    def in_utc(self, x: str, family: Family) -> str:
+        return x if family is Family.TIMESTAMP else f"({x} AT TIME ZONE 'UTC')"
+
+    def float_text(self, x: str) -> str:
+        return f"(SELECT {super().float_text('d')} FROM (SELECT {x} AS d OFFSET 0) AS shortest)"
 
     def _digits(self, d: str) -> str:
         """The shortest digits of a float as every engine writes them: an exponent from 1e16 on, and `inf`."""
@@ -174,34 +163,18 @@ class PostgreSQL(Dialect):
             f"|| left({m}, 16) || '.' || {fraction} ELSE CAST({d} AS TEXT) END"
         )
 
-    def _era(self, x: str) -> str:
-        """A date or a timestamp as text, its era where DuckDB writes it."""
-        era = f"regexp_replace(CAST({x} AS TEXT), '^([0-9-]+)(.*) BC$', '\\1 (BC)\\2')"
-        return f'({era} COLLATE "C")'
-
     def as_id(self, x: str, family: Family) -> str:
-        text = f'(CAST({x} AS TEXT) COLLATE "C")'
-        match family:
-            case Family.FLOAT | Family.DOUBLE:
-                bound = 2**24 if family is Family.FLOAT else LARGEST_INTEGER
-                return (
-                    f"CASE WHEN {x} = 'NaN' THEN NULL WHEN abs({x}) >= {self.number(bound)} THEN '' "
-                    f"WHEN {x} = trunc({x}) THEN CAST(CAST({x} AS BIGINT) AS TEXT) ELSE {self._digits(x)} END"
-                )
-            case Family.DECIMAL:
-                return (
-                    f"CASE WHEN {x} = 'NaN' THEN NULL WHEN {text} LIKE '%Infinity' THEN '' WHEN {x} = 0 THEN '0' "
-                    f"WHEN strpos({text}, '.') > 0 THEN rtrim(rtrim({text}, '0'), '.') ELSE {text} END"
-                )
-            case Family.TIMESTAMP | Family.INSTANT:
-                stamp = x if family is Family.TIMESTAMP else f"({x} AT TIME ZONE 'UTC')"
-                return f"regexp_replace({self._era(stamp)}, ' 00:00:00$', '')"
-            case Family.DATE:
-                return self._era(x)
-            case Family.TEXT:
-                return f"nullif({self.trimmed(text)}, '')"
-            case _:
-                return text
+        text = super().as_id(x, family)
+        if family is not Family.DECIMAL:
+            return text
+        endless = f"{self.written(x, family)} LIKE '%Infinity'"
+        return f"CASE WHEN {x} = 'NaN' THEN NULL WHEN {endless} THEN '' ELSE {text} END"
+
+    def matches(self, x: str, pattern: str) -> str:
+        return f"{x} ~ {self.literal(f'^(?:{pattern})$')}"
+
+    def distinct(self, x: str) -> str:
+        return f"count(DISTINCT {x})"
 
     def trimmed(self, x: str) -> str:
         spaces = "".join(f"\\{ord(space):04x}" for space in WHITESPACE)
@@ -232,13 +205,8 @@ class PostgreSQL(Dialect):
             f"THEN CAST({digits} AS BIGINT) END"
         )
 
-    def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
-        pattern, dropped = self.literal(f"^(?:{spelling.pattern})$"), self.literal(spelling.dropped)
-        plain = f"replace(regexp_replace({x}, {dropped}, '', 'g'), {self.literal(spelling.decimal)}, '.')"
-        return (
-            f"CASE WHEN {x} ~ {pattern} THEN {self.number_or_null(plain)} "
-            f"WHEN {x} !~ '[0-9]' THEN {self.number_or_null(x)} END"
-        )
+    def without(self, x: str, pattern: str) -> str:
+        return f"regexp_replace({x}, {self.literal(pattern)}, '', 'g')"
 
     def day_or_null(self, x: str, trimmed: str) -> str:
         return f"CAST({self.moment_or_null(trimmed)} AS DATE)"
@@ -312,12 +280,11 @@ class PostgreSQL(Dialect):
     ) -> RowSource:
         if (table is None) == (query is None):
             raise DataError("a PostgreSQL database needs either table= or query=; give exactly one of them")
-        if timeout is not None and not 0 < timeout <= LARGEST_TIMEOUT:
-            raise DataError(f"timeout = {shown(timeout)}: expected seconds above 0, at most {LARGEST_TIMEOUT:,.0f}")
+        seconds = checked_timeout(timeout)
         where = shown_address(source) if isinstance(source, str) else "the PostgreSQL connection"
         name = f"the query on {where}" if table is None else f"the table {table!r} of {where}"
         explain = partial(explain_trouble, name)
-        connection = PostgresConnection(driver_of(source), timeout=timeout)
+        connection = PostgresConnection(driver_of(source), timeout=seconds)
         with attempted(connection.snapshot(), explain):
             select = self._select(connection, table, query, name, explain)
             columns, types = self.describe(connection, select, explain)

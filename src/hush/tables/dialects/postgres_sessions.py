@@ -25,8 +25,6 @@ LOST = "08006"  # the SQLSTATE of a connection that broke
 REFUSED_TO_CONNECT = "08001"
 STARTING, FULL = "57P03", "53300"  # the server will take connections soon
 BATCHES_AHEAD = 2
-DEFAULT_TIMEOUT = 3600.0  # seconds of one statement
-LARGEST_TIMEOUT = 2_000_000.0
 CONNECT_SECONDS = 30
 SETTINGS = {  # of every transaction; they end with it
     "TimeZone": "UTC",
@@ -54,9 +52,9 @@ class PostgresConnection:
     Everything runs within `snapshot`: one REPEATABLE READ READ ONLY transaction, which blocks no writer.
     """
 
-    def __init__(self, open_driver: Callable[[], Any], *, timeout: float | None = None) -> None:
+    def __init__(self, open_driver: Callable[[], Any], *, timeout: float) -> None:
         self._open = open_driver
-        self.timeout = DEFAULT_TIMEOUT if timeout is None else timeout
+        self.timeout = timeout
         self._driver: Any = None
         self._cursors: set[Any] = set()  # those that receive rows
         self._depth = 0

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from hush.errors import DataError
 from hush.schema.column import LARGEST_INTEGER
-from hush.schema.number_spelling import NumberSpelling
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import (
     HASH_DIGITS,
@@ -29,6 +28,7 @@ from hush.tables.dialects.dialect import (
     Family,
     Frame,
     attempt,
+    checked_timeout,
     type_name,
 )
 from hush.tables.dialects.spark_sessions import SparkFrame, is_frame, is_session
@@ -61,7 +61,8 @@ class Spark(Dialect):
     wide_type = "DECIMAL(38, 0)"
     code_types: ClassVar[Mapping[int, str]] = {1: "SMALLINT", 2: "INT", 4: "BIGINT"}
     remote = True
-    keeps = collects = True
+    keeps, drafts = True, False  # it takes minutes to plan so many expressions
+    most_collected = 2**29  # half of what Spark's driver takes by default
     most_keys = 64
     latest_day = "date_from_unix_date(2147483647)"
     no_moment = "CAST(timestamp_micros(9223372036854775807) AS TIMESTAMP_NTZ)"
@@ -113,40 +114,19 @@ class Spark(Dialect):
     def is_finite(self, x: str) -> str:
         return f"({x}) IS NOT NULL"
 
-    def as_text(self, x: str, family: Family) -> str:
-        match family:
-            case Family.FLOAT | Family.DECIMAL | Family.DOUBLE:
-                shortest = f"try_cast(hush_float({x}) AS DOUBLE)"
-                return f"hush_text({shortest if family is Family.FLOAT else f'CAST({x} AS DOUBLE)'})"
-            case Family.TIMESTAMP | Family.INSTANT:
-                stamp = f"CAST({x} AS TIMESTAMP_NTZ)"
-                return (
-                    f"CASE WHEN {stamp} = CAST(CAST({stamp} AS DATE) AS TIMESTAMP_NTZ) "
-                    f"THEN CAST(CAST({stamp} AS DATE) AS STRING) ELSE CAST({stamp} AS STRING) END"
-                )
-            case _:
-                return f"CAST({x} AS STRING)"
+    def written(self, x: str, family: Family) -> str:
+        digits = {Family.FLOAT: "hush_float", Family.DOUBLE: "hush_double"}
+        return f"{digits[family]}({x})" if family in digits else super().written(x, family)
 
-    def as_id(self, x: str, family: Family) -> str:
-        text = f"CAST({x} AS STRING)"
-        match family:
-            case Family.FLOAT | Family.DOUBLE:
-                bound, digits = (2**24, "hush_float") if family is Family.FLOAT else (LARGEST_INTEGER, "hush_double")
-                return (
-                    f"CASE WHEN isnan({x}) THEN NULL WHEN abs({x}) >= {self.number(bound)} THEN '' "
-                    f"WHEN {self.is_whole(x)} THEN CAST(CAST({x} AS BIGINT) AS STRING) ELSE {digits}({x}) END"
-                )
-            case Family.DECIMAL:
-                return (
-                    f"CASE WHEN {x} = 0 THEN '0' WHEN contains({text}, '.') THEN rtrim('.', rtrim('0', {text})) "
-                    f"ELSE {text} END"
-                )
-            case Family.TIMESTAMP | Family.INSTANT:
-                return f"regexp_replace(CAST(CAST({x} AS TIMESTAMP_NTZ) AS STRING), r' 00:00:00\\z', '')"
-            case Family.TEXT:
-                return f"nullif({self.trimmed(text)}, '')"
-            case _:
-                return text
+    def in_utc(self, x: str, family: Family) -> str:
+        return f"CAST({x} AS TIMESTAMP_NTZ)"
+
+    def float_text(self, x: str) -> str:
+        return f"hush_text({x})"
+
+    def matches(self, x: str, pattern: str) -> str:
+        whole = rf"^(?:{pattern})\z"
+        return f"regexp_like({x}, {self.literal(whole)})"
 
     def trimmed(self, x: str) -> str:
         spaces = "".join(f"\\u{ord(space):04x}" for space in WHITESPACE)
@@ -161,13 +141,8 @@ class Spark(Dialect):
     def whole_or_null(self, x: str) -> str:
         return f"CASE WHEN regexp_like({x}, r'^[0-9]+([.]0*)?\\z') THEN try_cast(split_part({x}, '.', 1) AS BIGINT) END"
 
-    def spelled_number_or_null(self, x: str, spelling: NumberSpelling) -> str:
-        pattern, dropped = self.literal(f"^(?:{spelling.pattern})\\z"), self.literal(spelling.dropped)
-        plain = f"replace(regexp_replace({x}, {dropped}, ''), {self.literal(spelling.decimal)}, '.')"
-        return (
-            f"CASE WHEN regexp_like({x}, {pattern}) THEN {self.number_or_null(plain)} "
-            f"WHEN NOT regexp_like({x}, '[0-9]') THEN {self.number_or_null(x)} END"
-        )
+    def without(self, x: str, pattern: str) -> str:
+        return f"regexp_replace({x}, {self.literal(pattern)}, '')"
 
     def day_or_null(self, x: str, trimmed: str) -> str:
         return f"CAST({self.moment_or_null(trimmed)} AS DATE)"
@@ -230,7 +205,7 @@ class Spark(Dialect):
     def open_table(
         self, source: Any, table: str | None, query: str | None, *, timeout: float | None = None
     ) -> RowSource:
-        name, frame = "the Spark DataFrame", source
+        name, frame, seconds = "the Spark DataFrame", source, checked_timeout(timeout)
         if is_session(source):
             if (table is None) == (query is None):
                 raise DataError("a Spark session needs either table= or query=; give exactly one of them")
@@ -244,7 +219,7 @@ class Spark(Dialect):
         columns, types = attempt(lambda: (tuple(frame.columns), tuple(kind for _, kind in frame.dtypes)), failed)
         if not columns:
             raise DataError(f"{name} has no columns; select some")
-        connection = attempt(partial(SparkFrame, frame, _functions()), failed)
+        connection = attempt(partial(SparkFrame, frame, _functions(), seconds), failed)
         unread = f"{name} cannot be read; run it in Spark yourself to see why"
         return RowSource(
             dialect=self,
@@ -278,7 +253,7 @@ class Spark(Dialect):
             yield batch
 
     def fetch_row(self, session: Any, select: str, failed: str | Explain) -> tuple[Any, ...]:
-        row: tuple[Any, ...] = attempt(lambda: tuple(session.run(select).collect()[0]), failed)
+        row: tuple[Any, ...] = attempt(lambda: session.first(select), failed)
         return row
 
 

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 
 from hush.errors import DataError
 
+Result = TypeVar("Result")
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -34,6 +38,12 @@ LOCAL = {
     "spark.log.level": "ERROR",
 }
 MISSING_SPARK = "reading with Spark needs pyspark, which is not installed; run: pip install 'hush[spark]'"
+MISSING_CONNECT = "Spark Connect needs packages that are not installed; run: pip install 'pyspark[connect]'"
+OLD_CONNECT = "hush works in a session of its own, which Spark Connect gives from pyspark 4.3 on; install that"
+TOO_LONG = (
+    "a job of Spark took more than {seconds:g} seconds and was cancelled; raise timeout= (--timeout), or ask for fewer "
+    "tables"
+)
 MISSING_JAVA = (
     "Spark needs Java 17 or newer, and there is none: set JAVA_HOME to one, install it (Debian: apt install "
     "default-jre-headless), or connect to a cluster with --spark sc://host:port"
@@ -61,15 +71,16 @@ class SparkFrame:
     and all counts are taken from them.
     """
 
-    def __init__(self, frame: Any, functions: Mapping[str, str]) -> None:
+    def __init__(self, frame: Any, functions: Mapping[str, str], timeout: float) -> None:
         view = f"hush_{uuid4().hex}"
         user = frame.sparkSession
-        self._spark = user.newSession()
+        self._spark = _new_session(user)
         for name, value in {**_settings_of(user), **SETTINGS}.items():
             with suppress(Exception):  # static settings are those of the application already
                 self._spark.conf.set(name, value)
         frame.toDF(*(f"c{place}" for place in range(len(frame.columns)))).createGlobalTempView(view)
         self.select = f"SELECT * FROM global_temp.{view}"
+        self.timeout = timeout
         self._depth = 0
         self._persisted: dict[str, Any] = {}  # by the SQL of coded rows
         self._functions, self._declared = functions, set[str]()
@@ -119,9 +130,64 @@ class SparkFrame:
         return f"SELECT * FROM {self._persisted[rows][0]}"
 
     def batches(self, select: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a SELECT as they arrive."""
-        rows = self.run(select).toArrow()
+        """The rows of a SELECT, once all have arrived."""
+        rows = self._finished(lambda: self.run(select).toArrow())
         return iter(rows.to_batches(max_chunksize=batch_rows))
+
+    def first(self, select: str) -> tuple[Any, ...]:
+        """The first row of a SELECT."""
+        return tuple(self._finished(lambda: self.run(select).collect())[0])
+
+    def _marking(self) -> tuple[Callable[[str], Any], Callable[[str], Any]]:
+        """How to mark the jobs of a thread by a tag, and how to cancel them from another thread."""
+        if ".connect." in type(self._spark).__module__:
+            return self._spark.addTag, self._spark.interruptTag
+        context = self._spark.sparkContext  # whose tags of sessions are known to their own thread only
+        return lambda tag: context.setJobGroup(tag, "hush"), context.cancelJobGroup
+
+    def _finished(self, job: Callable[[], Result]) -> Result:
+        """The result of a job of the cluster, which a thread waits for: Ctrl-C and the time limit cancel it there."""
+        tag, done, late = f"hush_{uuid4().hex}", Future[Result](), threading.Event()
+
+        begin, interrupt = self._marking()
+
+        def work() -> None:
+            try:
+                begin(tag)
+                done.set_result(job())
+            except BaseException as trouble:  # noqa: BLE001 - raised in the thread that waits
+                done.set_exception(trouble)
+
+        def cancel() -> None:
+            while not wait([done], timeout=0.2).done:  # a job that has not begun yet cannot be cancelled
+                with suppress(Exception):  # a cluster that is gone runs nothing
+                    interrupt(tag)
+
+        def expire() -> None:
+            late.set()
+            cancel()
+
+        limit = threading.Timer(self.timeout, expire)
+        limit.daemon = True
+        limit.start()
+        threading.Thread(target=work, name="hush-spark", daemon=True).start()
+        try:
+            while not wait([done], timeout=0.2).done:
+                pass  # Ctrl-C ends the wait, whichever thread the signal comes to
+        except BaseException:
+            threading.Thread(target=cancel, name="hush-cancel", daemon=True).start()
+            raise
+        finally:
+            limit.cancel()
+        if late.is_set():
+            raise DataError(TOO_LONG.format(seconds=self.timeout))
+        return done.result()
+
+
+def _new_session(user: Any) -> Any:
+    with suppress(AttributeError, NotImplementedError):
+        return user.newSession()
+    raise DataError(OLD_CONNECT)
 
 
 _KINDS = {"binary": "BINARY", "int32": "INT"}
@@ -153,6 +219,8 @@ def connect(address: str) -> Any:
     except ImportError:
         raise DataError(MISSING_SPARK) from None
     remote = address.startswith("sc://")
+    if remote and find_spec("grpc") is None:
+        raise DataError(MISSING_CONNECT)
     if not remote and not _java():
         raise DataError(MISSING_JAVA)
     builder = SparkSession.builder.appName("hush")
