@@ -80,6 +80,7 @@ def test_a_table_beside_a_ledger_is_refused_before_it_is_read(folder: Path) -> N
         (("--stand-in", "none.csv"), "none.csv"),
         (("--stand-in", "public.csv", "--evaluations", "2"), "fewer than the 10 initial points"),
         (("--for-error", "1e-9"), "no mechanism reaches"),
+        (("--stand-in", "public.csv", "--worst-error", "0"), "worst_error=0"),
         (
             ("--stand-in", "public.csv", "--mechanism", "independent", "--evaluations", "6", "--worst-error", "1e-7"),
             "1e-07) lies inside the front",

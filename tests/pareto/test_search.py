@@ -247,7 +247,7 @@ def test_bad_input_is_refused_before_anything_runs(options, says: str) -> None:
 @pytest.mark.parametrize(
     ("reference", "says"),
     [
-        ((10.0, 0.01), r"reference=\(10.0, 0.01\) lies inside the front: .* the least error 0\."),
+        ((10.0, 0.01), r"reference=\(10, 0.01\) lies inside the front: .* the least error 0\."),
         ((1e-3, 1.0), "least epsilon"),
     ],
 )

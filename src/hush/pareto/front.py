@@ -80,9 +80,9 @@ class Front:
         worst, pairs = self.reference if reference is None else checked_reference(reference), self.pairs
         if len(pairs) and not (pairs < worst).all(axis=1).any():
             raise SearchError(
-                f"reference={shown(worst)} lies inside the front: nothing that was tried is better in both; the least "
-                f"epsilon is {pairs[0, 0]:.4g} with an error of {pairs[0, 1]:.4g}, the least error {pairs[-1, 1]:.4g} "
-                f"with an epsilon of {pairs[-1, 0]:.4g}; give a larger epsilon or error"
+                f"reference=({worst[0]:g}, {worst[1]:g}) lies inside the front: nothing that was tried is better "
+                f"in both; the least epsilon is {pairs[0, 0]:.4g} with an error of {pairs[0, 1]:.4g}, the least error "
+                f"{pairs[-1, 1]:.4g} with an epsilon of {pairs[-1, 0]:.4g}; give a larger epsilon or error"
             )
         return hypervolume.hypervolume(pairs, worst)
 

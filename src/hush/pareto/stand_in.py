@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.errors import HushError, SearchError, WorkloadError, printable
+from hush.errors import HushError, SearchError, WorkloadError, is_number, printable, shown
 from hush.evaluation.workload_error import workload_error
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import mechanism_of
@@ -90,6 +90,8 @@ def of_stand_in(
     asked = parse_workload(table.schema, workload) if isinstance(workload, str) else workload
     if asked.domain != table.domain:
         raise WorkloadError("the workload is over other columns than the stand-in table; make it with the same schema")
+    if not (is_number(worst_error) and worst_error > 0):
+        raise SearchError(f"worst_error={shown(worst_error)}: expected a number above 0")
     tuned = usual_settings(chosen, asked, delta) if settings is None else tuple(settings)
     known = {field.name for field in fields(chosen)}
     for setting in tuned:
