@@ -42,6 +42,7 @@ COLUMN_SHARE, THRESHOLD_COLUMN_SHARE = 0.3, 0.5  # errors of columns add up in t
 CHOICE_SHARE = 0.25
 NOISE_SHARE = 0.5  # of what a table's noise is expected to leave, taken off its score
 TOLD_APART = 0.05  # of the rows: worst cells of tables are seldom further off, so a choice by them must see as much
+THRESHOLD_TOLD_APART = 0.025  # an answer of a threshold adds up the errors of several cells
 RESTRAINT = 0.2  # how far the last rows stay from following the noise
 CELL_CHOICE_SHARE = 0.5
 ROWS = 300
@@ -65,8 +66,8 @@ class RAP(Mechanism):
     `measure="tables"`: candidates are tables over up to three columns of one asked clique. A table's score is its
     largest error, |M_r(D) - M_r(p)| over cells of levels of their own, less half of sigma sqrt(2 log n_r), about what
     its noise would leave. A choice among m tables sees errors of about (2 / epsilon) log m rows; where that is more
-    than a twentieth of the rows, worst cells would be chosen at random, and the score is the sum of all errors less
-    half of sigma n_r sqrt(2 / pi), as AIM has it. The table is measured whole, which costs what one of its cells does.
+    than a twentieth of the rows, for thresholds a fortieth, worst cells would be chosen at random, and the score is the
+    sum of all errors less half of sigma n_r sqrt(2 / pi), as AIM has it. The table is measured whole, which costs what one of its cells does.
     K is 1, and T two for each column asked for, 32 at most. The last rows stop before they follow the noise, by
     `restraint`; see `fit_relaxed`.
     `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds; the
@@ -134,8 +135,7 @@ class RAP(Mechanism):
 
     def for_columns(self, workload: Workload) -> Fraction:
         """The share of the budget that measures the columns."""
-        thresholds = any(isinstance(term, ThresholdTerm) for term in workload)
-        usual = THRESHOLD_COLUMN_SHARE if thresholds else COLUMN_SHARE
+        usual = THRESHOLD_COLUMN_SHARE if asks_thresholds(workload) else COLUMN_SHARE
         return Fraction(usual if self.column_share is None else self.column_share)
 
     def planned_rounds(self, workload: Workload) -> int:
@@ -280,6 +280,7 @@ class RAPRun:
         self.asked = tuple(dict.fromkeys((term.clique, at_least_of(term)) for term in workload if term.clique))
         self.rounds = settings.planned_rounds(workload)
         self.column_share = settings.for_columns(workload)
+        self.told_apart = THRESHOLD_TOLD_APART if asks_thresholds(workload) else TOLD_APART
         self.tables = 1  # to choose from
         self.kept: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
@@ -365,7 +366,7 @@ class RAPRun:
         tables = on_grid(self._predicted(model, cliques))
         cells = np.array([tables[clique].size for clique in cliques])
         law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
-        blurred = 2 / float(law.epsilon) * math.log(len(cliques)) > TOLD_APART * model.total
+        blurred = 2 / float(law.epsilon) * math.log(len(cliques)) > self.told_apart * model.total
         left = cells * math.sqrt(2 / math.pi) if blurred else np.sqrt(2 * np.log(np.maximum(cells, 2)))
         penalties = np.minimum(np.rint(NOISE_SHARE * stddev * left / GRID) * GRID, LARGEST_MISFIT)
         scorer: MisfitScorer | WorstCellScorer
@@ -467,6 +468,11 @@ class RAPRun:
                 size_mb=size_mb,
             )
         )
+
+
+def asks_thresholds(workload: Workload) -> bool:
+    """Whether some answers need fewer than all columns of their clique to agree."""
+    return any(isinstance(term, ThresholdTerm) for term in workload)
 
 
 def at_least_of(term: object) -> int:
