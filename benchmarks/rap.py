@@ -7,7 +7,8 @@ after round one, so its figures for many rounds cannot be compared. loans: a gen
 where no junction tree of the asked marginals fits. choice: the worst single answers of 64 sets of four columns.
 
 Errors are the largest over all answers of the workload, as shares of the records; one row per setting, the mean of
---trials runs, each with another workload. all-zero answers 0 to everything; gaussian measures every asked table once.
+--trials runs, each with another workload. all-zero answers 0 to everything; gaussian answers all targets of all
+sets at once, with the noise of their L2 sensitivity.
 Thresholds of AIM are read off its model of the triples in the sets. Privacy is that of the document: delta = 1 / n^2,
 neighbours exchange a row. rap has one default and nothing tuned. The document's figures are the best of a grid over
 (T, K) that it did not charge; they are read off its printed regression, or are those of a prototype of its algorithm
@@ -15,7 +16,7 @@ where it prints none.
 
 Run: python -m benchmarks.rap --data FOLDER [--parts marginals,thresholds,future,rounds,loans,choice] [--trials 5]
 [--sizes 16,64] [--keep FILE]
-The folder holds adult-raw-codes.csv and adult-raw-codes-domain.json, and loans-domain.json.
+The folder, or its folder tables, holds adult-raw-codes.csv, adult-raw-codes-domain.json and loans-domain.json.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from hush.linops import Dense, Identity
 from hush.mechanisms import AIM, RAP
 from hush.mechanisms.rap import threshold_answers
 from hush.privacy.sensitivity import Neighbours
+from hush.workloads import ThresholdTerm
 
 SEED = 7
 SLICE_CELLS = 1 << 22
@@ -75,7 +77,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--keep", type=Path, default=None)
     options = parser.parse_args()
-    jobs = Jobs("benchmarks.rap", options.data.resolve(), options.seconds, options.keep)
+    folder = options.data / "tables" if (options.data / "tables").is_dir() else options.data
+    jobs = Jobs("benchmarks.rap", folder.resolve(), options.seconds, options.keep)
     sizes = None if options.sizes is None else {int(size) for size in options.sizes}
     console = Console(width=120)
     for part in options.parts:
@@ -89,7 +92,7 @@ def marginals(jobs: Jobs, trials: int, sizes: set[int] | None) -> Shown:
             job = {"k": 3, "epsilon": epsilon, "size": size}
             aim = jobs.trials({**job, "mechanism": "aim"}, trials)
             found = jobs.trials({**job, "r": 3, "mechanism": "rap"}, trials)
-            errors = [*_means(found, 3), _error(aim, 3), _error(found, 3)]
+            errors = [*_yardsticks(found, 3), _error(aim, 3), _error(found, 3)]
             shown.add_row(f"{epsilon:g}", str(size), f"{printed:.3f}", *errors, *_work(found))
     return shown
 
@@ -101,7 +104,7 @@ def thresholds(jobs: Jobs, trials: int, sizes: set[int] | None) -> Shown:
             job = {"k": k, "epsilon": epsilon, "size": size}
             aim = jobs.trials({**job, "mechanism": "aim"}, trials)  # one model for every r
             found = jobs.trials({**job, "r": r, "mechanism": "rap"}, trials)
-            errors = [*_means(found, r), _error(aim, r), _error(found, r)]
+            errors = [*_yardsticks(found, r), _error(aim, r), _error(found, r)]
             text = "" if printed is None else f"{printed:.3f}"
             shown.add_row(f"{r} of {k}", f"{epsilon:g}", str(size), text, *errors, *_work(found))
     return shown
@@ -138,7 +141,7 @@ def future(jobs: Jobs, trials: int, sizes: set[int] | None) -> Shown:
 def loans(jobs: Jobs, trials: int, sizes: set[int] | None) -> Shown:
     shown = _table("64 marginals of a table like LOANS", "epsilon", "document", *YARDSTICKS, "rap", *WORK)
     found = jobs.trials({"data": "loans", "k": 3, "r": 3, "epsilon": 1.0, "size": 64, "mechanism": "rap"}, trials)
-    shown.add_row("1", "0.043", *_means(found, 3), _error(found, 3), *_work(found))
+    shown.add_row("1", "0.043", *_yardsticks(found, 3), _error(found, 3), *_work(found))
     return shown
 
 
@@ -175,10 +178,9 @@ def _error(found: list[dict[str, Any]], r: int) -> str:
     return str(failed[0]) if failed else f"{np.mean(errors):.4f} ± {np.std(errors):.4f}"
 
 
-def _means(found: list[dict[str, Any]], r: int) -> list[str]:
-    """Those of the yardsticks."""
-    done = [one for one in found if FAILED not in one]
-    return [f"{np.mean([one[name] for one in done]):.3f}" if done else "-" for name in (f"zero_{r}", "gaussian")]
+def _yardsticks(found: list[dict[str, Any]], r: int) -> list[str]:
+    """Those of the yardsticks, on the first workload."""
+    return [f"{found[0][name]:.3f}" if name in found[0] else "-" for name in (f"zero_{r}", "gaussian")]
 
 
 def _work(found: list[dict[str, Any]]) -> list[str]:
@@ -215,15 +217,19 @@ def run(job: dict[str, Any], folder: Path) -> dict[str, float]:
     model = release.model()
     cpu, peak = time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     worst, zero = dict.fromkeys(asked_for, 0.0), dict.fromkeys(asked_for, 0.0)
+    yardsticks = job["mechanism"] == "rap" and job["trial"] == 0
     for clique in cliques:
-        for r, (error, answer) in largest(table, model, clique, asked_for).items():
+        for r, (error, answer) in largest(table, model, clique, asked_for, zero=yardsticks).items():
             worst[r], zero[r] = max(worst[r], error), max(zero[r], answer)
     answers = sum(domain.size(clique) for clique in cliques)
-    stddev = math.sqrt(len(cliques) / float(budget.limit)) / n  # a whole marginal at once: its L2 sensitivity is root 2
+    at_least = asked_for[0]  # a row is one of `agreeing` answers of a table, and exchanging it moves twice as many
+    moved = sum(ThresholdTerm(clique, domain.sizes(clique), at_least).agreeing for clique in cliques)
+    stddev = math.sqrt(moved / float(budget.limit)) / n
     gaussian = min(1.0, stddev * math.sqrt(2 * math.log(answers)))
     found = {f"error_{r}": error / n for r, error in worst.items()}
-    found |= {f"zero_{r}": answer / n for r, answer in zero.items()}
-    return {**found, "gaussian": gaussian, "answers": float(answers), "cpu": cpu, "peak_mb": peak}
+    if yardsticks:
+        found |= {f"zero_{r}": answer / n for r, answer in zero.items()} | {"gaussian": gaussian}
+    return {**found, "answers": float(answers), "cpu": cpu, "peak_mb": peak}
 
 
 def run_future(job: dict[str, Any], folder: Path) -> dict[str, float]:
@@ -258,16 +264,19 @@ def drawn(domain: Domain, k: int, size: int, trial: int) -> list[Clique]:
     return [every[index] for index in sorted(generator.choice(len(every), min(size, len(every)), replace=False))]
 
 
-def largest(table: Any, model: hush.Model, clique: Clique, asked: list[int]) -> dict[int, tuple[float, float]]:
-    """The largest error and the largest answer over all targets for each r, some levels of the first column at a time.
+def largest(
+    table: Any, model: hush.Model, clique: Clique, asked: list[int], *, zero: bool
+) -> dict[int, tuple[float, float]]:
+    """The largest error and, for `zero`, the largest answer over all targets for each r, some levels at a time.
 
-    A row that agrees with level y of the first column needs r - 1 of the others, any other row needs r.
+    A row that agrees with level y of the first column needs r - 1 of the others, any other row needs r. Answers are
+    linear in the table, so those of the differences are the errors.
     """
     domain, (first, *rest) = table.domain, clique
     sizes = domain.sizes(rest)
     step = max(1, SLICE_CELLS // math.prod(sizes))
     others = np.array(table.counts([tuple(rest)])[tuple(rest)], dtype=np.float64)
-    modelled = np.asarray(model.distribution.counts(rest))
+    wrong = np.asarray(model.distribution.counts(rest)) - others
     found = dict.fromkeys(asked, (0.0, 0.0))
     for start in range(0, domain[first], step):
         levels = np.arange(start, min(start + step, domain[first]))
@@ -277,9 +286,9 @@ def largest(table: Any, model: hush.Model, clique: Clique, asked: list[int]) -> 
         block = Dense(np.equal.outer(levels, np.arange(domain[first])).astype(float))
         near = model.distribution.product(clique, [block, *(Identity(size) for size in sizes)])
         for index, r in product(range(len(levels)), asked):
-            truth = _agreeing(exact[index].astype(np.float64), others, r)
-            error = float(np.abs(_agreeing(near[index], modelled, r) - truth).max())
-            found[r] = max(found[r][0], error), max(found[r][1], float(truth.max()))
+            error = float(np.abs(_agreeing(near[index] - exact[index], wrong, r)).max())
+            answer = float(_agreeing(exact[index].astype(np.float64), others, r).max()) if zero else 0.0
+            found[r] = max(found[r][0], error), max(found[r][1], answer)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hush.privacy.measurement import Measurement, placed
 from hush.relaxed.coarse_levels import CoarseLevels
 from hush.relaxed.relaxed_fit import fit_relaxed, on_simplex
 from hush.relaxed.relaxed_rows import RelaxedRows
+from hush.testing import check_operator
 from hush.workloads.threshold_target import TargetRow
 
 DOMAIN = hush.Domain({"a": 3, "b": 4, "c": 2, "wide": 40})
@@ -191,3 +193,48 @@ def test_columns_that_nothing_ties_are_nearly_independent(truth: np.ndarray) -> 
     assert tied[0.95] < tied[0.0] / 2
     with pytest.raises(WorkloadError, match="alike=1: expected a number"):
         fit_relaxed(small, tables, alike=1)
+
+
+def test_formulas_over_wide_columns_are_evidence_without_their_table() -> None:
+    """Answers to conditions over six columns of 1,000 levels, whose table has 10^18 cells, are met."""
+    wide = hush.Domain({f"c{i}": 1000 for i in range(6)})
+    half = [queries.test(name, range(500)) for name in wide]
+    workload = hush.Workload.formulas(wide, [queries.at_least(4, *half), half[0] & half[1], half[0] | ~half[5]])
+    terms: list[Any] = list(workload)
+    goals = (600.0, 450.0, 700.0)
+    asked = [
+        Measurement(term.clique, [goal], 5.0, query=term.operator) for term, goal in zip(terms, goals, strict=True)
+    ]
+    rows = fit_relaxed(wide, asked, total=1000.0, rows=40, iterations=300).value
+    assert rows.coarse.sizes == (2,) * 6
+    blocks = {name: rows.coarse.spread(name, rows.block(name)) for name in wide}
+    for term, goal in zip(terms, goals, strict=True):
+        satisfied, _ = term.value_and_gradient(blocks)
+        assert 1000 * float(rows.weights @ satisfied) == pytest.approx(goal, abs=5.0)
+
+
+def test_a_formula_is_the_operator_of_its_cells() -> None:
+    small = hush.Domain({"a": 3, "b": 4, "c": 2})
+    term: Any = hush.Workload.formulas(
+        small, [queries.test("a", 1) | (queries.test("b", 2) & queries.test("c", 0))]
+    ).terms[0]
+    check_operator(term.operator)
+    cells = np.arange(24.0)
+    assert (term.operator @ cells).tolist() == term.exact_answers(cells.reshape(3, 4, 2)).tolist()
+
+
+def test_many_wide_columns_take_the_room_of_their_rows() -> None:
+    """100 columns of 1,000 levels with every twentieth pair noisy: no junction tree fits, 50 rows do."""
+    domain = hush.Domain({f"c{i}": 1000 for i in range(100)})
+    generator = np.random.Generator(np.random.PCG64(5))
+    halves = Dense(np.equal.outer(np.arange(2), np.arange(1000) // 500).astype(float))
+    pairs = [(f"c{i}", f"c{j}") for i in range(100) for j in range(i + 1, 100) if (i + j) % 20 == 0]
+    tied = {pair: generator.uniform(0.3, 0.7) for pair in pairs}
+    tables = [
+        Measurement(pair, 500 * np.array([t, 1 - t, 1 - t, t]), 50.0, query=dict.fromkeys(pair, lambda _: halves))
+        for pair, t in tied.items()
+    ]
+    fitted = fit_relaxed(domain, tables, total=1000.0, rows=50, iterations=30)
+    assert fitted.value.rows.shape == (50, 200)
+    assert fitted.stats["value"] < 0.5 * 4 * len(tables)
+    assert fitted.value.counts(("c0", "c20")).sum() == pytest.approx(1000.0)

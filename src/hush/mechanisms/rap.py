@@ -67,9 +67,9 @@ class RAP(Mechanism):
     largest error, |M_r(D) - M_r(p)| over cells of levels of their own, less half of sigma sqrt(2 log n_r), about what
     its noise would leave. A choice among m tables sees errors of about (2 / epsilon) log m rows; where that is more
     than a twentieth of the rows, for thresholds a fortieth, worst cells would be chosen at random, and the score is the
-    sum of all errors less half of sigma n_r sqrt(2 / pi), as AIM has it. The table is measured whole, which costs what one of its cells does.
-    K is 1, and T two for each column asked for, 32 at most. The last rows stop before they follow the noise, by
-    `restraint`; see `fit_relaxed`.
+    sum of all errors less half of sigma n_r sqrt(2 / pi), as AIM has it. The table is measured whole, which costs what
+    one of its cells does. K is 1, and T two for each column asked for, 32 at most. The last rows stop before they
+    follow the noise, by `restraint`; see `fit_relaxed`.
     `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds; the
     algorithm of the document. T is 16, and T K is N sqrt(rho) / 16.
     `measure="all"`: every asked clique once, and no choice; the non-adaptive form.
@@ -78,7 +78,7 @@ class RAP(Mechanism):
     pays for its choice. A T or K tuned on the data is not private.
 
     Privacy: rho-zCDP of the budget, by the account's filter. A score moves by at most one for each row of a unit,
-    added, removed or exchanged. K choices cost K times epsilon^2 / 8.
+    added, removed or exchanged; a sum of errors by two for one exchanged. K choices cost K times epsilon^2 / 8.
     Reference: [Avent 2023, Alg. 4.1, 4.2, 4.4]; [Aydore et al. 2021]; [Durfee and Rogers 2019] for K at once.
     Differs from [Avent 2023]: K choices at once have the noise of K choices at rho_t / (2 K) each, a Gumbel scale of
     sqrt(K / rho_t), where the printed scale spends 1.5 rho_t; answers chosen before are left out by name, never by

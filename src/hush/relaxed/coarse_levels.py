@@ -15,6 +15,7 @@ from hush.arrays import Floats, Integers
 from hush.domain import Domain
 from hush.linops import Identity, Kronecker, LinearOperator
 from hush.privacy.measurement import Measurement
+from hush.workloads.decision_diagram import FormulaRow
 from hush.workloads.threshold_target import TargetRow
 
 MOST_DENSE = 1 << 22  # entries of a factor that is looked at; a larger one tells all levels apart
@@ -51,6 +52,10 @@ class CoarseLevels:
             if isinstance(query, TargetRow):
                 for name, code in zip(measurement.clique, query.target, strict=True):
                     codes[name] = _ordered(codes[name], (np.arange(domain[name]) == code).astype(np.int64))
+                continue
+            if isinstance(query, FormulaRow):
+                for name, classes in zip(measurement.clique, query.diagram.classes, strict=True):
+                    codes[name] = _ordered(codes[name], classes)
                 continue
             for name, factor in zip(measurement.clique, factors_of(measurement, sizes), strict=True):
                 codes[name] = _ordered(codes[name], _told_apart(factor, domain[name]))

@@ -1,7 +1,7 @@
 """Evidence for relaxed rows: noisy tables and single answers as functions of the rows, with their gradients.
 
-A table is a product of columns averaged over rows, a single answer a product or the tail of a sum of independent
-events. Both are polynomials in the rows, so gradients are in closed form.
+A table is a product of columns averaged over rows, a single answer a product, the tail of a sum of independent events,
+or the extension of a formula by its decision diagram. All are polynomials in the rows, so gradients are in closed form.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hush.memory import require_memory
 from hush.privacy.measurement import Measurement
 from hush.relaxed._kernels import predict_table, predict_targets, pull_table, pull_targets
 from hush.relaxed.coarse_levels import CoarseLevels, factors_of
+from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
 from hush.workloads.threshold_target import TargetRow
 
 
@@ -64,6 +65,7 @@ class RowEvidence:
         self._known: dict[tuple[str, bytes], tuple[int, int]] = {}
         self._tables: list[_NoisyTable] = []
         self._targets: list[tuple[list[int], int, float, float]] = []
+        self._formulas: list[tuple[DecisionDiagram, float, float]] = []  # over coarse levels
         self._column_precision, self._column_goal, self._constant = np.zeros(self.width), np.zeros(self.width), 0.0
         self.numbers = 0
         for measurement in measurements:
@@ -83,6 +85,11 @@ class RowEvidence:
                 for name, code in zip(clique, query.target, strict=True)
             ]
             self._targets.append((columns, query.at_least, float(values[0]), variance))
+            return
+        if isinstance(query, FormulaRow):
+            firsts = tuple(each[self.coarse.firsts(n)] for n, each in zip(clique, query.diagram.classes, strict=True))
+            diagram = DecisionDiagram(clique, firsts, query.diagram.decides, query.diagram.children, query.diagram.root)
+            self._formulas.append((diagram, float(values[0]), 1.0 / variance))
             return
         if query is None and len(clique) == 1:
             self._add_column(clique[0], values, variance)
@@ -160,6 +167,7 @@ class RowEvidence:
         np.multiply.outer(self.total * slope, weights, out=gradient[:width])
         value += sum(self._of_table(table, z, weights, gradient) for table in self._tables)
         value += self._of_targets(z, weights, gradient)
+        value += sum(self._of_formula(*formula, z, weights, gradient) for formula in self._formulas)
         for name, start, matrix in self._transforms:
             begin = self._starts[name]
             gradient[begin : begin + matrix.shape[1]] += matrix.T @ gradient[start : start + len(matrix)]
@@ -178,6 +186,16 @@ class RowEvidence:
             slope = table.precision * (table.query.transpose() @ residual)
         pull_table(z, rows, table.starts, table.sizes, products, folded, slope, gradient)
         return 0.5 * table.precision * float(residual @ residual)
+
+    def _of_formula(
+        self, diagram: DecisionDiagram, goal: float, precision: float, z: Floats, weights: Floats, gradient: Floats
+    ) -> float:
+        spans = [slice(self._starts[name], self._starts[name] + self.coarse.size(name)) for name in diagram.clique]
+        satisfied, slopes = diagram.value_and_gradient([z[span].T for span in spans])
+        residual = self.total * float(weights @ satisfied) - goal
+        for span, slope in zip(spans, slopes, strict=True):
+            gradient[span] += (self.total * precision * residual) * weights * slope.T
+        return 0.5 * precision * residual**2
 
     def _of_targets(self, z: Floats, weights: Floats, gradient: Floats) -> float:
         if not len(self._targets):

@@ -27,6 +27,7 @@ import numpy as np
 from hush.arrays import Booleans, Floats, Integers
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError
+from hush.linops import LinearOperator
 from hush.schema.proposition import ALWAYS, NEVER, Proposition
 
 MOST_NODES = 1 << 16
@@ -297,3 +298,26 @@ def _numbered(keys: Sequence[Hashable]) -> Integers:
 def _first_levels(classes: Integers) -> list[int]:
     """One level of each class."""
     return np.unique(classes, return_index=True)[1].tolist()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaRow(LinearOperator):
+    """One line of a matrix: a one for each cell that satisfies a query. Relaxed rows are fitted to it by its diagram.
+
+    >>> from hush.schema.proposition import test
+    >>> diagram = DecisionDiagram.of(Domain({"a": 2, "b": 3}), test("a", 1) | test("b", 0))
+    >>> FormulaRow(diagram).dense().astype(int).tolist()
+    [[1, 0, 0, 1, 1, 1]]
+    """
+
+    diagram: DecisionDiagram
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return 1, math.prod(self.diagram.sizes)
+
+    def matmat(self, x: Floats) -> Floats:
+        return np.asarray(x[self.diagram.inside().reshape(-1)].sum(axis=0))[None, :]
+
+    def adjoint(self, y: Floats) -> Floats:
+        return np.asarray(self.diagram.inside().reshape(-1, 1) * y)

@@ -13,7 +13,7 @@ from hush.arrays import Booleans, Floats
 from hush.domain import Clique, Domain, domain_of
 from hush.errors import SizeError, WorkloadError
 from hush.schema.proposition import Proposition, Reader, short_text
-from hush.workloads.decision_diagram import DecisionDiagram
+from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
 from hush.workloads.term import Term
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ class FormulaTerm(Term):
     @property
     def question(self) -> DecisionDiagram:
         return self.diagram
+
+    @property
+    def operator(self) -> FormulaRow:
+        """The query of a noisy answer to it, as `hush.Measurement` takes it."""
+        return FormulaRow(self.diagram)
 
     def value_and_gradient(self, blocks: Mapping[str, Floats]) -> tuple[Floats, list[Floats]]:
         """The extension on relaxed rows and its derivatives by the probabilities of each column of the clique."""
