@@ -114,7 +114,7 @@ def test_empty_even_and_few_full_cells_are_found(shape: tuple[int, int]) -> None
 
 def test_least_squares_correct_the_posterior_where_the_prior_does_not_fit() -> None:
     """On a slope every block looks even by itself, and errors of one sign add up: the queries show it."""
-    x = np.rint(np.add.outer(np.arange(64) * 2.0, np.arange(64) * 1.0)).astype(np.int64)
+    x = np.rint(np.add.outer(np.arange(64) * 6.0, np.arange(64) * 3.0)).astype(np.int64)
     tables = noisy(x, 40)
     fit = BlockFit(tables)
     posterior = block_posterior.posterior_buckets(tables, fit.grids)

@@ -71,7 +71,7 @@ def test_maps_are_measured_in_nested_blocks(tmp_path: Path) -> None:
     ranges = Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
     release = hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table)
     content = release.content
-    assert [content.level(each) for each in content.measured] == [None, 8, 4]
+    assert [content.level(each) for each in content.measured] == [None, 7, 3]
     assert 0.999 < price(release.statement.event).epsilon <= 1
     counts = release.counts("x", "y")
     assert counts.min() >= 0
@@ -84,13 +84,13 @@ def test_maps_are_measured_in_nested_blocks(tmp_path: Path) -> None:
     np.testing.assert_array_equal(hush.load(tmp_path / "map.hush").counts("x", "y"), counts)
 
 
-@pytest.mark.parametrize("levels", [[4, 8], [8, 8], [11, 4], [-1, 4], [None, 8]])
+@pytest.mark.parametrize("levels", [[3, 7], [7, 7], [11, 3], [-1, 3], [None, 7]])
 def test_files_with_blocks_that_are_not_nested_are_refused(levels: list[int | None]) -> None:
     table = counted(np.ones((64, 48), dtype=np.int64) * 50)
     ranges = Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
     content = hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table).content
     stored = HistogramFile.of(content)
-    assert [each.level for each in stored.tables] == [None, 8, 4]
+    assert [each.level for each in stored.tables] == [None, 7, 3]
     stored.build(table.schema)
     tables = [stored.tables[0]]
     for each, level in zip(stored.tables[1:], levels, strict=True):

@@ -16,7 +16,7 @@ from hush.histograms.axis_grid import AxisGrid
 from hush.strategies.strategy import NoiseKind
 
 LARGEST_TREE = 1 << 17  # buckets; a posterior takes about 1.5 kB for each
-ABOVE = {0: 0.4, 4: 0.26, 8: 0.3, 12: 0.12}  # levels above the buckets that are measured: one over their noise
+MEASURED = {Fraction(0): 0.45, Fraction(3, 7): 0.3, Fraction(5, 7): 0.25}  # halvings undone, of all: one over the noise
 FEWEST = 8  # blocks of a level that is worth its share
 DIGITS = 1 << 16  # shares are whole multiples of this fraction of the budget
 
@@ -106,15 +106,17 @@ class BlockDesign:
 
 
 def design_blocks(tree: BlockTree, noise: NoiseKind) -> BlockDesign:
-    """The buckets, and blocks of 16, 256 and 4,096 of them, where there are several of these.
+    """The buckets, and blocks of k^(3/7) and k^(5/7) of k buckets, where there are several of these.
 
     The noise of a block has the scale 1 / weight: the weights are the shares of Laplace noise, and their squares those
-    of Gaussian noise. They are nearly even, for rectangles of all sizes are asked for.
+    of Gaussian noise. Rectangles of all sizes are asked for, so no level has much more than another; there are few, for
+    each takes its share from all.
     """
+    above = {round(part * tree.depth): weight for part, weight in MEASURED.items()}
     weights = {
-        tree.depth - above: weight
-        for above, weight in ABOVE.items()
-        if above == 0 or (above < tree.depth and math.prod(tree.shape(tree.depth - above)) >= FEWEST)
+        tree.depth - halvings: weight
+        for halvings, weight in above.items()
+        if halvings == 0 or math.prod(tree.shape(tree.depth - halvings)) >= FEWEST
     }
     power = 1 if noise is NoiseKind.LAPLACE else 2
     whole = math.fsum(weight**power for weight in weights.values())
