@@ -214,8 +214,15 @@ def measure_release(table: EngineTable) -> Iterator[dict[str, Any]]:
 def child(engine: str, place: str, **options: Any) -> list[dict[str, Any]]:
     """The measurements of a process of its own, whose memory is its own."""
     words = [sys.executable, "-m", "benchmarks.engines", "--child", json.dumps([engine, place, options])]
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    found = []
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as run:
+        for line in run.stdout or ():
+            if line.startswith("{"):
+                found.append(json.loads(line))
+                print(engine, line.strip(), file=sys.stderr)  # so that a run that is stopped has shown something
+    if run.returncode:
+        raise SystemExit(f"{engine}: the measurement failed")
+    return found
 
 
 def run_child(engine: str, place: str, options: dict[str, Any]) -> None:
@@ -317,7 +324,6 @@ def main() -> None:
                 if rows in map(float, filter(None, asked.growth.split(","))):
                     (line,) = child(engine, place, memory=asked.memory)
                     releases[engine].append((engine, rows, line))
-                    print(engine, rows, line, file=sys.stderr)
             if len({line["check"] for lines in releases.values() for _, size, line in lines if size == rows}) > 1:
                 raise SystemExit(f"engines disagree about {rows:,} rows")
             shutil.rmtree(path)
