@@ -47,6 +47,19 @@ def test_every_way_gives_the_same_counts(way, counts) -> None:
     assert all((found[clique] == expected[clique]).all() for clique in cliques)
 
 
+@pytest.mark.parametrize("way", database.SQL_WAYS)
+def test_a_row_is_refused_by_the_columns_that_are_asked_for(way, monkeypatch) -> None:
+    table: Any = read(DATA.set_column(2, "c", pa.array([7, *[0] * 499])), DOMAIN, engine="sql")
+    table._ways, asked = (way,), []
+    kept = database.statement
+    monkeypatch.setattr(database, "statement", lambda *words: asked.append(kept(*words)) or asked[-1])
+    with pytest.raises(DataError, match="column 'c' holds values outside its declared levels"):
+        table.counts([("a", "b"), ("c", "d")])
+    assert table.counts([("a", "b")])["a", "b"].sum() == 500
+    one_by_one = ["k0 IS NULL OR k1 IS NULL AS refused" in query for query in asked]
+    assert one_by_one == {Way.SEPARATE: [True, False, True]}.get(way, [False, True])
+
+
 def test_rows_that_arrive_as_a_whole_are_sent_only_if_they_fit(monkeypatch) -> None:
     table: Any = read(DATA, DOMAIN, engine="sql")
     table._ways = tuple(Way)

@@ -214,7 +214,9 @@ def statement(
     keys = {number: key_of(plan, number) for number in numbers}
     wanted = sorted({int(column) for number in numbers for column in plan.scans[number] if column >= 0})
     codes = "".join(f"k{column}, " for column in wanted) + ("" if weight is None else f"{weight}, ")
-    coded = f"SELECT {codes}{rows.refused} AS refused FROM ({selected or rows.sql}) AS capped {dialect.fence}"
+    coded = (
+        f"SELECT {codes}{rows.refused_by(wanted)} AS refused FROM ({selected or rows.sql}) AS capped {dialect.fence}"
+    )
     if way is Way.SETS:
         return dialect.grouped_counts(keys, coded, weight)
     if way is Way.UNPIVOT:

@@ -153,15 +153,15 @@ class CappedRows:
         """The condition for each column that its value is refused."""
         return [f"k{index} IS NULL" for index in range(len(self.columns))]
 
-    @property
-    def refused(self) -> str:
-        """The condition, over the columns of the SQL, that a row is refused.
+    def refused_by(self, columns: Sequence[int] = ()) -> str:
+        """The condition, over the columns of the SQL, that some columns refuse a row; all columns if none is named.
 
-        It looks at all columns: a refused row is kept beyond its unit's share.
+        Where units have ids, it looks at all columns: a refused row is kept beyond its unit's share.
         """
-        units = [] if self._unit.column is None else [ORPHAN, ROUNDED]
         counts = [] if self.source.counts is None else [IS_REFUSED]
-        return " OR ".join([*units, *counts, *self._refusals])
+        if self._unit.column is not None:
+            return " OR ".join([ORPHAN, ROUNDED, *counts, *self._refusals])
+        return " OR ".join([*counts, *(self._refusals[index] for index in columns or range(len(self.columns)))])
 
     def misfits(self, refused: Sequence[bool]) -> list[str]:
         """A message for each column that holds a refused value."""

@@ -67,7 +67,7 @@ def _summed(source: RowSource, schema: Schema, query: SumQuery, kept: Sequence[C
     totals = np.zeros(int(np.prod(sizes, dtype=np.int64)), dtype=np.int64)
     with rows.session() as session:
         chosen = rows.selected(session, number)
-        inner = f"SELECT {key} AS cell, {added} AS u, {rows.refused} AS refused FROM ({chosen}) AS coded"
+        inner = f"SELECT {key} AS cell, {added} AS u, {rows.refused_by()} AS refused FROM ({chosen}) AS coded"
         select = (
             f"SELECT coalesce(cell, -1) AS cell, CAST(sum(u) AS BIGINT) AS total, bool_or(refused) AS refused "
             f"FROM ({inner}) AS keyed GROUP BY 1"
