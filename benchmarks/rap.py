@@ -8,9 +8,9 @@ where no junction tree of the asked marginals fits. choice: the worst single ans
 
 Errors are the largest over all answers of the workload, as shares of the records; one row per setting, the mean of
 --trials runs, each with another workload. all-zero answers 0 to everything; gaussian is the document's baseline, which
-answers each target with a share of the budget of its own; all at once is what noise of the L2 sensitivity of all answers
-would leave. Thresholds of AIM are read off its model of the triples in the sets. Privacy is that of the document:
-delta = 1 / n^2, neighbours exchange a row. rap has one default and nothing tuned. The document's figures are the best of
+answers each target with a share of the budget of its own; all at once is what noise of the L2 sensitivity of all
+answers would leave. Thresholds of AIM are read off its model of the triples in the sets. Privacy is that of the
+document: delta = 1 / n^2, neighbours exchange a row. rap has one default and nothing tuned. Its figures are the best of
 a grid over (T, K) that it did not charge; they are read off its printed regression, or are those of a prototype of its
 algorithm where it prints none.
 

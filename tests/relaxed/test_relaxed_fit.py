@@ -213,6 +213,19 @@ def test_formulas_over_wide_columns_are_evidence_without_their_table() -> None:
         assert 1000 * float(rows.weights @ satisfied) == pytest.approx(goal, abs=5.0)
 
 
+def test_single_answers_over_wide_columns_are_fitted_without_their_lines() -> None:
+    """A line of the target's matrix has 10^12 numbers, which nobody could hold."""
+    wide = hush.Domain({f"c{i}": 1000 for i in range(4)})
+    sizes = wide.shape
+    column = Measurement(("c0",), np.full(1000, 5.0), 1.0)
+    target = Measurement(tuple(wide), [900.0], 5.0, query=TargetRow(sizes, (1, 2, 3, 4), 2))
+    rows = fit_relaxed(wide, [column, target], rows=40, iterations=300).value
+    assert rows.total == pytest.approx(5000.0)
+    x = np.array([rows.coarse.spread(name, rows.block(name))[:, i + 1] for i, name in enumerate(wide)])
+    none, first = np.prod(1 - x, axis=0), sum(x[i] * np.prod(np.delete(1 - x, i, axis=0), axis=0) for i in range(4))
+    assert 5000 * float(rows.weights @ (1 - none - first)) == pytest.approx(900.0, abs=10.0)
+
+
 def test_a_formula_is_the_operator_of_its_cells() -> None:
     small = hush.Domain({"a": 3, "b": 4, "c": 2})
     term: Any = hush.Workload.formulas(

@@ -19,6 +19,8 @@ from hush.relaxed.coarse_levels import CoarseLevels
 from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.relaxed.row_evidence import RowEvidence
 from hush.solution import SOLVED, TOLERANCE, Solution
+from hush.workloads.decision_diagram import FormulaRow
+from hush.workloads.threshold_target import TargetRow
 
 ROWS = 1000
 ITERATIONS = 2000
@@ -87,7 +89,11 @@ def fit_relaxed(
     if start is not None and start.domain != domain:
         raise DomainError("start is a model of another domain; leave it out, or give one of the same attributes")
     ordered = placed(domain, measurements)
-    known = checked_total(total) if total is not None else estimate_total(domain, ordered)[0]
+    if total is None:  # single answers do not know it, and their lines have as many numbers as a table has cells
+        wholes = [one for one in ordered if not isinstance(one.query, TargetRow | FormulaRow)]
+        known = estimate_total(domain, wholes)[0]
+    else:
+        known = checked_total(total)
     coarse = CoarseLevels.of(domain, ordered)
     columns = column_shares(coarse, ordered, known)
     coarse = CoarseLevels(domain, coarse.codes, {name: _split(coarse, name, columns[name]) for name in domain})
