@@ -160,7 +160,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineCosts:
-    """Predicted nanoseconds of one engine, measured by `benchmarks.engines`; they affect speed only."""
+    """Predicted nanoseconds of one engine, measured by `benchmarks.engine_costs`; they affect speed only."""
 
     start: float  # of a statement, until its first row
     read: float  # a row
@@ -191,16 +191,16 @@ class EngineCosts:
 
 
 EMBEDDED = EngineCosts(
-    start=1e6,
+    start=2e7,
     read=1.0,
-    text=8.0,
-    value=4.0,
+    text=25.0,
+    value=12.0,
     cap=150.0,
     ship=1.0,
     scans={
-        Way.SEPARATE: Costs(per_row=16.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
+        Way.SEPARATE: Costs(per_row=30.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
         Way.SETS: GROUPING_SETS,
-        Way.UNPIVOT: Costs(per_row=60.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
+        Way.UNPIVOT: Costs(per_row=35.0, per_miss=4.0, near=512, per_cell=60.0, largest=2**12),
         Way.STREAM: KERNEL,
     },
 )
