@@ -67,7 +67,7 @@ class Spark(Dialect):
     latest_day = "date_from_unix_date(2147483647)"
     no_moment = "CAST(timestamp_micros(9223372036854775807) AS TIMESTAMP_NTZ)"
     costs = EngineCosts(
-        start=3e8,
+        start=4.5e8,
         read=50.0,
         text=150.0,
         value=50.0,
@@ -75,8 +75,8 @@ class Spark(Dialect):
         ship=30.0,
         scans={
             Way.SEPARATE: Costs(per_row=60.0, per_miss=10.0, near=4096, per_cell=400.0, largest=2**14),
-            Way.SETS: Costs(per_row=250.0, per_miss=15.0, near=4096, per_cell=400.0, largest=2**14),
-            Way.UNPIVOT: Costs(per_row=200.0, per_miss=15.0, near=4096, per_cell=400.0, largest=2**14),
+            Way.SETS: Costs(per_row=250.0, per_miss=100.0, near=4096, per_cell=400.0, largest=2**14),
+            Way.UNPIVOT: Costs(per_row=240.0, per_miss=330.0, near=4096, per_cell=400.0, largest=2**14),
             Way.STREAM: KERNEL,
         },
     )
