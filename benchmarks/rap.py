@@ -80,7 +80,7 @@ def main() -> None:
     folder = options.data / "tables" if (options.data / "tables").is_dir() else options.data
     jobs = Jobs("benchmarks.rap", folder.resolve(), options.seconds, options.keep)
     sizes = None if options.sizes is None else {int(size) for size in options.sizes}
-    console = Console(width=120)
+    console = Console(width=140)
     for part in options.parts:
         console.print(PARTS[part](jobs, options.trials, sizes))
 
