@@ -256,6 +256,15 @@ def test_addresses_and_states_show_nothing_secret() -> None:
     assert state_of(OSError("server closed the connection unexpectedly")) == "08006"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, also in a job of the background, whose shell may have it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_cancels_the_statement(postgres) -> None:
     query = "SELECT 'f' AS sex, 1 AS age, 2.0::float8 + pg_sleep(30)::text::int AS pay /* interrupted */"
     table = read(postgres.address(), SCHEMA, query=query)
