@@ -1,6 +1,7 @@
 """The posterior of maps: against integration over small trees, its plain twin, and maps of known kinds."""
 
 import itertools
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -141,6 +142,36 @@ def test_bands_know_the_noise_of_least_squares() -> None:
     units = np.eye(256).reshape(16, 16, 256)
     dense = np.array([fit.sums(np.repeat(units[..., [k]], 256, axis=2), units) for k in range(256)])
     np.testing.assert_allclose(bands.noise([form, form]), np.trace(np.kron(form.matrix(), form.matrix()) @ dense))
+
+
+@pytest.mark.parametrize("queries", ["ranges", "prefix"])
+def test_bands_of_uneven_buckets_have_the_noise_of_dense_forms(queries: str) -> None:
+    grids = (AxisGrid(np.array([0, 1, 2, 5, 9, 10, 30])), AxisGrid(np.array([0, 4, 5, 11])))
+    table = Measurement.of(HatQuery(("a", "b"), grids), np.zeros((6, 3), dtype=np.int64), DiscreteGaussian(Fraction(4)))
+    bands, forms = block_posterior._Bands([table], grids), [AxisForm(grid, queries) for grid in grids]
+    bands.variances = np.random.default_rng(5).uniform(1, 2, bands.variances.shape)
+    expected = bands.variances
+    for axis, form in enumerate(forms):
+        wide = np.zeros((1 << bands._bits[axis],) * 2)
+        wide[: len(form.taken), : len(form.taken)] = form.matrix()
+        diagonal = np.diagonal(block_posterior.haar(block_posterior.haar(wide, 0), 1))
+        expected = np.tensordot([diagonal[part].sum() for part in bands._scale(axis)], expected, axes=(0, 0))
+    np.testing.assert_allclose(bands.noise(forms), expected)
+
+
+def test_bands_of_a_long_axis_take_little_memory() -> None:
+    grids = (AxisGrid(np.arange(20_001)), AxisGrid(np.arange(3)))
+    query = HatQuery(("a", "b"), grids)
+    table = Measurement.of(query, np.zeros((20_000, 2), dtype=np.int64), DiscreteGaussian(Fraction(4)))
+    bands, forms = block_posterior._Bands([table], grids), [AxisForm(grid, "ranges") for grid in grids]
+    tracemalloc.start()
+    try:
+        noise = bands.noise(forms)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert noise == pytest.approx(4 * forms[0].trace * forms[1].trace)  # all variances are alike
+    assert peak < 16e6  # a form of this axis has 3 GB
 
 
 def test_wavelets_are_orthonormal_and_go_back() -> None:

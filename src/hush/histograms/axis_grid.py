@@ -114,7 +114,6 @@ class AxisForm:
 
     def __init__(self, grid: AxisGrid, queries: str) -> None:
         m, rest = grid.lengths.astype(float), grid.size - grid.cuts[1:].astype(float)
-        self._queries = queries
         if queries == "cells":
             self._reach, diagonal = np.zeros(grid.buckets), 1 / m
         else:
@@ -122,20 +121,18 @@ class AxisForm:
             diagonal = (m + 1) * (2 * m + 1) / (6 * m) + rest
         self._beside = diagonal - self._reach  # of the prefix form, beside a_max(i, j)
         self._times = grid.size + 1.0 if queries == "ranges" else 1.0
+        self.taken = self._reach if queries == "ranges" else np.zeros(grid.buckets)  # a of - a a^T
 
     @property
     def trace(self) -> float:
-        whole = self._times * float((self._reach + self._beside).sum())
-        return whole - (float(self._reach @ self._reach) if self._queries == "ranges" else 0.0)
+        return self._times * float((self._reach + self._beside).sum()) - float(self.taken @ self.taken)
 
     def apply(self, rows: Floats) -> Floats:
-        """The form applied to every row."""
+        """The form applied along the last axis."""
         weighted = rows * self._reach
-        after = weighted.sum(axis=1, keepdims=True) - np.cumsum(weighted, axis=1)
-        product = self._times * (np.cumsum(rows, axis=1) * self._reach + after + rows * self._beside)
-        if self._queries == "ranges":
-            product -= np.outer(rows @ self._reach, self._reach)
-        return np.asarray(product)
+        after = weighted.sum(axis=-1, keepdims=True) - np.cumsum(weighted, axis=-1)
+        product = self._times * (np.cumsum(rows, axis=-1) * self._reach + after + rows * self._beside)
+        return np.asarray(product - np.multiply.outer(rows @ self.taken, self.taken))
 
     def matrix(self) -> Floats:
         return self.apply(np.eye(len(self._reach)))

@@ -96,13 +96,7 @@ def settled_buckets(measured: Sequence[Measurement], fit: BlockFit, queries: str
         rest = flat[..., column] - means
         weighted = rest
         for axis, form in enumerate(forms):
-            weighted = np.moveaxis(
-                form.apply(np.moveaxis(weighted, axis, -1).reshape(-1, shape[axis])).reshape(
-                    np.moveaxis(weighted, axis, -1).shape
-                ),
-                -1,
-                axis,
-            )
+            weighted = np.moveaxis(form.apply(np.moveaxis(weighted, axis, -1)), -1, axis)
         differs = float((rest * weighted).sum())
         out[..., column] = flat[..., column] if differs > 2 * noise else means + bands.kept(rest)
     return out.reshape(posterior.shape)
@@ -130,15 +124,22 @@ class _Bands:
         return [slice(0, 1), *(slice(1 << k, 2 << k) for k in range(self._bits[axis]))]
 
     def noise(self, forms: Sequence[AxisForm]) -> float:
-        """The expected form of the noise of least squares."""
+        """The expected form of the noise of least squares.
+
+        Wavelets of one scale do not overlap and add up to nothing, so that prefix sums know them apart: the sum of
+        their forms is that of their sum g, but for the part - a a^T, which sees every one of them by itself.
+        """
         total = self.variances
         for axis, form in enumerate(forms):
-            n = self._shape[axis]
-            wide = np.zeros((1 << self._bits[axis],) * 2)
-            wide[:n, :n] = form.matrix()
-            diagonal = np.diagonal(haar(haar(wide, 0), 1))
-            total = np.tensordot([diagonal[part].sum() for part in self._scale(axis)], total, axes=(0, axis))[None]
-            total = np.moveaxis(total, 0, axis)
+            apart = np.zeros(1 << self._bits[axis])
+            apart[: self._shape[axis]] = form.taken
+            apart, sums = haar(apart, 0), []
+            for part in self._scale(axis):
+                g = np.zeros(len(apart))
+                g[part] = 1.0
+                g = unhaar(g, 0)[: self._shape[axis]]
+                sums.append(float(g @ form.apply(g) + (g @ form.taken) ** 2 - np.square(apart[part]).sum()))
+            total = np.moveaxis(np.tensordot(sums, total, axes=(0, axis))[None], 0, axis)
         return float(total.sum())
 
     def kept(self, rest: Floats) -> Floats:

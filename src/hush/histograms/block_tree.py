@@ -15,7 +15,8 @@ from hush.errors import WorkloadError
 from hush.histograms.axis_grid import AxisGrid
 from hush.strategies.strategy import NoiseKind
 
-LARGEST_TREE = 1 << 17  # buckets; a posterior takes about 1.5 kB for each
+LARGEST_TREE = 1 << 17  # buckets
+POSTERIOR_BYTES = 1536  # that a posterior takes for each of them
 MEASURED = {Fraction(0): 0.45, Fraction(3, 7): 0.3, Fraction(5, 7): 0.25}  # halvings undone, of all: one over the noise
 FEWEST = 8  # blocks of a level that is worth its share
 DIGITS = 1 << 16  # shares are whole multiples of this fraction of the budget

@@ -13,7 +13,7 @@ import numpy as np
 from hush.domain import Clique
 from hush.errors import BudgetError, SizeError, WorkloadError, is_number, shown
 from hush.histograms.axis_grid import AxisGrid, levels_below, query_count
-from hush.histograms.block_tree import LARGEST_TREE, BlockTree, design_blocks
+from hush.histograms.block_tree import LARGEST_TREE, POSTERIOR_BYTES, BlockTree, design_blocks
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.hat_design import HatDesign, design_hats
 from hush.histograms.hat_query import HatQuery
@@ -169,7 +169,10 @@ class Dawa(Mechanism):
                 f"a histogram over {', '.join(axes.clique)} has {cells:,} cells, more than {LARGEST_CELLS:,}; "
                 "use wider bins, or ask for fewer columns"
             )
-        require_memory(8 * 12 * cells, f"a histogram of {cells:,} cells", "use wider bins, or ask for fewer columns")
+        posterior = POSTERIOR_BYTES * min(cells, LARGEST_TREE) if axes.gridded == 2 else 0
+        require_memory(
+            8 * 12 * cells + posterior, f"a histogram of {cells:,} cells", "use wider bins, or ask for fewer columns"
+        )
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
         """Refuse ranges over columns without an order."""
