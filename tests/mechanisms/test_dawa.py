@@ -99,6 +99,17 @@ def test_files_with_blocks_that_are_not_nested_are_refused(levels: list[int | No
         msgspec.structs.replace(stored, tables=tables).build(table.schema)
 
 
+def test_files_with_more_blocks_than_a_release_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = counted(np.ones((64, 48), dtype=np.int64) * 50)
+    ranges = Workload.product(table.domain, {"x": hush.queries.ranges, "y": hush.queries.ranges})
+    stored = HistogramFile.of(hush.plan(ranges, Budget(epsilon=1), mechanism="dawa").release(table).content)
+    monkeypatch.setattr("hush.release.histogram_content.LARGEST_TREE", 64 * 48)
+    stored.build(table.schema)
+    monkeypatch.setattr("hush.release.histogram_content.LARGEST_TREE", 64 * 48 - 1)
+    with pytest.raises(ArchiveError, match="does not fit its schema"):
+        stored.build(table.schema)
+
+
 @pytest.mark.parametrize("partition", ["noisy-costs", "exponential", "tree"])
 def test_the_contract_of_other_partitions(partition: str) -> None:
     domain = Domain({"a": 8})

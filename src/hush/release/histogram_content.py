@@ -16,7 +16,7 @@ from hush.codec import IntTable, IntVector, Stored
 from hush.domain import Clique, Domain
 from hush.errors import ArchiveError, QueryError, WorkloadError
 from hush.histograms.axis_grid import AxisGrid, query_count
-from hush.histograms.block_tree import BlockTree
+from hush.histograms.block_tree import LARGEST_TREE, BlockTree
 from hush.histograms.grid_bias import GridBias
 from hush.histograms.hat_estimates import HatEstimates
 from hush.histograms.hat_query import HatQuery
@@ -147,7 +147,8 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
         first, *others = self.tables
         levels = [table.level for table in others if table.level is not None]
         falling = all(fine > coarse >= 0 for fine, coarse in itertools.pairwise([tree.depth, *levels]))
-        if first.hats or first.level is not None or len(levels) not in (0, len(others)) or not falling:
+        large = bool(levels) and math.prod(tree.buckets) > LARGEST_TREE
+        if first.hats or first.level is not None or len(levels) not in (0, len(others)) or not falling or large:
             raise ArchiveError(UNFIT)
         queries = [HatQuery(clique, grids)]
         for table in others:
