@@ -24,7 +24,7 @@ def generator() -> np.random.Generator:
 
 def levels_of(generator: np.random.Generator) -> tuple[Array, Array]:
     blocks = [generator.dirichlet(np.ones(n), ROWS).T for n in SIZES]
-    return np.concatenate(blocks), generator.dirichlet(np.ones(ROWS))
+    return np.ascontiguousarray(np.concatenate(blocks)), generator.dirichlet(np.ones(ROWS))
 
 
 def twin(levels: Array, weights: Array, table: tuple[int, ...]) -> Array:
@@ -35,16 +35,20 @@ def twin(levels: Array, weights: Array, table: tuple[int, ...]) -> Array:
     return np.asarray(product.sum(axis=1))
 
 
+@pytest.mark.parametrize("held", [1, 3, 128])
 @pytest.mark.parametrize("table", [(1,), (1, 3), (2, 0, 3), (0, 1, 2, 3)], ids=str)
-def test_tables_and_their_gradients_are_those_of_numpy(generator: np.random.Generator, table: tuple[int, ...]) -> None:
+def test_tables_and_their_gradients_are_those_of_numpy(
+    generator: np.random.Generator, table: tuple[int, ...], held: int
+) -> None:
     levels, weights = levels_of(generator)
     axes = np.array([OFFSETS[axis] for axis in table]), np.array([SIZES[axis] for axis in table])
     cells = math.prod(axes[1].tolist())
     predicted, slope, gradient = np.empty(cells), generator.normal(size=cells), np.zeros_like(levels)
     products, folded = np.empty((2, len(table), ROWS))
-    predict_table(levels, weights, *axes, products, predicted)
+    at_a_time = np.empty((held, ROWS))
+    predict_table(levels, weights, *axes, products, at_a_time, predicted)
     assert predicted == pytest.approx(twin(levels, weights, table), abs=1e-14)
-    pull_table(levels, weights, *axes, products, folded, slope, gradient)
+    pull_table(levels, weights, *axes, products, folded, at_a_time, slope, gradient)
     for level, row in itertools.product(range(len(levels)), range(ROWS)):
         moved = levels.copy()
         moved[level, row] += 1.0  # answers are linear in each number, so a step of one is exact

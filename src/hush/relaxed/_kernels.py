@@ -28,36 +28,41 @@ def _counted_up(digits: Any, sizes: Any) -> int:
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _multiply(z: Any, starts: Any, digits: Any, changed: Any, products: Any) -> None:
-    """products[i + 1] = products[i] * the line of axis i, from the first axis that has changed."""
-    for axis in range(changed, len(digits)):
-        line, before, after = z[starts[axis] + digits[axis]], products[axis], products[axis + 1]
+def _multiply(z: Any, starts: Any, digits: Any, changed: Any, products: Any, whole: Any) -> None:
+    """products[i + 1] = products[i] * the line of axis i, from the first axis that has changed; `whole` is the last."""
+    last = len(digits) - 1
+    for axis in range(changed, last + 1):
+        line, before = z[starts[axis] + digits[axis]], products[axis]
+        after = whole if axis == last else products[axis + 1]
         for row in range(len(line)):
             after[row] = before[row] * line[row]
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def predict_table(z: Any, weights: Any, starts: Any, sizes: Any, products: Any, predicted: Any) -> None:
-    """predicted[cell] = sum over rows of weight * product over axes."""
+def predict_table(z: Any, weights: Any, starts: Any, sizes: Any, products: Any, held: Any, predicted: Any) -> None:
+    """predicted[cell] = sum over rows of weight * product over axes.
+
+    Products over all axes but the last are held some at a time, and a product of matrices adds up their rows.
+    """
     last = len(starts) - 1
     digits = np.zeros(last, dtype=np.int64)
-    products[0] = weights
-    changed, cell = 0, 0
+    products[0], held[0] = weights, weights
+    lines = z[starts[last] : starts[last] + sizes[last]]
+    table = predicted.reshape(-1, sizes[last])
+    changed, start = 0, 0
     while changed >= 0:
-        _multiply(z, starts, digits, changed, products)
-        product = products[last]
-        for level in range(starts[last], starts[last] + sizes[last]):
-            total = 0.0
-            for row in range(len(weights)):
-                total += product[row] * z[level, row]
-            predicted[cell] = total
-            cell += 1
-        changed = _counted_up(digits, sizes[:last])
+        count = 0
+        while changed >= 0 and count < len(held):
+            _multiply(z, starts, digits, changed, products, held[count])
+            count += 1
+            changed = _counted_up(digits, sizes[:last])
+        np.dot(held[:count], lines.T, table[start : start + count])
+        start += count
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def pull_table(
-    z: Any, weights: Any, starts: Any, sizes: Any, products: Any, folded: Any, slope: Any, gradient: Any
+    z: Any, weights: Any, starts: Any, sizes: Any, products: Any, folded: Any, held: Any, slope: Any, gradient: Any
 ) -> None:
     """Add to `gradient` what the slopes of all cells mean for `z`.
 
@@ -65,26 +70,30 @@ def pull_table(
     """
     last = len(starts) - 1
     digits = np.zeros(last, dtype=np.int64)
-    products[0], folded[:] = weights, 0.0
-    changed, cell = 0, 0
+    products[0], folded[:], held[0] = weights, 0.0, weights
+    lines = z[starts[last] : starts[last] + sizes[last]]
+    by_last = gradient[starts[last] : starts[last] + sizes[last]]
+    slopes = slope.reshape(-1, sizes[last])
+    changed, start = 0, 0
     while changed >= 0:
-        _multiply(z, starts, digits, changed, products)
-        product, inner = products[last], folded[last]
-        for level in range(starts[last], starts[last] + sizes[last]):
-            s, line, by = slope[cell], z[level], gradient[level]
-            for row in range(len(weights)):
-                by[row] += s * product[row]
-                inner[row] += s * line[row]
-            cell += 1
-        before = digits.copy()
-        changed = _counted_up(digits, sizes[:last])
-        for axis in range(last - 1, max(changed, 0) - 1, -1):
-            level = starts[axis] + before[axis]
-            line, by, outer, inner, product = z[level], gradient[level], folded[axis], folded[axis + 1], products[axis]
-            for row in range(len(weights)):
-                by[row] += product[row] * inner[row]
-                outer[row] += inner[row] * line[row]
-                inner[row] = 0.0
+        count = 0
+        inner = np.dot(slopes[start : start + len(held)], lines)
+        while changed >= 0 and count < len(held):
+            _multiply(z, starts, digits, changed, products, held[count])
+            before = digits.copy()
+            changed = _counted_up(digits, sizes[:last])
+            for axis in range(last - 1, max(changed, 0) - 1, -1):
+                level = starts[axis] + before[axis]
+                line, by, outer, product = z[level], gradient[level], folded[axis], products[axis]
+                deeper = inner[count] if axis == last - 1 else folded[axis + 1]
+                for row in range(len(weights)):
+                    by[row] += product[row] * deeper[row]
+                    outer[row] += deeper[row] * line[row]
+                if axis < last - 1:
+                    deeper[:] = 0.0
+            count += 1
+        by_last += np.dot(slopes[start : start + count].T, held[:count])
+        start += count
 
 
 @njit(nogil=True, cache=True, fastmath=True)

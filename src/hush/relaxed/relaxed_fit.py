@@ -125,7 +125,7 @@ def _descend(
     """Adam on logits, with smaller steps where it gains little; the best rows seen, or the first that are enough."""
     offsets = evidence.coarse.offsets
     weights = np.full(len(rows), 1.0 / len(rows))
-    logits = np.log(np.maximum(rows.T, 1e-30))
+    logits = np.log(np.maximum(np.ascontiguousarray(rows.T), 1e-30))
     levels, best, mean, square = (np.zeros_like(logits) for _ in range(4))
     sums = np.empty(len(rows))
     least, before = np.inf, np.inf

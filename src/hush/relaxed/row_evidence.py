@@ -22,6 +22,8 @@ from hush.relaxed.coarse_levels import CoarseLevels, factors_of
 from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
 from hush.workloads.threshold_target import TargetRow
 
+HELD = 48  # products of columns that are added up at a time
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NoisyTable:
@@ -177,14 +179,15 @@ class RowEvidence:
         rows = self.total * weights
         products, folded = np.empty((2, len(table.starts), len(weights)))
         predicted = np.empty(table.cells)
-        predict_table(z, rows, table.starts, table.sizes, products, predicted)
+        held = np.empty((min(HELD, table.cells // int(table.sizes[-1])), len(weights)))
+        predict_table(z, rows, table.starts, table.sizes, products, held, predicted)
         if table.query is None:
             residual = predicted - table.values
             slope = table.precision * residual
         else:
             residual = table.query @ predicted - table.values
             slope = table.precision * (table.query.transpose() @ residual)
-        pull_table(z, rows, table.starts, table.sizes, products, folded, slope, gradient)
+        pull_table(z, rows, table.starts, table.sizes, products, folded, held, slope, gradient)
         return 0.5 * table.precision * float(residual @ residual)
 
     def _of_formula(
