@@ -51,6 +51,7 @@ EVERY: dict[str, Mechanism] = {
     "rap, two at once": RAP(rounds=2, queries=2, rows=20),
     "rap, cells": RAP(measure="cells", rounds=2, queries=2, rows=20),
     "rap, all": RAP(measure="all", rows=20),
+    "rap, as its noise decides": RAP(rows=20),
     "independent": Independent(),
     "dawa": Dawa(),
 }

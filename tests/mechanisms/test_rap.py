@@ -13,7 +13,7 @@ import pytest
 import hush
 from hush.errors import BudgetError, HushError, WorkloadError
 from hush.mechanisms import RAP
-from hush.mechanisms.rap import TargetScorer, WorstCellScorer, candidate_tables, threshold_answers
+from hush.mechanisms.rap import TargetScorer, WorstCellScorer, candidate_tables, threshold_answers, whole_tables
 from hush.privacy.events import SelectionEvent
 from hush.privacy.sensitivity import Neighbours
 from hush.relaxed.relaxed_rows import RelaxedRows
@@ -37,7 +37,7 @@ def error(release: hush.Release, table: Any, cliques: list[tuple[str, ...]]) -> 
     return max(float(np.abs(exact[clique] - model.counts(clique)).max()) for clique in cliques) / 3000
 
 
-@pytest.mark.parametrize("measure", ["tables", "cells", "all"])
+@pytest.mark.parametrize("measure", ["auto", "tables", "cells", "all"])
 def test_with_much_budget_every_answer_is_near(people: Any, measure: str) -> None:
     """The noise is below a row, so what remains is the fit; all-zero answers are off by a third of the rows."""
     cliques = [("sex", "region"), ("sex", "employed"), ("region", "employed")]
@@ -104,6 +104,41 @@ def test_thresholds_can_be_asked(people: Any) -> None:
         release = hush.plan(workload, hush.Budget(rho=500.0), mechanism=mechanism).release(people)
         found = threshold_answers(release.model().counts(names), 2)
         assert np.abs(found - exact).max() / 3000 < 0.05
+
+
+@pytest.mark.parametrize(
+    ("asked", "orders"),
+    [((3, 3), {3}), ((3, 2), {2}), ((3, 1), {2})],
+    ids=["marginals", "2 of 3", "1 of 3"],
+)
+def test_all_tables_are_measured_at_once_where_that_leaves_little_noise(
+    people: Any, asked: tuple[int, int], orders: set[int]
+) -> None:
+    """The limit is a fiftieth of the rows, for thresholds a hundredth; the budget is just above it, then below it."""
+    k, r = asked
+    workload = hush.Workload.thresholds(SCHEMA.domain, k, r, cliques=[("sex", "region", "employed")])
+    shares, limit = (0.7, 0.02) if r == k else (0.5, 0.01)
+    tables = 1 if r == k else 3
+    sizes = SCHEMA.domain
+    cells = sum(sizes.size(names) for names in whole_tables(sizes, [(("sex", "region", "employed"), r)]))
+    enough = tables * 2 * np.log(cells) / (2 * (limit * 3000) ** 2 * shares)
+    released = {
+        factor: hush.plan(workload, hush.Budget(rho=factor * enough), mechanism=RAP(rows=20)).release(people)
+        for factor in (0.5, 2.0)
+    }
+    assert released[0.5].rounds
+    assert not released[2.0].rounds
+    assert {len(table.clique) for table in released[2.0].noisy_tables} == {1} | orders
+    stated = hush.plan(workload, hush.Budget(rho=2 * enough), mechanism=RAP(rounds=2, rows=20)).release(people)
+    assert len(stated.rounds) == 2  # rounds that are asked for are played
+
+
+def test_more_tables_than_can_be_kept_are_refused_before_anything_is_charged() -> None:
+    domain = hush.Domain({f"c{index}": 2 for index in range(30)})
+    workload = hush.Workload.thresholds(domain, 30, 15, cliques=[tuple(domain)])
+    with pytest.raises(WorkloadError, match=r"would measure 155,117,520 tables, more than 4,096; use measure='tables'"):
+        hush.plan(workload, hush.Budget(rho=0.5), mechanism=RAP(measure="all"))
+    assert not whole_tables(domain, [(tuple(domain), 15)])
 
 
 @pytest.mark.parametrize("rho", [0.0001, 5.0])
@@ -177,7 +212,7 @@ def test_columns_alone_get_the_whole_budget() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"measure": "rows"}, "measure='rows': expected one of tables, cells, all"),
+        ({"measure": "rows"}, "measure='rows': expected one of auto, tables, cells, all"),
         ({"rounds": 0}, "rounds=0: expected a whole number of at least 1"),
         ({"queries": 1.5}, "queries=1.5"),
         ({"rows": None}, "rows=None"),

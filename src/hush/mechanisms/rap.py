@@ -34,7 +34,7 @@ from hush.workloads import ThresholdTerm, Workload
 from hush.workloads.threshold_target import TargetQuery
 
 NAME = "rap"
-MEASURES = ("tables", "cells", "all")
+MEASURES = ("auto", "tables", "cells", "all")
 ROUNDS_PER_COLUMN, MOST_ROUNDS = 2, 32
 CELL_ROUNDS = 16
 CELLS_PER_PRECISION = 16  # T K = N sqrt(rho) / 16: single answers get the more noise, the fewer are of use
@@ -43,26 +43,30 @@ CHOICE_SHARE = 0.25
 NOISE_SHARE = 0.5  # of what a table's noise is expected to leave, taken off its score
 TOLD_APART = 0.05  # of the rows: worst cells of tables are seldom further off, so a choice by them must see as much
 THRESHOLD_TOLD_APART = 0.025  # an answer of a threshold adds up the errors of several cells
+SMALL_NOISE, THRESHOLD_SMALL_NOISE = 0.02, 0.01  # of the rows: what rounds would hardly do better than
 RESTRAINT = 0.2  # how far the last rows stay from following the noise
 CELL_CHOICE_SHARE = 0.5
 ROWS = 300
 ALIKE = 0.95  # of rows at the start, so that columns which no table ties stay nearly independent
 LARGEST_ORDER = 3  # of tables measured whole
 MOST_CELLS = 1 << 24  # of a table of merged levels that is chosen from
+MOST_TABLES, MOST_AT_ONCE = 1 << 12, 1 << 21  # tables measured at once, and by default their cells
 BETWEEN, ITERATIONS, FEWEST = 0.2, 60, 10  # tolerance, most and fewest iterations of the fits between rounds
 AT_LAST, LAST_ITERATIONS = 0.05, 400
-WORK = 1.5e9  # products of a fit between rounds, beyond which it has fewer iterations; eight times as many at last
+WORK = 6e9  # products of a fit between rounds, beyond which it has fewer iterations; eight times as many at last
 
 
 @dataclass(frozen=True, kw_only=True)
 class RAP(Mechanism):
-    """Relaxed adaptive projection: T rounds, each of which chooses the K worst answers and measures them.
+    """Relaxed adaptive projection: measures the worst answers of relaxed rows in T rounds of K, or all tables at once.
 
     `column_share` of the budget measures every column, by default 0.3, or 0.5 where thresholds are asked: they add up
     the errors of columns. Levels below three standard deviations of that noise are counted together from then on. Each
     round compares relaxed rows with the data and chooses K candidates, once for all, by the exponential mechanism
     without replacement; it measures them and fits the rows to all noisy numbers.
 
+    `measure="auto"` is "all" where sigma sqrt(2 log n), about the largest of its n noises, is at most a fiftieth of the
+    rows, for thresholds a hundredth, and "tables" otherwise, or if `rounds` or `queries` are given.
     `measure="tables"`: candidates are tables over up to three columns of one asked clique. A table's score is its
     largest error, |M_r(D) - M_r(p)| over cells of levels of their own, less half of sigma sqrt(2 log n_r), about what
     its noise would leave. A choice among m tables sees errors of about (2 / epsilon) log m rows; where that is more
@@ -72,7 +76,8 @@ class RAP(Mechanism):
     follow the noise, by `restraint`; see `fit_relaxed`.
     `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds; the
     algorithm of the document. T is 16, and T K is N sqrt(rho) / 16.
-    `measure="all"`: every asked clique once, and no choice; the non-adaptive form.
+    `measure="all"`: no choice; every asked marginal once, and for r of k columns all tables over r of them, two at
+    least; the non-adaptive form.
 
     `rounds`, `queries` and `rows` set T, K and the number of relaxed rows; `choice_share` is the share of a round that
     pays for its choice. A T or K tuned on the data is not private.
@@ -100,7 +105,7 @@ class RAP(Mechanism):
     reference: ClassVar[str] = "Avent 2023, Alg. 4.1"
     errors_known: ClassVar[str] = "columns"
 
-    measure: str = "tables"
+    measure: str = "auto"
     rounds: int | None = None
     queries: int | None = None
     rows: int = ROWS
@@ -128,6 +133,11 @@ class RAP(Mechanism):
             raise WorkloadError("measure='all' has no rounds; leave rounds and queries out")
 
     @property
+    def decides(self) -> bool:
+        """Whether the noise of all tables decides on rounds."""
+        return self.measure == "auto" and self.rounds is None and self.queries is None
+
+    @property
     def choosing(self) -> Fraction:
         """The share of a round that pays for its choice."""
         usual = CELL_CHOICE_SHARE if self.measure == "cells" else CHOICE_SHARE
@@ -145,9 +155,14 @@ class RAP(Mechanism):
         return self.rounds or usual
 
     def check(self, workload: Workload, budget: Budget) -> None:
-        """Refuse a budget whose noise could not be drawn, and thresholds that only single answers stand for."""
+        """Refuse a budget whose noise could not be drawn, and more tables at once than can be kept."""
         first = self.for_columns(workload) * budget.limit / len(workload.domain)
         DiscreteGaussian(1 / (2 * first))
+        if self.measure == "all" and (count := count_whole(asked_of(workload))) > MOST_TABLES:
+            raise WorkloadError(
+                f"measure='all' would measure {count:,} tables, more than {MOST_TABLES:,}; use measure='tables', or ask "
+                "for thresholds of fewer columns"
+            )
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
         """Refuse rules, which relaxed rows cannot keep."""
@@ -156,20 +171,22 @@ class RAP(Mechanism):
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         rounds = self.planned_rounds(plan.workload)
         first = OneWay.of(plan, list(plan.domain), self.for_columns(plan.workload) * plan.rho / len(plan.domain))
-        each = {"tables": f"{self.queries or 1:,} tables", "cells": "the worst single answers", "all": ""}[self.measure]
+        each = "the worst single answers" if self.measure == "cells" else f"{self.queries or 1:,} tables"
         then = f"{rounds:,} rounds, each of which chooses and measures {each}"
+        at_once = "every asked table, rare levels counted together"
         return [
             (
                 "Starts with",
                 f"{len(plan.domain):,} one-way tables, standard error {noise_text(first.stddev)} of a count",
             ),
-            ("Then", "every asked table, rare levels counted together" if self.measure == "all" else then),
+            ("Then", at_once if self.measure == "all" else then),
+            *([("Or", f"{at_once}, if that leaves little noise")] if self.decides else []),
             ("Model", f"{self.rows:,} relaxed rows"),
         ]
 
     def work(self, workload: Workload) -> str:
         fits = 1 if self.measure == "all" else self.planned_rounds(workload)
-        return f"{fits:,} fits of {self.rows:,} relaxed rows, about 0.1 to 1 s each; memory for the rows and the tables"
+        return f"{fits:,} fits of {self.rows:,} relaxed rows, about 0.1 s each; memory for the rows and the tables"
 
     def run(self, session: Session, plan: Plan) -> None:
         """All rounds, or those that an interrupted run has left."""
@@ -277,10 +294,12 @@ class RAPRun:
     def __init__(self, settings: RAP, session: Session, workload: Workload) -> None:
         self.settings = settings
         self.session = session
-        self.asked = tuple(dict.fromkeys((term.clique, at_least_of(term)) for term in workload if term.clique))
+        self.asked = asked_of(workload)
         self.rounds = settings.planned_rounds(workload)
         self.column_share = settings.for_columns(workload)
-        self.told_apart = THRESHOLD_TOLD_APART if asks_thresholds(workload) else TOLD_APART
+        thresholds = asks_thresholds(workload)
+        self.told_apart = THRESHOLD_TOLD_APART if thresholds else TOLD_APART
+        self.small_noise = THRESHOLD_SMALL_NOISE if thresholds else SMALL_NOISE
         self.tables = 1  # to choose from
         self.kept: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
@@ -291,11 +310,14 @@ class RAPRun:
         self._columns(self.column_share if pool else Fraction(1))
         session.merge_rare()
         self._levels()
-        pool = [clique for clique in pool if math.prod(self.sizes[name] for name in clique) <= MOST_CELLS]
+        pool = [clique for clique in pool if self._cells_of(clique) <= MOST_CELLS]
         self.tables = max(len(pool), 1)
         model = self._fit(None, final=used_up(session.remaining, session.limit))
-        if settings.measure == "all":
-            model = self._measure_all(model)
+        at_once = [
+            clique for clique in whole_tables(session.domain, self.asked) if self._cells_of(clique) <= MOST_CELLS
+        ]
+        if settings.measure == "all" or (settings.decides and self._little_noise(at_once)):
+            model = self._measure_all(at_once, model)
         while not used_up(session.remaining, session.limit):
             left = max(self.rounds - self._played(), 1)
             share = session.remaining / left
@@ -305,10 +327,26 @@ class RAPRun:
 
     def _played(self) -> int:
         """How many rounds are on record."""
-        each = self.settings.queries or (1 if self.settings.measure == "tables" else self._queries())
-        if self.settings.measure == "tables":
-            each = min(each, self.tables)
+        each = self._queries() if self.settings.measure == "cells" else min(self.settings.queries or 1, self.tables)
         return -(-len(self.session.rounds) // each)
+
+    def _little_noise(self, cliques: Sequence[Clique]) -> bool:
+        """Whether tables that share the budget beyond the columns have noise that rounds would hardly do better than.
+
+        Of noisy columns and public numbers alone, so that a resumed run decides the same.
+        """
+        session = self.session
+        cells = sum(map(self._cells_of, cliques))
+        if not cliques or cells > MOST_AT_ONCE:
+            return False
+        stddev = session.law((1 - self.column_share) * session.limit / len(cliques)).stddev
+        return stddev * math.sqrt(2 * math.log(cells)) <= self.small_noise * self._total()
+
+    def _total(self) -> float:
+        """The number of rows, of the columns alone."""
+        session = self.session
+        columns = [table for table in session.measurements if len(table.clique) == 1][: len(session.domain)]
+        return estimate_total(session.domain, columns)[0]
 
     def _columns(self, share: Fraction) -> None:
         """Measure the columns, or those that an interrupted run has not paid for yet."""
@@ -326,6 +364,10 @@ class RAPRun:
             self.sizes[name] = int(codes[name].max()) + 1 if merged else session.domain[name]
             self.kept[name] = self.sizes[name] - 1 if merged else self.sizes[name]
 
+    def _cells_of(self, clique: Clique) -> int:
+        """Those of its table of merged levels."""
+        return math.prod(self.sizes[name] for name in clique)
+
     def _fit(self, start: RelaxedRows | None, *, final: bool) -> RelaxedRows:
         settings = self.settings
         products = settings.rows * sum(table.numbers for table in self.session.noisy_tables)
@@ -336,7 +378,7 @@ class RAPRun:
             alike=ALIKE,
             seed=settings.seed,
             tolerance=AT_LAST if final else BETWEEN,
-            restraint=settings.restraint if final and settings.measure == "tables" else 0.0,
+            restraint=settings.restraint if final and settings.measure != "cells" else 0.0,
             iterations=min(most, max(FEWEST * (4 if final else 1), int(work / products))),
         ).value
 
@@ -386,11 +428,8 @@ class RAPRun:
         """K of single answers: T K = N sqrt(rho) / 16."""
         if self.settings.queries is not None:
             return self.settings.queries
-        session = self.session
-        columns = [table for table in session.measurements if len(table.clique) == 1][: len(session.domain)]
-        total = estimate_total(session.domain, columns)[0]
-        bound = float(session.bound.l2_squared)
-        return max(1, round(total * math.sqrt(float(session.limit) / bound) / (CELLS_PER_PRECISION * self.rounds)))
+        precision = math.sqrt(float(self.session.limit) / float(self.session.bound.l2_squared))
+        return max(1, round(self._total() * precision / (CELLS_PER_PRECISION * self.rounds)))
 
     def _cells(self, model: RelaxedRows, pool: Sequence[Clique], share: Fraction, last: bool) -> None:
         """Choose the worst single answers, and measure them."""
@@ -398,7 +437,7 @@ class RAPRun:
         fitting = [
             (clique, at_least)
             for clique, at_least in self.asked
-            if math.prod(self.sizes[name] for name in clique) <= MOST_CELLS and all(self.kept[name] for name in clique)
+            if self._cells_of(clique) <= MOST_CELLS and all(self.kept[name] for name in clique)
         ]
         if not fitting:
             session.measure([(name,) for name in session.domain], session.remaining / len(session.domain), note=NAME)
@@ -443,11 +482,11 @@ class RAPRun:
         distinct = tuple(sorted(set(known)))
         return distinct if len(distinct) < start else ()
 
-    def _measure_all(self, model: RelaxedRows) -> RelaxedRows:
-        """Every asked clique once, with equal shares of what is left."""
+    def _measure_all(self, at_once: Sequence[Clique], model: RelaxedRows) -> RelaxedRows:
+        """Every table once, with equal shares of what is left."""
         session = self.session
         known = {table.clique for table in session.noisy_tables}
-        cliques = [clique for clique in dict.fromkeys(clique for clique, _ in self.asked) if clique not in known]
+        cliques = [clique for clique in at_once if clique not in known]
         if cliques and not used_up(session.remaining, session.limit):
             session.measure_coarse(cliques, session.remaining / len(cliques), note=f"{NAME}: {len(cliques)} tables")
         return self._fit(model, final=True)
@@ -478,6 +517,32 @@ def asks_thresholds(workload: Workload) -> bool:
 def at_least_of(term: object) -> int:
     """How many columns of a term's clique a row must agree in: all of them, but for thresholds."""
     return term.at_least if isinstance(term, ThresholdTerm) else len(term.clique)  # type: ignore[attr-defined]
+
+
+def asked_of(workload: Workload) -> tuple[tuple[Clique, int], ...]:
+    """The cliques of a workload, each with how many of its columns are to agree."""
+    return tuple(dict.fromkeys((term.clique, at_least_of(term)) for term in workload if term.clique))
+
+
+def whole_tables(domain: Domain, asked: Sequence[tuple[Clique, int]]) -> list[Clique]:
+    """The asked marginals, and for r of k columns the tables over r of them, two at least; none if they are too many.
+
+    >>> whole_tables(Domain(dict.fromkeys("abc", 2)), [(("a", "b", "c"), 1), (("a", "c"), 2)])
+    [('a', 'b'), ('a', 'c'), ('b', 'c')]
+    """
+    if count_whole(asked) > MOST_TABLES:
+        return []
+    inside = ((domain.clique(clique), _order(clique, at_least)) for clique, at_least in asked)
+    return sorted({names for clique, order in inside for names in combinations(clique, order)})
+
+
+def count_whole(asked: Sequence[tuple[Clique, int]]) -> int:
+    """How many whole tables those are, counted for each clique by itself."""
+    return sum(math.comb(len(clique), _order(clique, at_least)) for clique, at_least in asked)
+
+
+def _order(clique: Clique, at_least: int) -> int:
+    return min(max(at_least, 2), len(clique))
 
 
 def candidate_tables(domain: Domain, asked: Sequence[tuple[Clique, int]]) -> Iterator[Clique]:
