@@ -107,36 +107,34 @@ def test_thresholds_can_be_asked(people: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "orders"),
-    [((3, 3), {3}), ((3, 2), {2}), ((3, 1), {2})],
-    ids=["marginals", "2 of 3", "1 of 3"],
+    ("r", "factor", "orders"),
+    [(4, 0.2, None), (4, 2, {4}), (1, 0.2, None), (1, 2, {2}), (2, 0.2, None), (2, 1.1, {2}), (2, 4, {2, 3})],
 )
 def test_all_tables_are_measured_at_once_where_that_leaves_little_noise(
-    people: Any, asked: tuple[int, int], orders: set[int]
+    people: Any, r: int, factor: float, orders: set[int] | None
 ) -> None:
-    """The limit is a fiftieth of the rows, for thresholds a hundredth; the budget is just above it, then below it."""
-    k, r = asked
-    workload = hush.Workload.thresholds(SCHEMA.domain, k, r, cliques=[("sex", "region", "employed")])
-    shares, limit = (0.7, 0.02) if r == k else (0.5, 0.01)
-    tables = 1 if r == k else 3
-    sizes = SCHEMA.domain
-    cells = sum(sizes.size(names) for names in whole_tables(sizes, [(("sex", "region", "employed"), r)]))
-    enough = tables * 2 * np.log(cells) / (2 * (limit * 3000) ** 2 * shares)
-    released = {
-        factor: hush.plan(workload, hush.Budget(rho=factor * enough), mechanism=RAP(rows=20)).release(people)
-        for factor in (0.5, 2.0)
-    }
-    assert released[0.5].rounds
-    assert not released[2.0].rounds
-    assert {len(table.clique) for table in released[2.0].noisy_tables} == {1} | orders
-    stated = hush.plan(workload, hush.Budget(rho=2 * enough), mechanism=RAP(rounds=2, rows=20)).release(people)
+    """The budget is a factor of the least for which the largest noise of the marginal, or of pairs, is 2 % of rows."""
+    names = ("sex", "region", "employed", "age")
+    domain = SCHEMA.domain
+    workload = hush.Workload.thresholds(domain, 4, r, cliques=[names])
+    smallest = whole_tables(domain, [(names, r)], 2)
+    assert len(smallest) == (1 if r == 4 else 6)
+    cells = sum(domain.size(clique) for clique in smallest)
+    for_columns = 0.3 if r == 4 else 0.5
+    least = len(smallest) * np.log(cells) / ((0.02 * 3000) ** 2 * (1 - for_columns))
+    budget = hush.Budget(rho=factor * least)
+    release = hush.plan(workload, budget, mechanism=RAP(rows=20)).release(people)
+    assert bool(release.rounds) == (orders is None)
+    if orders is not None:
+        assert {len(table.clique) for table in release.noisy_tables} == {1} | orders
+    stated = hush.plan(workload, budget, mechanism=RAP(rounds=2, rows=20)).release(people)
     assert len(stated.rounds) == 2  # rounds that are asked for are played
 
 
 def test_more_tables_than_can_be_kept_are_refused_before_anything_is_charged() -> None:
-    domain = hush.Domain({f"c{index}": 2 for index in range(30)})
-    workload = hush.Workload.thresholds(domain, 30, 15, cliques=[tuple(domain)])
-    with pytest.raises(WorkloadError, match=r"would measure 155,117,520 tables, more than 4,096; use measure='tables'"):
+    domain = hush.Domain({f"c{index}": 2 for index in range(40)})
+    workload = hush.Workload.thresholds(domain, 40, 15, cliques=[tuple(domain)])
+    with pytest.raises(WorkloadError, match=r"would measure 10,660 tables, more than 8,192; use measure='tables'"):
         hush.plan(workload, hush.Budget(rho=0.5), mechanism=RAP(measure="all"))
     assert not whole_tables(domain, [(tuple(domain), 15)])
 

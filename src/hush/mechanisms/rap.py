@@ -43,14 +43,14 @@ CHOICE_SHARE = 0.25
 NOISE_SHARE = 0.5  # of what a table's noise is expected to leave, taken off its score
 TOLD_APART = 0.05  # of the rows: worst cells of tables are seldom further off, so a choice by them must see as much
 THRESHOLD_TOLD_APART = 0.025  # an answer of a threshold adds up the errors of several cells
-SMALL_NOISE, THRESHOLD_SMALL_NOISE = 0.02, 0.01  # of the rows: what rounds would hardly do better than
+SMALL_NOISE = 0.02  # of the rows: what rounds would hardly do better than
 RESTRAINT = 0.2  # how far the last rows stay from following the noise
 CELL_CHOICE_SHARE = 0.5
 ROWS = 300
 ALIKE = 0.95  # of rows at the start, so that columns which no table ties stay nearly independent
 LARGEST_ORDER = 3  # of tables measured whole
 MOST_CELLS = 1 << 24  # of a table of merged levels that is chosen from
-MOST_TABLES, MOST_AT_ONCE = 1 << 12, 1 << 21  # tables measured at once, and by default their cells
+MOST_TABLES, MOST_AT_ONCE = 1 << 13, 1 << 22  # tables measured at once, and by default their cells
 BETWEEN, ITERATIONS, FEWEST = 0.2, 60, 10  # tolerance, most and fewest iterations of the fits between rounds
 AT_LAST, LAST_ITERATIONS = 0.05, 400
 WORK = 6e9  # products of a fit between rounds, beyond which it has fewer iterations; eight times as many at last
@@ -66,7 +66,8 @@ class RAP(Mechanism):
     without replacement; it measures them and fits the rows to all noisy numbers.
 
     `measure="auto"` is "all" where sigma sqrt(2 log n), about the largest of its n noises, is at most a fiftieth of the
-    rows, for thresholds a hundredth, and "tables" otherwise, or if `rounds` or `queries` are given.
+    rows; for thresholds the same of pairs alone, if triples have more. It is "tables" otherwise, or if `rounds` or
+    `queries` are given.
     `measure="tables"`: candidates are tables over up to three columns of one asked clique. A table's score is its
     largest error, |M_r(D) - M_r(p)| over cells of levels of their own, less half of sigma sqrt(2 log n_r), about what
     its noise would leave. A choice among m tables sees errors of about (2 / epsilon) log m rows; where that is more
@@ -76,8 +77,8 @@ class RAP(Mechanism):
     follow the noise, by `restraint`; see `fit_relaxed`.
     `measure="cells"`: candidates are single answers, cells of asked marginals and targets of asked thresholds; the
     algorithm of the document. T is 16, and T K is N sqrt(rho) / 16.
-    `measure="all"`: no choice; every asked marginal once, and for r of k columns all tables over r of them, two at
-    least; the non-adaptive form.
+    `measure="all"`: no choice; every asked marginal once, and for r of k columns all tables over two to r + 1 of them,
+    three at most; the non-adaptive form.
 
     `rounds`, `queries` and `rows` set T, K and the number of relaxed rows; `choice_share` is the share of a round that
     pays for its choice. A T or K tuned on the data is not private.
@@ -160,8 +161,8 @@ class RAP(Mechanism):
         DiscreteGaussian(1 / (2 * first))
         if self.measure == "all" and (count := count_whole(asked_of(workload))) > MOST_TABLES:
             raise WorkloadError(
-                f"measure='all' would measure {count:,} tables, more than {MOST_TABLES:,}; use measure='tables', or ask "
-                "for thresholds of fewer columns"
+                f"measure='all' would measure {count:,} tables, more than {MOST_TABLES:,}; use measure='tables', or "
+                "ask for thresholds of fewer columns"
             )
 
     def check_table(self, plan: Plan, schema: Schema) -> None:
@@ -297,9 +298,7 @@ class RAPRun:
         self.asked = asked_of(workload)
         self.rounds = settings.planned_rounds(workload)
         self.column_share = settings.for_columns(workload)
-        thresholds = asks_thresholds(workload)
-        self.told_apart = THRESHOLD_TOLD_APART if thresholds else TOLD_APART
-        self.small_noise = THRESHOLD_SMALL_NOISE if thresholds else SMALL_NOISE
+        self.told_apart = THRESHOLD_TOLD_APART if asks_thresholds(workload) else TOLD_APART
         self.tables = 1  # to choose from
         self.kept: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
@@ -313,10 +312,8 @@ class RAPRun:
         pool = [clique for clique in pool if self._cells_of(clique) <= MOST_CELLS]
         self.tables = max(len(pool), 1)
         model = self._fit(None, final=used_up(session.remaining, session.limit))
-        at_once = [
-            clique for clique in whole_tables(session.domain, self.asked) if self._cells_of(clique) <= MOST_CELLS
-        ]
-        if settings.measure == "all" or (settings.decides and self._little_noise(at_once)):
+        at_once = self._at_once()
+        if at_once:
             model = self._measure_all(at_once, model)
         while not used_up(session.remaining, session.limit):
             left = max(self.rounds - self._played(), 1)
@@ -330,6 +327,13 @@ class RAPRun:
         each = self._queries() if self.settings.measure == "cells" else min(self.settings.queries or 1, self.tables)
         return -(-len(self.session.rounds) // each)
 
+    def _at_once(self) -> list[Clique]:
+        """The tables to measure without a choice; none if rounds are to choose."""
+        ways = [whole_tables(self.session.domain, self.asked, order) for order in (LARGEST_ORDER, 2)]
+        if self.settings.measure == "all":
+            return [clique for clique in ways[0] if self._cells_of(clique) <= MOST_CELLS]
+        return next(filter(self._little_noise, ways), []) if self.settings.decides else []
+
     def _little_noise(self, cliques: Sequence[Clique]) -> bool:
         """Whether tables that share the budget beyond the columns have noise that rounds would hardly do better than.
 
@@ -340,7 +344,7 @@ class RAPRun:
         if not cliques or cells > MOST_AT_ONCE:
             return False
         stddev = session.law((1 - self.column_share) * session.limit / len(cliques)).stddev
-        return stddev * math.sqrt(2 * math.log(cells)) <= self.small_noise * self._total()
+        return stddev * math.sqrt(2 * math.log(cells)) <= SMALL_NOISE * self._total()
 
     def _total(self) -> float:
         """The number of rows, of the columns alone."""
@@ -524,25 +528,28 @@ def asked_of(workload: Workload) -> tuple[tuple[Clique, int], ...]:
     return tuple(dict.fromkeys((term.clique, at_least_of(term)) for term in workload if term.clique))
 
 
-def whole_tables(domain: Domain, asked: Sequence[tuple[Clique, int]]) -> list[Clique]:
-    """The asked marginals, and for r of k columns the tables over r of them, two at least; none if they are too many.
+def whole_tables(domain: Domain, asked: Sequence[tuple[Clique, int]], largest: int = LARGEST_ORDER) -> list[Clique]:
+    """The asked marginals, and for r of k columns the tables over two to r + 1 of them, `largest` at most.
+
+    None if they are too many.
 
     >>> whole_tables(Domain(dict.fromkeys("abc", 2)), [(("a", "b", "c"), 1), (("a", "c"), 2)])
     [('a', 'b'), ('a', 'c'), ('b', 'c')]
     """
-    if count_whole(asked) > MOST_TABLES:
+    if count_whole(asked, largest) > MOST_TABLES:
         return []
-    inside = ((domain.clique(clique), _order(clique, at_least)) for clique, at_least in asked)
+    inside = [(domain.clique(clique), order) for clique, r in asked for order in _orders(clique, r, largest)]
     return sorted({names for clique, order in inside for names in combinations(clique, order)})
 
 
-def count_whole(asked: Sequence[tuple[Clique, int]]) -> int:
+def count_whole(asked: Sequence[tuple[Clique, int]], largest: int = LARGEST_ORDER) -> int:
     """How many whole tables those are, counted for each clique by itself."""
-    return sum(math.comb(len(clique), _order(clique, at_least)) for clique, at_least in asked)
+    return sum(math.comb(len(clique), order) for clique, r in asked for order in _orders(clique, r, largest))
 
 
-def _order(clique: Clique, at_least: int) -> int:
-    return min(max(at_least, 2), len(clique))
+def _orders(clique: Clique, at_least: int, largest: int) -> range:
+    k = len(clique)
+    return range(k, k + 1) if at_least == k else range(2, min(k, at_least + 1, largest) + 1)
 
 
 def candidate_tables(domain: Domain, asked: Sequence[tuple[Clique, int]]) -> Iterator[Clique]:
