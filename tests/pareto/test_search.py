@@ -109,7 +109,17 @@ def test_a_search_that_was_interrupted_goes_on_as_it_would_have(found: Front, tm
     assert Front.load(path).evaluations == found.evaluations
 
 
-@pytest.mark.parametrize("changed", [{"seed": 2}, {"runs": 2}, {"reference": (9.0, 1.0)}, {"initial": 5}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": 2},
+        {"runs": 2},
+        {"reference": (9.0, 1.0)},
+        {"initial": 5},
+        {"measure": "largest error"},  # one front never holds errors of two kinds
+        {"stamp": "from private rows"},  # nor does a stamp get lost
+    ],
+)
 def test_a_checkpoint_of_another_search_is_refused(tmp_path: Path, changed) -> None:
     find(checkpoint=tmp_path / "front.json", evaluations=12)
     with pytest.raises(SearchError, match=f"another search: .*{next(iter(changed))}"):

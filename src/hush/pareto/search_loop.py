@@ -110,6 +110,7 @@ class SearchLoop:
             return []
         front = load_front(self.checkpoint)
         differing = sorted(name for name in {*how, *front.search} if how.get(name) != front.search.get(name))
+        differing += [name for name, value in self.labels.items() if getattr(front, name) != value]
         if differing or front.reference != self.reference:
             what = ", ".join(differing) or "reference"
             raise SearchError(
