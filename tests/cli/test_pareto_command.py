@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hush
+from hush.cli import pareto_command
 from hush.cli.main import main
-from hush.pareto import Front
+from hush.pareto import Front, stand_in
 
 
 @pytest.fixture
@@ -71,6 +72,17 @@ def test_a_table_beside_a_ledger_is_refused_before_it_is_read(folder: Path) -> N
     assert "PRIVATE: made from a table that a ledger protects" in taken.output
 
 
+def test_the_largest_error_is_searched_for_and_named(folder: Path) -> None:
+    words = ("--stand-in", str(folder / "public.csv"), "--mechanism", "independent", "--evaluations", "6")
+    files = ("--save", str(folder / "front.json"), "-o", str(folder / "front.html"))
+    result = run(folder, *words, *files, "--workload", "2-of-3 + sex,region", "--error", "largest")
+    assert result.exit_code == 0, result.output
+    assert "largest error" in result.output
+    assert "largest error" in (folder / "front.html").read_text()
+    assert Front.load(folder / "front.json").measure == "largest error"
+    assert (*stand_in.ERRORS,) == pareto_command.ERRORS
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -86,6 +98,7 @@ def test_a_table_beside_a_ledger_is_refused_before_it_is_read(folder: Path) -> N
             "1e-07) lies inside the front",
         ),
         (("--points", "x"), "whole number"),
+        (("--error", "largest"), "give one with --stand-in"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -11,7 +11,7 @@ import hush
 from hush import Budget, Domain, Workload, queries
 from hush.errors import WorkloadError
 from hush.evaluation import ColumnChances, FutureError, drawn_thresholds, future_error, future_study, padded
-from hush.evaluation.future_error import largest_errors
+from hush.evaluation.workload_error import largest_errors
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "d": 2})
 SCHEMA = hush.datasets.people_schema()

@@ -1,5 +1,6 @@
 """Workload error: by its definition, for marginals and products, streamed and not."""
 
+import itertools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from hush import Domain, Workload, queries
 from hush.domain import Clique
 from hush.errors import DataError, DomainError, SizeError, WorkloadError
-from hush.evaluation import term_errors, workload_error
+from hush.evaluation import largest_error, term_errors, workload_error
+from hush.evaluation.workload_error import largest_errors
 from hush.linops import Equivalent
 from hush.testing import TinyTable
 from hush.workloads import ProductTerm
@@ -125,3 +127,56 @@ def test_too_many_answers_are_refused_before_any_table_is_read() -> None:
 def test_another_domain_is_noticed() -> None:
     with pytest.raises(DomainError, match="'z' is not in the domain"):
         workload_error(Workload.kway(Domain({"z": 2}), 1), REAL.counts, OTHER.counts)
+
+
+def test_the_largest_error_is_that_of_counting_row_by_row() -> None:
+    formula = queries.test("a", 1) | ~queries.test("b", [0, 3])
+    workload = (
+        Workload.kway(DOMAIN, 2)
+        + 9 * Workload.thresholds(DOMAIN, 3, 2)
+        + Workload.thresholds(DOMAIN, 2, 1, [("b", "c")])
+        + Workload.formulas(DOMAIN, formula)
+        + Workload.product(DOMAIN, {"a": queries.prefix})
+    )
+    real, other = (np.array(table.rows) for table in (REAL, OTHER))
+
+    def worst(counts) -> float:
+        return max(abs(int(counts(real, target)) - int(counts(other, target))) for target in CELLS) / 60
+
+    def agreeing(columns, r):
+        return worst(lambda rows, target: ((rows == target)[:, columns].sum(axis=1) >= r).sum())
+
+    def where_true(rows, target):
+        return ((rows[:, 0] == 1) | ~np.isin(rows[:, 1], (0, 3))).sum()
+
+    expected = [*(agreeing(pair, 2) for pair in ([0, 1], [0, 2], [1, 2])), agreeing([0, 1, 2], 2), agreeing([1, 2], 1)]
+    expected += [worst(where_true), worst(lambda rows, target: (rows[:, 0] <= target[0]).sum())]
+    found = largest_errors(workload, REAL.counts, OTHER.counts)
+    assert found == pytest.approx(expected)
+    assert largest_error(workload, REAL.counts, OTHER.counts) == found.max()
+    assert largest_error(5 * workload, REAL.counts, OTHER.counts) == found.max()  # weights play no part
+
+
+CELLS = list(itertools.product(*map(range, DOMAIN.shape)))
+
+
+def test_zeros_have_the_largest_answer_as_their_error() -> None:
+    def zeros(cliques: Sequence[Clique]) -> dict[Clique, Any]:
+        return {clique: np.zeros(DOMAIN.sizes(clique)) for clique in cliques}
+
+    workload = Workload.thresholds(DOMAIN, 3, 1)
+    answers = workload.terms[0].exact_answers(REAL.counts(workload.cliques)[workload.cliques[0]])
+    assert largest_error(workload, REAL.counts, zeros) == answers.max() / 60
+    with pytest.raises(DataError, match="the exact table has no rows"):
+        largest_error(workload, zeros, REAL.counts)
+
+
+@pytest.mark.parametrize("measure", [workload_error, largest_error], ids=["workload", "largest"])
+def test_tables_beyond_memory_are_refused_before_any_is_read(measure) -> None:
+    wide = Domain(dict.fromkeys("abcd", 2000))
+    table = TinyTable(wide, [(0, 0, 0, 0)])
+    formula = queries.test("a", 0) | queries.test("b", 0) | queries.test("c", 0) | queries.test("d", 0)
+    workload = Workload.marginals(wide, [("c",)]) + Workload.formulas(wide, formula)
+    with pytest.raises(SizeError, match=r"the errors of a = 0 or b = 0 .* needed, .* ask for fewer attributes"):
+        measure(workload, table.counts, table.counts)
+    assert table.reads == 0

@@ -7,10 +7,10 @@ import pytest
 
 import hush
 from hush.errors import SearchError, WorkloadError
-from hush.evaluation import workload_error
+from hush.evaluation import largest_error, workload_error
 from hush.mechanisms.registry import mechanism_of
-from hush.pareto import IntegerSetting, of_stand_in
-from hush.pareto.stand_in import PRIVATE, PUBLIC, TUNED, StandInError, check_not_protected
+from hush.pareto import Front, IntegerSetting, of_stand_in
+from hush.pareto.stand_in import ERRORS, PRIVATE, PUBLIC, TUNED, StandInError, check_not_protected
 from hush.privacy.exact_sampling import NotPrivateEntropy
 
 SCHEMA = hush.Schema.from_domain(hush.Domain({"age": 6, "sex": 2, "race": 3}))
@@ -47,14 +47,39 @@ def test_rounds_and_choices_of_rap_are_searched_on_a_stand_in(table) -> None:
     assert front.stamp == PUBLIC
 
 
-def test_the_error_is_that_of_a_release_with_these_settings(table) -> None:
-    workload = hush.Workload.kway(SCHEMA.domain, 2)
+@pytest.mark.parametrize(
+    ("options", "measured"),
+    [((), workload_error), (("workload",), workload_error), (("largest",), largest_error)],
+    ids=["default", "workload", "largest"],
+)
+def test_the_error_is_that_of_a_release_with_these_settings(table, options, measured) -> None:
+    workload = hush.Workload.kway(SCHEMA.domain, 2) + hush.Workload.thresholds(SCHEMA.domain, 3, 2)
     settings = {"epsilon": 2.0, "rounds": 4}
-    oracle = StandInError(table, workload, hush.mechanisms.MWEM(), 1e-6)
+    oracle = StandInError(table, workload, hush.mechanisms.MWEM(), 1e-6, *options)
     seed = int(np.random.default_rng(3).integers(2**62))
     plan = hush.plan(workload, hush.Budget(epsilon=2.0, delta=1e-6), hush.mechanisms.MWEM(rounds=4))
     tables = plan.release(table, entropy=NotPrivateEntropy(seed)).model().tables
-    assert oracle(settings, np.random.default_rng(3)) == workload_error(workload, table.counts, tables)
+    assert oracle(settings, np.random.default_rng(3)) == measured(workload, table.counts, tables)
+
+
+def test_a_front_names_its_error_wherever_it_is_shown(table, tmp_path: Path) -> None:
+    errors = {}
+    for error, (name, _) in ERRORS.items():
+        front = search(table, "independent", error=error, evaluations=3, initial=3)
+        front.save(tmp_path / f"{error}.json")
+        assert Front.load(tmp_path / f"{error}.json").measure == name
+        assert name in str(front)
+        assert f">{name}" in front.html()  # of the axis
+        assert front.reference[1] == 1.0
+        errors[error] = [evaluation.error for evaluation in front.evaluations]
+    assert all(0 < most < mean for most, mean in zip(errors["largest"], errors["workload"], strict=True))
+    assert search(table, "independent", evaluations=3, initial=3).measure == "workload error"
+
+
+def test_thresholds_are_searched_for_though_a_row_agrees_with_many_targets(table) -> None:
+    front = of_stand_in(table, "1-of-3", "independent", delta=1e-6, evaluations=4, initial=4, epsilons=(0.01, 0.02))
+    assert front.reference[1] == hush.Workload.thresholds(SCHEMA.domain, 3, 1).terms[0].sensitivity(1) == 26
+    assert front.points[0].error > 1
 
 
 @pytest.mark.parametrize("mechanism", ["aim", "rap", "mst", "privbayes", "dualquery", "independent"])
@@ -103,5 +128,7 @@ def test_settings_and_workloads_that_do_not_fit_are_refused(table) -> None:
         search(table, settings=[IntegerSetting("pace", 1, 2)])
     with pytest.raises(WorkloadError, match="other columns"):
         of_stand_in(table, hush.Workload.kway(hush.Domain({"a": 2}), 1), "mwem")
+    with pytest.raises(SearchError, match="error='worst': expected one of workload, largest"):
+        search(table, error="worst")
     with pytest.raises(SearchError, match="epsilon from 3 to 1"):
         search(table, epsilons=(3, 1))

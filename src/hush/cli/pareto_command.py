@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hush.pareto.front import Front
     from hush.pareto.plan_curves import PlanCurves
 
+ERRORS = ("workload", "largest")
+
 
 @click.command()
 @click.argument("schema", type=PATH)
@@ -42,7 +44,14 @@ if TYPE_CHECKING:
 @click.option("--stand-in", type=PATH, help="Public or invented table to search on with an adaptive mechanism.")
 @click.option("--evaluations", type=Whole(), default=24, show_default=True, help="Releases of the stand-in to try.")
 @click.option("--runs", type=Whole(), default=1, show_default=True, help="Runs of each of them.")
-@click.option("--worst-error", type=float, default=1.0, show_default=True, help="The largest error of interest.")
+@click.option(
+    "--error",
+    type=click.Choice(ERRORS),
+    default=ERRORS[0],
+    show_default=True,
+    help="With --stand-in: the mean error of tables, or the largest of any answer as a share of the rows.",
+)
+@click.option("--worst-error", type=float, help="The largest error of interest.  [default: 1, or that of zeros]")
 @click.option("--seconds", type=float, help="End the search after about so many seconds.")
 @click.option("--seed", type=Whole(), default=0, show_default=True, help="Seed of the search and of its runs.")
 @click.option("--checkpoint", type=PATH, help="File to write after each try; a search goes on from it.")
@@ -65,7 +74,8 @@ def pareto(
     stand_in: Path | None,
     evaluations: int,
     runs: int,
-    worst_error: float,
+    error: str,
+    worst_error: float | None,
     seconds: float | None,
     seed: int,
     checkpoint: Path | None,
@@ -94,6 +104,10 @@ def pareto(
     declared = hush.Schema.load(schema)
     workload = question.read(declared)
     made: Front | PlanCurves
+    if stand_in is None and error != ERRORS[0]:
+        raise click.UsageError(
+            f"--error {error} is that of a search on a table; give one with --stand-in, or leave it out for exact RMSEs"
+        )
     if stand_in is None:
         made = _curves(workload, declared, names, (0.01 if low is None else low, high), points, delta, thorough)
     else:
@@ -107,6 +121,7 @@ def pareto(
             delta=delta,
             evaluations=evaluations,
             runs=runs,
+            error=error,
             worst_error=worst_error,
             seconds=seconds,
             seed=seed,

@@ -19,7 +19,7 @@ from hush.evaluation.future_error import (
 )
 from hush.evaluation.numeric_columns import NumberComparison, compare_numbers
 from hush.evaluation.resampling import equivalent_fraction, expected_error
-from hush.evaluation.workload_error import TermErrors, term_errors, workload_error
+from hush.evaluation.workload_error import TermErrors, largest_error, term_errors, workload_error
 
 __all__ = [
     "STAMP",
@@ -37,6 +37,7 @@ __all__ = [
     "expected_error",
     "future_error",
     "future_study",
+    "largest_error",
     "padded",
     "term_errors",
     "workload_error",

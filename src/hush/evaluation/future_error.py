@@ -24,7 +24,7 @@ from hush.arrays import Floats
 from hush.domain import Clique, Domain, domain_of
 from hush.errors import WorkloadError, shown
 from hush.evaluation.column_chances import ColumnChances
-from hush.evaluation.workload_error import Tables, paired
+from hush.evaluation.workload_error import Tables, largest_errors
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import mechanism_of
 from hush.privacy.budget import Budget
@@ -85,23 +85,6 @@ def padded(history: Workload, to: int, *, seed: int = 0, weight: float = 1.0) ->
         added = threshold_term(history.domain, drawn, r, weight)
         terms.setdefault(added.question, added)
     return Workload(history.domain, terms.values(), history.sum_terms)
-
-
-def largest_errors(workload: Workload, exact: Tables, estimated: Tables) -> Floats:
-    """For each term, the largest error of an answer as a share of the rows: (terms,).
-
-    Privacy: reads exact tables without any noise; the result is private.
-    """
-    places: dict[Clique, list[int]] = {}
-    for index, clique in enumerate(workload.cliques):
-        places.setdefault(clique, []).append(index)
-    errors = np.zeros(len(workload))
-    for clique, truth, estimate in paired(workload.domain, list(places), exact, estimated):
-        for index in places[clique]:
-            term = workload.terms[index]
-            apart = np.abs(term.exact_answers(truth) - term.exact_answers(estimate))
-            errors[index] = apart.max() / max(float(truth.sum()), 1.0)
-    return errors
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Workload error: how far estimated tables are from the exact ones, over a whole workload."""
+"""Workload error: how far estimated tables are from the exact ones, over a whole workload; on average, or at most."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import numpy as np
 from hush.arrays import Floats
 from hush.domain import Clique, Domain, clique_batches
 from hush.errors import DataError, SizeError, WorkloadError
+from hush.memory import require_memory
 from hush.workloads import Term, Workload
 
 Tables: TypeAlias = Mapping[Clique, Any] | Callable[[Sequence[Clique]], Mapping[Clique, Any]]
 Progress: TypeAlias = Callable[[float], None]
 BATCH_CELLS = 2**22  # of the tables held at a time, unless one alone has more
 MOST_ANSWERS = 2**28  # of one term
+BYTES_COMPARED = 32  # of each cell and answer: counts, both tables as floats, what is between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,8 @@ def term_errors(
 
     Privacy: as `workload_error`.
     """
-    for term in workload:
-        _check_term(term)
-    indices: dict[Clique, list[int]] = {}
-    for index, clique in enumerate(workload.cliques):
-        indices.setdefault(clique, []).append(index)
+    check_compared(workload)
+    indices = _by_clique(workload)
     total, absolute, distances = math.nan, np.zeros(len(workload)), np.zeros(len(workload))
     tables = paired(workload.domain, list(indices), exact, estimated)
     for number, (clique, truth, estimate) in enumerate(tables, start=1):
@@ -101,6 +100,66 @@ def term_errors(
         if progress is not None:
             progress(number / len(indices))
     return TermErrors(total, np.array(workload.weights), absolute, distances)
+
+
+def largest_error(workload: Workload, exact: Tables, estimated: Tables) -> float:
+    """max_i ||M_i(D) - M_i(D^)||_inf / |D|: the largest error of any answer of a workload, as a share of the rows.
+
+    Every answer counts alike, of marginals, thresholds, formulas and other terms; weights play no part. The arguments
+    are those of `workload_error`.
+
+    Privacy: reads exact tables without any noise; the result is private.
+
+    Reference: [Avent 2023, sec. 4.2.3].
+
+    >>> from hush import Domain
+    >>> workload = Workload.kway(Domain({"sex": 2, "smokes": 2}), 1)
+    >>> exact, estimated = {("sex",): [6, 4], ("smokes",): [5, 5]}, {("sex",): [5, 5], ("smokes",): [2, 8]}
+    >>> largest_error(workload, exact, estimated)
+    0.3
+    """
+    return float(largest_errors(workload, exact, estimated).max())
+
+
+def largest_errors(workload: Workload, exact: Tables, estimated: Tables) -> Floats:
+    """For each term, the largest error of an answer as a share of the rows: (terms,).
+
+    Privacy: as `largest_error`.
+    """
+    check_compared(workload)
+    indices = _by_clique(workload)
+    errors = np.zeros(len(workload))
+    for clique, truth, estimate in paired(workload.domain, list(indices), exact, estimated):
+        total, apart = _total(truth, "exact"), truth - estimate
+        for index in indices[clique]:
+            answers = workload.terms[index].exact_answers(apart)  # queries are linear
+            errors[index] = max(answers.max(), -answers.min()) / total
+    return errors
+
+
+def check_compared(workload: Workload) -> None:
+    """Refuse a workload whose answers cannot be compared one by one, or not within the memory that is free."""
+    for term in workload:
+        if not term.listed:
+            raise WorkloadError(
+                f"the queries over {term.clique!r} are known through their Gram matrix alone, so their errors cannot "
+                "be added up; give the queries themselves"
+            )
+        if term.queries > MOST_ANSWERS:
+            raise SizeError(
+                f"the term over {term.clique!r} asks for {term.queries:,} numbers; at most {MOST_ANSWERS:,}"
+            )
+    needed, largest = max((workload.domain.size(t.clique) + t.queries, i) for i, t in enumerate(workload))
+    what = f"the errors of {workload.terms[largest].text}"
+    require_memory(BYTES_COMPARED * needed, what, "ask for fewer attributes at once")
+
+
+def _by_clique(workload: Workload) -> dict[Clique, list[int]]:
+    """The places of the terms over each clique."""
+    indices: dict[Clique, list[int]] = {}
+    for index, clique in enumerate(workload.cliques):
+        indices.setdefault(clique, []).append(index)
+    return indices
 
 
 def paired(
@@ -136,13 +195,3 @@ def _total(table: Floats, kind: str) -> float:
     if not (math.isfinite(total) and total > 0):
         raise DataError(f"the {kind} table has no rows, so nothing can be compared with it; give a table with rows")
     return total
-
-
-def _check_term(term: Term) -> None:
-    if not term.listed:
-        raise WorkloadError(
-            f"the queries over {term.clique!r} are known through their Gram matrix alone, so their errors cannot be "
-            "added up; give the queries themselves"
-        )
-    if term.queries > MOST_ANSWERS:
-        raise SizeError(f"the term over {term.clique!r} asks for {term.queries:,} numbers; at most {MOST_ANSWERS:,}")

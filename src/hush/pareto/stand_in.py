@@ -2,8 +2,8 @@
 
 What an adaptive mechanism (AIM, RAP, DAWA, MST, MWEM, PrivBayes, DualQuery) does depends on the data, so its error is
 known only by running it. The search runs it on a stand-in with seeded noise, over epsilon and its settings, and
-measures the workload error. The answer is about the stand-in; it holds for the private table as far as the two are
-alike and of equal size.
+computes the workload error, a mean over tables, or the largest error of any answer. The front names which. The answer
+is about the stand-in; it holds for the private table as far as the two are alike and of equal size.
 
 Privacy: errors are computed without protection and every run is made with a seed. A table that a ledger protects is
 refused; with `front_not_private` it is taken, nothing is charged, and the front is as private as its rows.
@@ -11,7 +11,7 @@ refused; with `front_not_private` it is taken, nothing is charged, and the front
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hush.errors import HushError, SearchError, WorkloadError, is_number, printable, shown
-from hush.evaluation.workload_error import workload_error
+from hush.evaluation.workload_error import Tables, check_compared, largest_error, workload_error
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import mechanism_of
 from hush.pareto.front import Front
@@ -34,7 +34,10 @@ from hush.workloads.workload_text import parse_workload
 
 PUBLIC = "Made from a stand-in table: it holds for the private table as far as the two are alike"
 PRIVATE = "PRIVATE: made from a table that a ledger protects, without noise and without charge; not for release"
-MEASURE = "workload error"
+ERRORS: dict[str, tuple[str, Callable[[Workload, Tables, Tables], float]]] = {  # what fronts call each, and itself
+    "workload": ("workload error", workload_error),
+    "largest": ("largest error", largest_error),
+}
 TUNED: dict[str, tuple[Setting, ...]] = {
     "aim": (RealSetting("share", 0.5, 0.95), RealSetting("max_size_mb", 0.25, 16.0, log=True)),
     "rap": (
@@ -64,17 +67,21 @@ def of_stand_in(
     settings: Sequence[Setting] | None = None,
     epsilons: tuple[float, float] = (0.1, 10.0),
     delta: float = 1e-9,
+    error: str = "workload",
     evaluations: int = 24,
-    worst_error: float = 1.0,
+    worst_error: float | None = None,
     ledger: Ledger | str | Path | None = None,
     front_not_private: bool = False,
     **options: Any,
 ) -> Front:
-    """The front of epsilon and workload error of a mechanism on a stand-in table.
+    """The front of epsilon and error of a mechanism on a stand-in table.
 
-    `settings` are the fields of the mechanism that are searched beside epsilon; those that matter by default. `ledger`
-    is that of the table, if it has one: such a table is refused unless `front_not_private` says that the front will be
-    as private as the rows. The other options are those of `hush.pareto.search`.
+    `error` is "workload", the mean over tables (`hush.evaluation.workload_error`), or "largest", that of the worst
+    answer as a share of the rows (`hush.evaluation.largest_error`). Errors above `worst_error` are of no interest; by
+    default 1, or what zeros may have where that is more. `settings` are the fields of the mechanism that are searched
+    beside epsilon; those that matter by default. `ledger` is that of the table, if it has one: such a table is refused
+    unless `front_not_private` says that the front will be as private as the rows. The other options are those of
+    `hush.pareto.search`.
 
     Privacy: see the module; the front is stamped.
     """
@@ -90,23 +97,27 @@ def of_stand_in(
     asked = parse_workload(table.schema, workload) if isinstance(workload, str) else workload
     if asked.domain != table.domain:
         raise WorkloadError("the workload is over other columns than the stand-in table; make it with the same schema")
-    if not (is_number(worst_error) and worst_error > 0):
-        raise SearchError(f"worst_error={shown(worst_error)}: expected a number above 0")
+    if not (isinstance(error, str) and error in ERRORS):
+        raise SearchError(f"error={shown(error)}: expected one of {', '.join(ERRORS)}")
+    check_compared(asked)
+    worst = _usual_worst(asked, error) if worst_error is None else worst_error
+    if not (is_number(worst) and worst > 0):
+        raise SearchError(f"worst_error={shown(worst)}: expected a number above 0")
     tuned = usual_settings(chosen, asked, delta) if settings is None else tuple(settings)
     known = {field.name for field in fields(chosen)}
     for setting in tuned:
         if setting.name not in known:
             raise SearchError(f"{chosen.name} has no setting {setting.name!r}; it has {', '.join(sorted(known))}")
     space = Space([RealSetting("epsilon", *epsilons, log=True), *tuned])
-    oracle = StandInError(table, asked, chosen, delta)
+    oracle = StandInError(table, asked, chosen, delta, error)
     return search(
         space,
         stated_epsilon,
         oracle,
-        reference=(epsilons[1] * 1.001, worst_error),
+        reference=(epsilons[1] * 1.001, worst),
         evaluations=evaluations,
         name=chosen.name,
-        measure=MEASURE,
+        measure=ERRORS[error][0],
         stamp=PRIVATE if protected else PUBLIC,
         delta=delta,
         **options,
@@ -121,6 +132,13 @@ def usual_settings(mechanism: Mechanism, workload: Workload, delta: float) -> tu
     return TUNED.get(mechanism.name, ())
 
 
+def _usual_worst(workload: Workload, error: str) -> float:
+    """At least 1, and no less than the error of zeros: a row adds up to its L1 sensitivity to the answers of a term."""
+    if error == "largest":
+        return 1.0
+    return max(1.0, sum(term.weight * term.sensitivity(1) for term in workload) / len(workload))
+
+
 def stated_epsilon(settings: Settings) -> float:
     """The privacy oracle of a release: it costs the budget that it is given."""
     return float(settings["epsilon"])
@@ -131,12 +149,13 @@ stated_epsilon.quick = True  # type: ignore[attr-defined]
 
 @dataclass(frozen=True)
 class StandInError:
-    """The error oracle: releases the stand-in with seeded noise and compares its tables with the exact ones."""
+    """The error oracle: releases the stand-in with seeded noise and compares its answers with the exact ones."""
 
     table: Table
     workload: Workload
     mechanism: Mechanism
     delta: float
+    error: str = "workload"
 
     def __call__(self, settings: Settings, generator: np.random.Generator) -> float:
         budget = budget_of(settings["epsilon"], self.delta)
@@ -146,7 +165,7 @@ class StandInError:
         )
         seed = int(generator.integers(2**62))
         release = plan.release(self.table, entropy=NotPrivateEntropy(seed), schema_is_public=True)
-        return workload_error(self.workload, self.table.counts, release.model().tables)
+        return ERRORS[self.error][1](self.workload, self.table.counts, release.model().tables)
 
 
 def ledgers_beside(path: str | Path) -> list[Path]:
