@@ -63,6 +63,8 @@ def test_texts_describe_workloads(text: str, expected: Workload) -> None:
         ("1-of age,sex; 1-of sex,age", "the threshold .* is listed twice"),
         ("1-of age:prefix,sex", "a threshold is over levels alone; leave out what follows the colons"),
         ("1-of", "'1-of' is not in the domain"),
+        ("age,sex; 2-of-3", r"'2-of-3' in the workload stands among names of columns; put a \+ before it"),
+        ("age,sex; <=2-way", r"'<=2-way' in the workload .* as in age,sex \+ <=2-way"),
     ],
 )
 def test_texts_that_say_nothing_are_refused(text: str, message: str) -> None:

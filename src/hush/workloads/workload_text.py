@@ -48,6 +48,7 @@ _PIECES = re.compile(r'"(?:[^"\\]|\\.?)*+"?|.', re.DOTALL)  # a text in quotes, 
 LONGEST_TEXT = 2**20  # characters
 MOST_LISTED = 1_000_000  # marginals, by several summands together
 _WEIGHTED = re.compile(r"\s*([0-9][0-9.eE+-]*)\s*\*\s*(?=\S)")
+_ALL_SETS = re.compile(r"(<=)?\d+-?way|\d+-of-\d+")
 _AT_LEAST = re.compile(r"\s*(\d+)\s*-\s*of\s+")
 _EXAMPLES = "write it like `3-way`, `<=2-way`, `small 5000`, `target income 2-way`, `2-of-4` or `age,sex; race`"
 
@@ -156,6 +157,10 @@ def _parse_product(domain: Domain, piece: str) -> ProductTerm:
             raise WorkloadError(f"cannot read {piece.strip()!r} in the workload; {_EXAMPLES}")
         position = match.end()
         name = match[2] if match[1] is None else _unquote(match[1])
+        if name not in domain and match[1] is None and _ALL_SETS.fullmatch(name):
+            raise WorkloadError(
+                f"{name!r} in the workload stands among names of columns; put a + before it, as in age,sex + {name}"
+            )
         size = domain[name]
         if name in blocks:
             raise WorkloadError(f"{piece.strip()!r} in the workload names {name!r} twice; name it once")
