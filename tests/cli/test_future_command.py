@@ -35,10 +35,11 @@ def test_rows_are_invented_from_the_schema(schema: Path) -> None:
     assert "Made from a public or invented table" in text
 
 
-def test_the_command_of_the_page_runs_as_written(schema: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "thresholds.md").read_text(encoding="utf-8")
-    (line,) = [line.strip() for line in page.splitlines() if line.startswith("    hush future ")]
-    words = [str(schema) if word == "people.toml" else word for word in shlex.split(line)[1:]]
+@pytest.mark.parametrize("page", ["docs/thresholds.md", "README.md"])
+def test_the_command_of_a_page_runs_as_written(schema: Path, page: str) -> None:
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    (line,) = [line.strip() for line in text.splitlines() if line.startswith("    hush future ")]
+    words = [str(schema) if word == "people.toml" else word for word in shlex.split(line, comments=True)[1:]]
     code, text = run(*words, "--rows", 500, *QUICK)
     assert code == 0
     assert "future error" in text
@@ -53,6 +54,14 @@ def test_a_stand_in_is_read(schema: Path, tmp_path: Path) -> None:
     figures = json.loads(text[text.index("{") :])
     assert [row["drift"] for row in figures["drifts"]] == [0.0, 1.0]
     assert 0 < figures["drifts"][0]["error"] < 1
+
+
+def test_chances_may_be_given_for_some_columns(schema: Path) -> None:
+    words = ["future", schema, "--workload", "sex,region", "--chances", "sex=5, region=1,age=1", "--rows", 300, *QUICK]
+    code, text = run(*words, "--format", "json")
+    assert code == 0
+    stays, reversed_ = json.loads(text[text.index("{") :])["drifts"]
+    assert (stays["distance"], reversed_["distance"]) == (0.0, pytest.approx(4 / 7))
 
 
 def test_a_table_beside_a_ledger_is_refused(schema: Path, tmp_path: Path) -> None:
@@ -70,6 +79,13 @@ def test_a_table_beside_a_ledger_is_refused(schema: Path, tmp_path: Path) -> Non
         (["--drift", "0,2"], "expected numbers from 0, where all stays, to 1"),
         (["--drift", "x"], "expected numbers from 0 to 1"),
         (["--runs", "0"], "runs=0: expected an integer >= 1"),
+        (["--rows", "0"], "the exact table has no rows"),
+        (["--chances", "zip"], "expected history, uniform, zipf or geometric, or different columns with numbers"),
+        (["--chances", "sex=1,sex=2"], "different columns with numbers, such as sex=5,age=2"),
+        (["--chances", "sex=1"], "sets of 2 columns: expected an integer from 1 to 1, the columns that"),
+        (["--chances", "sex=1,age=0"], "expected finite numbers above 0"),
+        (["--chances", "sex=1,height=2"], "'height' is not in the domain"),
+        (["--workload", "sex; 2-of-3"], "put a + before it, as in age,sex + 2-of-3"),
         (["--workload", "4-of sex,region"], "at least 4 of 2 attributes"),
     ],
 )

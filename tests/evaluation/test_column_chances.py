@@ -17,9 +17,9 @@ MANY = tuple(f"c{i}" for i in range(48))
 
 
 def test_the_laws_have_their_masses() -> None:
-    assert ColumnChances.uniform("abcd").masses == (0.25,) * 4
-    assert ColumnChances.zipf("abc").masses == pytest.approx([6 / 11, 3 / 11, 2 / 11])
-    assert ColumnChances.geometric("abc").masses == pytest.approx(np.array([16, 12, 9]) / 37)
+    assert ColumnChances.uniform([*"abcd"]).masses == (0.25,) * 4
+    assert ColumnChances.zipf([*"abc"]).masses == pytest.approx([6 / 11, 3 / 11, 2 / 11])
+    assert ColumnChances.geometric([*"abc"]).masses == pytest.approx(np.array([16, 12, 9]) / 37)
     assert ColumnChances.given({"a": 3, "b": 1}).masses == (0.75, 0.25)
     shuffled = ColumnChances.zipf(NAMES, seed=3)
     assert set(shuffled.columns) == set(NAMES)
@@ -36,7 +36,7 @@ def test_drift_keeps_the_masses_and_their_ends() -> None:
     assert [turned.masses[i] for i in ranks] == pytest.approx(sorted(chances.masses))
     for gamma in (0.1, 0.5, 0.9):
         assert sorted(chances.drifted(gamma, seed=2).masses) == pytest.approx(sorted(chances.masses))
-    assert ColumnChances.uniform("a").drifted(0.5).masses == (1.0,)
+    assert ColumnChances.uniform([*"a"]).drifted(0.5).masses == (1.0,)
 
 
 @pytest.mark.parametrize(
@@ -102,17 +102,24 @@ def test_many_columns_need_no_list_of_sets() -> None:
         (lambda: ColumnChances.given({}), "0 masses for the columns"),
         (lambda: ColumnChances.given({"a": 0.0}), "expected finite numbers above 0"),
         (lambda: ColumnChances(("a", "a"), (1.0, 1.0)), "expected one for each"),
-        (lambda: ColumnChances.uniform("ab").drifted(1.5), "drift 1.5: expected a number from 0"),
-        (lambda: ColumnChances.uniform("ab").sets(3, 1), "sets of 3 columns: expected an integer from 1 to 2"),
+        (lambda: ColumnChances.uniform([*"ab"]).drifted(1.5), "drift 1.5: expected a number from 0"),
+        (lambda: ColumnChances.uniform([*"ab"]).sets(3, 1), "sets of 3 columns: expected an integer from 1 to 2"),
         (
-            lambda: ColumnChances.uniform("abc").sets(2, 4, different=True),
+            lambda: ColumnChances.uniform([*"abc"]).sets(2, 4, different=True),
             "4 different sets of 2 of 3 columns",
         ),
-        (lambda: ColumnChances.uniform("ab").sets(1, 0), "draws=0: expected an integer >= 1"),
-        (lambda: ColumnChances.uniform("ab").sets(1, 1, law="x"), "law='x': expected one of product, successive"),
-        (lambda: ColumnChances.uniform("ab").distance(ColumnChances.uniform("ac")), "give both over the same columns"),
-        (lambda: ColumnChances.zipf("ab", -1), "exponent=-1: expected a number from 0"),
-        (lambda: ColumnChances.geometric("ab", 1), "chance=1: expected a number between 0 and 1"),
+        (lambda: ColumnChances.uniform([*"ab"]).sets(1, 0), "draws=0: expected an integer >= 1"),
+        (lambda: ColumnChances.uniform([*"ab"]).sets(1, 1, law="x"), "law='x': expected one of product, successive"),
+        (
+            lambda: ColumnChances.uniform([*"ab"]).distance(ColumnChances.uniform([*"ac"])),
+            "give both over the same columns",
+        ),
+        (lambda: ColumnChances.zipf([*"ab"], -1), "exponent=-1: expected a number from 0"),
+        (lambda: ColumnChances.uniform("age"), "columns='age': expected a list of names"),
+        (lambda: ColumnChances.given([2.0, 1.0]), r"masses \[2.0, 1.0\]: expected one for each column"),
+        (lambda: ColumnChances.of_history(["a"], [(("b",), 1.0)]), "the history asks for 'b', which is none of the"),
+        (lambda: ColumnChances.zipf([*"ab"], seed=-1), "seed=-1: expected an integer >= 0"),
+        (lambda: ColumnChances.geometric([*"ab"], 1), "chance=1: expected a number between 0 and 1"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(make, message) -> None:

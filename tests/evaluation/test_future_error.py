@@ -9,9 +9,10 @@ import pytest
 
 import hush
 from hush import Budget, Domain, Workload, queries
-from hush.errors import WorkloadError
+from hush.errors import DataError, SizeError, WorkloadError
 from hush.evaluation import ColumnChances, FutureError, drawn_thresholds, future_error, future_study, padded
 from hush.evaluation.workload_error import largest_errors
+from hush.mechanisms.plan import Plan
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "d": 2})
 SCHEMA = hush.datasets.people_schema()
@@ -83,8 +84,12 @@ def test_a_short_history_is_padded_with_its_own_kinds() -> None:
     assert kinds == {(3, 2), (2, 2)}
     assert padded(history, 2) == history
     assert padded(history, 8, seed=4) == longer
-    with pytest.raises(WorkloadError, match="pad to 99 terms: expected an integer of at most 10"):
+    with pytest.raises(
+        WorkloadError, match="pad to 99 questions: expected an integer from 1 to 10, for there are no more"
+    ):
         padded(history, 99)
+    with_total = history + Workload.marginals(DOMAIN, [()])
+    assert len(padded(with_total, 11)) == 11
     with pytest.raises(WorkloadError, match="is neither a table over some columns nor a threshold; leave it out"):
         padded(Workload.formulas(DOMAIN, queries.test("a", 1)), 3)
 
@@ -105,6 +110,8 @@ def test_a_study_says_what_drift_costs_and_where_it_was_made() -> None:
         people(), HISTORY, Budget(rho=0.5), mechanism="independent", drifts=(0.0, 1.0), draws=8, runs=2
     )
     assert again.to_dict() == study.to_dict()
+    assert study.to_dict()["table_rows"] == 1500
+    assert "on 1,500 rows: 2 releases, 8 questions of tomorrow" in " ".join(repr(study).split())
     assert study.to_dict()["drifts"][0].keys() == {"drift", "distance", "error", "lower", "upper", "all_zero"}
 
 
@@ -115,9 +122,58 @@ def test_a_study_may_be_padded_and_have_other_chances() -> None:
     assert study.runs == 1
 
 
+def test_questions_that_were_all_asked_before_have_the_errors_of_yesterday() -> None:
+    plain = {"mechanism": "independent", "drifts": (0.0, 0.5), "draws": 3, "runs": 2}
+    chances = ColumnChances.given({"sex": 5, "region": 1})
+    study = future_study(people(), "sex,region", Budget(rho=0.05), chances=chances, **plain)
+    for row in study.rows:
+        assert row.error.mean == pytest.approx(study.present)
+        assert row.zeros == people().counts([("sex", "region")])[("sex", "region")].max() / 1500
+        assert len(set(row.error.means)) == 2  # each run has noise of its own
+    (single,) = future_study(people(), "sex,region", Budget(rho=0.05), chances=chances, **plain | {"runs": 1}).rows[:1]
+    assert single.error.interval == pytest.approx((single.error.mean,) * 2)
+
+
+def test_the_questions_of_yesterday_count_as_often_as_they_were_asked() -> None:
+    plain = {"mechanism": "independent", "drifts": (0.0,), "draws": 1, "runs": 1}
+    once, often = "1-of sex,region", "sex,employed"
+    alone = [future_study(people(), asked, Budget(rho=0.05), **plain).present for asked in (once, often)]
+    both = future_study(people(), f"{once} + 3*{often}", Budget(rho=0.05), **plain)
+    assert both.present == pytest.approx((alone[0] + 3 * alone[1]) / 4)
+
+
+def test_the_total_in_a_history_is_no_question_to_draw() -> None:
+    plain = {"mechanism": "independent", "drifts": (0.0,), "draws": 4, "runs": 1}
+    assert future_study(people(), "<=1-way", Budget(rho=0.5), **plain).rows[0].error.mean < 0.1
+
+
+def test_what_cannot_be_asked_is_refused_before_anything_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plan, "release", lambda *_, **__: pytest.fail("a release was made"))
+    wide = hush.Schema.from_domain(Domain(dict.fromkeys("abcd", 5000)))
+    table = hush.read(hush.datasets.invented(wide, 10, seed=1), wide)
+    options = {"mechanism": "independent", "drifts": (0.0,), "draws": 2, "runs": 1}
+    with pytest.raises(SizeError, match=r"a question of tomorrow is too large: .* give chances without the columns"):
+        future_study(table, "1-of a,b,c,d", Budget(rho=0.5), **options)
+    few = ColumnChances.uniform(["sex", "region"])
+    with pytest.raises(WorkloadError, match="sets of 3 columns: expected an integer from 1 to 2, the columns that"):
+        future_study(people(), "2-of sex,region,education", Budget(rho=0.5), chances=few, **options)
+    empty = hush.read(hush.datasets.people(0, seed=1), SCHEMA)
+    with pytest.raises(DataError, match="no rows"):
+        future_study(empty, HISTORY, Budget(rho=0.5), **options)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"history": ["sex"]}, "history of type list: expected a Workload, or a text"),
+        ({"history": "<=0-way"}, "asks for the total alone"),
+        ({"table": 3}, "table of type int: expected a public table"),
+        ({"budget": 1.0}, r"budget=1.0: expected a Budget, such as Budget\(epsilon"),
+        ({"chances": "zipf"}, "chances='zipf': expected ColumnChances"),
+        ({"seed": -1}, "seed=-1: expected an integer >= 0"),
+        ({"level": "high"}, "level='high': expected a number between 0 and 1"),
+        ({"drifts": 0.5}, "drifts=0.5: expected a list"),
+        ({"pad": 0}, "pad to 0 questions: expected an integer from 1 to 56"),
         ({"history": Workload.kway(DOMAIN, 1)}, "over other columns than the table"),
         ({"draws": 0}, "draws=0: expected an integer >= 1"),
         ({"runs": 0}, "runs=0: expected an integer >= 1"),
@@ -127,6 +183,7 @@ def test_a_study_may_be_padded_and_have_other_chances() -> None:
     ],
 )
 def test_bad_studies_are_refused(changes, message) -> None:
-    options = {"history": HISTORY, "mechanism": "independent", "draws": 2, "runs": 1, "drifts": (0.0,)} | changes
+    options = {"mechanism": "independent", "draws": 2, "runs": 1, "drifts": (0.0,)}
+    options |= {"table": people(), "history": HISTORY, "budget": Budget(rho=0.5)} | changes
     with pytest.raises(WorkloadError, match=message):
-        future_study(people(), options.pop("history"), Budget(rho=0.5), **options)
+        future_study(**options)

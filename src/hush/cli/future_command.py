@@ -23,7 +23,7 @@ from hush.errors import printable
 if TYPE_CHECKING:
     from hush.evaluation.column_chances import ColumnChances
 
-CHANCES = ("history", "uniform", "zipf", "geometric")
+LAWS = ("history", "uniform", "zipf", "geometric")
 SEED = 11  # of the invented rows
 
 
@@ -42,22 +42,49 @@ class Drifts(click.ParamType[tuple[float, ...]]):
         return drifts
 
 
+class Chances(click.ParamType[str | dict[str, float]]):
+    """The name of a law, or columns with their masses: "sex=5,age=2"."""
+
+    name = "law"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | dict[str, float]:
+        text = str(value).strip()
+        if text.lower() in LAWS:
+            return text.lower()
+        pairs = [part.rpartition("=") for part in text.split(",")]
+        try:
+            masses = {name.strip(): float(mass) for name, _, mass in pairs}
+        except ValueError:
+            masses = {}
+        if len(masses) < len(pairs) or "" in masses:
+            self.fail(
+                f"{value!r}: expected {', '.join(LAWS[:-1])} or {LAWS[-1]}, or different columns with numbers, such as "
+                "sex=5,age=2",
+                param,
+                ctx,
+            )
+        return masses
+
+
 @click.command()
 @click.argument("schema", type=PATH)
 @workload_options
 @click.option(
     "--stand-in", type=PATH, help="Public or invented table to try on.  [default: rows invented by the schema]"
 )
-@click.option("--rows", type=Whole(), default=20_000, show_default=True, help="Rows to invent without --stand-in.")
+@click.option("--rows", type=Whole(), default=20_000, show_default=True, help="Rows to invent; about as many as yours.")
 @click.option("--mechanism", cls=MechanismOption, default="aim", show_default=True)
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="Epsilon of the release.")
 @click.option("--delta", type=float, default=1e-9, show_default=True, help="Delta of the release; 0 for pure epsilon.")
 @click.option(
     "--chances",
-    type=click.Choice(CHANCES),
+    type=Chances(),
     default="history",
     show_default=True,
-    help="How likely a column is to be asked for: as often as in the workload, or a law.",
+    help="How likely a column is to be asked for: as often as in the workload (history), uniform, zipf, geometric, or "
+    "numbers for some columns, such as sex=5,age=2.",
 )
 @click.option(
     "--drift", "drifts", type=Drifts(), default="0,0.05,0.1,0.2,0.5,1", show_default=True, help="Drifts to try."
@@ -75,7 +102,7 @@ def future(
     mechanism: str,
     epsilon: float,
     delta: float,
-    chances: str,
+    chances: str | dict[str, float],
     drifts: tuple[float, ...],
     draws: int,
     runs: int,
@@ -129,12 +156,14 @@ def future(
         Console().print(study.table())
 
 
-def _chances(name: str, domain: hush.Domain, seed: int) -> ColumnChances | None:
+def _chances(chances: str | dict[str, float], domain: hush.Domain, seed: int) -> ColumnChances | None:
     from hush.evaluation.column_chances import ColumnChances
 
+    if isinstance(chances, dict):
+        return ColumnChances.given(chances)
     columns = [column for column in domain if domain[column] > 1]
-    if name == "history":
+    if chances == "history":
         return None
-    if name == "uniform":
+    if chances == "uniform":
         return ColumnChances.uniform(columns)
-    return getattr(ColumnChances, name)(columns, seed=seed)  # type: ignore[no-any-return]
+    return getattr(ColumnChances, chances)(columns, seed=seed)  # type: ignore[no-any-return]

@@ -59,7 +59,7 @@ class ColumnChances:
     @classmethod
     def uniform(cls, columns: Iterable[str]) -> ColumnChances:
         """Every column alike."""
-        names = tuple(columns)
+        names = _shuffled(columns, None)
         return cls(names, (1.0,) * len(names))
 
     @classmethod
@@ -81,6 +81,8 @@ class ColumnChances:
     @classmethod
     def given(cls, masses: Mapping[str, float]) -> ColumnChances:
         """The masses of a mapping, which need not add up to one."""
+        if not isinstance(masses, Mapping):
+            raise WorkloadError(f"masses {shown(masses)}: expected one for each column, such as {{'age': 2, 'sex': 1}}")
         return cls(tuple(masses), tuple(masses.values()))
 
     @classmethod
@@ -93,6 +95,10 @@ class ColumnChances:
         masses = dict.fromkeys(columns, HALF)
         for clique, times in asked:
             for name in clique:
+                if name not in masses:
+                    raise WorkloadError(
+                        f"the history asks for {shown(name)}, which is none of the columns; list it too"
+                    )
                 masses[name] += times
         return cls.given(masses)
 
@@ -127,7 +133,9 @@ class ColumnChances:
         """
         d = len(self.columns)
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= d:
-            raise WorkloadError(f"sets of {shown(size)} columns: expected an integer from 1 to {d}, the columns")
+            raise WorkloadError(
+                f"sets of {shown(size)} columns: expected an integer from 1 to {d}, the columns that have chances"
+            )
         if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
             raise WorkloadError(f"draws={shown(draws)}: expected an integer >= 1")
         if law not in LAWS:
@@ -177,10 +185,19 @@ def _symmetric_sums(masses: Floats, size: int) -> Floats:
     return sums
 
 
+def checked_seed(seed: int) -> int:
+    """A seed; WorkloadError for what is none."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise WorkloadError(f"seed={shown(seed)}: expected an integer >= 0")
+    return seed
+
+
 def _shuffled(columns: Iterable[str], seed: int | None) -> Clique:
+    if isinstance(columns, str):
+        raise WorkloadError(f"columns={shown(columns)}: expected a list of names, such as ['age', 'sex']")
     names: Sequence[str] = tuple(columns)
     return tuple(names) if seed is None else tuple(names[i] for i in _generator(seed).permutation(len(names)))
 
 
 def _generator(seed: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(seed))
+    return np.random.Generator(np.random.PCG64(checked_seed(seed)))

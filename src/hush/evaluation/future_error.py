@@ -12,9 +12,10 @@ Reference: [Avent 2023, sec. 4.2.3 and 4.5].
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +23,9 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.domain import Clique, Domain, domain_of
-from hush.errors import WorkloadError, shown
-from hush.evaluation.column_chances import ColumnChances
-from hush.evaluation.workload_error import Tables, largest_errors
+from hush.errors import SizeError, WorkloadError, is_number, shown
+from hush.evaluation.column_chances import ColumnChances, checked_seed
+from hush.evaluation.workload_error import Tables, check_compared, largest_errors
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.registry import mechanism_of
 from hush.privacy.budget import Budget
@@ -32,6 +33,7 @@ from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.tables.table import Table
 from hush.text_table import TextTable, number_columns
 from hush.workloads import Term, ThresholdTerm, Workload
+from hush.workloads.term import merged
 from hush.workloads.threshold_term import threshold_term
 from hush.workloads.workload_text import parse_workload
 
@@ -56,8 +58,8 @@ def drawn_thresholds(
     >>> drawn_thresholds(domain, ColumnChances.uniform(domain), 2, 1, 3, seed=1).queries
     26
     """
-    names = domain_of(domain, WorkloadError).check(chances.columns)
-    sets = ColumnChances(names, chances.masses).sets(columns, draws, seed=seed, different=different)
+    likely = _over(domain_of(domain, WorkloadError), chances)
+    sets = likely.sets(columns, draws, seed=seed, different=different)
     times = Counter(domain.clique(each) for each in sets)
     return Workload(domain, [threshold_term(domain, clique, at_least, float(n)) for clique, n in times.items()])
 
@@ -72,11 +74,14 @@ def padded(history: Workload, to: int, *, seed: int = 0, weight: float = 1.0) ->
     """
     kinds = list(_kinds(history))
     terms: dict[Any, Term] = {term.question: term for term in history}
-    random = np.random.Generator(np.random.PCG64(seed))
+    random = np.random.Generator(np.random.PCG64(checked_seed(seed)))
     everywhere = ColumnChances.uniform(name for name in history.domain if history.domain[name] > 1)
-    possible = sum(math.comb(len(everywhere.columns), k) for k, _ in set(kinds))
-    if isinstance(to, bool) or not isinstance(to, int) or to > max(possible, len(terms)):
-        raise WorkloadError(f"pad to {shown(to)} terms: expected an integer of at most {max(possible, len(terms)):,}")
+    most = sum(math.comb(len(everywhere.columns), k) for k, _ in kinds) + sum(not term.clique for term in history)
+    if isinstance(to, bool) or not isinstance(to, int) or not 1 <= to <= most:
+        raise WorkloadError(
+            f"pad to {shown(to)} questions: expected an integer from 1 to {most:,}, for there are no more with the "
+            "numbers of columns of the history"
+        )
     turn = 0
     while len(terms) < to:
         k, r = kinds[turn % len(kinds)]
@@ -122,8 +127,7 @@ def future_error(exact: Tables, estimated: Tables, future: Workload, *, level: f
 
     Privacy: reads exact tables without any noise; the result is private.
     """
-    errors = largest_errors(future, exact, estimated)
-    questions = np.repeat(errors, [max(round(weight), 1) for weight in future.weights])
+    questions = _repeated(future, _errors_of([future], exact, estimated))
     return FutureError((float(questions.mean()),), (tuple(questions.tolist()),), level)
 
 
@@ -147,16 +151,23 @@ class FutureStudy:
     present: float
     runs: int
     draws: int
+    table_rows: int
     stamp: str = PUBLIC
 
     def to_dict(self) -> dict[str, Any]:
         """Every figure as texts, numbers and lists, for JSON."""
         rows = []
         for row in self.rows:
-            low, high = (None if math.isnan(end) else end for end in row.error.interval)
+            low, high = (None if math.isnan(end) else max(end, 0.0) for end in row.error.interval)
             own = {"drift": row.drift, "distance": row.distance, "error": row.error.mean, "lower": low, "upper": high}
             rows.append({**own, "all_zero": row.zeros})
-        about = {"stamp": self.stamp, "mechanism": self.mechanism, "budget": self.budget, "runs": self.runs}
+        about: dict[str, Any] = {
+            "stamp": self.stamp,
+            "mechanism": self.mechanism,
+            "budget": self.budget,
+            "runs": self.runs,
+        }
+        about["table_rows"] = self.table_rows
         return {**about, "draws": self.draws, "present_error": self.present, "drifts": rows}
 
     def table(self) -> TextTable:
@@ -170,10 +181,14 @@ class FutureStudy:
             )
         percent = f"{100 * self.rows[0].error.level:g} % interval"
         columns = number_columns("drift", "total variation", "future error", percent, "all zeros")
-        runs = "1 release" if self.runs == 1 else f"{self.runs} releases"
+        runs, draws = (
+            f"{count:,} {word}{'s' * (count != 1)}"
+            for count, word in ((self.runs, "release"), (self.draws, "question"))
+        )
         notes = [
-            f"{self.mechanism} with {self.budget}: {runs}, {self.draws} questions of tomorrow for each. The error of a "
-            f"question is its largest, as a share of the rows. On the questions of yesterday it is {self.present:.4f}.",
+            f"{self.mechanism} with {self.budget} on {self.table_rows:,} rows: {runs}, {draws} of tomorrow for each. "
+            "The error of a question is its largest, as a share of the rows. On the questions of yesterday it is "
+            f"{self.present:.4f}.",
             self.stamp,
         ]
         return TextTable(columns=columns, rows=cells, notes=notes)
@@ -201,73 +216,130 @@ def future_study(
 
     `chances` says how likely each column is to be asked for, by default as often as the history did; questions have the
     numbers of columns of the history, as often. `pad` adds random questions to the history until it has so many. Every
-    run releases anew, with its own noise, drift and questions.
+    run releases anew, with its own noise, drift and questions. Questions are drawn before anything is released, so that
+    what cannot be asked is refused at once.
 
     Privacy: for public or invented tables alone; nothing is charged and the noise is seeded. See the module.
     """
-    asked = parse_workload(table.schema, history) if isinstance(history, str) else history
-    if asked.domain != table.domain:
-        raise WorkloadError("the history is over other columns than the table; make it with the same schema")
+    asked, later = _checked_history(table, history, budget), _checked_drifts(drifts)
     for value, name in ((draws, "draws"), (runs, "runs")):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise WorkloadError(f"{name}={shown(value)}: expected an integer >= 1")
-    if not 0 < level < 1 or not drifts:
-        raise WorkloadError(f"level={shown(level)}, drifts={shown(drifts)}: expected a level in (0, 1) and some drifts")
+    if not (is_number(level) and 0 < level < 1):
+        raise WorkloadError(f"level={shown(level)}: expected a number between 0 and 1, such as 0.95")
+    state = np.random.SeedSequence(checked_seed(seed)).generate_state(runs * (2 * len(later) + 1), dtype=np.uint64)
+    seeds = [[int(each) >> 2 for each in state[run::runs]] for run in range(runs)]
+    likely = _of_history(asked) if chances is None else _over(table.domain, chances)
+    moved = [[likely.drifted(drift, seed=own[1 + 2 * i]) for i, drift in enumerate(later)] for own in seeds]
     kinds = _kinds(asked)
-    known = ColumnChances.of_history(
-        (name for name in table.domain if table.domain[name] > 1), zip(asked.cliques, asked.weights, strict=True)
-    )
-    likely = known if chances is None else ColumnChances(table.domain.check(chances.columns), chances.masses)
+    future = [
+        [_questions(table.domain, each, kinds, draws, own[2 + 2 * i]) for i, each in enumerate(drifted)]
+        for own, drifted in zip(seeds, moved, strict=True)
+    ]
+    _check_sizes(itertools.chain.from_iterable(future))
     measured = asked if pad is None else padded(asked, pad, seed=seed)
     plan = mechanism_of(mechanism).plan(measured, budget, max_rows_per_unit=table.schema.unit.max_rows)
-    seeds = np.random.SeedSequence(seed).generate_state(runs * (2 * len(drifts) + 1), dtype=np.uint64).tolist()
-    moved: list[list[float]] = [[] for _ in drifts]
-    errors: list[list[Floats]] = [[] for _ in drifts]
-    zeros: list[list[float]] = [[] for _ in drifts]
-    present: list[float] = []
+    zeros = _errors_of(itertools.chain([asked], *future), table.counts, _zeros(table.domain))
+    errors: list[dict[Hashable, float]] = []
     for run in range(runs):
-        first, *rest = (int(each) >> 2 for each in seeds[run::runs])
-        release = plan.release(table, entropy=NotPrivateEntropy(first), schema_is_public=True)
-        answers = release.model().tables
-        present.append(float(largest_errors(asked, table.counts, answers).mean()))
-        for index, drift in enumerate(drifts):
-            later = likely.drifted(drift, seed=rest[2 * index])
-            future = _questions(table.domain, later, kinds, draws, rest[2 * index + 1])
-            found = future_error(table.counts, answers, future, level=level)
-            moved[index].append(likely.distance(later))
-            errors[index].append(np.array(found.questions[0]))
-            zeros[index].append(future_error(table.counts, _zeros(table.domain), future).mean)
+        release = plan.release(table, entropy=NotPrivateEntropy(seeds[run][0]), schema_is_public=True)
+        errors.append(_errors_of([asked, *future[run]], table.counts, release.model().tables))
         if progress is not None:
             progress((run + 1) / runs)
-    rows = tuple(
-        DriftRow(
-            float(drift),
-            math.fsum(moved[index]) / runs,
-            FutureError(
-                tuple(float(each.mean()) for each in errors[index]),
-                tuple(tuple(each.tolist()) for each in errors[index]),
-                level,
-            ),
-            math.fsum(zeros[index]) / runs,
+    rows = []
+    for index, drift in enumerate(later):
+        each = [_repeated(future[run][index], errors[run]) for run in range(runs)]
+        found = FutureError(tuple(float(one.mean()) for one in each), tuple(tuple(one.tolist()) for one in each), level)
+        distance = math.fsum(likely.distance(drifted[index]) for drifted in moved) / runs
+        zero = math.fsum(float(_repeated(drawn[index], zeros).mean()) for drawn in future) / runs
+        rows.append(DriftRow(drift, distance, found, zero))
+    present = math.fsum(float(np.average([own[t.question] for t in asked], weights=asked.weights)) for own in errors)
+    total = int(table.counts([()])[()])
+    return FutureStudy(plan.mechanism, str(budget), tuple(rows), present / runs, runs, draws, total)
+
+
+def _checked_history(table: Table, history: Workload | str, budget: Budget) -> Workload:
+    """The history over the columns of a table."""
+    if not isinstance(table, Table):
+        raise WorkloadError(f"table of type {type(table).__name__}: expected a public table, as hush.read returns it")
+    if not isinstance(budget, Budget):
+        raise WorkloadError(f"budget={shown(budget)}: expected a Budget, such as Budget(epsilon=1, delta=1e-9)")
+    if not isinstance(history, Workload | str):
+        raise WorkloadError(
+            f"history of type {type(history).__name__}: expected a Workload, or a text such as 'age,sex; 2-of sex,race'"
         )
-        for index, drift in enumerate(drifts)
-    )
-    return FutureStudy(plan.mechanism, str(budget), rows, math.fsum(present) / runs, runs, draws)
+    asked = parse_workload(table.schema, history) if isinstance(history, str) else history
+    if asked.domain != table.domain:
+        raise WorkloadError("the history is over other columns than the table; make it with the same schema")
+    return asked
+
+
+def _checked_drifts(drifts: Sequence[float]) -> tuple[float, ...]:
+    listed = () if is_number(drifts) or isinstance(drifts, str) else tuple(drifts)
+    if not listed:
+        raise WorkloadError(f"drifts={shown(drifts)}: expected a list of some drifts, numbers from 0 to 1")
+    return tuple(float(drift) if is_number(drift) else drift for drift in listed)
+
+
+def _over(domain: Domain, chances: ColumnChances) -> ColumnChances:
+    """Chances of columns that a domain has."""
+    if not isinstance(chances, ColumnChances):
+        raise WorkloadError(
+            f"chances={shown(chances)}: expected ColumnChances, such as ColumnChances.given({{'age': 2}})"
+        )
+    return ColumnChances(domain.check(chances.columns), chances.masses)
+
+
+def _of_history(history: Workload) -> ColumnChances:
+    columns = (name for name in history.domain if history.domain[name] > 1)
+    return ColumnChances.of_history(columns, zip(history.cliques, history.weights, strict=True))
+
+
+def _check_sizes(workloads: Iterable[Workload]) -> None:
+    """Refuse questions whose errors would not fit into memory, before anything is released."""
+    try:
+        check_compared(_together(workloads))
+    except SizeError as error:
+        raise SizeError(
+            f"a question of tomorrow is too large: {error}, or give chances without the columns of most levels"
+        ) from None
+
+
+def _together(workloads: Iterable[Workload]) -> Workload:
+    """Every question of some workloads over one domain, once."""
+    listed = list(workloads)
+    return Workload(listed[0].domain, merged(term for workload in listed for term in workload))
+
+
+def _errors_of(workloads: Iterable[Workload], exact: Tables, estimated: Tables) -> dict[Hashable, float]:
+    """The largest error of each question of some workloads, each of which is asked once."""
+    together = _together(workloads)
+    errors = largest_errors(together, exact, estimated)
+    return {term.question: error for term, error in zip(together, errors.tolist(), strict=True)}
+
+
+def _repeated(drawn: Workload, errors: dict[Hashable, float]) -> Floats:
+    """The error of every draw."""
+    return np.repeat([errors[term.question] for term in drawn], [max(round(weight), 1) for weight in drawn.weights])
 
 
 def _kinds(history: Workload) -> dict[Kind, float]:
-    """The numbers of columns of the history's terms, and how often each was asked."""
+    """The numbers of columns of the history's terms, and how often each was asked; the total has none."""
     kinds: Counter[Kind] = Counter()
     for term in history:
+        if term.plain and not term.clique:
+            continue
         if isinstance(term, ThresholdTerm):
             kinds[len(term.clique), term.at_least] += term.weight  # type: ignore[assignment]
-        elif term.plain and term.clique:
+        elif term.plain:
             kinds[len(term.clique), len(term.clique)] += term.weight  # type: ignore[assignment]
         else:
             raise WorkloadError(
                 f"the {term.kind} {term.text} in the history is neither a table over some columns nor a threshold; "
                 "leave it out"
             )
+    if not kinds:
+        raise WorkloadError("the history asks for the total alone; give tables over some columns, such as 'age,sex'")
     return dict(kinds)
 
 
