@@ -176,3 +176,16 @@ def test_the_real_rows_may_be_counted_already(files: Path, tmp_path: Path) -> No
     counted = run(tmp_path / "h.csv", files / "made.parquet", *options, "--counts", "n")
     assert (rows.exit_code, counted.exit_code) == (0, 0)
     assert json.loads(counted.stdout) == json.loads(rows.stdout)
+
+
+def test_a_release_of_zeros_is_compared_by_its_answers(files: Path, tmp_path: Path) -> None:
+    table = hush.read(files / "real.csv", SCHEMA)
+    hush.plan("2-way", Budget(rho=0.5), mechanism="all-zero", schema=SCHEMA).release(table).save(tmp_path / "z.hush")
+    done = run(files / "real.csv", tmp_path / "z.hush", "--schema", files / "people.toml", "--format", "json")
+    assert done.exit_code == 0
+    assert "nothing was measured" in done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["rows"]["synthetic"] == 0
+    assert figures["workload"]["error"] == pytest.approx(1)
+    assert figures["workload"]["share_error"] == pytest.approx(1)
+    assert figures["numbers"] == []

@@ -14,6 +14,7 @@ from hush.mechanisms import (
     MST,
     MWEM,
     RAP,
+    AllZero,
     Dawa,
     Direct,
     DualQuery,
@@ -53,6 +54,7 @@ EVERY: dict[str, Mechanism] = {
     "rap, all": RAP(measure="all", rows=20),
     "rap, as its noise decides": RAP(rows=20),
     "independent": Independent(),
+    "all-zero": AllZero(),
     "dawa": Dawa(),
 }
 
@@ -66,7 +68,7 @@ def test_every_mechanism_is_under_contract() -> None:
     assert {mechanism.name for mechanism in EVERY.values()} == set(BUILT_IN) - {"auto"}
 
 
-@pytest.mark.parametrize("mechanism", [HDMM(restarts=1), Direct()], ids=str)
+@pytest.mark.parametrize("mechanism", [HDMM(restarts=1), Direct(), AllZero()], ids=str)
 def test_the_contract_is_kept_under_pure_epsilon(mechanism: Mechanism) -> None:
     check_mechanism(mechanism, budget=Budget(epsilon=1.0))
 
@@ -118,9 +120,31 @@ class Forgetful(Careless):
         session.noisy_tables.pop()
 
 
+class Sly(Careless):
+    """Says that it measures nothing, and does."""
+
+    measures: ClassVar[bool] = False
+    adaptive: ClassVar[bool] = False
+    content_kind: ClassVar[str] = "zeros"
+
+
+class SlyAndSilent(Sly):
+    """Does so, and drops what it measured from its record."""
+
+    def run(self, session: Session, plan: Plan) -> None:
+        super().run(session, plan)
+        session.noisy_tables.clear()
+
+
 @pytest.mark.parametrize(
     ("mechanism", "error"),
-    [(Peeking(), ReplayError), (Silent(), MechanismError), (Forgetful(), MechanismError)],
+    [
+        (Peeking(), ReplayError),
+        (Silent(), MechanismError),
+        (Forgetful(), MechanismError),
+        (Sly(), MechanismError),
+        (SlyAndSilent(), MechanismError),
+    ],
     ids=str,
 )
 def test_what_breaks_the_contract_is_found(

@@ -121,6 +121,15 @@ def test_leaks_are_found(leak: str) -> None:
         check_replay(LEAKS[leak], TABLE, neighbours_of(TABLE))
 
 
+def test_what_is_to_measure_nothing_may_neither_pass_the_gate_nor_depend_on_rows() -> None:
+    assert check_replay(lambda table: "0", TABLE, neighbours_of(TABLE), measures=False) > 0
+    with pytest.raises(ReplayError, match="depends on the data"):
+        check_replay(lambda table: len(table.rows), TABLE, neighbours_of(TABLE), measures=False)
+    plan = hush.plan(Workload.kway(DOMAIN, 1), Budget(rho=0.5))
+    with pytest.raises(ReplayError, match="nothing was to be measured"):
+        check_replay(lambda table: repr(plan.release(table)), TABLE, neighbours_of(TABLE), measures=False)
+
+
 def test_files_are_compared_by_content(tmp_path: Path) -> None:
     def run(table: TinyTable) -> Path:
         values = honest(table)["first"]

@@ -141,6 +141,11 @@ class MembershipAudit:
         self.budget = budget or Budget(rho=0.5)
         self.rows = max_rows_per_unit
         self.plan = self._planned(self.budget)
+        if not self.mechanism.measures:
+            raise BudgetError(
+                f"mechanism={self.mechanism.name!r} measures nothing, so nothing can tell two tables apart; name "
+                "another, or give --runs 0"
+            )
         self.runs = runs if runs is not None else ADAPTIVE_RUNS if self.plan.adaptive else RUNS
         if isinstance(self.runs, bool) or not isinstance(self.runs, int) or self.runs < FEWEST_RUNS:
             raise BudgetError(f"runs={shown(self.runs)}: expected a whole number of at least {FEWEST_RUNS}")

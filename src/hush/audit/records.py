@@ -16,6 +16,8 @@ from hush.release.accounting import measured_event, uncharged
 from hush.release.release import Release
 from hush.text_table import counted
 
+OWN_NOISE = "private: noise from the operating system's bits, no watcher"
+
 
 def check_ledger(path: str | Path, *, expected_head: str | None = None) -> list[Finding]:
     """Findings on a ledger: its chain, and what each dataset has spent of its cap; the file is not changed."""
@@ -82,7 +84,7 @@ def check_release(path: str | Path, *, ledger: str | Path | None = None) -> list
             section=section,
             check="stamp",
             passed=statement.private,
-            detail="; ".join(warnings) or "private: noise from the operating system's bits, no watcher",
+            detail="; ".join(warnings) or (OWN_NOISE if statement.charged else "private: nothing was measured"),
             facts={"private": statement.private},
         ),
     ]

@@ -77,10 +77,10 @@ def evaluate(
         check_output(output, force=force, inputs=read)
     declared = hush.Schema.load(schema)
     workload = question.read(declared) if question.given else None
-    compared: hush.Model | Table
+    compared: hush.Release | hush.Model | Table
     if _is_archive(synthetic):
-        compared = _model(synthetic, declared)
-        for caveat in compared.caveats:
+        compared = _answering(synthetic, declared)
+        for caveat in compared.caveats if isinstance(compared, hush.Model) else compared.content.notes:
             say(f"hush: {printable(caveat)}", err=True)
     else:
         with progress_bar("reading synthetic rows") as progress:
@@ -110,7 +110,7 @@ def evaluate(
 def _numbers(
     real: Any,
     synthetic: str,
-    compared: hush.Model | Table,
+    compared: hush.Release | hush.Model | Table,
     schema: hush.Schema,
     table: str | None,
     counts: str | None,
@@ -119,7 +119,8 @@ def _numbers(
     from hush.evaluation.numeric_columns import compare_numbers
     from hush.schema import Integer, Numeric
 
-    if not any(isinstance(column, Integer | Numeric) and column.part is None for column in schema):
+    numeric = any(isinstance(column, Integer | Numeric) and column.part is None for column in schema)
+    if not numeric or isinstance(compared, hush.Release):
         return ()
     if not isinstance(compared, hush.Model):
         return compare_numbers(real, synthetic, schema, table=table, counts=counts)
@@ -139,10 +140,11 @@ def _is_archive(name: str) -> bool:
         return False
 
 
-def _model(name: str, declared: hush.Schema) -> hush.Model:
+def _answering(name: str, declared: hush.Schema) -> hush.Release | hush.Model:
+    """A model, that of a release, or the release itself if nothing was measured that a model could be fitted to."""
     from hush.evaluation.comparison import check_schemas
     from hush.loading import load_release_or_model
 
     loaded = load_release_or_model(name)
     check_schemas(declared, loaded.schema)
-    return loaded if isinstance(loaded, hush.Model) else fitted(loaded)
+    return fitted(loaded) if isinstance(loaded, hush.Release) and loaded.content.tables else loaded

@@ -39,6 +39,7 @@ MECHANISMS = (
     "rap",
     "independent",
     "gaussian",
+    "all-zero",
 )
 MECHANISM_HELP = "One of {names}; auto compares those whose errors are known beforehand. See `hush mechanisms`."
 

@@ -279,7 +279,7 @@ def release(
     for note in (*done.statement.warnings, *([] if late is None else [late])):
         click.echo(f"hush: {note}", err=True)
     _warn_of(None if again else resume, ledger)
-    if ledger is None:
+    if ledger is None and done.statement.charged:
         click.echo("hush: no --ledger was given, so this spending is recorded nowhere but in the release", err=True)
     if new_ledger:
         click.echo(

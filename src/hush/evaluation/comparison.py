@@ -157,6 +157,7 @@ def compare(
 ) -> Comparison:
     """Compare synthetic rows, or the model of a release, with the real rows.
 
+    A release that measured nothing is compared by its answers, which are all 0, and so are its shares.
     By default the workload is every table over two columns. The equivalent fraction uses errors in shares, so it does
     not depend on the number of synthetic rows. Tables know their numbers by bins only: `numbers`, from
     `compare_numbers`, joins the comparison of the numbers themselves. `progress` is called with the fraction done.
@@ -184,12 +185,13 @@ def compare(
     workload = default_workload(real.schema) if workload is None else workload
     if workload.domain != domain:
         raise WorkloadError("the workload is over another domain than the real rows; build it from real.domain")
-    compared = synthetic.model() if isinstance(synthetic, Release) else synthetic
+    compared = synthetic.model() if isinstance(synthetic, Release) and synthetic.content.tables else synthetic
     exact: Callable[[Sequence[Clique]], Mapping[Clique, Any]] = real.counts
     estimated: Callable[[Sequence[Clique]], Mapping[Clique, Any]]
-    estimated = compared.tables if isinstance(compared, Model) else compared.counts
+    estimated = compared.tables if isinstance(compared, Release | Model) else compared.counts
     rows, total = (float(source([()])[()]) for source in (exact, estimated))
-    if not (rows > 0 and total > 0):
+    zeros = isinstance(compared, Release)  # nothing was measured, and every answer is 0
+    if not (rows > 0 and (total > 0 or zeros)):
         raise DataError("one of the tables has no rows, so nothing can be compared; give tables with rows")
     columns = {
         clique[0]: _distance(truth, estimate)
@@ -203,11 +205,11 @@ def compare(
     sets = all(isinstance(term, ProductTerm) and all(map(_is_set, term.blocks)) for term in workload)
     sampled = Resampling(rows)
     take = (lambda term, answers: sampled.add(answers, term.weight)) if sets else None
-    errors = term_errors(workload, exact, estimated, seen=take, progress=progress)
+    errors = term_errors(workload, exact, estimated, zeros=zeros, seen=take, progress=progress)
     return Comparison(
         real_rows=round(rows),
         synthetic_rows=total,
-        modelled=isinstance(compared, Model),
+        modelled=isinstance(synthetic, Release | Model),
         columns=dict(sorted(columns.items(), key=lambda item: -item[1])),
         pairs=tuple(sorted(pairs, key=lambda pair: -pair.distance)),
         workload=workload,
@@ -238,7 +240,7 @@ def check_schemas(real: Schema, synthetic: Schema) -> None:
 
 def _distance(truth: np.ndarray[Any, Any], estimate: np.ndarray[Any, Any]) -> float:
     """Total variation distance 1/2 ||p - p^||_1."""
-    return 0.5 * float(np.abs(truth / truth.sum() - estimate / estimate.sum()).sum())
+    return 0.5 * float(np.abs(truth / truth.sum() - estimate / (estimate.sum() or 1.0)).sum())
 
 
 def _is_set(block: LinearOperator) -> bool:
@@ -282,7 +284,7 @@ def bar(share: float) -> str:
 
 def _lines(comparison: Comparison) -> Iterable[tuple[str, str]]:
     errors, workload = comparison.errors, comparison.workload
-    kind = "in the model" if comparison.modelled else "synthetic"
+    kind = "in the model" if comparison.modelled and comparison.synthetic_rows else "synthetic"
     yield "Rows", f"{comparison.real_rows:,} real, {comparison.synthetic_rows:,.0f} {kind}"
     yield "Workload", f"{counted(len(workload), 'table')}, {counted(workload.queries, 'number')}"
     yield (

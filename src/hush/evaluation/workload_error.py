@@ -75,11 +75,13 @@ def term_errors(
     exact: Tables,
     estimated: Tables,
     *,
+    zeros: bool = False,
     seen: Callable[[Term, Floats], None] | None = None,
     progress: Progress | None = None,
 ) -> TermErrors:
     """The errors of every term; see `workload_error`.
 
+    Estimates without any row are refused, unless `zeros` says that an answer of 0 is meant; its shares are 0 then.
     `seen` is called once with the exact answers of each term, in any order.
 
     Privacy: as `workload_error`.
@@ -89,7 +91,8 @@ def term_errors(
     total, absolute, distances = math.nan, np.zeros(len(workload)), np.zeros(len(workload))
     tables = paired(workload.domain, list(indices), exact, estimated)
     for number, (clique, truth, estimate) in enumerate(tables, start=1):
-        total, estimated_total = _total(truth, "exact"), _total(estimate, "estimated")
+        total = _total(truth, "exact")
+        estimated_total = 1.0 if zeros and not estimate.any() else _total(estimate, "estimated")
         for index in indices[clique]:
             term = workload.terms[index]
             exact_answers, answered = term.exact_answers(truth), term.exact_answers(estimate)

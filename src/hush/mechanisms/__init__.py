@@ -7,7 +7,7 @@ Plan(residual, 1 tables, rho=0.5)
 """
 
 from hush.mechanisms.aim import AIM
-from hush.mechanisms.baselines import Direct, Gaussian, Independent
+from hush.mechanisms.baselines import AllZero, Direct, Gaussian, Independent
 from hush.mechanisms.dawa import Dawa
 from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.hdmm import HDMM
@@ -26,6 +26,7 @@ __all__ = [
     "MST",
     "MWEM",
     "RAP",
+    "AllZero",
     "Dawa",
     "Direct",
     "DualQuery",

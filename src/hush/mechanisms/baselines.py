@@ -1,4 +1,4 @@
-"""gaussian, direct and independent: noise on what was asked, or on every column by itself; yardsticks."""
+"""gaussian, direct, independent, all-zero: noise on what was asked, on every column, or nothing at all; yardsticks."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from hush.workloads import Workload
 GAUSSIAN = "gaussian"
 DIRECT = "direct"
 INDEPENDENT = "independent"
+ALL_ZERO = "all-zero"
 
 
 @dataclass(frozen=True)
@@ -130,3 +131,51 @@ class Independent(Mechanism):
         if not session.noisy_tables:
             session.measure(columns, session.limit / len(columns), note=f"{INDEPENDENT}: {len(columns)} columns")
         session.fit()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllZero(Mechanism):
+    """Answers 0 to every count; what any mechanism must beat to be worth its budget.
+
+    Its error is the true count, so it is small where counts are. No error is known without the rows, so there are no
+    intervals. There is no model to draw rows from.
+
+    Privacy: it reads no row, adds no noise and is charged nothing, whatever the budget.
+    Reference: [Avent 2023, chapter 4] for the baseline.
+
+    >>> import hush
+    >>> table = hush.read(hush.datasets.people(1000, seed=1), hush.datasets.people_schema())
+    >>> release = hush.plan("2-of-3", hush.Budget(rho=0.5), mechanism="all-zero", schema=table.schema).release(table)
+    >>> release.counts(("sex",)).tolist(), release.statement.rho
+    ([0.0, 0.0], 0.0)
+    """
+
+    name: ClassVar[str] = ALL_ZERO
+    description: ClassVar[str] = "nothing: answers 0 to every count, reads no row and costs nothing; a yardstick"
+    synthetic: ClassVar[bool] = False
+    noise_words: ClassVar[str] = "none"
+    errors_known: ClassVar[str] = "none"
+    reference: ClassVar[str] = "Avent 2023, chapter 4"
+    adaptive: ClassVar[bool] = False
+    measures: ClassVar[bool] = False
+    content_kind: ClassVar[str] = "zeros"
+    states: ClassVar[str] = "every answer is 0, so its error is the true count"
+
+    def accounted(self, budget: Budget) -> Budget:
+        return budget
+
+    def check(self, workload: Workload, budget: Budget) -> None:
+        """Refuse sums of values."""
+        if workload.sum_terms:
+            raise WorkloadError(
+                f"mechanism={ALL_ZERO!r} answers 0 to counts, and this workload asks for sums of values; leave them out"
+            )
+
+    def describe(self, plan: Plan) -> list[tuple[str, str]]:
+        return [("Measures", "nothing; every count is given as 0")]
+
+    def work(self, workload: Workload) -> str:
+        return "none"
+
+    def run(self, session: Session, plan: Plan) -> None:
+        """Ask for nothing."""

@@ -206,7 +206,7 @@ class Plan:
     @property
     def adaptive(self) -> bool:
         """Whether what is measured depends on earlier noisy answers, so no error is known beforehand."""
-        return self.strategy is None
+        return self.strategy is None and self.settings.measures
 
     @property
     def domain(self) -> Domain:
@@ -253,7 +253,9 @@ class Plan:
 
     @property
     def epsilon(self) -> Fraction | None:
-        """The most pure epsilon that releasing costs under Laplace noise; None for other noise."""
+        """The most pure epsilon that releasing costs under Laplace noise, 0 without any; None for other noise."""
+        if not self.settings.measures:
+            return Fraction(0)
         if self.strategy is None and self.budget.pure:
             return self.budget.limit
         if self.strategy is None or self.strategy.noise is not NoiseKind.LAPLACE:
@@ -442,7 +444,7 @@ class Plan:
 
     def inconsistency(self) -> str | None:
         """Explain why a plan from a file cannot run; None if it can."""
-        if self.adaptive != self.settings.adaptive:
+        if (self.strategy is None) != (self.settings.adaptive or not self.settings.measures):
             return "its mechanism does not go with what it measures"
         try:
             rows_per_unit(self.max_rows_per_unit)

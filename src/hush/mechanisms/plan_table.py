@@ -38,7 +38,7 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
     without it, the table says how many rows make the error a tenth of such a cell.
     """
     lines = [
-        *(_adaptive_facts(plan, rows) if plan.adaptive else _errors(plan)),
+        *(_adaptive_facts(plan, rows) if plan.strategy is None else _errors(plan)),
         *_sums(plan),
         ("Privacy", _privacy(plan)),
         ("Unit", f"{_unit(plan.max_rows_per_unit)}; neighbours: {plan.neighbours.value}"),
@@ -49,7 +49,7 @@ def plan_tables(plan: Plan, *, rows: int | None = None) -> tuple[TextTable, Text
         lines.append(("Warning", f"levels of the schema were {drafted}; `release` refuses such a plan"))
     if (warning := delta_warning(plan.budget, rows)) is not None:
         lines.append(("Warning", warning))
-    tables = _asked(plan) if plan.adaptive else _expected(plan, rows)
+    tables = _asked(plan) if plan.strategy is None else _expected(plan, rows)
     return tables, TextTable.facts(lines)
 
 
@@ -132,6 +132,8 @@ def _asked(plan: Plan) -> TextTable:
 
 def _adaptive_facts(plan: Plan, rows: int | None) -> list[tuple[str, str]]:
     """In place of errors: the best accuracy of one-way tables, and what the mechanism says about itself."""
+    if not plan.adaptive:
+        return [("Error", plan.settings.states), *plan.settings.describe(plan)]
     columns = plan.settings.columns(plan.workload)
     best = OneWay.of(plan, columns, plan.rho / len(columns))
     tables = "the one-way table" if len(columns) == 1 else f"the {len(columns):,} one-way tables"
@@ -226,6 +228,8 @@ def _choice(plan: Plan, other: Plan | None) -> list[tuple[str, str]]:
 
 def _privacy(plan: Plan) -> str:
     """The budget in all its digits, and the cost rounded up."""
+    if not plan.rho:
+        return f"{plan.budget}; spends nothing, since nothing is measured"
     if plan.epsilon is not None:
         stated = plan.epsilon if plan.epsilon != plan.budget.limit else plan.budget.epsilon or 0.0  # to the last digit
         spent = f"spends epsilon={shown_up(stated)} of pure DP"

@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from hush.errors import WorkloadError, close_match, printable
 from hush.mechanisms.aim import AIM
 from hush.mechanisms.auto import Auto
-from hush.mechanisms.baselines import Direct, Gaussian, Independent
+from hush.mechanisms.baselines import AllZero, Direct, Gaussian, Independent
 from hush.mechanisms.dawa import Dawa
 from hush.mechanisms.dualquery import DualQuery
 from hush.mechanisms.hdmm import HDMM
@@ -29,7 +29,10 @@ from hush.mechanisms.residual import Residual
 from hush.strategies.noise_allocation import Loss, SumOfVariances, loss_of
 
 GROUP = "hush.mechanisms"
-_OURS = (Auto, Residual, HDMM, Matrix, Direct, Dawa, AIM, MST, MWEM, PrivBayes, DualQuery, RAP, Independent, Gaussian)
+_OURS: tuple[type[Mechanism], ...] = (
+    Auto, Residual, HDMM, Matrix, Direct, Dawa, AIM, MST, MWEM, PrivBayes, DualQuery, RAP,
+    Independent, Gaussian, AllZero,
+)  # fmt: skip
 BUILT_IN: dict[str, type[Mechanism]] = {kind.name: kind for kind in _OURS}
 
 

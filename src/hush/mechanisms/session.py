@@ -32,7 +32,7 @@ from hush.privacy.selection import ExponentialMechanism, Scores
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
 from hush.relaxed.relaxed_fit import fit_relaxed
 from hush.relaxed.relaxed_rows import RelaxedRows
-from hush.release.content import Content, LinearContent, ResidualContent, empty_content
+from hush.release.content import Content, LinearContent, ResidualContent, ZeroContent, empty_content
 from hush.release.histogram_content import HistogramContent
 from hush.release.model_estimates import Distribution
 from hush.release.record_files import check_storable
@@ -199,6 +199,8 @@ class Session:
     def _content(self, kind: str, *, complete: bool) -> Content:
         if self._answers is not None or self.histogram is not None:
             return self._answers or self.histogram  # type: ignore[return-value]
+        if kind == ZeroContent.kind and not self.noisy_tables:
+            return ZeroContent()
         return (DrawContent if kind == DrawContent.kind else TableContent)(
             self.domain,
             self.noisy_tables,

@@ -230,7 +230,7 @@ def of_plan(
     else:
         listed = [(name, mechanism_of(name), "") for name in dict.fromkeys(mechanisms)]
         for name, settings, _ in listed:
-            if settings.adaptive and name != "auto":
+            if (settings.adaptive or not settings.measures) and name != "auto":
                 raise SearchError(
                     f"mechanism {name!r}: its error depends on the data; search on a stand-in table instead"
                 )

@@ -1,7 +1,7 @@
 """Content: the noisy answers of a release and how counts are estimated from them; files name its kind.
 
 Residual answers are reconstructed. The strategy says how answers to a linear strategy are recovered: product by
-product, all together, or through marginals.
+product, all together, or through marginals. Where nothing was measured, every estimate is 0.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from hush.inference.estimates import Estimates
 from hush.inference.measured_sums import MeasuredSums
 from hush.inference.residual_estimates import ResidualEstimates, combination_law
 from hush.inference.residual_reconstruction import Reconstruction
+from hush.inference.zero_estimates import ZeroEstimates
 from hush.memory import available_memory, readable
 from hush.privacy.measurement import Measurement, Measurements
 from hush.privacy.noise import Noise
 from hush.privacy.sensitivity import Neighbours, RowNorms
+from hush.release.answer_columns import ErrorKind
 from hush.release.rounds import Round
+from hush.release.statement import event_parts
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.product_strategy import Recovery
 from hush.strategies.residual_strategy import ResidualStrategy
@@ -47,15 +50,16 @@ class Content(ABC):
     `consistent`: tables agree on what they share. `bounded`: a model answers tables that were not measured, with
     bounds on their errors. `noisy_tables` are tables measured cell by cell, `rounds` the choices made on the way,
     `fitted` a model kept with the answers, `sums` the sums of values measured beside the counts. `charged_at_once`:
-    one charge paid for everything, so that no answer but those of the strategy was ever paid for. `noise_only`: the
-    errors that are stated are those of the noise, and the estimates have others.
+    one charge paid for everything, so that no answer but those of the strategy was ever paid for. `errors`: what
+    errors are based on, where that is not the usual: `NOISE` if the estimates have others beside those of the noise,
+    `NONE` if none is known.
     """
 
     kind: ClassVar[str]
     stored_type: ClassVar[Any]  # with the kind as its tag, an `of`, and a `build` that gives arguments of the class
     bounded: ClassVar[bool] = False
     charged_at_once: ClassVar[bool] = False
-    noise_only: ClassVar[bool] = False
+    errors: ClassVar[ErrorKind | None] = None
 
     noisy_tables: tuple[Measurement, ...] = ()
     rounds: tuple[Round, ...] = ()
@@ -131,7 +135,7 @@ class Content(ABC):
 
 def content_class(kind: object) -> type[Content] | None:
     """The content class of a kind in files; None if this version knows no such kind."""
-    contents: tuple[type[Content], ...] = (ResidualContent, LinearContent)
+    contents: tuple[type[Content], ...] = (ResidualContent, LinearContent, ZeroContent)
     if kind not in [content.kind for content in contents]:  # else the modules that adaptive mechanisms need stay away
         from hush.release.histogram_content import HistogramContent
         from hush.release.table_content import DrawContent, TableContent
@@ -280,6 +284,55 @@ class LinearContent(StrategyContent[LinearStrategy]):
             cells.setflags(write=False)
             self._cells[method] = cells
         return measured_clique(self.answers), self._cells[method]
+
+
+NOTHING = "nothing was measured: every count is given as 0, whatever the rows are."
+
+
+class ZeroContentFile(Stored, tag_field="kind", tag="zeros"):
+    """No answers at all."""
+
+    @classmethod
+    def of(cls, content: ZeroContent) -> Self:
+        return cls()
+
+    def build(self, schema: Schema) -> dict[str, Any]:
+        return {}
+
+
+class ZeroContent(Content):
+    """Nothing measured: every count is estimated as 0, and no error is known.
+
+    Privacy: it holds no number that depends on rows, so it costs nothing; a statement that names a cost is not its own.
+    """
+
+    kind: ClassVar[str] = "zeros"
+    stored_type: ClassVar[Any] = ZeroContentFile
+    charged_at_once: ClassVar[bool] = True
+    errors: ClassVar[ErrorKind | None] = ErrorKind.NONE
+
+    notes: ClassVar[tuple[str, ...]] = (NOTHING,)
+    tables: ClassVar[int] = 0
+
+    def measurements(self) -> list[Measurement]:
+        return []
+
+    def law_counts(self) -> Counter[tuple[RowNorms, Noise]]:
+        return Counter()
+
+    def require_tables(self) -> None:
+        raise QueryError(
+            "nothing was measured: the release gives 0 for every count, and has no model, rows or figures beside; plan "
+            "with another mechanism, such as 'independent', for those"
+        )
+
+    def estimates(self, release: Release) -> ZeroEstimates:
+        return ZeroEstimates(release.domain, release.workload.cliques)
+
+    def inconsistency(self, release: Release) -> str | None:
+        if event_parts(release.statement.event) or self.sums is not None:
+            return "it states a cost, and nothing was measured"
+        return None if release.complete else "it says that it was interrupted, and there was nothing to measure"
 
 
 def empty_content(strategy: Strategy) -> ResidualContent | LinearContent:

@@ -24,6 +24,7 @@ from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
 from hush.privacy.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from hush.privacy.sensitivity import RowNorms
+from hush.release.answer_columns import ErrorKind
 from hush.release.content import Content
 from hush.schema import Schema
 
@@ -176,7 +177,7 @@ class HistogramContent(Content):
 
     kind: ClassVar[str] = "histogram"
     stored_type: ClassVar[Any] = HistogramFile
-    noise_only: ClassVar[bool] = True
+    errors: ClassVar[ErrorKind | None] = ErrorKind.NOISE
 
     def __init__(
         self,

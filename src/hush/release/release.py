@@ -286,6 +286,7 @@ class Release:
         term = self._term(which)
         if not isinstance(term, ProductTerm):
             raise not_answered(term)
+        self.content.require_tables()
         unbiased = self.term(which, level=level)
         values = None if method == "clip" else block_answers(*self.content.nonnegative_cells(self, method), term)
         return nonnegative_answers(unbiased, term, values)
@@ -296,7 +297,9 @@ class Release:
         from hush.release.bounded_answers import MeasuredEstimates
 
         if not isinstance(self.estimates, MeasuredEstimates):
-            raise QueryError("error bounds are for releases that answer from a model; this one gives standard errors")
+            raise QueryError(
+                "error bounds are for releases that answer from a model; the answers of this one say what is known"
+            )
         return self.estimates.bounds
 
     def error_bound(self, *attributes: Any, level: float = 0.95) -> ErrorBound:
@@ -324,7 +327,7 @@ class Release:
         if cells > LARGEST_TABLES:
             raise SizeError(f"{len(names)} tables have {cells:,} cells in all; ask for fewer at a time")
         tables = {clique: self.estimates.counts(clique) for clique in names}
-        if kind == "unbiased":
+        if kind == "unbiased" or not self.content.tables:  # else nothing was measured, and all are 0
             return tables
         from hush.inference.nonnegative_tables import nonnegative_tables, whole_tables
 
@@ -341,7 +344,15 @@ class Release:
         """Answer a counting query in SQL; docs/sql.md lists what is supported."""
         from hush.release.sql_answers import answer_sql
 
-        answers = answer_sql(text, self.schema, self.estimates, level=level, sums=self.content.sums)
+        unknown = self.content.errors is ErrorKind.NONE
+        answers = answer_sql(
+            text,
+            self.schema,
+            self.estimates,
+            level=level,
+            error_kind=ErrorKind.NONE if unknown else ErrorKind.EXACT,
+            sums=self.content.sums,
+        )
         return self._based(replace(answers, notes=(*answers.notes, *self._notes())))
 
     def sum(self, column: str, by: Iterable[str] = (), *, level: float = 0.95) -> Answers:
@@ -471,13 +482,12 @@ class Release:
         return self._model.synthesize(rows, method=method, given=given, seed=seed)
 
     def _based(self, answers: Answers) -> Answers:
-        """The answers, with errors marked as those of the noise alone where they are."""
-        if not self.content.noise_only:
+        """The answers, with errors marked as those of the noise alone, or as unknown, where they are."""
+        if (errors := self.content.errors) is None:
             return answers
         marked = (ErrorKind.EXACT, ErrorKind.APPROXIMATE)
         quantities = tuple(
-            replace(each, error_kind=ErrorKind.NOISE) if each.error_kind in marked else each
-            for each in answers.quantities
+            replace(each, error_kind=errors) if each.error_kind in marked else each for each in answers.quantities
         )
         return replace(answers, quantities=quantities)
 

@@ -103,11 +103,11 @@ class Statement:
         column, rows = self.unit.column, self.unit.max_rows
         unit = "one row" if column is None else f"one {printable(column)} (at most {rows} row{'s' if rows > 1 else ''})"
         lines = [
-            ("Protects", f"{unit}: tables that differ in it lead to nearly the same releases"),
+            ("Protects", f"{unit}: tables that differ in it lead to {self._alike()}"),
             ("Neighbours", self.neighbours.value),
             ("Budget", str(self.budget)),
             ("Spent", self._spent()),
-            ("Noise", f"exact {self._law()}, bits from the operating system" if not self.seeded else WARNING),
+            ("Noise", WARNING if self.seeded else self._law()),
         ]
         if self.drafted:
             lines.append(("Schema", f"{STAMP}: {drafted_text(self.drafted)}; {UNPROTECTED}"))
@@ -115,11 +115,21 @@ class Statement:
             lines.append(("Rules", f"combinations that the schema excludes, SHA-256 {self.constraints}"))
         return lines if self.ledger_head is None else [*lines, ("Ledger", f"head {printable(self.ledger_head)}")]
 
+    @property
+    def charged(self) -> bool:
+        """Whether anything was measured or chosen; if not, nothing was spent."""
+        return bool(event_parts(self.event))
+
+    def _alike(self) -> str:
+        return "nearly the same releases" if self.charged else "the same release, since nothing was measured"
+
     def _law(self) -> str:
         """Which noise was added, and whether something was chosen at random."""
+        if not self.charged:
+            return "none: there was nothing to protect"
         kinds = {type(event) for event, _ in event_parts(self.event)}
         laws = [law for kind, law in LAWS.items() if kind in kinds] or ["discrete Gaussian"]
-        return " and ".join(laws)
+        return f"exact {' and '.join(laws)}, bits from the operating system"
 
     @property
     def spent(self) -> tuple[float, float] | None:
@@ -138,6 +148,8 @@ class Statement:
     def _spent(self) -> str:
         """What was spent, rounded up, so that the text never promises too much privacy."""
         cost = price(self.event)
+        if not self.charged:
+            return "nothing: no row was counted, and nothing was measured"
         if cost.epsilon is not None:
             return f"epsilon={shown_up(cost.epsilon)} of pure differential privacy"
         if cost.rho is None or self.spent is None:

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from hush.domain import Domain
-from hush.errors import DataError, InterruptedRelease
+from hush.errors import DataError, InterruptedRelease, QueryError
 from hush.loading import load
 from hush.mechanisms.mechanism import Mechanism
 from hush.mechanisms.plan import Plan
@@ -149,7 +149,7 @@ class _Contract:
             }
 
         rows = self.table.rows
-        _replayed(run, self.table, [TinyTable(self.table.domain, other) for other in (rows[1:], [*rows, rows[0]])])
+        self._replayed(run, self.table, [TinyTable(self.table.domain, other) for other in (rows[1:], [*rows, rows[0]])])
 
     def neighbours(self, folder: Path) -> None:
         """The same requests and charges come on neighbouring tables, with inputs within the declared sensitivity."""
@@ -165,14 +165,14 @@ class _Contract:
                 table = TinyTable(self.table.domain, self.table.rows[:count])
                 others = list(neighbours_of(table, relation))[::step]
                 if others:
-                    _replayed(partial(run, plan), table, others)
+                    self._replayed(partial(run, plan), table, others)
 
     def several_rows(self, folder: Path) -> None:
         """Nothing moves further than was charged when a whole unit of several rows comes, goes or is exchanged."""
         for relation in Neighbours:
             table, *others = self._tables(UNIT, relation)
             plan = self.plan(neighbours=relation, max_rows_per_unit=UNIT.max_rows)
-            _replayed(partial(self._published, folder, plan), table, others)
+            self._replayed(partial(self._published, folder, plan), table, others)
 
     def read_files(self, folder: Path) -> None:
         """The same through `hush.read` of real files, for units of one row and of several."""
@@ -182,7 +182,7 @@ class _Contract:
                 paths.append(folder / f"{number}.csv")
                 paths[-1].write_text(_csv(table))
             schema, plan = self.table.schema.with_unit(unit), self.plan(max_rows_per_unit=unit.max_rows)
-            _replayed(partial(self._published_from_file, folder, plan, schema), paths[0], paths[1:])
+            self._replayed(partial(self._published_from_file, folder, plan, schema), paths[0], paths[1:])
 
     def _tables(self, unit: Unit, relation: Neighbours = Neighbours.ADD_REMOVE) -> list[TinyTable]:
         """A table, then neighbours of it that differ by as many rows as a unit may have, and by units that have more.
@@ -264,7 +264,7 @@ class _Contract:
 
         plan, rows = self.plan(), self.table.rows
         for reads in (1, 2):
-            _replayed(partial(run, reads), rows, [rows[1:], [*rows, rows[0]]])
+            self._replayed(partial(run, reads), rows, [rows[1:], [*rows, rows[0]]])
 
     def files(self, folder: Path) -> None:
         """Plans and releases come back from their files as they were."""
@@ -295,13 +295,19 @@ class _Contract:
         plan = self.plan()
         _require(self.mechanism.name in str(plan), "the text of the plan does not name the mechanism")
         _require(bool(plan.work) and bool(plan.optimality), "the plan says nothing about work or error")
+        before = self.table.reads
         release = plan.release(self.table)
+        read = self.table.reads > before
+        _require(read == self.mechanism.measures, "a mechanism measures what it says it does not, or the reverse")
         shape = self.table.domain.sizes(self.pair)
         _require(release.counts(self.pair).shape == shape, "counts have another shape than their table")
         _require(
             len(release.marginal(*self.pair)) == np.prod(shape), "a table has another number of answers than cells"
         )
         _require(len(release.sql(self.sql)) == 1, "SQL is not answered")
+        if not read:
+            self.no_rows(release)
+            return
         drawn = release.synthesize(rows=20, seed=3)
         _require(drawn.num_rows == 20, "another number of rows is drawn than was asked for")
         _require(drawn.column_names == list(self.table.domain), "rows lack columns")
@@ -309,21 +315,29 @@ class _Contract:
             levels = set(range(self.table.domain[column]))
             _require(set(drawn[column].to_pylist()) <= levels, "rows hold values outside the domain")
 
+    def _replayed(self, run: Callable[[Any], object], table: Any, others: Sequence[Any]) -> None:
+        """Replay runs that must not fail: one that fails in the same way on every table shows nothing."""
+        failures: list[Exception] = []
 
-def _replayed(run: Callable[[Any], object], table: Any, others: Sequence[Any]) -> None:
-    """Replay runs that must not fail: one that fails in the same way on every table shows nothing."""
-    failures: list[Exception] = []
+        def watched(source: Any) -> object:
+            try:
+                return run(source)
+            except Exception as error:
+                failures.append(error)
+                raise
 
-    def watched(source: Any) -> object:
+        check_replay(watched, table, others, measures=self.mechanism.measures)
+        if failures:
+            raise MechanismError(f"a release fails: {failures[0]}") from failures[0]
+
+    def no_rows(self, release: Release) -> None:
+        """Where nothing was measured, nothing was spent, and no row is made up."""
+        _require(spent(release.statement.event) == Cost(), "a release costs something, and nothing was measured")
         try:
-            return run(source)
-        except Exception as error:
-            failures.append(error)
-            raise
-
-    check_replay(watched, table, others)
-    if failures:
-        raise MechanismError(f"a release fails: {failures[0]}") from failures[0]
+            release.synthesize(rows=20, seed=3)
+        except QueryError:
+            return
+        raise MechanismError("rows are drawn although nothing was measured")
 
 
 def _csv(table: TinyTable) -> str:

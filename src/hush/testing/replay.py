@@ -139,15 +139,18 @@ def _public(scorer: Scorer[Any], law: Any, scores: Any) -> Any:
     return fingerprint((law, scorer.cliques, scorer.candidates, scorer.row_norms, bounds))
 
 
-def check_replay(run: Callable[[Any], Any], table: Any, neighbours: Iterable[Any]) -> int:
+def check_replay(run: Callable[[Any], Any], table: Any, neighbours: Iterable[Any], *, measures: bool = True) -> int:
     """Run on a table and replay on neighbours; raises ReplayError at the first leak, returns how many were replayed.
 
     `run(table)` must reach the noise through the gate only; its result, printed and logged text, warnings and
-    exceptions are compared. A path in the result stands for the contents of that file.
+    exceptions are compared. A path in the result stands for the contents of that file. With `measures=False` it is a
+    leak if anything is charged or passes the gate at all; otherwise something must.
     """
     recorder = Recorder()
     _observe(run, table, recorder)
-    if not any(passage.kind != "charge" for passage in recorder.passages):
+    if not measures and recorder.passages:
+        raise ReplayError("something is charged or passes the gate, and nothing was to be measured")
+    if measures and not any(passage.kind != "charge" for passage in recorder.passages):
         raise ReplayError("nothing passed the gate; there is nothing to replay")
     settled = Replayer(recorder.passages, settling=True)
     expected = _observe(run, table, settled)
