@@ -365,3 +365,21 @@ def test_zeros_are_released_asked_and_audited_at_no_cost(folder: Path) -> None:
     assert rows.exit_code == 2
     assert "nothing was measured" in rows.stderr
     assert not (folder / "rows.csv").exists()
+
+
+def test_noise_on_every_answer_of_thresholds_has_intervals(folder: Path) -> None:
+    base = ["release", folder / "people.csv", "--schema", folder / "people.toml", "--workload", "2-of-3"]
+    words = ["--mechanism", "direct", "-o", folder / "direct.hush"]
+    done = hush_command(*base, *words, "--epsilon", 1, "--delta", 1e-9)
+    assert done.exit_code == 0
+    asked = "SELECT COUNT(*) FROM t WHERE (sex = 'female') + (region = 'North') + (employed = TRUE) >= 2"
+    answer = load_release(folder / "direct.hush").sql(asked)
+    assert answer.basis.tolist() == ["exact"]
+    assert 0 < answer.std_error[0] < (answer.upper - answer.lower)[0]
+    told = hush_command("plan", folder / "people.toml", "--workload", "2-of-3", "--rho", 0.1, "--mechanism", "direct")
+    assert "noise on every answer" in told.output
+    assert "no unbiased linear mechanism" not in told.output
+    pure = hush_command(*base, "--mechanism", "direct", "-o", folder / "pure.hush", "--epsilon", 1)
+    assert pure.exit_code == 2
+    assert "give a delta" in pure.stderr
+    assert not (folder / "pure.hush").exists()

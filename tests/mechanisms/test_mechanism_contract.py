@@ -73,6 +73,11 @@ def test_the_contract_is_kept_under_pure_epsilon(mechanism: Mechanism) -> None:
     check_mechanism(mechanism, budget=Budget(epsilon=1.0))
 
 
+def test_the_contract_is_kept_on_thresholds() -> None:
+    domain = Domain({"a": 2, "b": 3, "c": 2})
+    check_mechanism(Direct(), workload=Workload.thresholds(domain, 3, 2) + Workload.kway(domain, 2))
+
+
 @pytest.mark.parametrize("mechanism", [AIM(), MWEM(), Residual()], ids=str)
 def test_the_contract_is_kept_on_prefix_sums(mechanism: Mechanism) -> None:
     domain = Domain({"a": 2, "b": 3, "c": 2})

@@ -18,9 +18,11 @@ from hush.privacy.sensitivity import Neighbours
 from hush.strategies.integer_strategies import round_strategy
 from hush.strategies.linear_strategy import LinearStrategy
 from hush.strategies.product_strategy import recovered
-from hush.strategies.strategy import NoiseKind
+from hush.strategies.residual_strategy import ResidualStrategy
+from hush.strategies.select_residual import direct_residual
+from hush.strategies.strategy import NoiseKind, Strategy
 from hush.strategies.term_table import TermGrams
-from hush.workloads import Workload
+from hush.workloads import ThresholdTerm, Workload
 
 GAUSSIAN = "gaussian"
 DIRECT = "direct"
@@ -78,22 +80,35 @@ class Direct(StrategyMechanism):
     """Measures every term of the workload as it is, with the split of the budget that makes their error smallest.
 
     Least squares makes the answers within a term consistent, which costs nothing and lowers their error.
-    `least_squares="global"` does so across terms, with the data vector over all attributes in memory.
+    `least_squares="global"` does so across terms, with the data vector over all attributes in memory. Thresholds, and
+    marginals beside them, are always made consistent across terms: see `direct_residual`. They take Gaussian noise.
 
     Reference: [Li 2013, Prop. 2.5], with the optimal split of the budget among terms.
     """
 
     name: ClassVar[str] = DIRECT
-    description: ClassVar[str] = "the asked queries themselves; a yardstick"
+    description: ClassVar[str] = "the asked queries themselves, thresholds too; a yardstick"
     reference: ClassVar[str] = "Li 2013, Prop. 2.5"
 
     noise: str = "auto"
     least_squares: str = "local"
 
-    def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> LinearStrategy:
+    def select(self, workload: Workload, noise: NoiseKind, cost: Fraction, neighbours: Neighbours) -> Strategy:
+        threshold = next((term for term in workload if isinstance(term, ThresholdTerm)), None)
+        if threshold is not None:
+            if noise is NoiseKind.LAPLACE or not workload.symmetric:
+                raise WorkloadError(
+                    f"mechanism={DIRECT!r} measures {threshold.text} with Gaussian noise, beside marginals and other "
+                    "thresholds alone; give a delta and leave other queries out, or use 'hdmm'"
+                )
+            return direct_residual(workload, rho=cost, neighbours=neighbours)
         workload = Workload(workload.domain, workload.products)
         strategy = recovered(direct_strategy(TermGrams.of(workload), noise), self.least_squares)
         return round_strategy(strategy, budget=cost, neighbours=neighbours)
+
+    def claim(self, plan: Plan) -> str | None:
+        """Not the claim of the residuals in which thresholds are measured: their noise is not the best."""
+        return f"noise on every answer{plan.beside_bound()}" if isinstance(plan.strategy, ResidualStrategy) else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -123,6 +123,10 @@ class Mechanism(ABC):
         """The columns that the release must cover: all of the domain."""
         return list(workload.domain)
 
+    def claim(self, plan: Plan) -> str | None:
+        """What the plan claims about its error, in words; None to let its strategy say so."""
+        return None
+
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         """What a person should know before spending, as names and texts."""
         return []

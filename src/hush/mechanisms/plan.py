@@ -287,11 +287,14 @@ class Plan:
         """What the plan claims about its error, in words."""
         if self.strategy is None:
             return f"nothing is promised beforehand; {self.settings.states}"
+        if (claim := self.settings.claim(self)) is not None:
+            return claim
         if any(isinstance(term, FormulaTerm) for term in self.workload):
             return "the best noise for what it measures; another strategy may answer its formulas better"
-        return self.strategy.claim(self.loss, self._beside_bound)
+        return self.strategy.claim(self.loss, self.beside_bound)
 
-    def _beside_bound(self) -> str:
+    def beside_bound(self) -> str:
+        """The error beside the lower bound, in words."""
         if self.lower_bound is None or self.rmse is None:
             return "; no lower bound is known"
         bound, name = self.lower_bound

@@ -120,10 +120,10 @@ def minimise_sum(
     Complexity: O(sets).
     Reference: [ResidualPlanner, Lemma 4.5 and Thm 4.6].
     """
-    return _spent(np.sqrt(loss * privacy), privacy, pcost)
+    return spent_in_shares(np.sqrt(loss * privacy), privacy, pcost)
 
 
-def _spent(shares: Floats, privacy: Floats, pcost: float) -> Floats:
+def spent_in_shares(shares: Floats, privacy: Floats, pcost: float) -> Floats:
     """The sigma^2 that spends the budget in these shares, none below `LEAST_SHARE` / sets of it."""
     shares = np.maximum(shares, LEAST_SHARE * shares.sum() / len(shares))
     return np.asarray(privacy * shares.sum() / (pcost * shares))
@@ -259,7 +259,7 @@ def minimise_loss(
         "gap": problem.gap,
         "iterations": float(problem.count),
     }
-    return Solution(value=_spent(privacy / problem.best, privacy, pcost), status=status, stats=stats)
+    return Solution(value=spent_in_shares(privacy / problem.best, privacy, pcost), status=status, stats=stats)
 
 
 class _LossProblem:

@@ -25,12 +25,13 @@ from hush.strategies.noise_allocation import (
     minimise_loss,
     minimise_sum,
     smallest_sum,
+    spent_in_shares,
 )
 from hush.strategies.residual_basis import ResidualBasis
 from hush.strategies.residual_strategy import ResidualStrategy
 from hush.strategies.term_table import TermTable
 from hush.strategies.variance_forms import largest_variances, mean_variances, privacy_coefficients
-from hush.workloads import Workload
+from hush.workloads import ThresholdTerm, Workload
 
 
 def select_residual(
@@ -64,6 +65,34 @@ def select_residual(
     problem = NoiseProblem.of(workload, loss_of(loss), bases, neighbours)
     noise = problem.solve(float(2 * rho), tolerance, iterations)
     return problem.strategy(noise, Fraction(rho))
+
+
+def direct_residual(
+    workload: Workload, *, rho: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE
+) -> ResidualStrategy:
+    """Noise on every answer of a workload of marginals and thresholds, made consistent by least squares.
+
+    Term t over the clique C, whose every answer has noise of variance s_t^2, multiplies the residual of A by lambda_A
+    (1 for a marginal), so that it knows it with variance s_t^2 prod_{C \\ A} n_i / lambda_A^2. Noise on the answers of
+    one term is uncorrelated between sets, so the best unbiased estimate from all answers is that of residuals with
+
+        1 / sigma_A^2 = sum_t lambda_{t,A}^2 / (s_t^2 prod_{C_t \\ A} n_i),
+
+    which costs the same. Budgets of terms go as sqrt(w_t g_t m_t): g_t answers move with a row, m_t are asked. A set
+    that no answer depends on gets next to nothing.
+
+    Reference: [Li 2013, Prop. 2.5]; [HDMM, sec. 3.5] for marginals; `threshold_term` for lambda.
+    """
+    table = TermTable.of(workload)
+    closure, bases = table.closure(), table.bases()
+    moved = np.array([float(term.agreeing) if isinstance(term, ThresholdTerm) else 1.0 for term in workload])
+    precision = np.sqrt(table.weights * table.queries / moved)  # 1 / s_t^2, up to a factor
+    # the mean variance of a term has lambda_A^2 prod_A (1 - 1 / n_i) / prod_{C \ A} n_i^2
+    shares = mean_variances(table, closure, bases).T @ (precision * table.queries)
+    shares = shares / closure.products(np.array(workload.domain.shape, dtype=np.float64))
+    noise = spent_in_shares(shares, privacy_coefficients(closure, bases), float(2 * rho))
+    noise *= float(np.sum(privacy_coefficients(closure, bases, neighbours) / noise)) / float(2 * rho)
+    return ResidualStrategy(workload.domain, bases, closure, noise, rho, neighbours)
 
 
 def select_for_target(
