@@ -8,10 +8,11 @@ import pytest
 import hush
 from hush import Budget, Domain, Workload
 from hush.audit.membership import MembershipAudit
-from hush.errors import BudgetError, DataError, QueryError, WorkloadError
+from hush.errors import BudgetError, DataError, QueryError, SearchError, WorkloadError
 from hush.evaluation import compare, future_study
 from hush.mechanisms import AllZero
 from hush.mechanisms.auto import plan_candidates
+from hush.pareto.plan_curves import of_plan
 from hush.privacy.ledger import Ledger
 from hush.report import report_html
 from hush.testing import TinyTable, check_replay, neighbours_of
@@ -143,3 +144,5 @@ def test_auto_never_takes_it_and_audits_have_nothing_to_attack() -> None:
         assert not any(isinstance(candidate.settings, AllZero) for candidate in candidates)
     with pytest.raises(BudgetError, match="measures nothing"):
         MembershipAudit(AllZero())
+    with pytest.raises(SearchError, match="depends on the data"):
+        of_plan(WORKLOAD, mechanisms=["all-zero"])
