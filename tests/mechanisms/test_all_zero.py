@@ -113,7 +113,8 @@ def test_comparisons_have_the_error_of_zeros() -> None:
     assert set(comparison.columns.values()) == {0.5}
     assert "0 synthetic" in str(comparison)
     json.dumps(comparison.to_dict(), allow_nan=False)
-    study = future_study(TABLE, Workload.thresholds(DOMAIN, 2, 1), Budget(rho=0.5), mechanism="all-zero", runs=2)
+    table = hush.read(hush.datasets.people(300, seed=1), hush.datasets.people_schema())
+    study = future_study(table, "1-of-2", Budget(rho=0.5), mechanism="all-zero", drifts=(0, 1), draws=8, runs=2)
     for row in study.rows:
         assert row.error.mean == pytest.approx(row.zeros)
 
