@@ -60,6 +60,14 @@ def test_a_stand_in_is_searched_saved_and_gone_on_with(folder: Path) -> None:
     assert len(Front.load(folder / "front.json").evaluations) == 9
 
 
+def test_rows_may_be_invented_for_a_search(folder: Path) -> None:
+    words = ("--invent", "200", "--mechanism", "independent", "--evaluations", "6", "--error", "largest")
+    first, again = (run(folder, *words) for _ in range(2))
+    assert first.exit_code == 0, first.output
+    assert "Made from a stand-in table" in first.output
+    assert first.output == again.output
+
+
 def test_a_table_beside_a_ledger_is_refused_before_it_is_read(folder: Path) -> None:
     hush.Ledger.create(folder / "budget.db", hush.Budget(rho=1.0))
     words = ("--stand-in", str(folder / "public.csv"), "--mechanism", "independent", "--evaluations", "6")
@@ -99,6 +107,8 @@ def test_the_largest_error_is_searched_for_and_named(folder: Path) -> None:
         ),
         (("--points", "x"), "whole number"),
         (("--error", "largest"), "give one with --stand-in"),
+        (("--invent", "9", "--stand-in", "public.csv"), "both say what to search on"),
+        (("--invent", "0", "--mechanism", "independent", "--evaluations", "6"), "has no rows"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -9,7 +9,7 @@ import hush
 from hush.errors import SearchError, WorkloadError
 from hush.evaluation import largest_error, workload_error
 from hush.mechanisms.registry import mechanism_of
-from hush.pareto import Front, IntegerSetting, of_stand_in
+from hush.pareto import ChoiceSetting, Front, IntegerSetting, of_stand_in
 from hush.pareto.stand_in import ERRORS, PRIVATE, PUBLIC, TUNED, StandInError, check_not_protected
 from hush.privacy.exact_sampling import NotPrivateEntropy
 
@@ -42,9 +42,23 @@ def test_a_search_covers_epsilon_and_the_settings_and_is_stamped(table) -> None:
 
 
 def test_rounds_and_choices_of_rap_are_searched_on_a_stand_in(table) -> None:
-    front = search(table, hush.mechanisms.RAP(rows=10), evaluations=3, initial=3)
-    assert {"epsilon", "queries", "rounds"} <= set(front.evaluations[0].settings)
+    front = search(table, hush.mechanisms.RAP(rows=10), evaluations=6, initial=6)
+    assert {e.settings["measure"] for e in front.evaluations} == {"auto", "tables"}
+    for e in front.evaluations:  # "auto" is the default, which decides on rounds itself
+        assert ("rounds" in e.settings) == ("queries" in e.settings) == (e.settings["measure"] == "tables")
+        tuned = {name: value for name, value in e.settings.items() if name != "epsilon"}
+        assert hush.mechanisms.RAP(**tuned).decides == (e.settings["measure"] == "auto")
     assert front.stamp == PUBLIC
+
+
+@pytest.mark.parametrize(
+    ("measure", "searched"),
+    [("all", {"column_share"}), ("cells", {"rounds", "queries", "column_share", "choice_share"})],
+)
+def test_a_measure_of_rap_that_is_given_stays(table, measure: str, searched: set[str]) -> None:
+    front = search(table, hush.mechanisms.RAP(rows=10, measure=measure), evaluations=3, initial=3)
+    assert not [e.problem for e in front.evaluations if e.problem]
+    assert set(front.evaluations[0].settings) == searched | {"epsilon"}
 
 
 @pytest.mark.parametrize(
@@ -101,6 +115,9 @@ def test_the_ranges_of_settings_hold_the_defaults_of_the_mechanism() -> None:
         mechanism = mechanism_of(name)
         for setting in settings:
             usual = getattr(mechanism, setting.name)
+            if isinstance(setting, ChoiceSetting):
+                assert usual in setting.values
+                continue
             assert usual is None or setting.low <= usual <= setting.high, (name, setting)
 
 
@@ -123,6 +140,19 @@ def test_a_ledger_beside_a_file_protects_it(tmp_path: Path) -> None:
     assert check_not_protected(tmp_path / "people.csv", front_not_private=True) == [tmp_path / "budget.db"]
 
 
+def test_a_checkpoint_is_of_one_workload_and_one_mechanism(table, tmp_path: Path) -> None:
+    options = {"evaluations": 3, "initial": 3, "checkpoint": tmp_path / "front.json"}
+    of_stand_in(table, "2-way", hush.mechanisms.MWEM(), **options)
+    assert len(of_stand_in(table, "2-way", hush.mechanisms.MWEM(), **options).evaluations) == 3
+    for workload, mechanism, differs in (
+        ("2-way + 2*age", hush.mechanisms.MWEM(), "workload"),
+        ("1-of age,sex; 1-of age,race; sex,race", hush.mechanisms.MWEM(), "workload"),
+        ("2-way", hush.mechanisms.MWEM(max_size_mb=3.0), "mechanism"),
+    ):
+        with pytest.raises(SearchError, match=f"another search: .*{differs} differs"):
+            of_stand_in(table, workload, mechanism, **options)
+
+
 def test_settings_and_workloads_that_do_not_fit_are_refused(table) -> None:
     with pytest.raises(SearchError, match="mwem has no setting 'pace'"):
         search(table, settings=[IntegerSetting("pace", 1, 2)])
@@ -130,5 +160,7 @@ def test_settings_and_workloads_that_do_not_fit_are_refused(table) -> None:
         of_stand_in(table, hush.Workload.kway(hush.Domain({"a": 2}), 1), "mwem")
     with pytest.raises(SearchError, match="error='worst': expected one of workload, largest"):
         search(table, error="worst")
+    with pytest.raises(SearchError, match="the stand-in table has no rows"):
+        search(hush.read(hush.datasets.invented(SCHEMA, 0, seed=1), SCHEMA))
     with pytest.raises(SearchError, match="epsilon from 3 to 1"):
         search(table, epsilons=(3, 1))

@@ -10,6 +10,7 @@ import click
 
 import hush
 from hush.cli.options import (
+    INVENTED_SEED,
     PATH,
     MechanismOption,
     Whole,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from hush.evaluation.column_chances import ColumnChances
 
 LAWS = ("history", "uniform", "zipf", "geometric")
-SEED = 11  # of the invented rows
 
 
 class Drifts(click.ParamType[tuple[float, ...]]):
@@ -127,7 +127,7 @@ def future(
     declared = hush.Schema.load(schema)
     workload = question.read(declared)
     if stand_in is None:
-        table = hush.read(hush.datasets.invented(declared, rows, seed=SEED), declared)
+        table = hush.read(hush.datasets.invented(declared, rows, seed=INVENTED_SEED), declared)
     else:
         if ledgers := ledgers_beside(stand_in):
             raise click.UsageError(

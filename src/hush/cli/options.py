@@ -42,6 +42,7 @@ MECHANISMS = (
     "all-zero",
 )
 MECHANISM_HELP = "One of {names}; auto compares those whose errors are known beforehand. See `hush mechanisms`."
+INVENTED_SEED = 11  # of rows that commands invent
 
 
 STDOUT = Path("-")

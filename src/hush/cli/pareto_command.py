@@ -10,6 +10,7 @@ import click
 
 import hush
 from hush.cli.options import (
+    INVENTED_SEED,
     PATH,
     MechanismOption,
     Whole,
@@ -42,6 +43,7 @@ ERRORS = ("workload", "largest")
 @click.option("--at-epsilon", type=float, help="Print the least error at this epsilon.")
 @click.option("--for-error", type=float, help="Print the least epsilon with at most this error.")
 @click.option("--stand-in", type=PATH, help="Public or invented table to search on with an adaptive mechanism.")
+@click.option("--invent", type=Whole(), help="Search on so many rows invented by SCHEMA; about as many as yours.")
 @click.option("--evaluations", type=Whole(), default=24, show_default=True, help="Releases of the stand-in to try.")
 @click.option("--runs", type=Whole(), default=1, show_default=True, help="Runs of each of them.")
 @click.option(
@@ -49,7 +51,7 @@ ERRORS = ("workload", "largest")
     type=click.Choice(ERRORS),
     default=ERRORS[0],
     show_default=True,
-    help="With --stand-in: the mean error of tables, or the largest of any answer as a share of the rows.",
+    help="Of a search: the mean error of tables, or the largest of any answer as a share of the rows.",
 )
 @click.option("--worst-error", type=float, help="The largest error of interest.  [default: 1, or that of zeros]")
 @click.option("--seconds", type=float, help="End the search after about so many seconds.")
@@ -72,6 +74,7 @@ def pareto(
     at_epsilon: float | None,
     for_error: float | None,
     stand_in: Path | None,
+    invent: int | None,
     evaluations: int,
     runs: int,
     error: str,
@@ -91,7 +94,8 @@ def pareto(
     where the best mechanism changes. Reads no data.
 
     With --stand-in, searches over epsilon and the settings of one adaptive mechanism on that table. It must be public
-    or invented: errors are computed without protection, so the front of private rows is private.
+    or invented: errors are computed without protection, so the front of private rows is private. With --invent, hush
+    invents the rows.
     """
     from rich.console import Console
     from rich.text import Text
@@ -104,15 +108,20 @@ def pareto(
     declared = hush.Schema.load(schema)
     workload = question.read(declared)
     made: Front | PlanCurves
-    if stand_in is None and error != ERRORS[0]:
+    if stand_in is not None and invent is not None:
+        raise click.UsageError("--stand-in and --invent both say what to search on; give one of them")
+    exact = stand_in is None and invent is None
+    if exact and error != ERRORS[0]:
         raise click.UsageError(
-            f"--error {error} is that of a search on a table; give one with --stand-in, or leave it out for exact RMSEs"
+            f"--error {error} is that of a search on a table; give one with --stand-in or --invent, or leave it out "
+            "for exact RMSEs"
         )
-    if stand_in is None:
+    if exact:
         made = _curves(workload, declared, names, (0.01 if low is None else low, high), points, delta, thorough)
     else:
         made = _searched(
             stand_in,
+            invent,
             workload,
             declared,
             names,
@@ -176,7 +185,8 @@ def _curves(
 
 
 def _searched(
-    stand_in: Path,
+    stand_in: Path | None,
+    invent: int | None,
     workload: hush.Workload,
     schema: hush.Schema,
     names: tuple[str, ...],
@@ -186,10 +196,14 @@ def _searched(
     from hush.pareto.stand_in import check_not_protected, of_stand_in
 
     if len(names) > 1:
-        raise click.UsageError("--stand-in searches the settings of one mechanism; name one with --mechanism")
-    ledgers = check_not_protected(stand_in, front_not_private=front_not_private)
-    with progress_bar("reading the stand-in") as progress:
-        table = hush.read(str(stand_in), schema, progress=progress)
+        raise click.UsageError("a search is over the settings of one mechanism; name one with --mechanism")
+    ledgers: list[Path] = []
+    if stand_in is None:
+        table = hush.read(hush.datasets.invented(schema, invent or 0, seed=INVENTED_SEED), schema)
+    else:
+        ledgers = check_not_protected(stand_in, front_not_private=front_not_private)
+        with progress_bar("reading the stand-in") as progress:
+            table = hush.read(str(stand_in), schema, progress=progress)
     with progress_bar("searching") as progress:
         return of_stand_in(
             table,

@@ -68,6 +68,7 @@ class SearchLoop:
         """The front of all evaluations, those of a checkpoint included."""
         began = time.monotonic()
         how = {"space": [repr(s) for s in self.space], "runs": self.runs, "seed": self.seed} | chooser.describe()
+        how |= getattr(self.error, "about", {})
         done = self._resumed(how)
         while len(done) < self.evaluations and not self._late(began, done):
             chosen = chooser.next(done, min(self.batch, self.evaluations - len(done)))

@@ -11,6 +11,7 @@ refused; with `front_not_private` it is taken, nothing is charged, and the front
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 from hush.errors import HushError, SearchError, WorkloadError, is_number, printable, shown
 from hush.evaluation.workload_error import Tables, check_compared, largest_error, workload_error
 from hush.mechanisms.mechanism import Mechanism
+from hush.mechanisms.rap import RAP
 from hush.mechanisms.registry import mechanism_of
 from hush.pareto.front import Front
 from hush.pareto.plan_curves import budget_of
@@ -41,6 +43,7 @@ ERRORS: dict[str, tuple[str, Callable[[Workload, Tables, Tables], float]]] = {  
 TUNED: dict[str, tuple[Setting, ...]] = {
     "aim": (RealSetting("share", 0.5, 0.95), RealSetting("max_size_mb", 0.25, 16.0, log=True)),
     "rap": (
+        ChoiceSetting("measure", ("auto", "tables")),
         IntegerSetting("rounds", 2, 64, log=True),
         IntegerSetting("queries", 1, 8, log=True),
         RealSetting("column_share", 0.05, 0.7),
@@ -56,6 +59,8 @@ PARTITIONED = (  # of DAWA, for one column and pure epsilon
     ChoiceSetting("partition", ("grids", "noisy-costs", "tree")),
     RealSetting("partition_share", 0.05, 0.6),
 )
+UNUSED = {"auto": {"rounds", "queries"}}  # settings that a choice of RAP's measure decides itself
+FIXED = {"auto": set(), "all": {"measure", "rounds", "queries", "choice_share"}}  # not searched beside that measure
 _SQLITE = b"SQLite format 3\x00"
 
 
@@ -100,6 +105,10 @@ def of_stand_in(
     if not (isinstance(error, str) and error in ERRORS):
         raise SearchError(f"error={shown(error)}: expected one of {', '.join(ERRORS)}")
     check_compared(asked)
+    if not table.counts([()])[()]:
+        raise SearchError(
+            "the stand-in table has no rows, so it has no errors; give one of about as many rows as yours"
+        )
     worst = _usual_worst(asked, error) if worst_error is None else worst_error
     if not (is_number(worst) and worst > 0):
         raise SearchError(f"worst_error={shown(worst)}: expected a number above 0")
@@ -110,7 +119,7 @@ def of_stand_in(
             raise SearchError(f"{chosen.name} has no setting {setting.name!r}; it has {', '.join(sorted(known))}")
     space = Space([RealSetting("epsilon", *epsilons, log=True), *tuned])
     oracle = StandInError(table, asked, chosen, delta, error)
-    return search(
+    front = search(
         space,
         stated_epsilon,
         oracle,
@@ -122,6 +131,13 @@ def of_stand_in(
         delta=delta,
         **options,
     )
+    return replace(front, evaluations=[replace(each, settings=used(each.settings)) for each in front.evaluations])
+
+
+def used(settings: Settings) -> Settings:
+    """Settings without those that another of them makes idle, as a mechanism takes them."""
+    idle = UNUSED.get(settings.get("measure", ""), set())
+    return {name: value for name, value in settings.items() if name not in idle}
 
 
 def usual_settings(mechanism: Mechanism, workload: Workload, delta: float) -> tuple[Setting, ...]:
@@ -129,7 +145,8 @@ def usual_settings(mechanism: Mechanism, workload: Workload, delta: float) -> tu
     columns = {name for clique in workload.cliques for name in clique}
     if mechanism.name == "dawa" and delta == 0 and len(columns) == 1:
         return PARTITIONED
-    return TUNED.get(mechanism.name, ())
+    fixed = FIXED.get(mechanism.measure, {"measure"}) if isinstance(mechanism, RAP) else ()
+    return tuple(setting for setting in TUNED.get(mechanism.name, ()) if setting.name not in fixed)
 
 
 def _usual_worst(workload: Workload, error: str) -> float:
@@ -157,9 +174,16 @@ class StandInError:
     delta: float
     error: str = "workload"
 
+    @property
+    def about(self) -> dict[str, str]:
+        """What a checkpoint must agree with: the mechanism, and the workload by the digest of its texts and weights."""
+        texts = [f"{term.weight:g}*{term.text}" for term in self.workload]
+        digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+        return {"mechanism": repr(self.mechanism), "workload": f"{self.workload!r}, {digest}"}
+
     def __call__(self, settings: Settings, generator: np.random.Generator) -> float:
         budget = budget_of(settings["epsilon"], self.delta)
-        tuned = {name: value for name, value in settings.items() if name != "epsilon"}
+        tuned = {name: value for name, value in used(settings).items() if name != "epsilon"}
         plan = replace(self.mechanism, **tuned).plan(
             self.workload, budget, max_rows_per_unit=self.table.schema.unit.max_rows
         )
