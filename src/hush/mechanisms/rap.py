@@ -30,6 +30,7 @@ from hush.rational import float_up
 from hush.relaxed.relaxed_rows import RelaxedRows, mean_product
 from hush.release.rounds import Round
 from hush.schema import Schema
+from hush.text_table import counted
 from hush.workloads import ThresholdTerm, Workload
 from hush.workloads.threshold_target import TargetQuery
 
@@ -172,16 +173,18 @@ class RAP(Mechanism):
     def describe(self, plan: Plan) -> list[tuple[str, str]]:
         rounds = self.planned_rounds(plan.workload)
         first = OneWay.of(plan, list(plan.domain), self.for_columns(plan.workload) * plan.rho / len(plan.domain))
-        each = "the worst single answers" if self.measure == "cells" else f"{self.queries or 1:,} tables"
-        then = f"{rounds:,} rounds, each of which chooses and measures {each}"
-        at_once = "every asked table, rare levels counted together"
+        each = "the worst single answers" if self.measure == "cells" else counted(self.queries or 1, "table")
+        chosen = f"{rounds:,} rounds, each of which chooses and measures {each}"
+        at_once = "every asked table at once, rare levels counted together"
+        then = [("Then", at_once if self.measure == "all" else chosen)]
+        if self.decides:
+            then = [("Then", f"{at_once}, if that leaves little noise"), ("Else", chosen)]
         return [
             (
                 "Starts with",
                 f"{len(plan.domain):,} one-way tables, standard error {noise_text(first.stddev)} of a count",
             ),
-            ("Then", at_once if self.measure == "all" else then),
-            *([("Or", f"{at_once}, if that leaves little noise")] if self.decides else []),
+            *then,
             ("Model", f"{self.rows:,} relaxed rows"),
         ]
 
