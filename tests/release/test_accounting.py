@@ -205,7 +205,7 @@ EDITS: dict[str, Change] = {
 
 
 def test_every_mechanism_is_tried() -> None:
-    """But for `all-zero`: it has no noise and no cost to lower, so `test_zero_content.py` edits its files otherwise."""
+    """But for `all-zero`, without noise or cost to lower; `test_content_zeros.py` edits its files otherwise."""
     assert {mechanism.name for mechanism, _ in MECHANISMS.values()} == set(BUILT_IN) - {"auto", "all-zero"}
 
 
