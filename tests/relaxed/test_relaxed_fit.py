@@ -13,9 +13,11 @@ from hush import queries
 from hush.errors import ArchiveError, DomainError, HushError, SizeError, WorkloadError
 from hush.linops import Dense
 from hush.privacy.measurement import Measurement, placed
+from hush.relaxed import relaxed_fit, row_evidence
 from hush.relaxed.coarse_levels import CoarseLevels
 from hush.relaxed.relaxed_fit import fit_relaxed, on_simplex
 from hush.relaxed.relaxed_rows import RelaxedRows
+from hush.relaxed.row_evidence import RowEvidence
 from hush.testing import check_operator
 from hush.workloads.threshold_target import TargetRow
 
@@ -251,3 +253,31 @@ def test_many_wide_columns_take_the_room_of_their_rows() -> None:
     assert fitted.value.rows.shape == (50, 200)
     assert fitted.stats["value"] < 0.5 * 4 * len(tables)
     assert fitted.value.counts(("c0", "c20")).sum() == pytest.approx(1000.0)
+
+
+def test_parts_of_the_tables_stand_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients of the parts have the mean that all tables have, and steps on parts alone come near the tables."""
+    monkeypatch.setattr(row_evidence, "QUICK", 4)
+    domain = hush.Domain({"a": 2, "b": 3, "c": 2})
+    generator = np.random.Generator(np.random.PCG64(5))
+    cells = 100 * generator.dirichlet(np.ones(12)).reshape(2, 3, 2)
+    noisy = [
+        Measurement(("a", "b"), cells.sum(axis=2), 1.0),
+        Measurement(("b", "c"), cells.sum(axis=0), 2.0),
+        Measurement(("a", "c"), cells.sum(axis=1), 0.5),
+    ]
+    coarse = CoarseLevels.of(domain, noisy)
+    evidence = RowEvidence(coarse, noisy, 100.0)
+    assert evidence.parts == 3
+    levels = np.concatenate([generator.dirichlet(np.ones(n), 5).T for n in (2, 3, 2)])
+    weights = np.full(5, 0.2)
+    value, gradient = evidence.value_and_gradient(levels, weights)
+    parts = [evidence.value_and_gradient(levels, weights, part, 3) for part in range(3)]
+    assert np.mean([one for one, _ in parts]) == pytest.approx(value)
+    assert np.mean([one for _, one in parts], axis=0) == pytest.approx(gradient)
+    assert not np.allclose(parts[0][1], gradient)
+    fitted = fit_relaxed(domain, noisy, total=100.0, rows=40)
+    monkeypatch.setattr(relaxed_fit, "QUICK_PASSES", 100)
+    rough = fit_relaxed(domain, noisy, total=100.0, rows=40, iterations=1)
+    assert fitted.stats["value"] < 0.1
+    assert rough.stats["value"] < 50  # all rows alike have 500

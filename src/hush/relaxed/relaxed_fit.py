@@ -29,6 +29,7 @@ LEAST_SHARE = 1e-6  # of a level in a starting row
 RATE = 0.1  # of the logits, a step
 FIRST, SECOND = 0.9, 0.99  # memory of Adam
 LOOK = 20  # steps after which the gain is looked at
+QUICK_PASSES = 6  # over all tables, a part of them at each step, before the steps that look at all
 COOLINGS = 3  # times that steps become smaller before the fit stops
 ARRAYS = 8  # of the size of the rows, held at a time
 
@@ -53,7 +54,8 @@ def fit_relaxed(
     Minimises half the sum of squares over sigma^2 by Adam on the logits of the rows, from the product of the columns.
     Rows start different, each with a level of every column drawn in the column's shares: equal rows would stay equal.
     Steps shrink when `LOOK` of them gain less than m t^2 / 2 for m noisy numbers and `tolerance` t, and the fit stops
-    when that happens once more than they may shrink. `start` is an earlier fit to go on from. Memory is that of the
+    when that happens once more than they may shrink. Where tables have many numbers, first steps look at a part of them
+    each, in turn: they are rough, and cost far less. `start` is an earlier fit to go on from. Memory is that of the
     noisy numbers and a few times that of the rows, whatever the cliques.
 
     Of a starting row `alike` are the shares of the columns. Columns that no answer ties keep the chance ties of the
@@ -123,11 +125,17 @@ def _descend(
     evidence: RowEvidence, rows: Floats, least_gain: float, iterations: int, enough: float = -np.inf
 ) -> tuple[Floats, dict[str, float], str]:
     """Adam on logits, with smaller steps where it gains little; the best rows seen, or the first that are enough."""
-    offsets = evidence.coarse.offsets
+    offsets, parts = evidence.coarse.offsets, evidence.parts
     weights = np.full(len(rows), 1.0 / len(rows))
     logits = np.log(np.maximum(np.ascontiguousarray(rows.T), 1e-30))
     levels, best, mean, square = (np.zeros_like(logits) for _ in range(4))
     sums = np.empty(len(rows))
+    for number in range(1, QUICK_PASSES * parts + 1 if parts > 1 else 1):
+        np.exp(logits, out=levels)
+        normalise(levels, offsets, sums)
+        _, gradient = evidence.value_and_gradient(levels, weights, number % parts, parts)
+        adam_step(logits, levels, gradient, offsets, sums, mean, square, RATE, FIRST, SECOND, number)
+    mean[:], square[:] = 0.0, 0.0
     least, before = np.inf, np.inf
     rate, cooled, status = RATE, 0, SOLVED
     for number in range(1, iterations + 1):

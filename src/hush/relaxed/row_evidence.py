@@ -23,6 +23,7 @@ from hush.workloads.decision_diagram import DecisionDiagram, FormulaRow
 from hush.workloads.threshold_target import TargetRow
 
 HELD = 48  # products of columns that are added up at a time
+QUICK = 1 << 17  # noisy numbers of tables that a quick step looks at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,15 +160,25 @@ class RowEvidence:
             np.matmul(matrix, levels[begin : begin + matrix.shape[1]], out=z[start : start + len(matrix)])
         return z
 
-    def value_and_gradient(self, levels: Floats, weights: Floats) -> tuple[float, Floats]:
-        """The loss and its gradient by the rows, both given level by level: (levels, rows)."""
-        z, width = self.extended(levels), len(levels)
+    @property
+    def parts(self) -> int:
+        """How many parts of the tables have about as many numbers as a quick step should look at."""
+        return max(1, min(len(self._tables), sum(table.cells for table in self._tables) // QUICK))
+
+    def value_and_gradient(
+        self, levels: Floats, weights: Floats, part: int = 0, parts: int = 1
+    ) -> tuple[float, Floats]:
+        """The loss and its gradient by the rows, both given level by level: (levels, rows).
+
+        With `parts`, every so many-th table from `part` on stands for all.
+        """
+        z, width = self.extended(np.ascontiguousarray(levels)), len(levels)
         residual = self.total * (levels @ weights) - self._column_goal
         slope = self._column_precision * residual
         value = self._constant + 0.5 * float(slope @ residual)
         gradient = np.zeros_like(z)
         np.multiply.outer(self.total * slope, weights, out=gradient[:width])
-        value += sum(self._of_table(table, z, weights, gradient) for table in self._tables)
+        value += sum(self._of_table(table, parts, z, weights, gradient) for table in self._tables[part::parts])
         value += self._of_targets(z, weights, gradient)
         value += sum(self._of_formula(*formula, z, weights, gradient) for formula in self._formulas)
         for name, start, matrix in self._transforms:
@@ -175,20 +186,20 @@ class RowEvidence:
             gradient[begin : begin + matrix.shape[1]] += matrix.T @ gradient[start : start + len(matrix)]
         return value, gradient[:width]
 
-    def _of_table(self, table: _NoisyTable, z: Floats, weights: Floats, gradient: Floats) -> float:
-        rows = self.total * weights
+    def _of_table(self, table: _NoisyTable, times: int, z: Floats, weights: Floats, gradient: Floats) -> float:
+        rows, precision = self.total * weights, times * table.precision
         products, folded = np.empty((2, len(table.starts), len(weights)))
         predicted = np.empty(table.cells)
         held = np.empty((min(HELD, table.cells // int(table.sizes[-1])), len(weights)))
         predict_table(z, rows, table.starts, table.sizes, products, held, predicted)
         if table.query is None:
             residual = predicted - table.values
-            slope = table.precision * residual
+            slope = precision * residual
         else:
             residual = table.query @ predicted - table.values
-            slope = table.precision * (table.query.transpose() @ residual)
+            slope = precision * (table.query.transpose() @ residual)
         pull_table(z, rows, table.starts, table.sizes, products, folded, held, slope, gradient)
-        return 0.5 * table.precision * float(residual @ residual)
+        return 0.5 * precision * float(residual @ residual)
 
     def _of_formula(
         self, diagram: DecisionDiagram, goal: float, precision: float, z: Floats, weights: Floats, gradient: Floats
