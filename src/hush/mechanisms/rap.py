@@ -53,7 +53,7 @@ LARGEST_ORDER = 3  # of tables measured whole
 MOST_CELLS = 1 << 24  # of a table of merged levels that is chosen from
 MOST_TABLES, MOST_AT_ONCE = 1 << 13, 1 << 22  # tables measured at once, and by default their cells
 BETWEEN, ITERATIONS, FEWEST = 0.2, 60, 10  # tolerance, most and fewest iterations of the fits between rounds
-AT_LAST, LAST_ITERATIONS = 0.02, 400
+AT_LAST, AT_ONCE, LAST_ITERATIONS = 0.05, 0.02, 400
 WORK = 6e9  # products of a fit between rounds, beyond which it has fewer iterations; eight times as many at last
 
 
@@ -379,13 +379,14 @@ class RAPRun:
         settings = self.settings
         products = settings.rows * sum(table.numbers for table in self.session.noisy_tables)
         most, work = (LAST_ITERATIONS, 8 * WORK) if final else (ITERATIONS, WORK)
+        chosen = bool(self.session.rounds)
         return self.session.fit_rows(
             start=start,
             rows=settings.rows,
             alike=ALIKE,
             seed=settings.seed,
-            tolerance=AT_LAST if final else BETWEEN,
-            restraint=settings.restraint if final and self.session.rounds and settings.measure != "cells" else 0.0,
+            tolerance=(AT_LAST if chosen else AT_ONCE) if final else BETWEEN,
+            restraint=settings.restraint if final and chosen and settings.measure != "cells" else 0.0,
             iterations=min(most, max(FEWEST * (4 if final else 1), int(work / products))),
         ).value
 
