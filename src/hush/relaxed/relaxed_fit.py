@@ -54,9 +54,9 @@ def fit_relaxed(
     Minimises half the sum of squares over sigma^2 by Adam on the logits of the rows, from the product of the columns.
     Rows start different, each with a level of every column drawn in the column's shares: equal rows would stay equal.
     Steps shrink when `LOOK` of them gain less than m t^2 / 2 for m noisy numbers and `tolerance` t, and the fit stops
-    when that happens once more than they may shrink. Where tables have many numbers, first steps look at a part of them
-    each, in turn: they are rough, and cost far less. `start` is an earlier fit to go on from. Memory is that of the
-    noisy numbers and a few times that of the rows, whatever the cliques.
+    when that happens once more than they may shrink. Where tables have many numbers and there is no `start`, first
+    steps look at a part of them each, in turn: they are rough, and cost far less. `start` is an earlier fit to go on
+    from. Memory is that of the noisy numbers and a few times that of the rows, whatever the cliques.
 
     Of a starting row `alike` are the shares of the columns. Columns that no answer ties keep the chance ties of the
     start: with more alike they are nearly independent, and the descent is slower where noise differs much.
@@ -111,21 +111,24 @@ def fit_relaxed(
     evidence = RowEvidence(coarse, ordered, known)
     first = _refined(coarse, columns, start or _product(domain, columns, rows), alike, seed)
     gain = allowance(tolerance, max(evidence.numbers, 1), 1.0)
-    fitted, stats, status = _descend(evidence, first, gain, iterations)
+    fitted, stats, status = _descend(evidence, first, gain, iterations, quick=start is None)
     enough = stats["value"] + restraint * (0.5 * evidence.numbers - stats["value"])
     if enough > stats["value"]:
         fresh = first if start is None else _refined(coarse, columns, _product(domain, columns, rows), alike, seed)
-        fitted, stopped, _ = _descend(evidence, fresh, gain, iterations, enough)
+        fitted, stopped, _ = _descend(evidence, fresh, gain, iterations, enough, quick=True)
         stats = {**stopped, "least": stats["value"]}
     cliques = dict.fromkeys(measurement.clique for measurement in ordered if measurement.clique)
     return Solution(value=RelaxedRows(coarse, fitted, known, cliques=cliques), status=status, stats=stats)
 
 
 def _descend(
-    evidence: RowEvidence, rows: Floats, least_gain: float, iterations: int, enough: float = -np.inf
+    evidence: RowEvidence, rows: Floats, least_gain: float, iterations: int, enough: float = -np.inf, *, quick: bool
 ) -> tuple[Floats, dict[str, float], str]:
-    """Adam on logits, with smaller steps where it gains little; the best rows seen, or the first that are enough."""
-    offsets, parts = evidence.coarse.offsets, evidence.parts
+    """Adam on logits, with smaller steps where it gains little; the best rows seen, or the first that are enough.
+
+    `quick` steps would spoil rows that were fitted before.
+    """
+    offsets, parts = evidence.coarse.offsets, evidence.parts if quick else 1
     weights = np.full(len(rows), 1.0 / len(rows))
     logits = np.log(np.maximum(np.ascontiguousarray(rows.T), 1e-30))
     levels, best, mean, square = (np.zeros_like(logits) for _ in range(4))
