@@ -45,7 +45,7 @@ from hush.evaluation import ColumnChances, future_study
 from hush.evaluation.future_error import drawn_thresholds
 from hush.linops import Dense, Identity
 from hush.mechanisms import AIM, RAP
-from hush.mechanisms.rap import threshold_answers
+from hush.mechanisms.candidates import threshold_answers
 from hush.privacy.sensitivity import Neighbours
 from hush.workloads import ThresholdTerm
 

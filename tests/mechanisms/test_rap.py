@@ -13,7 +13,8 @@ import pytest
 import hush
 from hush.errors import BudgetError, HushError, WorkloadError
 from hush.mechanisms import RAP
-from hush.mechanisms.rap import TargetScorer, WorstCellScorer, candidate_tables, threshold_answers, whole_tables
+from hush.mechanisms.candidates import TargetScorer, WorstCellScorer, threshold_answers
+from hush.mechanisms.rap import candidate_tables, whole_tables
 from hush.privacy.events import SelectionEvent
 from hush.privacy.sensitivity import Neighbours
 from hush.relaxed.relaxed_rows import RelaxedRows
@@ -155,13 +156,13 @@ def test_worst_cells_are_chosen_by_where_the_budget_can_tell_them_apart(people: 
 
 def scorers() -> list[Any]:
     tables = {("a", "b"): np.full((2, 3), 0.5), ("b", "c"): np.full((3, 2), 0.25)}
-    kept, sizes = {"a": 2, "b": 2, "c": 2}, {"a": 2, "b": 3, "c": 2}
+    kept = {"a": 2, "b": 2, "c": 2}
     triple = ("a", "b", "c")
     answers = tuple(threshold_answers(np.full((2, 3, 2), 0.5), r) for r in (1, 2, 3))
     asked = tuple((triple, r) for r in (1, 2, 3))
     return [
         WorstCellScorer(tuple(tables), tables, kept, np.zeros(2)),
-        TargetScorer(asked, answers, kept, sizes, (0, 5)),
+        TargetScorer(asked, answers, kept, (0, 5)),
     ]
 
 

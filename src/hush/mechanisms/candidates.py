@@ -1,7 +1,8 @@
 """Candidates of adaptive rounds: score how badly a model answers each, choose one privately, and record the scores.
 
 The candidates are all subsets of the cliques of a workload. `MisfitScorer` scores them, `MisfitRounds` selects and
-measures one, and `LastScores` keeps what error bounds are made from.
+measures one, and `LastScores` keeps what error bounds are made from. `WorstCellScorer` scores tables by their worst
+cells, `TargetScorer` single answers of marginals and thresholds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.arrays import Floats, Integers
+from hush.arrays import Floats, Integers, Numbers
 from hush.domain import Clique
 from hush.errors import BudgetError, ConvergenceError
 from hush.mechanisms.session import Session
@@ -31,7 +32,7 @@ from hush.release.model_estimates import Distribution
 from hush.release.rounds import Round, Scored
 from hush.strategies.closure import Closure
 from hush.strategies.rare_levels import Merging
-from hush.workloads import Workload
+from hush.workloads import ThresholdTerm, Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,3 +267,97 @@ class MisfitRounds:
             annealed=False,
             size_mb=float(sizes_mb[pick]),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorstCellScorer:
+    """max |M_r(D) - M_r(p)| over the first `kept` levels of every column, less a penalty, for every candidate r.
+
+    Scores are exact: counts are whole, tables and penalties are multiples of 2^-10, and nothing is added up. Scores are
+    cut off at 2^36.
+
+    Privacy: a row added, removed or exchanged moves a count by at most one, and so the largest difference.
+    """
+
+    cliques: tuple[Clique, ...]
+    tables: Mapping[Clique, Floats]  # of the model, as `on_grid` rounds them
+    kept: Mapping[str, int]
+    penalties: Floats
+
+    @property
+    def candidates(self) -> int:
+        return len(self.cliques)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        return RowNorms.of_number(1, 1)
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
+        worst = np.zeros(len(self.cliques))
+        for index, clique in enumerate(self.cliques):
+            inside = tuple(slice(self.kept[name]) for name in clique)
+            gaps = np.abs(counts[clique][inside] - self.tables[clique][inside])
+            worst[index] = gaps.max() if gaps.size else 0.0
+        return Scores(np.minimum(worst, LARGEST_MISFIT) - self.penalties, float_up(bound))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetScorer:
+    """|q(D) - q(p)| for single answers q: the targets, of levels of their own, of marginals and thresholds.
+
+    `left_out` are positions of answers that are known already; they are chosen from no more.
+
+    Privacy: a row added, removed or exchanged moves an answer by at most one. Everything but the counts is public.
+    """
+
+    asked: tuple[tuple[Clique, int], ...]  # clique and at least how many of its columns
+    answers: tuple[Floats, ...]  # of the model, on the grid
+    kept: Mapping[str, int]
+    left_out: tuple[int, ...]
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return tuple(dict.fromkeys(clique for clique, _ in self.asked))
+
+    @property
+    def every(self) -> int:
+        """The number of answers, those known already among them."""
+        return sum(math.prod(self.kept[name] for name in clique) for clique, _ in self.asked)
+
+    @property
+    def candidates(self) -> int:
+        return self.every - len(self.left_out)
+
+    @property
+    def row_norms(self) -> RowNorms:
+        return RowNorms.of_number(1, 1)
+
+    def positions(self) -> Integers:
+        """The positions of the candidates among all answers."""
+        return np.delete(np.arange(self.every), self.left_out)
+
+    def scores(self, counts: Counts, bound: Fraction) -> Scores:
+        gaps = []
+        for (clique, at_least), answers in zip(self.asked, self.answers, strict=True):
+            exact = threshold_answers(counts[clique], at_least)
+            inside = tuple(slice(self.kept[name]) for name in clique)
+            gaps.append(np.abs(exact[inside] - answers[inside]).reshape(-1))
+        flat = np.minimum(np.concatenate(gaps), LARGEST_MISFIT)
+        return Scores(np.delete(flat, self.left_out), float_up(bound))
+
+    def target(self, position: int) -> tuple[Clique, int, tuple[int, ...]]:
+        """The clique, how many columns are to agree, and the levels of an answer by its position."""
+        for clique, at_least in self.asked:
+            shape = [self.kept[name] for name in clique]
+            if position < math.prod(shape):
+                return clique, at_least, tuple(int(code) for code in np.unravel_index(position, shape))
+            position -= math.prod(shape)
+        raise IndexError(position)
+
+
+def threshold_answers(table: Numbers, at_least: int) -> Floats:
+    """For every target the sum of the cells that agree with it often enough; the table itself if all must agree."""
+    if at_least == table.ndim:
+        return np.asarray(table, dtype=np.float64)
+    names = tuple(str(axis) for axis in range(table.ndim))
+    return ThresholdTerm(names, table.shape, at_least).exact_answers(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -11,22 +11,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from hush.arrays import Floats, Integers, Numbers, merged_along
+from hush.arrays import Floats, merged_along
 from hush.domain import Clique, Domain
 from hush.errors import BudgetError, WorkloadError, is_number, shown
 from hush.graphical.total import estimate_total
-from hush.mechanisms.candidates import GRID, LARGEST_MISFIT, MisfitScorer, on_grid
+from hush.mechanisms.candidates import (
+    GRID,
+    LARGEST_MISFIT,
+    MisfitScorer,
+    TargetScorer,
+    WorstCellScorer,
+    on_grid,
+    threshold_answers,
+)
 from hush.mechanisms.mechanism import Mechanism, refuse_rules
 from hush.mechanisms.plan import Plan
 from hush.mechanisms.session import Session
 from hush.mechanisms.usefulness import OneWay, noise_text
 from hush.privacy.account import used_up
 from hush.privacy.budget import Budget
-from hush.privacy.gate import Counts
 from hush.privacy.noise import DiscreteGaussian
-from hush.privacy.selection import ExponentialMechanism, Scores, TopK
-from hush.privacy.sensitivity import RowNorms
-from hush.rational import float_up
+from hush.privacy.selection import ExponentialMechanism, TopK
 from hush.relaxed.relaxed_rows import RelaxedRows, mean_product
 from hush.release.rounds import Round
 from hush.schema import Schema
@@ -190,106 +195,14 @@ class RAP(Mechanism):
 
     def work(self, workload: Workload) -> str:
         fits = 1 if self.measure == "all" else self.planned_rounds(workload)
-        return f"{fits:,} fits of {self.rows:,} relaxed rows, about 0.1 s each; memory for the rows and the tables"
+        return (
+            f"{counted(fits, 'fit')} of {self.rows:,} relaxed rows, seconds to half a minute in all; memory for the "
+            "rows and the tables"
+        )
 
     def run(self, session: Session, plan: Plan) -> None:
         """All rounds, or those that an interrupted run has left."""
         RAPRun(self, session, plan.workload).run()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WorstCellScorer:
-    """max |M_r(D) - M_r(p)| over the first `kept` levels of every column, less a penalty, for every candidate r.
-
-    Scores are exact: counts are whole, tables and penalties are multiples of 2^-10, and nothing is added up. Scores are
-    cut off at 2^36.
-
-    Privacy: a row added, removed or exchanged moves a count by at most one, and so the largest difference.
-    """
-
-    cliques: tuple[Clique, ...]
-    tables: Mapping[Clique, Floats]  # of the model, as `on_grid` rounds them
-    kept: Mapping[str, int]
-    penalties: Floats
-
-    @property
-    def candidates(self) -> int:
-        return len(self.cliques)
-
-    @property
-    def row_norms(self) -> RowNorms:
-        return RowNorms.of_number(1, 1)
-
-    def scores(self, counts: Counts, bound: Fraction) -> Scores:
-        worst = np.zeros(len(self.cliques))
-        for index, clique in enumerate(self.cliques):
-            inside = tuple(slice(self.kept[name]) for name in clique)
-            gaps = np.abs(counts[clique][inside] - self.tables[clique][inside])
-            worst[index] = gaps.max() if gaps.size else 0.0
-        return Scores(np.minimum(worst, LARGEST_MISFIT) - self.penalties, float_up(bound))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TargetScorer:
-    """|q(D) - q(p)| for single answers q: the targets, of levels of their own, of marginals and thresholds.
-
-    `left_out` are positions of answers that are known already; they are chosen from no more.
-
-    Privacy: a row added, removed or exchanged moves an answer by at most one. Everything but the counts is public.
-    """
-
-    asked: tuple[tuple[Clique, int], ...]  # clique and at least how many of its columns
-    answers: tuple[Floats, ...]  # of the model, on the grid
-    kept: Mapping[str, int]
-    sizes: Mapping[str, int]
-    left_out: tuple[int, ...]
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        return tuple(dict.fromkeys(clique for clique, _ in self.asked))
-
-    @property
-    def every(self) -> int:
-        """The number of answers, those known already among them."""
-        return sum(math.prod(self.kept[name] for name in clique) for clique, _ in self.asked)
-
-    @property
-    def candidates(self) -> int:
-        return self.every - len(self.left_out)
-
-    @property
-    def row_norms(self) -> RowNorms:
-        return RowNorms.of_number(1, 1)
-
-    def positions(self) -> Integers:
-        """The positions of the candidates among all answers."""
-        return np.delete(np.arange(self.every), self.left_out)
-
-    def scores(self, counts: Counts, bound: Fraction) -> Scores:
-        gaps = []
-        for (clique, at_least), answers in zip(self.asked, self.answers, strict=True):
-            exact = threshold_answers(counts[clique], at_least)
-            inside = tuple(slice(self.kept[name]) for name in clique)
-            gaps.append(np.abs(exact[inside] - answers[inside]).reshape(-1))
-        flat = np.minimum(np.concatenate(gaps), LARGEST_MISFIT)
-        return Scores(np.delete(flat, self.left_out), float_up(bound))
-
-    def target(self, position: int) -> tuple[Clique, int, tuple[int, ...]]:
-        """The clique, how many columns are to agree, and the levels of an answer by its position."""
-        for clique, at_least in self.asked:
-            shape = [self.kept[name] for name in clique]
-            if position < math.prod(shape):
-                return clique, at_least, tuple(int(code) for code in np.unravel_index(position, shape))
-            position -= math.prod(shape)
-        raise IndexError(position)
-
-
-def threshold_answers(table: Numbers, at_least: int) -> Floats:
-    """For every target the sum of the cells that agree with it often enough; the table itself if all must agree."""
-    if at_least == table.ndim:
-        return np.asarray(table, dtype=np.float64)
-    names = tuple(str(axis) for axis in range(table.ndim))
-    return ThresholdTerm(names, table.shape, at_least).exact_answers(table)
 
 
 class RAPRun:
@@ -317,7 +230,7 @@ class RAPRun:
         model = self._fit(None, final=used_up(session.remaining, session.limit))
         at_once = self._at_once()
         if at_once:
-            model = self._measure_all(at_once, model)
+            model = self._measure_all(at_once)
         while not used_up(session.remaining, session.limit):
             left = max(self.rounds - self._played(), 1)
             share = session.remaining / left
@@ -452,7 +365,7 @@ class RAPRun:
             return
         tables = self._predicted(model, [clique for clique, _ in fitting])
         answers = tuple(np.rint(threshold_answers(tables[clique], r) / GRID) * GRID for clique, r in fitting)
-        scorer = TargetScorer(tuple(fitting), answers, self.kept, self.sizes, self._known(fitting))
+        scorer = TargetScorer(tuple(fitting), answers, self.kept, self._known(fitting))
         count = min(self._queries(), scorer.candidates)
         choosing = self.settings.choosing * share
         law = TopK(count, ExponentialMechanism.for_rho(choosing / count).epsilon)
@@ -490,14 +403,14 @@ class RAPRun:
         distinct = tuple(sorted(set(known)))
         return distinct if len(distinct) < start else ()
 
-    def _measure_all(self, at_once: Sequence[Clique], model: RelaxedRows) -> RelaxedRows:
+    def _measure_all(self, at_once: Sequence[Clique]) -> RelaxedRows:
         """Every table once, with equal shares of what is left."""
         session = self.session
         known = {table.clique for table in session.noisy_tables}
         cliques = [clique for clique in at_once if clique not in known]
         if cliques and not used_up(session.remaining, session.limit):
             session.measure_coarse(cliques, session.remaining / len(cliques), note=f"{NAME}: {len(cliques)} tables")
-        return self._fit(model, final=True)
+        return self._fit(None, final=True)
 
     def _record(
         self, clique: Clique, law: TopK, stddev: float, among: int, misfit: float, penalty: float, size_mb: float
