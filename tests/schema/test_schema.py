@@ -1,6 +1,7 @@
 """Schema: columns in order, the unit, and decoding codes to real values."""
 
 import datetime as dt
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 import hush
 from hush import Measurement, fit
 from hush.errors import DomainError, SchemaError
-from hush.schema import ROW, Boolean, Categorical, Column, Date, Integer, Numeric, Schema, Unit
+from hush.schema import ROW, Boolean, Categorical, Column, Date, Integer, Numeric, Schema, TimeOfDay, Unit
 from hush.schema.column import canonical
 from hush.testing.schemas import columns
 
@@ -182,3 +183,40 @@ def test_whole_numbers_and_truth_values_stay_so_in_pandas_beside_missing_ones() 
     assert frame["n"].isna().tolist() == frame["b"].isna().tolist() == [False, True]
     rows = fit(schema, [Measurement(("n",), [2.0, 2.0, 2.0, 2.0, 2.0], stddev=1.0)]).synthesize(rows=20, seed=1)
     assert [str(kind) for kind in rows.to_pandas().dtypes] == [str(kind) for kind in frame.dtypes]
+
+
+def test_select_keeps_the_columns_named_with_their_unit_and_order() -> None:
+    schema = small().with_unit(Unit(column="patient", max_rows=3))
+    chosen = schema.select("seen", "age")
+    assert chosen.columns == (schema["seen"], schema["age"])
+    assert chosen.unit == schema.unit
+    assert schema.drop("sex", "stage", "smoker", "income") == chosen.select("age", "seen")
+    assert schema.drop() == schema
+    with pytest.raises(DomainError, match="'aged' is not in the domain; did you mean 'age'"):
+        schema.drop("aged")
+    with pytest.raises(DomainError, match="names an attribute twice"):
+        schema.select("age", "age")
+    with pytest.raises(SchemaError, match="declares no columns"):
+        schema.drop(*schema.domain)
+
+
+def test_select_takes_times_whole_and_refuses_a_part_alone() -> None:
+    pickup = TimeOfDay(name="pickup", parts=("hour", "minute"))
+    schema = Schema([Boolean(name="paid"), pickup])
+    assert schema.select("pickup").domain.attributes == ("pickup.hour", "pickup.minute")
+    assert schema.drop("pickup").domain.attributes == ("paid",)
+    with pytest.raises(SchemaError, match="declare it once, with all of its parts"):
+        schema.drop("pickup.hour")
+
+
+def test_select_keeps_what_rules_say_of_the_columns_that_stay() -> None:
+    """A combination of the columns that stay is forbidden if the rule forbids it for every level of the others."""
+    schema = Schema([Integer(name="a", low=0, high=2), Boolean(name="b"), Integer(name="c", low=0, high=1)])
+    ruled = schema.forbid(["a", "b", "c"], [[0, True, [0, 1]], [1, True, 0]])
+    (rule,) = ruled.drop("c").constraints
+    assert rule.clique == ("a", "b")
+    assert np.argwhere(~rule.allowed).tolist() == [[0, 1]]  # (1, True) is possible with c = 1
+    assert ruled.select("c", "b", "a").constraints[0].clique == ("c", "b", "a")
+    assert ruled.drop("a").constraints == ()
+    learned = replace(ruled.constraints[0], from_private_data=True)
+    assert schema.with_constraints(learned).drop("c").from_private_data == ("a × b",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,6 +148,39 @@ class Schema:
         """
         rules = (" × ".join(rule.clique) for rule in self.constraints if rule.from_private_data)
         return (*(column.name for column in self if column.from_private_data), *rules)
+
+    def select(self, *columns: str) -> Schema:
+        """The schema of some columns alone, in the order given, with its unit and what its rules say of these columns.
+
+        A column of times comes with all of its parts. What a rule over columns that are left out forbids whatever they
+        hold stays forbidden.
+
+        >>> from hush.schema.column_kinds import Boolean, Integer
+        >>> schema = Schema([Integer(name="age", low=0, high=99), Boolean(name="married"), Boolean(name="vip")])
+        >>> schema.select("married", "age").domain, schema.drop("vip").domain
+        (Domain({'married': 2, 'age': 100}), Domain({'age': 100, 'married': 2}))
+        """
+        names = [part for name in columns for part in self._parts_of(name)]
+        chosen = [self._columns[name] for name in self.domain.check(names)]
+        domain = Domain({column.name: column.size for column in chosen})
+        rules = []
+        for rule in self.constraints:
+            kept = tuple(name for name in rule.clique if name in domain)
+            allowed = rule.allowed.any(axis=tuple(i for i, name in enumerate(rule.clique) if name not in domain))
+            if kept:
+                of_kept = Constraint.of_table(domain, kept, allowed)
+                rules.append(replace(of_kept, from_private_data=rule.from_private_data))
+        return Schema(chosen, unit=self.unit, constraints=rules)
+
+    def drop(self, *columns: str) -> Schema:
+        """The schema without some columns; see `select`."""
+        dropped = {part for name in columns for part in self._parts_of(name)}
+        return self.select(*(name for name in self._columns if name not in dropped))
+
+    def _parts_of(self, name: str) -> list[str]:
+        """The columns that a name stands for: itself, or the parts of a column of times."""
+        parts = [column.name for column in self if column.part is not None and column.source == name]
+        return parts or list(self.domain.check((name,)))
 
     def with_unit(self, unit: Unit) -> Schema:
         """The same columns and constraints with another privacy unit."""
