@@ -88,6 +88,14 @@ class Domain:
         """The clique in domain order: the canonical form of a set of attributes."""
         return tuple(sorted(self.check(names), key=self._positions.__getitem__))
 
+    def varying(self, clique: Iterable[str] | None = None) -> Clique:
+        """The attributes of a clique that have more than one level, in the order given; of the domain by default.
+
+        >>> Domain({"country": 1, "age": 85, "sex": 2}).varying(("sex", "country"))
+        ('sex',)
+        """
+        return tuple(name for name in (self if clique is None else self.check(clique)) if self._sizes[name] > 1)
+
     def project(self, clique: Iterable[str]) -> Domain:
         """The domain over `clique`, in the order given."""
         names = self.check(clique)

@@ -117,7 +117,7 @@ def test_terms_that_do_not_fit_are_refused() -> None:
     with pytest.raises(WorkloadError, match="that is their marginal, so ask for that"):
         Workload(DOMAIN, [ThresholdTerm(("a", "b"), (2, 3), 2)])
     with pytest.raises(WorkloadError, match="'b' has a single level, which every row has; leave it out"):
-        Workload.thresholds(Domain({"a": 2, "b": 1, "c": 2}), 3, 2)
+        Workload.thresholds(Domain({"a": 2, "b": 1, "c": 2}), 3, 1, [("a", "b", "c")])
     with pytest.raises(WorkloadError, match=r"p=3: expected 1 or 2"):
         ThresholdTerm(("a", "b"), (2, 3), 1).sensitivity(3)
 

@@ -103,7 +103,11 @@ def test_products_take_any_block_and_count_its_queries(block: object, asked: int
         (lambda: Workload.target(DOMAIN, "x", 2), DomainError, "'x'"),
         (lambda: Workload.target(DOMAIN, "a", 0), WorkloadError, "empty"),
         (lambda: Workload.skewed(DOMAIN, 2, 0, seed=1), WorkloadError, "draws=0"),
-        (lambda: Workload.kway(Domain({"a": 2, "b": 1}), 2), WorkloadError, "single level"),
+        (
+            lambda: Workload.kway(Domain({"a": 2, "b": 1}), 2),
+            WorkloadError,
+            "from 0 to 1, the number of attributes with more than one level",
+        ),
         (lambda: Workload.product(DOMAIN, {"a": queries.matrix([[1, 2, 3]])}), WorkloadError, "3 columns"),
         (lambda: Workload.product(DOMAIN, {"a": Identity(3)}), WorkloadError, "3 columns"),
         (lambda: Workload.product(DOMAIN, {"a": queries.matrix([[np.nan, 1]])}), WorkloadError, "finite"),
@@ -122,3 +126,39 @@ def test_schemas_and_tables_stand_for_their_domains() -> None:
     assert Workload.upto(schema, 2) == Workload.upto(DOMAIN, 2)  # type: ignore[arg-type]
     with pytest.raises(WorkloadError, match="domain of type list: expected a Domain or a Schema, or a table"):
         Workload.kway(["a", "b"], 1)  # type: ignore[arg-type]
+
+
+CONSTANT = Domain({"country": 1, "age": 4, "sex": 2, "year": 1})
+
+
+def test_workloads_leave_columns_of_a_single_level_out() -> None:
+    assert Workload.kway(CONSTANT, 2).cliques == (("age", "sex"),)
+    assert Workload.upto(CONSTANT, 2).cliques == ((), ("age",), ("sex",), ("age", "sex"))
+    assert Workload.small(CONSTANT, 4).cliques == ((), ("age",), ("sex",))
+    assert Workload.target(CONSTANT, "sex", 2).cliques == (("age", "sex"),)
+    assert Workload.thresholds(CONSTANT, 2, 1).cliques == (("age", "sex"),)
+    assert Workload.product(CONSTANT, {"age": queries.prefix, "year": queries.prefix}).cliques == (("age",),)
+    with pytest.raises(WorkloadError, match="from 0 to 2, the number of attributes with more than one level"):
+        Workload.kway(CONSTANT, 3)
+    with pytest.raises(WorkloadError, match="target 'year' has a single level"):
+        Workload.target(CONSTANT, "year", 1)
+
+
+def test_tables_that_become_the_same_add_their_weights() -> None:
+    workload = Workload.marginals(CONSTANT, [("country", "sex"), ("sex",), ("year",)], weights=[2.0, 1.0, 5.0])
+    assert workload.cliques == (("sex",), ())
+    assert workload.weights == (3.0, 5.0)
+    twice = Workload.product(CONSTANT, {"sex": queries.identity, "year": queries.levels_and_total})
+    assert (twice.cliques, twice.weights) == ((("sex",),), (2.0,))  # two equal queries on the one level
+
+
+def test_a_threshold_over_a_column_of_a_single_level_asks_for_one_less_of_the_others() -> None:
+    workload = Workload.thresholds(CONSTANT, 3, 2, [("country", "age", "sex")])
+    assert workload == Workload.thresholds(CONSTANT, 2, 1, [("age", "sex")])
+    with pytest.raises(WorkloadError, match="'country' has a single level, which every row has; leave it out$"):
+        Workload.thresholds(CONSTANT, 2, 1, [("country", "age")])
+
+
+def test_queries_with_other_coefficients_on_a_single_level_are_refused() -> None:
+    with pytest.raises(WorkloadError, match="attribute 'year' has a single level"):
+        Workload.product(CONSTANT, {"year": queries.matrix([[2.0]])})

@@ -16,14 +16,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hush.arrays import Floats, reordered
+from hush.arrays import Floats
 from hush.domain import Clique, Domain
 from hush.errors import SizeError, WorkloadError, shown
-from hush.inference.error_law import ErrorLaw, Law
+from hush.inference.constant_columns import ConstantColumnEstimates
+from hush.inference.error_law import Law
 from hush.inference.linear_estimates import LinearMeasurements, answers_of, measured_products
 from hush.inference.residual_estimates import NoisySource, ResidualEstimates
 from hush.inference.residual_reconstruction import subset_levels
-from hush.linops import LinearOperator
 from hush.privacy.measurement import Measurement, Measurements, placed
 from hush.strategies.linear_strategy import marginal_strategy
 from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise
@@ -31,7 +31,7 @@ from hush.strategies.residual_strategy import ResidualStrategy, marginal_noise
 MOST_ATTRIBUTES = 12  # of several levels in a clique: pairs of a subset and one inside it are 3^k
 
 
-class UnbiasedEstimates:
+class UnbiasedEstimates(ConstantColumnEstimates[ResidualEstimates]):
     """The best linear unbiased estimates from independent noisy tables, mutually consistent; implements `Estimates`.
 
     Any table inside a measured clique is covered. Counts may be negative. The estimates and their variances hold for
@@ -46,8 +46,6 @@ class UnbiasedEstimates:
 
     def __init__(self, domain: Domain, measurements: Iterable[Measurement], laws: Sequence[Law] | None = None) -> None:
         """`laws` are those of the noise of the measurements, where their standard deviations say less."""
-        self._domain = domain
-        self._single = tuple(name for name in domain if domain[name] == 1)
         tables, sources = [], []
         listed = placed(domain, measurements)
         for table, law in zip(listed, laws or [table.law for table in listed], strict=True):
@@ -56,7 +54,7 @@ class UnbiasedEstimates:
                     f"the measurement of {table.clique!r} has a query: expected a table measured cell by cell; "
                     "leave it out"
                 )
-            clique = self._several(table.clique)
+            clique = domain.varying(table.clique)
             if len(clique) > MOST_ATTRIBUTES:
                 raise SizeError(
                     f"the measurement of {shown(table.clique)} has {len(clique)} attributes of several levels: "
@@ -65,29 +63,11 @@ class UnbiasedEstimates:
             tables.append((clique, table.values.reshape(domain.sizes(clique)), table.variance))
             sources.append(NoisySource(clique, table.variance, law, table.scale))
         strategy = marginal_noise(domain, [(clique, variance) for clique, _, variance in tables])
-        self._estimates = ResidualEstimates(_combined(strategy, tables), sources)
-
-    @property
-    def domain(self) -> Domain:
-        return self._domain
-
-    @property
-    def cliques(self) -> tuple[Clique, ...]:
-        """The largest cliques that can be estimated; attributes of one level are in all of them."""
-        return tuple(self._domain.clique((*clique, *self._single)) for clique in self._estimates.cliques)
-
-    def covers(self, clique: Clique) -> bool:
-        return self._estimates.covers(self._several(self._domain.check(clique)))
-
-    def for_sums(self, clique: Clique, coefficients: Floats, groups: int) -> None:
-        """Every table is known cell by cell, or not at all."""
-
-    def counts(self, clique: Clique) -> Floats:
-        return self._estimates.counts(self._several(clique)).reshape(self._domain.sizes(clique))
+        super().__init__(ResidualEstimates(_combined(strategy, tables), sources), domain)
 
     def variance(self, clique: Clique) -> float:
         """The variance of every cell of a table: sum_{A subset r} sigma_A^2 prod_A (1 - 1/n_i) prod_{r - A} 1/n_i^2."""
-        return self._estimates.strategy.variance(self._several(clique))
+        return self.varying.strategy.variance(self.domain.varying(clique))
 
     def largest_variance(self, clique: Clique) -> float:
         """The largest eigenvalue of the covariance of a table's cells: max_{A subset r} sigma_A^2 / prod_{r - A} n_i.
@@ -95,51 +75,12 @@ class UnbiasedEstimates:
         The covariance is sum_A sigma_A^2 prod_A (I - J / n_i) prod_{r - A} J / n_i^2, whose terms live on orthogonal
         spaces. No sum of cells with coefficients of norm 1 has a larger variance.
         """
-        strategy = self._estimates.strategy
-        names = self._domain.clique(self._several(clique))
+        strategy = self.varying.strategy
+        names = self.domain.clique(self.domain.varying(clique))
         shares = np.ones(1)
         for name in names:  # bit i of a subset's number is attribute i
-            shares = np.concatenate([shares / self._domain[name], shares])
+            shares = np.concatenate([shares / self.domain[name], shares])
         return float(np.max(strategy.sigma_squared[strategy.closure.subsets(names)] * shares))
-
-    def covariance(self, clique: Clique, first: Floats, second: Floats, groups: int) -> Floats:
-        sizes = self._domain.sizes(clique)
-        several = self._several(clique)
-        inner = self._domain.sizes(several)
-        left = first.reshape(inner)
-        right = left if second is first else second.reshape(inner)
-        covariances = self._estimates.covariance(several, left, right, len(self._several(clique[:groups])))
-        return covariances.reshape(sizes[:groups])
-
-    def product(self, clique: Clique, blocks: Sequence[LinearOperator]) -> tuple[Floats, Floats]:
-        if len(blocks) != len(clique):
-            raise WorkloadError(f"{len(blocks)} query blocks for {len(clique)} attributes; give one each")
-        block_of = dict(zip(self._domain.check(clique), blocks, strict=True))
-        names = self._several(clique)
-        values, variances = self._estimates.product(names, [block_of[name] for name in names])
-        for name in clique:
-            if name in self._single:  # its only level has coefficient c in a query
-                column = block_of[name].matmat(np.ones((1, 1)))[:, 0]
-                values, variances = np.multiply.outer(values, column), np.multiply.outer(variances, column**2)
-                names = (*names, name)
-        return reordered(values, names, clique), reordered(variances, names, clique)
-
-    @property
-    def laplace(self) -> bool:
-        return self._estimates.laplace
-
-    def alike(self, name: str) -> bool:
-        return True
-
-    def error_law(
-        self, clique: Clique, coefficients: Floats, blocks: Sequence[LinearOperator] | None = None
-    ) -> ErrorLaw:
-        several = self._several(clique)
-        return self._estimates.error_law(several, np.reshape(coefficients, self._domain.sizes(several)))
-
-    def _several(self, clique: Clique) -> Clique:
-        """The attributes of more than one level; the others say nothing."""
-        return tuple(name for name in clique if self._domain[name] > 1)
 
 
 def combine_marginals(answers: LinearMeasurements) -> ResidualEstimates:

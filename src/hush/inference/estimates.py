@@ -22,7 +22,7 @@ class Estimates(Protocol):
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The largest cliques that can be estimated; any subset of one can be too."""
+        """The largest cliques that can be estimated; so can any subset of one, with any columns of a single level."""
 
     def covers(self, clique: Clique) -> bool:
         """Whether the table over a clique can be estimated."""

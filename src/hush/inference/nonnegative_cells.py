@@ -39,6 +39,7 @@ import numpy as np
 from hush.arrays import Floats, apply_each, axes_outside, spread, summed
 from hush.domain import Clique
 from hush.errors import WorkloadError, shown
+from hush.inference.constant_columns import without_constant_columns
 from hush.inference.estimates import Estimates
 from hush.inference.linear_estimates import LinearMeasurements, LocalEstimates, answers_of, measured_products
 from hush.linops import Identity, LinearOperator, Total
@@ -253,7 +254,7 @@ def nonnegative_cells(
         apply = joint.apply
     else:
         asked = _TermSquares(clique, sizes, merged(workload.products))
-        target, noise = asked.target(answers, estimates)
+        target, noise = asked.target(answers, without_constant_columns(estimates))
         apply = asked.apply
     solution = nonnegative_squares(
         lambda x: apply(x.reshape(sizes)).ravel(),

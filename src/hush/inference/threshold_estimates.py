@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hush.arrays import Floats, reordered
+from hush.inference.constant_columns import without_constant_columns
 from hush.inference.error_law import ErrorLaw
 from hush.inference.error_margins import MOST_WORK, ErrorMargins
 from hush.inference.estimates import Estimates
@@ -42,6 +43,7 @@ class ThresholdEstimates:
 
 def threshold_estimates(estimates: Estimates, term: ThresholdTerm) -> ThresholdEstimates:
     """Every target of a threshold from estimates of the table over its clique."""
+    estimates = without_constant_columns(estimates)
     values = term.exact_answers(estimates.counts(term.clique)).ravel()
     variances, exact = _variances(estimates, term)
     std_error = np.sqrt(np.maximum(np.broadcast_to(variances, term.sizes), 0.0)).ravel()

@@ -240,7 +240,7 @@ class Plan:
 
     def variance(self, clique: Iterable[str]) -> float | None:
         """The variance of each cell of a marginal, or their mean if they differ; None if not predictable."""
-        names = self.domain.check(clique)
+        names = self.domain.varying(clique)
         return None if self.strategy is None else self.strategy.variance(names)
 
     def query_variances(self, which: int = 0) -> Floats:

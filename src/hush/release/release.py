@@ -20,8 +20,9 @@ from hush.constraints import fingerprint
 from hush.domain import Clique, Domain, listed_cliques
 from hush.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, is_number, printable, shown
 from hush.graphical.total import SMALLEST_TOTAL
+from hush.inference.constant_columns import ConstantColumnEstimates
 from hush.inference.error_margins import ErrorMargins
-from hush.inference.estimates import Estimates
+from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.inference.measured_sums import MeasuredSumsFile
 from hush.privacy.ledger_chain import NOTE_LENGTH
 from hush.privacy.ledger_chain import printable as one_line
@@ -118,7 +119,10 @@ class Release:
     @cached_property
     def estimates(self) -> Estimates:
         """Counts and covariances."""
-        return self.content.estimates(self)
+        estimates = self.content.estimates(self)
+        if 1 not in self.domain.shape or isinstance(estimates, BoundedEstimates):
+            return estimates
+        return ConstantColumnEstimates(estimates, self.domain)
 
     @property
     def noisy_tables(self) -> tuple[Measurement, ...]:
@@ -244,7 +248,13 @@ class Release:
         Each part is a clique and coefficients of the shape of its table; the value is the sum over all of them of
         coefficient times count. Only for releases of "residual" plans, where the correlations across tables are known.
         """
-        named = [(self._covered(clique), coefficients) for clique, coefficients in parts]
+        named = []
+        for clique, coefficients in parts:
+            names = self._covered(clique)
+            varying = self.domain.varying(names)
+            if np.shape(coefficients) == self.domain.sizes(names):  # else refused below
+                coefficients = np.reshape(coefficients, self.domain.sizes(varying))
+            named.append((varying, coefficients))
         if not named:
             raise WorkloadError("a combination of no tables; give at least one clique with its coefficients")
         estimate, law = self.content.combination(named)

@@ -84,6 +84,10 @@ class Term(ABC):
         """The same queries with another weight."""
         return replace(self, weight=weight)  # type: ignore[type-var]
 
+    def without_constant_columns(self, domain: Domain) -> Term:
+        """The term that asks for the same numbers without columns of a single level, where there is one."""
+        return self
+
     def check(self, domain: Domain) -> None:
         """Refuse an impossible weight; subclasses refuse what does not fit the domain."""
         if not (math.isfinite(self.weight) and self.weight > 0):
@@ -145,6 +149,17 @@ class ProductTerm(Term):
     @property
     def question(self) -> tuple[Clique, tuple[LinearOperator, ...]]:
         return self.clique, self.blocks
+
+    def without_constant_columns(self, domain: Domain) -> ProductTerm:
+        """The product without blocks of ones on a single level: k such queries weigh k times what one does."""
+        kept: dict[str, LinearOperator] = {}
+        weight = self.weight
+        for name, block in zip(self.clique, self.blocks, strict=True):
+            if domain[name] == 1 == block.shape[1] and np.all(block.dense() == 1):
+                weight *= block.queries
+            else:
+                kept[name] = block
+        return ProductTerm(tuple(kept), tuple(kept.values()), weight)
 
     def check(self, domain: Domain) -> None:
         """Refuse an impossible weight, and blocks that do not fit their attributes."""

@@ -123,6 +123,13 @@ class ThresholdTerm(Term):
                 products.append(ProductTerm(clique, blocks, self.weight * eigenvalue**2 / outside))
         return products
 
+    def without_constant_columns(self, domain: Domain) -> Term:
+        """The threshold over the other columns: every row agrees with the target in a column of a single level."""
+        constant = self.sizes.count(1)
+        if not 0 < constant < self.at_least:
+            return self
+        return threshold_term(domain, domain.varying(self.clique), self.at_least - constant, self.weight)
+
     def check(self, domain: Domain) -> None:
         """Refuse an impossible weight or number of attributes, and what does not fit the domain."""
         Term.check(self, domain)
@@ -136,8 +143,9 @@ class ThresholdTerm(Term):
             raise WorkloadError(f"{self.text} asks for all of its attributes; that is their marginal, so ask for that")
         if 1 in self.sizes:
             name = self.clique[self.sizes.index(1)]
+            less = ", and ask for one less" if self.at_least > 1 else ""
             raise WorkloadError(
-                f"attribute {name!r} has a single level, which every row has; leave it out, and ask for one less"
+                f"{self.text}: attribute {name!r} has a single level, which every row has; leave it out{less}"
             )
         if self.queries > MOST_ANSWERS:
             raise SizeError(f"{self.text} has {shown(self.queries)} answers, more than 2^63; use fewer attributes")

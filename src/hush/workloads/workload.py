@@ -26,7 +26,8 @@ LARGEST_TERMS = 5_000_000
 class Workload:
     """A weighted union of terms: marginals, products of query blocks, and further kinds of `Term`.
 
-    `sum_terms` ask for sums of the values of numeric columns beside these counts.
+    `sum_terms` ask for sums of the values of numeric columns beside these counts. A column of a single level adds
+    nothing to a table, so every term leaves it out; a release answers tables with that column all the same.
 
     >>> domain = Domain({"age": 85, "sex": 2, "race": 5})
     >>> Workload.kway(domain, 2).cliques
@@ -40,6 +41,8 @@ class Workload:
     def __init__(self, domain: Domain, terms: Iterable[Term], sum_terms: Iterable[SumTerm] = ()) -> None:
         self.domain = domain
         self.terms = tuple(terms)
+        if 1 in domain.shape:
+            self.terms = tuple(merged(term.without_constant_columns(domain) for term in self.terms))
         self.sum_terms = tuple(sum_terms)
         if not self.terms:
             raise WorkloadError("the workload is empty; ask for at least one table of counts")
@@ -60,7 +63,7 @@ class Workload:
         domain = domain_of(domain, WorkloadError)
         _check_order(domain, order)
         orders = range(order + 1)
-        count = sum(math.comb(len(domain), k) for k in orders)
+        count = sum(math.comb(len(domain.varying()), k) for k in orders)
         if count > LARGEST_TERMS:
             raise SizeError(f"{count} marginals of at most {order} attributes; lower the order or use fewer attributes")
         return cls(domain, _marginals(domain, itertools.chain.from_iterable(_combinations(domain, k) for k in orders)))
@@ -78,7 +81,8 @@ class Workload:
     def target(cls, domain: Domain, attribute: str, order: int) -> Workload:
         """Every marginal over `order` attributes that has `attribute` among them."""
         domain = domain_of(domain, WorkloadError)
-        domain.check((attribute,))
+        if not domain.varying((attribute,)):
+            raise WorkloadError(f"target {attribute!r} has a single level, which adds nothing to a table; name another")
         return cls(domain, _marginals(domain, (c for c in _combinations(domain, order) if attribute in c)))
 
     @classmethod
@@ -296,22 +300,24 @@ def _once(cliques: list[Clique], what: str) -> list[Clique]:
 
 
 def _check_order(domain: Domain, order: int) -> None:
-    if isinstance(order, bool) or not isinstance(order, int) or not 0 <= order <= len(domain):
-        raise WorkloadError(f"order={order!r}: expected an integer from 0 to {len(domain)}, the number of attributes")
-    count = math.comb(len(domain), order)
+    most = len(domain.varying())
+    if isinstance(order, bool) or not isinstance(order, int) or not 0 <= order <= most:
+        which = "attributes" if most == len(domain) else "attributes with more than one level"
+        raise WorkloadError(f"order={order!r}: expected an integer from 0 to {most}, the number of {which}")
+    count = math.comb(most, order)
     if count > LARGEST_TERMS:
         raise SizeError(f"{count} marginals of {order} attributes; lower the order or use fewer attributes")
 
 
 def _combinations(domain: Domain, order: int) -> Iterator[Clique]:
     _check_order(domain, order)
-    return itertools.combinations(domain.attributes, order)
+    return itertools.combinations(domain.varying(), order)
 
 
 def _check_small(domain: Domain, cells: int) -> None:
     """Refuse a limit that too many marginals keep: how many have each size is counted attribute by attribute."""
     counts = Counter({1: 1})
-    for size in domain.shape:
+    for size in domain.sizes(domain.varying()):
         for cells_before, times in list(counts.items()):
             if cells_before * size <= cells:
                 counts[cells_before * size] += times
@@ -321,12 +327,13 @@ def _check_small(domain: Domain, cells: int) -> None:
 
 def _small_cliques(domain: Domain, cells: int) -> Iterator[Clique]:
     """Depth first over attributes in domain order, cutting where the product passes the limit."""
+    attributes = domain.varying()
     stack: list[tuple[Clique, int, int]] = [((), 0, 1)]
     while stack:
         clique, start, size = stack.pop()
         yield clique
-        for position in range(len(domain) - 1, start - 1, -1):
-            name = domain.attributes[position]
+        for position in range(len(attributes) - 1, start - 1, -1):
+            name = attributes[position]
             if size * domain[name] <= cells:
                 stack.append(((*clique, name), position + 1, size * domain[name]))
 
