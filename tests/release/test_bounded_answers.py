@@ -14,7 +14,12 @@ from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import AllRange, Dense, Identity, Prefix, Total
 from hush.privacy.measurement import Measurement
 from hush.release.answers import Answers
-from hush.release.bounded_answers import MeasuredEstimates, bounded_term_answers, table_answers
+from hush.release.bounded_answers import (
+    MeasuredEstimates,
+    bounded_term_answers,
+    table_answers,
+    with_model_estimates,
+)
 from hush.release.error_bounds import ErrorBounds
 from hush.release.rounds import Round, Scored
 from hush.release.sql_answers import answer_sql
@@ -221,3 +226,78 @@ def test_tables_too_large_for_memory_are_refused() -> None:
     bounds = ErrorBounds(wide.domain, model, None, (), None, model.total)
     with pytest.raises((SizeError, QueryError), match="cells"):
         answer_sql("SELECT e, f, g, COUNT(*) FROM t GROUP BY e, f, g", wide, MeasuredEstimates(model, None, bounds))
+
+
+def test_the_model_stands_in_for_noisy_tables_that_it_explains() -> None:
+    """Tables from a model with noise of the stated size: the model is kept; with a tenth of that noise it is not."""
+    random = np.random.default_rng(4)
+    sizes, clique = DOMAIN.sizes(("a", "b", "d")), ("a", "b", "d")
+    model = hush.fit(SCHEMA, [Measurement(clique, random.integers(20, 90, sizes), 1.0)]).distribution
+    exact = model.counts(clique)
+    for stated, closer in ((10.0, True), (1.0, False)):
+        noisy = [Measurement(clique, exact + random.normal(0, 10.0, exact.shape), stated)]
+        unbiased = UnbiasedEstimates(DOMAIN, noisy)
+        bounds = ErrorBounds(DOMAIN, model, unbiased, (), None, model.total)
+        estimates = MeasuredEstimates(model, unbiased, bounds, noisy)
+        assert (estimates.closer_model(("b",)) is not None) is closer
+        assert estimates.closer_model(("b", "c")) is None  # not measured: the model answers anyway, with a bound
+
+
+def test_intervals_around_a_model_hold_the_noise_and_the_model_without_impossible_values() -> None:
+    answers = table_answers(SCHEMA, ("a",), made())
+    lower, upper = answers.quantities[0].intervals.at(0.95)
+    values = np.array([lower[0] - 3.0, upper[1] + 3.0, (lower[2] + upper[2]) / 2])
+    changed = with_model_estimates(answers, values)
+    assert changed.basis.tolist() == ["model"] * 3
+    np.testing.assert_array_equal(changed.estimate, values)
+    np.testing.assert_allclose(changed.lower, [values[0], lower[1], lower[2]])
+    np.testing.assert_allclose(changed.upper, [upper[0], values[1], upper[2]])
+    np.testing.assert_array_equal(changed.std_error, answers.std_error)
+    below = with_model_estimates(answers, np.zeros(3), np.array([-1, 1, 0], dtype=np.int8))
+    np.testing.assert_allclose(below.lower, [0, 0, 0])
+    np.testing.assert_allclose(below.upper, [0, upper[1], upper[2]])
+    assert changed.take(np.array([2, 0])).lower[1] == values[0]
+
+
+@pytest.mark.parametrize("mechanism", ["aim", "mst", "rap"])
+def test_a_release_gives_the_closer_estimate_and_unbiased_cells_when_asked(mechanism: str) -> None:
+    """At a small budget the model has less squared error than the noisy cells of the measured tables."""
+    schema = hush.datasets.people_schema().select("age", "sex", "region", "employed")
+    table = hush.read(hush.datasets.people(2000, seed=3), schema)
+    release = hush.plan(hush.Workload.kway(schema, 2), hush.Budget(rho=0.01), mechanism=mechanism).release(table)
+    measured = [c for c in release.workload.cliques if release.estimates.closer_model(c) is not None]
+    errors: dict[str, float] = {"closer": 0.0, "unbiased": 0.0}
+    for clique in measured:
+        true = table.counts([clique])[clique]
+        closer, unbiased = release.counts(clique), release.counts(clique, unbiased=True)
+        np.testing.assert_array_equal(closer, release.model().counts(clique))
+        np.testing.assert_array_equal(unbiased, release.estimates.counts(clique))
+        errors["closer"] += float(np.sum((closer - true) ** 2))
+        errors["unbiased"] += float(np.sum((unbiased - true) ** 2))
+        answers, noisy = release.marginal(*clique), release.marginal(*clique, unbiased=True)
+        np.testing.assert_array_equal(answers.estimate, closer.ravel())
+        np.testing.assert_array_equal(noisy.estimate, unbiased.ravel())
+        assert set(answers.basis) == {"model"}
+        assert set(noisy.basis) == {"exact"}
+        assert (answers.lower <= np.minimum(np.maximum(noisy.lower, 0), closer.ravel())).all()
+        assert (answers.upper >= np.maximum(noisy.upper, closer.ravel())).all()
+    assert measured
+    assert errors["closer"] < 0.8 * errors["unbiased"]
+    one, first = measured[0], measured[0][:1]
+    count = release.threshold(*one, r=1)
+    term = hush.Workload.thresholds(schema.domain, 2, 1, [one]).terms[0]
+    np.testing.assert_allclose(count.estimate, term.exact_answers(release.counts(one)).ravel())
+    below = release.term(hush.Workload.product(schema.domain, {first[0]: hush.queries.prefix}).terms[0])
+    np.testing.assert_allclose(below.estimate, np.cumsum(release.counts(first)))
+    assert set(count.basis) == set(below.basis) == {"model"}
+    other = next(c for c in itertools.combinations(schema.domain, 3) if not release.estimates.has_covariance(c))
+    assert set(release.marginal(*other).basis) <= {"bound", "none"}
+    with pytest.raises(QueryError, match="no unbiased estimate of it; leave unbiased=True out"):
+        release.marginal(*other, unbiased=True)
+
+
+def test_releases_without_a_model_of_their_own_are_unbiased_either_way() -> None:
+    table = hush.read(hush.datasets.people(500, seed=3), hush.datasets.people_schema())
+    release = hush.plan(hush.Workload.kway(table.domain, 1), hush.Budget(rho=0.5), mechanism="residual").release(table)
+    assert release.marginal("sex", unbiased=True) == release.marginal("sex")
+    np.testing.assert_array_equal(release.counts("sex", unbiased=True), release.counts("sex"))

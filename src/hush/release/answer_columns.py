@@ -29,6 +29,7 @@ class ErrorKind(StrEnum):
 
     EXACT = "exact"  # the variance follows from the noise alone
     APPROXIMATE = "approximate"  # of ratios: the delta method, and intervals of the same linear form
+    MODEL = "model"  # the estimate is that of a model, the error and the interval are those of the noisy tables
     NOISE = "noise"  # of the noise alone: what is treated as alike may not be, and that error is not in it
     BINNED = "binned"  # values known up to their bins: the interval includes these, the standard error does not
     BOUND = "bound"  # the variance, or the width of the interval, is an upper bound

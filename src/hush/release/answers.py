@@ -38,6 +38,7 @@ TEXT_ROWS, HTML_ROWS = 20, 50  # rows shown
 ERROR_KINDS = {
     ErrorKind.EXACT: "exact",
     ErrorKind.APPROXIMATE: "approximate (delta method)",
+    ErrorKind.MODEL: "of the noisy tables; the estimates are those of the fitted model",
     ErrorKind.NOISE: "of the noise alone",
     ErrorKind.BINNED: "of the noise alone (intervals include the width of the bins)",
     ErrorKind.BOUND: "an upper bound",
@@ -51,8 +52,9 @@ class Answers:
     An interval is two-sided and contains the truth with probability at least `level`: estimate ± the quantile of the
     exact law of its noise, which is discrete; for sums of many numbers the normal quantile and half a step. That of a
     ratio is by Fieller's method, which a group too small to tell gives a wide one. Intervals are not cut at zero: a
-    noisy estimate may be negative, and is unbiased only as it stands. A row of `basis` `bound` without a standard error
-    has an interval from a bound on the error, which holds at this level.
+    noisy estimate may be negative, and is unbiased only as it stands. Rows of `basis` `model` are the exception: their
+    estimate is that of a fitted model, and their interval is that of the noisy tables, cut at zero. A row of `basis`
+    `bound` without a standard error has an interval from a bound on the error, which holds at this level.
 
     With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, the name
     of the value is put in front: `n_estimate, n_std_error, ...`; `answers["n"]` is that value alone.

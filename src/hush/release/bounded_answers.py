@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -18,14 +19,19 @@ from hush.inference.error_law import ErrorLaw
 from hush.inference.error_margins import largest_coefficients, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import LinearOperator
+from hush.privacy.measurement import Measurement
 from hush.release.answer_columns import ErrorKind, Quantity
 from hush.release.answers import Answers, check_level, spare
 from hush.release.error_bounds import ErrorBounds, bound_note
-from hush.release.intervals import FixedIntervals
-from hush.release.model_estimates import Distribution, ModelEstimates
+from hush.release.intervals import FixedIntervals, ModelIntervals, Signs
+from hush.release.model_estimates import Distribution, Misfit, ModelEstimates
 from hush.release.term_answers import formula_answers, query_signs, targets, term_answers, threshold_answers
 from hush.schema import Schema
 from hush.workloads import FormulaTerm, ProductTerm, ThresholdTerm
+
+# The mean squared distance of a model from noisy tables, in variances of the noise, is 1 for a perfect model, 2 for a
+# model that is as far from the truth as the noise is; and less for either if the model follows the noise.
+CLOSER_WITHIN = 1.5
 
 
 class MeasuredEstimates:
@@ -35,10 +41,34 @@ class MeasuredEstimates:
     with NaN for covariances, and a bound on the L1 error of the whole table where one is known.
     """
 
-    def __init__(self, distribution: Distribution, unbiased: UnbiasedEstimates | None, bounds: ErrorBounds) -> None:
+    def __init__(
+        self,
+        distribution: Distribution,
+        unbiased: UnbiasedEstimates | None,
+        bounds: ErrorBounds,
+        measurements: Sequence[Measurement] = (),
+    ) -> None:
+        """`measurements` are what the distribution was fitted to."""
+        self._distribution = distribution
+        self._measurements = measurements
         self._model = ModelEstimates(distribution)
         self._unbiased = unbiased
         self.bounds = bounds
+
+    def closer_model(self, clique: Clique) -> ModelEstimates | None:
+        """The model, for a measured table to which it is probably closer than the noisy tables are; None otherwise.
+
+        The model draws on all tables, so it is closer unless it cannot represent a table as well as the noise shows
+        it, as few relaxed rows under a large budget cannot. The measured tables that hold the clique tell.
+        """
+        if not self.has_covariance(clique):
+            return None
+        distance = self._misfit.where(lambda table: set(self.domain.varying(clique)) <= set(table))
+        return self._model if distance**2 <= CLOSER_WITHIN else None
+
+    @cached_property
+    def _misfit(self) -> Misfit:
+        return Misfit(self._distribution, self._measurements)
 
     @property
     def domain(self) -> Domain:
@@ -94,6 +124,26 @@ class MeasuredEstimates:
         if self._unbiased is not None and self._unbiased.covers(self.domain.check(clique)):
             return self._unbiased
         return self._model
+
+
+MODEL_NOTE = (
+    "estimates are those of the fitted model, which draws on all tables; intervals are those of the noisy tables, and "
+    "unbiased=True gives the estimates of those."
+)
+
+
+def with_model_estimates(answers: Answers, values: Floats, signs: Signs | None = None) -> Answers:
+    """Unbiased answers with their estimates replaced by those of a model, which are biased, and usually closer.
+
+    `signs` are those of the answers, 1 by default. Standard errors stay those of the noisy tables, as do the intervals,
+    so that these hold whatever the model is.
+    """
+    (unbiased,) = answers.quantities
+    estimate = np.asarray(values, dtype=np.float64).ravel()
+    signs = np.ones(estimate.shape, dtype=np.int8) if signs is None else signs
+    intervals = ModelIntervals(unbiased.intervals, estimate, signs)
+    quantity = Quantity(unbiased.name, estimate, unbiased.std_error, ErrorKind.MODEL, intervals)
+    return replace(answers, quantities=(quantity,), notes=(*answers.notes, MODEL_NOTE))
 
 
 def table_answers(

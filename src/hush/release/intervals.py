@@ -25,6 +25,7 @@ from hush.inference.error_margins import ErrorMargins
 
 Rows = np.ndarray[Any, np.dtype[np.integer[Any]]]
 Ends = tuple[Floats, Floats]
+Signs = np.ndarray[Any, np.dtype[np.int8]]  # of answers: 1 if they cannot be negative, -1 if they cannot be positive
 
 
 class Intervals(Protocol):
@@ -119,6 +120,38 @@ class WidenedIntervals:
 
     def take(self, rows: Rows) -> WidenedIntervals:
         return WidenedIntervals(self.low.take(rows), self.high.take(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelIntervals:
+    """The intervals of unbiased estimates for estimates of a model: without impossible values, with the estimates.
+
+    An answer with sign 1 cannot be negative and one with sign -1 cannot be positive, so cutting loses no coverage; a
+    model may lie outside the interval of the noise, which then reaches to its estimate.
+    """
+
+    unbiased: Intervals
+    estimate: Floats  # (rows,)
+    signs: Signs  # (rows,)
+
+    def __len__(self) -> int:
+        return len(self.unbiased)
+
+    @property
+    def level(self) -> float | None:
+        return self.unbiased.level
+
+    def at(self, level: float) -> Ends:
+        lower, upper = (clipped(end, self.signs) for end in self.unbiased.at(level))
+        return np.minimum(lower, self.estimate), np.maximum(upper, self.estimate)
+
+    def take(self, rows: Rows) -> ModelIntervals:
+        return ModelIntervals(self.unbiased.take(rows), self.estimate[rows], self.signs[rows])
+
+
+def clipped(values: Floats, signs: Signs) -> Floats:
+    """Values clipped to their signs: at least 0 where the sign is 1, at most 0 where it is -1."""
+    return np.where(signs > 0, np.maximum(values, 0.0), np.where(signs < 0, np.minimum(values, 0.0), values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -270,7 +270,7 @@ class Model:
                 "release.marginal(...) if the model comes from a release"
             )
         if self.source is not None:
-            return self.source.marginal(*names, level=level)
+            return self.source.marginal(*names, level=level, unbiased=True)
         return table_answers(self.schema, names, self._unbiased, level=level)
 
     def sql(self, text: str, *, level: float = 0.95) -> Answers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -128,6 +128,13 @@ class Misfit:
         sizes = {clique: math.sqrt(square / self.numbers[clique]) for clique, square in squares.items()}
         self.tables = dict(sorted(sizes.items(), key=lambda item: -item[1]))
         self.overall = math.sqrt(sum(squares.values()) / max(sum(self.numbers.values()), 1))
+
+    def where(self, holds: Callable[[Clique], bool]) -> float:
+        """The root mean square over the numbers of the tables for which `holds`; NaN if there is none."""
+        tables = [clique for clique in self.tables if holds(clique)]
+        numbers = sum(self.numbers[clique] for clique in tables)
+        squares = sum(self.numbers[clique] * self.tables[clique] ** 2 for clique in tables)
+        return math.sqrt(squares / numbers) if numbers else math.nan
 
     def caveat(self) -> str | None:
         """A warning if noise of the stated size does not explain the distance, over all or in one table."""

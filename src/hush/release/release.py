@@ -188,59 +188,82 @@ class Release:
             "tables": [list(clique) for clique in self.estimates.cliques],
         }
 
-    def counts(self, *attributes: Any) -> Floats:
+    def counts(self, *attributes: Any, unbiased: bool = False) -> Floats:
         """Estimated counts over a clique, of shape `domain.sizes(clique)`, in the order given.
 
-        Unbiased: some may be negative, none need be whole. `counts("a", "b")` and `counts(("a", "b"))` mean the same.
+        The closest estimate that the release has: unbiased counts, some of which may be negative, or those of the model
+        that an adaptive mechanism fitted, which are biased. `unbiased=True` asks for unbiased counts, which are known
+        inside measured tables. `counts("a", "b")` and `counts(("a", "b"))` mean the same.
         """
-        return self.estimates.counts(self._covered(self.domain.named(attributes)))
+        names = self._covered(self.domain.named(attributes), unbiased=unbiased)
+        return (self._closer_model(names, unbiased) or self.estimates).counts(names)
 
-    def marginal(self, *attributes: Any, level: float = 0.95) -> Answers:
-        """The table of counts over some attributes, each number with its interval.
+    def marginal(self, *attributes: Any, level: float = 0.95, unbiased: bool = False) -> Answers:
+        """The table of counts over some attributes, each number with its interval; the estimates are those of `counts`.
 
         `marginal("a", "b")` and `marginal(("a", "b"))` mean the same.
         """
-        from hush.release.bounded_answers import table_answers
+        from hush.release.bounded_answers import table_answers, with_model_estimates
 
-        names = self._covered(self.domain.named(attributes))
-        return self._based(table_answers(self.schema, names, self.estimates, level=level, notes=self._notes()))
+        names = self._covered(self.domain.named(attributes), unbiased=unbiased)
+        answers = table_answers(self.schema, names, self.estimates, level=level, notes=self._notes())
+        if (model := self._closer_model(names, unbiased)) is not None:
+            return with_model_estimates(answers, model.counts(names))
+        return self._based(answers)
 
-    def threshold(self, *attributes: Any, r: int, level: float = 0.95) -> Answers:
+    def threshold(self, *attributes: Any, r: int, level: float = 0.95, unbiased: bool = False) -> Answers:
         """For every combination of levels, how many rows agree with it in at least `r` of the attributes.
 
         `threshold("a", "b", "c", r=2)` and `threshold(("a", "b", "c"), r=2)` mean the same. `r` of all attributes is
-        the marginal. Errors are exact where the answers are linear in what was measured; from a model they are bounds.
+        the marginal. Estimates are those of `counts`. Errors are exact where the answers are linear in what was
+        measured; from a model they are bounds.
         """
-        names = self._covered(self.domain.named(attributes))
+        names = self._covered(self.domain.named(attributes), unbiased=unbiased)
         if r == len(names) and not isinstance(r, bool):
-            return self.marginal(names, level=level)
-        return self._counted(ThresholdTerm(names, self.domain.sizes(names), r), level)
+            return self.marginal(names, level=level, unbiased=unbiased)
+        return self._counted(ThresholdTerm(names, self.domain.sizes(names), r), level, unbiased)
 
-    def _counted(self, term: ThresholdTerm | FormulaTerm, level: float) -> Answers:
-        from hush.release.bounded_answers import counted_answers
+    def _closer_model(self, clique: Clique, unbiased: bool) -> Estimates | None:
+        """The model of an adaptive mechanism, where its counts are probably closer than unbiased ones."""
+        from hush.release.bounded_answers import MeasuredEstimates
+
+        if unbiased or not isinstance(self.estimates, MeasuredEstimates):
+            return None
+        return self.estimates.closer_model(clique)
+
+    def _counted(self, term: ThresholdTerm | FormulaTerm, level: float, unbiased: bool) -> Answers:
+        from hush.release.bounded_answers import counted_answers, with_model_estimates
 
         term.check(self.domain)
-        self._covered(term.clique)
+        self._covered(term.clique, unbiased=unbiased)
         if self.domain.size(term.clique) > LARGEST_TABLES:
             cells = f"{self.domain.size(term.clique):,} cells: at most {LARGEST_TABLES:,} are possible"
             raise SizeError(f"{term.text} needs a table of {cells}; ask for one over fewer columns")
-        return self._based(counted_answers(self.schema, term, self.estimates, level=level, notes=self._notes()))
+        answers = counted_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
+        if (model := self._closer_model(term.clique, unbiased)) is not None:
+            return with_model_estimates(answers, term.exact_answers(model.counts(term.clique)))
+        return self._based(answers)
 
-    def term(self, which: int | Term = 0, *, level: float = 0.95) -> Answers:
+    def term(self, which: int | Term = 0, *, level: float = 0.95, unbiased: bool = False) -> Answers:
         """The answers to one term of the workload, by its index or itself: a product of blocks, threshold or formula.
 
         Every combination of queries, one on each attribute, has an estimate with its exact standard error, or with a
-        bound if a model answers it. Any other term that the release can estimate may be asked for too.
+        bound if a model answers it. Any other term that the release can estimate may be asked for too. Estimates are
+        those of `counts`.
         """
-        from hush.release.bounded_answers import bounded_term_answers
+        from hush.release.bounded_answers import bounded_term_answers, with_model_estimates
+        from hush.release.term_answers import query_signs
 
         term = self._term(which)
         if isinstance(term, ThresholdTerm | FormulaTerm):
-            return self._counted(term, level)
+            return self._counted(term, level, unbiased)
         numbers = math.prod(block.shape[0] for block in term.blocks)
         if numbers > LARGEST_TABLES:
             raise SizeError(f"the term asks for {numbers:,} numbers; ask for at most {LARGEST_TABLES:,} at a time")
-        return self._based(bounded_term_answers(self.schema, term, self.estimates, level=level, notes=self._notes()))
+        answers = bounded_term_answers(self.schema, term, self.estimates, level=level, notes=self._notes())
+        if (model := self._closer_model(term.clique, unbiased)) is not None:
+            return with_model_estimates(answers, model.product(term.clique, term.blocks)[0], query_signs(term))
+        return self._based(answers)
 
     def combination(self, parts: Sequence[tuple[Iterable[str], Any]], *, level: float = 0.95) -> Answers:
         """A linear combination of cells of several tables, with its exact standard error.
@@ -297,7 +320,7 @@ class Release:
         if not isinstance(term, ProductTerm):
             raise not_answered(term)
         self.content.require_tables()
-        unbiased = self.term(which, level=level)
+        unbiased = self.term(which, level=level, unbiased=True)
         values = None if method == "clip" else block_answers(*self.content.nonnegative_cells(self, method), term)
         return nonnegative_answers(unbiased, term, values)
 
@@ -604,8 +627,13 @@ class Release:
             raise not_answered(term)
         return term
 
-    def _covered(self, clique: Iterable[str]) -> Clique:
+    def _covered(self, clique: Iterable[str], *, unbiased: bool = False) -> Clique:
         names = self.domain.check(clique)
+        if unbiased and isinstance(self.estimates, BoundedEstimates) and not self.estimates.has_covariance(names):
+            raise QueryError(
+                f"no noisy table of the release holds {names!r}, so there is no unbiased estimate of it; leave "
+                "unbiased=True out for the estimate of the fitted model"
+            )
         if not self.estimates.covers(names):
             raise WorkloadError(
                 f"the release has no table over {names!r}; a workload with that marginal would have covered it; "

@@ -124,7 +124,7 @@ class TableContent(Content):
             total=model.total,
             noisy_tables=self.noisy_tables,
         )
-        return MeasuredEstimates(model.distribution, unbiased, bounds)
+        return MeasuredEstimates(model.distribution, unbiased, bounds, model.measurements)
 
     def inconsistency(self, release: Release) -> str | None:
         if release.complete and not self.noisy_tables:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -36,13 +35,12 @@ from hush.linops import (
 )
 from hush.release.answer_columns import Codes, ErrorKind, GroupColumn, Quantity, QueryColumn, group_notes
 from hush.release.answers import Answers, check_level, spare
-from hush.release.intervals import NoiseIntervals
+from hush.release.intervals import NoiseIntervals, Signs, clipped
 from hush.schema import Column, Schema
 from hush.workloads import FormulaTerm, ProductTerm, ThresholdTerm
 
 TOTAL = "(total)"
 BOUNDED = "the standard errors are at most what follows ±: that of a sum is at most the sum of those of its parts."
-Signs = np.ndarray[Any, np.dtype[np.int8]]
 BIASED = (
     "the estimates are biased: they come from data without negative counts. The intervals, and what follows ±, are "
     "those of the unbiased answers; the intervals are cut at zero where the truth cannot be beyond it."
@@ -237,11 +235,6 @@ def query_signs(term: ProductTerm) -> Signs:
         shape[axis] = block.shape[0]
         signs = signs * _row_signs(block).reshape(shape)
     return np.asarray(signs.reshape(math.prod(block.shape[0] for block in term.blocks)))
-
-
-def clipped(values: Floats, signs: Signs) -> Floats:
-    """Values clipped to their signs."""
-    return np.where(signs > 0, np.maximum(values, 0.0), np.where(signs < 0, np.minimum(values, 0.0), values))
 
 
 def _row_signs(block: LinearOperator) -> Signs:
