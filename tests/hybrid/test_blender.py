@@ -167,8 +167,9 @@ def test_logs_are_read_by_the_names_of_their_columns(tmp_path) -> None:
     path = tmp_path / "log.txt"
     path.write_text(
         "AnonID\tQuery\tQueryTime\tItemRank\tClickURL\n7\tnews \t-\t1\thttp://a.org\n7\tmail\t-\n8\tnews\t-\t1\tb.org\n"
+        "9\tno click\t-\n"
     )
-    assert read_search_log(path) == {"7": [("news", "http://a.org")], "8": [("news", "b.org")]}
+    assert read_search_log(path) == {"7": [("news", "http://a.org")], "8": [("news", "b.org")], "9": []}
     path.write_text("who\tquery\turl\n")
     with pytest.raises(DataError, match="no column for the person"):
         read_search_log(path)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hush.errors import BudgetError, DataError
+from hush.hybrid.blender import head_list_questions
 from hush.hybrid.client import Question
 from hush.hybrid.collection import count_reports
 from hush.hybrid.head_list import discover, discovery_law, document_threshold, estimate_opt_in
@@ -186,9 +187,16 @@ def test_a_promise_out_of_range_is_refused() -> None:
             Promise.of(epsilon, delta)
 
 
-def test_numbers_outside_the_bounds_are_moved_and_it_is_said() -> None:
-    assert OptInNumbers([-1.0, 0.5], 0, 1).clamped
-    assert not OptInNumbers([0.0, 1.0], 0, 1).clamped
+def test_records_that_no_question_can_list_are_not_found() -> None:
+    """Common queries and URLs that are empty or the wildcard count for the wildcard, and questions can be asked."""
+    held = [("news", "a"), ("*", "a"), ("news", "*"), ("", "a"), ("mail", "")]
+    group = OptInRecords([record] for record in held * 40)
+    found = discover(group, PROMISE)
+    assert found == (("news", "a"),)
+    counted = estimate_opt_in(group, found, PROMISE)
+    assert counted.records == (("news", "a"), ("news", "*"), ("*", "*"))
+    assert counted.estimate == pytest.approx([0.2, 0.2, 0.6], abs=0.1)  # noise exceeds this with a chance below 1e-8
+    assert len(head_list_questions(counted.head_list, PROMISE).questions) == 2
 
 
 def test_a_split_depends_on_places_alone_and_shares_nobody() -> None:

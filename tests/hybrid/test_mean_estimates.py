@@ -1,5 +1,6 @@
 """Hybrid means from data: each weighting, intervals that hold, and what is refused."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,10 @@ def test_weights_are_those_of_the_closed_forms() -> None:
     assert hybrid_mean(people, reports, PROMISE, weight=0.25).weight == 0.25
 
 
-def test_a_mean_has_a_plain_form_and_says_what_was_moved() -> None:
+def test_a_mean_has_a_plain_form() -> None:
     _, reports, _ = survey(generator_of(6), "laplace")
     found = hybrid_mean(OptInNumbers([0.5, 2.0] * 50, 0, 1), reports, PROMISE)
-    assert "moved" in repr(found)
+    assert "From 100 opt-in people" in repr(found)
     assert set(found.to_dict()) >= {"mean", "stddev", "lower", "upper", "curator weight", "curator", "clients"}
 
 
@@ -79,3 +80,11 @@ def test_bad_input_is_refused() -> None:
     other = simulate_reports(Question.yes_no("q", epsilon=1), [0, 1, 1], generator_of(1))
     with pytest.raises(DataError, match="is not about a number"):
         hybrid_mean(people, other, PROMISE)
+
+
+def test_a_weight_that_is_none_is_refused_before_the_charge(tmp_path: Path) -> None:
+    people, reports, _ = survey(generator_of(6), "laplace")
+    ledger = tmp_path / "budget.db"
+    with pytest.raises(DataError, match="weight='best': expected a number from 0 to 1, or one of variance, privacy"):
+        hybrid_mean(people, reports, Promise.of(1, ledger=str(ledger)), weight="best")  # type: ignore[arg-type]
+    assert not ledger.exists()

@@ -241,7 +241,7 @@ def test_a_source_that_counts_wrongly_is_refused() -> None:
             return {"a": 0}
 
     with pytest.raises(DataError, match="no integer above 0"):
-        found(Wrong([["a"]]))
+        found(Wrong([[("a", "b")]]))
 
 
 def test_a_person_counts_for_a_few_different_records_chosen_by_that_person_alone() -> None:

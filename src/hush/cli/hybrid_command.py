@@ -127,11 +127,12 @@ def report(
         reports = [Device(limit=limit).answer(asked, one) for one in held]
     else:
         kept = _memory(memory)
-        reports = [Device(kept, limit=limit).answer(asked, _typed(asked, value, ""))]
+        held = [_typed(asked, value, "")]
+        reports = [Device(kept, limit=limit).answer(asked, held[0])]
         if memory is not None:
             write_whole(memory, json.dumps(kept).encode())
     _write(output, "".join(one.as_json() + "\n" for one in reports))
-    if any(one.clamped for one in reports):
+    if values is None and asked.encode(held[0])[1]:
         click.echo("outside the bounds: moved to the nearest bound before it was randomised", err=True)
 
 

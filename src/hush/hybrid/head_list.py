@@ -46,14 +46,15 @@ def discovery_law(promise: Promise, max_records: int = 1) -> KeyDiscovery:
 
 
 def discover(people: OptInRecords, promise: Promise) -> tuple[Record, ...]:
-    """The records that enough of these people hold, sorted.
+    """The records that enough of these people hold, sorted; without those that no question can list: "*" and "".
 
     Privacy: (epsilon, delta)-DP when one person's records are exchanged; a record of one person is released with
     probability delta/(2 m).
     """
     require_opt_in(people, OptInRecords)
     gate = Gate(people, promise.account(DISCOVERY), neighbours=Neighbours.REPLACE)
-    return gate.discover(people, discovery_law(promise, people.max_records), note="head list")
+    found = gate.discover(people, discovery_law(promise, people.max_records), note="head list")
+    return tuple(record for record in found if all(part not in ("", WILDCARD) for part in record))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

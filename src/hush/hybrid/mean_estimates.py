@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from hush.hybrid.promises import ESTIMATION, Promise
 from hush.text_table import TextColumn, TextTable, number_columns
 
 Weighting = Literal["variance", "privacy", "size"]
+WEIGHTINGS = get_args(Weighting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,6 @@ class HybridMean:
     curator: MeanEstimate
     clients: MeanEstimate
     numbers_variance: float | None
-    clamped: bool = False
 
     @property
     def stddev(self) -> float:
@@ -82,8 +82,6 @@ class HybridMean:
             lines.append((name, *row))
         columns = (TextColumn(heading="group"), *number_columns("mean", "stddev", "95 % interval", "weight"))
         notes = [f"From {self.curator.reports:,} opt-in people and {self.clients.reports:,} clients."]
-        if self.clamped:
-            notes.append("Some numbers of opt-in people were outside the bounds and were moved to them.")
         return TextTable(columns=columns, rows=lines, notes=notes)
 
     def __repr__(self) -> str:
@@ -110,8 +108,8 @@ def hybrid_mean(
             f"opt-in people have the bounds {people.lower:g} and {people.upper:g}, the question {bounds[0]:g} and "
             f"{bounds[1]:g}; use the same"
         )
-    if not isinstance(weight, str) and not 0 <= weight <= 1:
-        raise DataError(f"weight={weight!r}: expected a number from 0 to 1, or one of variance, privacy, size")
+    if weight not in WEIGHTINGS if isinstance(weight, str) else not 0 <= weight <= 1:
+        raise DataError(f"weight={weight!r}: expected a number from 0 to 1, or one of {', '.join(WEIGHTINGS)}")
     clients = estimate(reports)
     if not isinstance(clients, MeanEstimate):
         raise DataError("reports on numbers give no mean")
@@ -128,10 +126,8 @@ def hybrid_mean(
     elif weight == "privacy" or held is None:
         noise = max(spread - (held or 0.0), 0.0)
         share = noise / (noise + clients.reports * measured.noise)
-    elif weight == "variance":
-        share = clients.variance / (clients.variance + held / measured.people + measured.noise)
     else:
-        raise DataError(f"weight={weight!r}: expected one of variance, privacy, size, or a number from 0 to 1")
+        share = clients.variance / (clients.variance + held / measured.people + measured.noise)
     return HybridMean(
         estimate=share * curator.estimate + (1 - share) * clients.estimate,
         variance=share**2 * curator.variance + (1 - share) ** 2 * clients.variance,
@@ -139,7 +135,6 @@ def hybrid_mean(
         curator=curator,
         clients=clients,
         numbers_variance=held,
-        clamped=people.clamped,
     )
 
 

@@ -90,7 +90,9 @@ class OptInRecords:
             self.domain.check(clique)
 
     def check(self, most_rows: int = LARGEST_ANSWER) -> None:
-        """Every record is a listed one or the wildcard, so nothing can be refused."""
+        """Refuse records that are not pairs of texts: such records cannot be sorted or put on a list."""
+        if not all(_is_pair(record) for records in self._people for record in records):
+            raise DataError("every record must be a tuple of two texts, such as a query and a URL; convert them first")
 
     def counts(self, cliques: Sequence[Clique]) -> Counts:
         """Exact counts of the listed records, the wildcard last; private, for the gate alone."""
@@ -102,7 +104,7 @@ class OptInRecords:
         """Where a record counts: at itself, at the wildcard URL of its query, or at the wildcard."""
         if record in self._listed:
             return self._listed[record]
-        query = (record[0], WILDCARD) if isinstance(record, tuple) and len(record) == 2 else None
+        query = (record[0], WILDCARD) if _is_pair(record) else None
         return self._listed.get(query, len(self._listed))
 
     def require_sums(self, queries: Sequence[SumQuery]) -> None:
@@ -118,7 +120,7 @@ class OptInRecords:
 class OptInNumbers:
     """People who opted in, each with a number between two bounds, taken to the nearest of `steps` + 1 grid points.
 
-    `clamped` says whether numbers lay outside the bounds and were moved; only the owner may know how many.
+    Numbers outside the bounds count as the nearer bound. Whether there were any is private, so nothing here says it.
     """
 
     unit = ROW
@@ -129,11 +131,9 @@ class OptInNumbers:
             raise DataError("nobody opted in: give at least one number, or estimate from clients alone")
         if not np.isfinite(held).all():
             raise DataError("numbers of opt-in people must be finite; replace missing ones first")
-        if not (np.isfinite([lower, upper]).all() and lower < upper):
-            raise DataError(f"lower={lower!r}, upper={upper!r}: expected finite bounds, the first below the second")
+        check_bounds(lower, upper)
         self.lower, self.upper, self.steps = float(lower), float(upper), steps
         inside = np.clip(held, self.lower, self.upper)
-        self.clamped = bool((inside != held).any())
         places = np.rint((inside - self.lower) / (self.upper - self.lower) * steps).astype(np.int64)
         self._cells = np.bincount(places, minlength=steps + 1).astype(np.int64)
         self._people = len(held)
@@ -230,6 +230,16 @@ def require_opt_in(people: object, kind: type) -> None:
         raise DataError(
             f"a curator may use people who opted in alone, as {kind.__name__}, and no {type(people).__name__}"
         )
+
+
+def check_bounds(lower: float, upper: float) -> None:
+    """Refuse bounds of numbers that are not finite, or not in order, or too far apart for a float."""
+    if not (np.isfinite([lower, upper]).all() and lower < upper and np.isfinite(float(upper) - float(lower))):
+        raise DataError(f"lower={lower!r}, upper={upper!r}: expected finite bounds, the first below the second")
+
+
+def _is_pair(record: object) -> bool:
+    return isinstance(record, tuple) and len(record) == 2 and all(isinstance(part, str) for part in record)
 
 
 def _some(records: Sequence[Key], most: int) -> tuple[Key, ...]:

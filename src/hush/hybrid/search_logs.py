@@ -107,7 +107,9 @@ def read_search_log(path: str | Path) -> dict[str, list[tuple[str, str]]]:
     """Records of each person from a tab-separated file in the form of the AOL log, or one with named columns.
 
     The header names a column of people (AnonID, user or person), of queries (Query) and of URLs (ClickURL or URL), in
-    any case. Rows without a click are left out. Queries and URLs are trimmed; a cell beyond 2000 characters is refused.
+    any case. Queries and URLs are trimmed; a cell beyond 2000 characters is refused. Rows without a click are left out,
+    but a person who has no others is still a person without records: the number of people is published, so it must not
+    depend on what somebody clicked.
     """
     names = {"person": ("anonid", "user", "person"), "query": ("query",), "url": ("clickurl", "url")}
     people: dict[str, list[tuple[str, str]]] = {}
@@ -127,11 +129,13 @@ def read_search_log(path: str | Path) -> dict[str, list[tuple[str, str]]]:
                 person, query, url = (row[place].strip() for place in places)
                 if max(map(len, (person, query, url))) > 2000:
                     raise DataError(f"{path}, line {number}: a cell of over 2000 characters; this is no search log")
-                if person and query and url:
-                    people.setdefault(person, []).append((query, url))
+                if person:
+                    records = people.setdefault(person, [])
+                    if query and url:
+                        records.append((query, url))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or "not a text of tab-separated columns"
         raise DataError(f"{path} cannot be read: {reason}") from None
-    if not people:
+    if not any(people.values()):
         raise DataError(f"{path} holds no row with a person, a query and a URL")
     return people

@@ -63,11 +63,11 @@ class Device:
                 f"an answer at epsilon={question.epsilon} would bring this device to {after}, beyond its limit of "
                 f"{self.limit}; nothing is sent"
             )
-        encoded, clamped = question.encode(value, self._random_bytes)
+        encoded, _ = question.encode(value, self._random_bytes)
         drawn: Any = question.law.draw(encoded, self._random_bytes)
         if isinstance(question.law, UnaryResponse):
             drawn = unary_text(drawn, question.law.size)
-        report = Report(question.id, list(drawn) if isinstance(drawn, tuple) else drawn, clamped=clamped)
+        report = Report(question.id, list(drawn) if isinstance(drawn, tuple) else drawn)
         self.memory[_SPENT] = str(after)
         self.memory[place] = report.as_json()
         return report

@@ -200,7 +200,7 @@ class Question:
         return {option: index for index, option in enumerate(names)}
 
     def encode(self, value: Any, random_bytes: RandomBytes = SYSTEM_BYTES) -> tuple[Any, bool]:
-        """A person's value as the law takes it, and whether it had to be moved to a bound."""
+        """A person's value as the law takes it, and whether it had to be moved to a bound: for that person alone."""
         if self.kind == "number":
             number = _own_number(value)
             lower, upper = Fraction(self.body["lower"]), Fraction(self.body["upper"])
@@ -331,18 +331,14 @@ class Question:
 
 
 class Report:
-    """One device's answer: the question's id, an id of its own, and the value that was drawn.
+    """One device's answer: the question's id, an id of its own, and the value that was drawn; nothing else."""
 
-    `clamped` tells the device's owner that the number was outside the bounds; it is not sent.
-    """
+    __slots__ = ("id", "question", "value")
 
-    __slots__ = ("clamped", "id", "question", "value")
-
-    def __init__(self, question: str, value: Any, *, id: str | None = None, clamped: bool = False) -> None:
+    def __init__(self, question: str, value: Any, *, id: str | None = None) -> None:
         self.question = question
         self.value = value
         self.id = os.urandom(_ID_LENGTH // 2).hex() if id is None else id
-        self.clamped = clamped
 
     def as_json(self) -> str:
         """The report as one line of text."""
