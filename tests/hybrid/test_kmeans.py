@@ -1,17 +1,19 @@
 """Hybrid K-means: unbiased client means, what one person moves, charges, and each variant on invented clusters."""
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hush.errors import DataError
+from hush.errors import BudgetError, DataError
 from hush.hybrid.client import Question
 from hush.hybrid.kmeans import ClusterSums, OptInPoints, SimulatedClients, client_means, hybrid_kmeans, nearest, wcss
-from hush.hybrid.promises import Promise
+from hush.hybrid.promises import CLIENTS, Promise
 from hush.hybrid.simulated_reports import generator_of
 from hush.privacy.gate import MarginalQuery
+from hush.privacy.ledger import Ledger
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.testing import check_replay
 
@@ -85,6 +87,36 @@ def test_all_rounds_together_spend_epsilon() -> None:
         _curator_means(OptInPoints(blobs(50, 5), 0, 1).near(START), 4, Fraction(7, 3), allowance)
     assert allowance.cost.epsilon is not None
     assert 7 - Fraction(1, 10**6) < allowance.cost.epsilon <= 7
+
+
+class RecordingClients:
+    """Simulated clients who keep the epsilon of every question about labels."""
+
+    def __init__(self, points: Any, epsilon: Fraction) -> None:
+        self._clients = SimulatedClients(points, 0, 1, epsilon=epsilon, generator=generator_of(7))
+        self.points = self._clients.points
+        self.asked: list[Fraction] = []
+
+    def labels(self, question: Question) -> Any:
+        self.asked.append(question.epsilon)
+        return self._clients.labels(question)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_clients_point_and_labels_together_spend_epsilon_and_are_charged_first(rounds: int, tmp_path: Path) -> None:
+    file = str(tmp_path / "budget.db")
+    clients = RecordingClients(blobs(50, 5), Fraction(7, rounds + 1))
+    hybrid_kmeans(START, rounds, Promise.of(7, ledger=file), clients=clients)
+    assert len(clients.asked) == rounds
+    assert sum(clients.asked) + Fraction(7, rounds + 1) == 7
+    (book,) = Ledger.open_all(file)
+    assert book.dataset == CLIENTS
+    assert [event.epsilon for event in book.events()] == clients.asked
+    used_up = Promise.of(7, ledger=file)
+    used_up.record_question(Question.number("coordinate", 0, 1, epsilon=Fraction(7, rounds + 1)))
+    with pytest.raises(BudgetError, match="nothing is left"):
+        hybrid_kmeans(START, rounds, used_up, clients=clients)
+    assert len(clients.asked) == rounds
 
 
 def test_each_variant_finds_the_clusters_and_the_hybrid_is_near_the_better() -> None:

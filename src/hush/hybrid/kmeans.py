@@ -24,7 +24,7 @@ from hush.domain import Clique, Domain
 from hush.errors import DataError
 from hush.hybrid.client.choice_laws import KaryResponse
 from hush.hybrid.client.question import Question
-from hush.hybrid.opt_in import require_opt_in
+from hush.hybrid.opt_in import check_bounds, require_opt_in
 from hush.hybrid.promises import ESTIMATION, Promise
 from hush.hybrid.simulated_reports import kary_reports, number_reports
 from hush.privacy.account import Account
@@ -47,8 +47,9 @@ class OptInPoints:
         held = np.asarray(points, dtype=np.float64)
         if held.ndim != 2 or not held.size:
             raise DataError("nobody opted in: give at least one point of at least one number")
-        if not np.isfinite(held).all() or not lower < upper:
-            raise DataError("points must be finite, and the lower bound below the upper one")
+        if not np.isfinite(held).all():
+            raise DataError("points must be finite; replace missing numbers first")
+        check_bounds(lower, upper)
         self.lower, self.upper, self.steps = float(lower), float(upper), steps
         inside = np.clip(held, lower, upper)
         self._steps = np.rint((inside - lower) / (upper - lower) * steps).astype(np.int64)
@@ -168,7 +169,8 @@ def hybrid_kmeans(
     """Centres after some rounds from public start centres; with one group alone it is that group's baseline.
 
     Privacy: epsilon-DP for opt-in people, by the gate, in all rounds together; each client's point and labels together
-    are epsilon-DP if the point was reported at epsilon/(rounds + 1).
+    are epsilon-DP if the point was reported at epsilon/(rounds + 1). Each question for labels is charged to the clients
+    before they are asked; whoever asks for the points charges that question.
     """
     centres = np.array(start, dtype=np.float64)
     if centres.ndim != 2 or len(centres) < 2:
@@ -186,6 +188,7 @@ def hybrid_kmeans(
             groups.append(_curator_means(opt_in.near(centres), len(centres), promise.epsilon / rounds, account))
         if clients is not None:
             question = Question.cluster("nearest", centres.tolist(), epsilon=promise.epsilon / (rounds + 1))
+            promise.record_question(question)
             groups.append(client_means(question, clients))
         precision = np.stack([1 / group.variances for group in groups])
         total = precision.sum(axis=0)
