@@ -101,13 +101,41 @@ def test_another_value_spends_again_up_to_the_owners_limit() -> None:
     assert device.spent == 2
 
 
-def test_numbers_outside_the_bounds_are_moved_and_the_owner_is_told() -> None:
+class Failing(dict[str, str]):
+    """A memory that fails after some writes, as a phone that is switched off."""
+
+    writes_left = 0
+
+    def __setitem__(self, key: str, value: str) -> None:
+        if not self.writes_left:
+            raise OSError("switched off")
+        self.writes_left -= 1
+        super().__setitem__(key, value)
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_no_answer_is_kept_that_was_not_paid_for(writes: int) -> None:
+    """Wherever a memory fails, what it holds can be sent later, so its epsilon is spent already."""
+    question, memory = Question.yes_no("smoker", epsilon=1), Failing()
+    device = Device(memory)
+    memory.writes_left = writes
+    with suppress(OSError):
+        device.answer(question, "yes")
+    answers = [text for text in memory.values() if "report" in text]
+    assert len(answers) == (writes == 2)
+    assert Device(memory).spent == (writes > 0)
+
+
+def test_numbers_outside_the_bounds_are_moved_and_only_the_owner_can_know() -> None:
     question = Question.number("sleep", 0, 12, epsilon=1)
-    assert Device().answer(question, 13).clamped
-    assert not Device().answer(question, 12).clamped
-    assert "clamped" not in Device().answer(question, 13).as_json()
-    assert question.encode(1e300)[0] == question.body["steps"]
-    assert question.encode(-5)[0] == 0
+    assert question.encode(1e300) == (question.body["steps"], True)
+    assert question.encode(-5) == (0, True)
+    assert question.encode(12) == (question.body["steps"], False)
+
+
+def test_a_report_holds_what_is_sent_and_nothing_else() -> None:
+    assert set(Report.__slots__) == {"id", "question", "value"}
+    assert not hasattr(Device().answer(QUESTIONS[5], 13), "__dict__")
 
 
 @pytest.mark.parametrize(

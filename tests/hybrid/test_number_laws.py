@@ -1,12 +1,13 @@
 """Bounded numbers: exact promises on the grid, unbiased estimates, and the variances that are stated."""
 
 import math
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from hush.hybrid.client.device_bits import SYSTEM_BYTES, scaled_exp, uniform_below
+from hush.hybrid.client.device_bits import SYSTEM_BYTES, UNIT, scaled_exp, uniform_below
 from hush.hybrid.client.number_laws import (
     NUMBER_LAWS,
     DuchiResponse,
@@ -61,8 +62,6 @@ def test_fine_grids_have_the_variances_of_the_continuous_laws() -> None:
 @pytest.mark.parametrize("kind", NUMBER_LAWS.values())
 def test_draws_follow_the_matrix(kind: Any) -> None:
     """20,000 draws at step 1 of 4; false alarms below 1e-6, and draws at step 4 are told apart."""
-    from collections import Counter
-
     from scipy import stats
 
     law = kind(4, Fraction(2))
@@ -76,6 +75,25 @@ def test_draws_follow_the_matrix(kind: Any) -> None:
         if expected[-1] < 1e-6:
             observed, expected = observed[:-1], expected[:-1]
         assert bool(stats.chisquare(observed, expected, sum_check=False).pvalue > 1e-6) is agrees
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1)])
+def test_pieces_are_drawn_exactly_by_their_weights(epsilon: Fraction) -> None:
+    """At every step, the integers from which a report is drawn are as many as its weight: counted by their ends."""
+    law = PiecewiseResponse(8, epsilon)
+    assert law.width > 1
+    ends = [i * law.keep for i in range(law.width)]
+    ends += [law.width * law.keep + i * UNIT for i in range(law.steps + 1)]
+    length = (law.total.bit_length() + 7) // 8
+    for step in range(law.steps + 1):
+        weights: Counter[int] = Counter()
+        for first, last in zip(ends[:-1], [end - 1 for end in ends[1:]], strict=True):
+            drawn = {law.draw(step, lambda _, d=d: d.to_bytes(length, "little")) for d in (first, last)}  # type: ignore[misc]
+            assert len(drawn) == 1
+            weights[drawn.pop()] += last - first + 1
+        assert {report: Fraction(weight, law.total) for report, weight in weights.items()} == {
+            report: law.probability(step, report) for report in law.outputs()
+        }
 
 
 def test_laplace_reports_are_clamped_far_out() -> None:

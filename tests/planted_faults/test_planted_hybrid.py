@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hush.hybrid import amplification, collection, frequency_estimates, kmeans
+from hush.hybrid import (
+    amplification,
+    collection,
+    frequency_estimates,
+    kmeans,
+    mean_estimates,
+    opt_in,
+    search_logs,
+)
 from hush.hybrid.client import Question, choice_laws, device, number_laws, record_laws
 from hush.privacy import discovery, gate, privacy_filter
 from hush.privacy.sensitivity import Neighbours
@@ -124,6 +133,79 @@ def labels_not_corrected(patch: Patch) -> None:
     patch.setattr(sys.modules["planted_hybrid_test_kmeans"], "client_means", raw)
 
 
+def clamping_told(patch: Patch) -> None:
+    """A mean that says whether any number was outside the bounds: one person's number decides it, without noise."""
+    made, measured, told = opt_in.OptInNumbers.__init__, mean_estimates.noisy_mean, {}
+
+    def noticed(self: Any, numbers: Any, lower: float, upper: float, **named: Any) -> None:
+        made(self, numbers, lower, upper, **named)
+        self._clamped = bool((np.clip(numbers, lower, upper) != numbers).any())
+
+    def noted(people: Any, *given: Any, **named: Any) -> Any:
+        told["clamped"] = people._clamped
+        return measured(people, *given, **named)
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Telling(mean_estimates.HybridMean):
+        clamped: bool
+
+    patch.setattr(opt_in.OptInNumbers, "__init__", noticed)
+    patch.setattr(mean_estimates, "noisy_mean", noted)
+    patch.setattr(mean_estimates, "HybridMean", lambda **fields: Telling(**fields, **told))
+
+
+def people_without_clicks_dropped(patch: Patch) -> None:
+    """People of a log who clicked nothing are no people, so the number that is published tells who did."""
+    true = search_logs.read_search_log
+    patch.setattr(search_logs, "read_search_log", lambda path: {who: held for who, held in true(path).items() if held})
+
+
+def all_records_counted(patch: Patch) -> None:
+    """Every record of a person counts, while a few are charged."""
+    patch.setattr(opt_in, "_some", lambda records, most: tuple(dict.fromkeys(records)))
+
+
+def labels_without_the_points_share(patch: Patch) -> None:
+    """Labels of K-means at epsilon/rounds each, which leaves nothing for the point: here in three rounds."""
+
+    class Asked(Question):
+        @classmethod
+        def cluster(cls, name: str, centres: Any, *, epsilon: Any) -> Question:
+            return Question.cluster(name, centres, epsilon=epsilon * Fraction(4, 3))
+
+    patch.setattr(kmeans, "Question", Asked)
+
+
+def half_a_window(patch: Patch) -> None:
+    """Reports in the first half of the window at twice their weight, and none in the second."""
+
+    def wrong(self: Any, value: int, random_bytes: Any = number_laws.SYSTEM_BYTES) -> int:
+        drawn = number_laws.uniform_below(self.total, random_bytes)
+        inside = self.width * self.keep
+        if drawn < inside:
+            return int(value + drawn // self.keep // 2)
+        report = (drawn - inside) // number_laws.UNIT
+        return int(report + (self.width if report >= value else 0))
+
+    patch.setattr(number_laws.PiecewiseResponse, "draw", wrong)
+
+
+def answer_kept_before_it_is_paid_for(patch: Patch) -> None:
+    """A device that writes its answer down first: if it stops there, the answer can be sent for nothing."""
+    true = device.Device.answer
+
+    def wrong(self: Any, question: Question, value: Any) -> Any:
+        kept, self.memory = self.memory, dict(self.memory)
+        report = true(self, question, value)
+        written, self.memory = self.memory, kept
+        for name in sorted(written, key=lambda name: name == "spent"):
+            if kept.get(name) != written[name]:
+                kept[name] = written[name]
+        return report
+
+    patch.setattr(device.Device, "answer", wrong)
+
+
 LAWS = "hybrid/test_choice_laws.py::"
 FAULTS = {
     "kept by the number of records": Bug(
@@ -188,6 +270,33 @@ FAULTS = {
     ),
     "labels not corrected": Bug(
         labels_not_corrected, "hybrid/test_kmeans.py::test_client_means_are_corrected_for_randomised_labels"
+    ),
+    "clamping told": Bug(
+        clamping_told, "hybrid/test_sides_of_the_gate.py::test_every_field_of_a_mean_comes_from_noisy_numbers"
+    ),
+    "people without clicks dropped": Bug(
+        people_without_clicks_dropped,
+        "hybrid/test_sides_of_the_gate.py::test_the_command_for_a_head_list_says_nothing_else",
+    ),
+    "all records counted": Bug(
+        all_records_counted,
+        "hybrid/test_opt_in.py::test_a_person_counts_for_at_most_max_records_records",
+        {"max_records": 2},
+    ),
+    "labels without the point's share": Bug(
+        labels_without_the_points_share,
+        "hybrid/test_kmeans.py::test_a_clients_point_and_labels_together_spend_epsilon_and_are_charged_first",
+        {"rounds": 3},
+    ),
+    "half a window": Bug(
+        half_a_window,
+        "hybrid/test_number_laws.py::test_pieces_are_drawn_exactly_by_their_weights",
+        {"epsilon": Fraction(1)},
+    ),
+    "answer kept before it is paid for": Bug(
+        answer_kept_before_it_is_paid_for,
+        "hybrid/test_client.py::test_no_answer_is_kept_that_was_not_paid_for",
+        {"writes": 1},
     ),
 }
 
