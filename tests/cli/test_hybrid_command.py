@@ -183,3 +183,35 @@ def test_the_demo_shows_a_list_and_a_mean() -> None:
     assert result.exit_code == 0
     assert "google" in result.output
     assert "opt-in people" in result.output
+
+
+SIMULATED = ("hybrid", "simulate", "--people", "20000", "--share", "0.1", "--searchers", "5000")
+
+
+def test_a_simulation_prints_its_errors_and_where_the_page_is(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    result = run(*SIMULATED, "-o", path)
+    assert result.exit_code == 0, result.output
+    assert path.read_text().startswith("<!DOCTYPE html>")
+    shown = result.stdout
+    assert "A mean of 20,000 people, 10 % of whom opt in, at epsilon 1" in shown
+    assert [name for name in ("both groups", "opt-in people alone", "everybody as a client") if name not in shown] == []
+    assert f"Charts are in {path}" in shown.replace("\n", "")
+    again = run(*SIMULATED, "-o", path)
+    assert again.exit_code == 2
+    assert "exists already" in again.output
+    body = json.loads(run(*SIMULATED, "-o", path, "--force", "--format", "json").stdout)
+    assert body["page"] == str(path)
+    assert body["options"]["people"] == 20_000
+    assert set(body["mean"]) == {"both groups", "opt-in people alone", "everybody as a client"}
+
+
+def test_a_simulation_on_standard_output_is_the_page_alone() -> None:
+    result = run(*SIMULATED, "-o", "-")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("<!DOCTYPE html>")
+    assert "typical error" not in result.stdout
+    assert "typical error" in result.stderr
+    both = run(*SIMULATED, "-o", "-", "--format", "json")
+    assert both.exit_code == 2
+    assert "give -o a file" in both.output

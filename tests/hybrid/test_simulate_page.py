@@ -1,26 +1,28 @@
 """The page of simulated errors: its charts, its figures, and what is refused."""
 
+import html
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from hush.cli.main import main
 from hush.errors import DataError
-from hush.hybrid.simulate_page import Line, SimulateOptions, _ticks, line_chart, simulate_html
+from hush.hybrid.simulate_page import _ticks, line_chart, simulate_html
+from hush.hybrid.simulated_errors import Line, SimulateOptions, simulate_errors
 
 OPTIONS = SimulateOptions(people=20_000, share=0.3, log_people=40_000)  # a list is found at four epsilons
 
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return simulate_html(OPTIONS)
+    return simulate_html(simulate_errors(OPTIONS))
 
 
-def test_the_page_has_three_charts_and_a_table(page: str) -> None:
+def test_the_page_has_three_charts_and_two_tables(page: str) -> None:
+    assert page.count("<table") == 2
     assert page.count("<svg") == 3
     assert page.count("<path") == 9
     assert "everybody as a client" in page
@@ -28,6 +30,18 @@ def test_the_page_has_three_charts_and_a_table(page: str) -> None:
     assert "<script" not in page
     assert "NaN" not in page
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+
+
+def test_the_page_says_that_hush_adds_no_gaussian_noise_to_means(page: str) -> None:
+    """The epsilons of the second table hold for noise that hush does not add, so none of them is a promise."""
+    _, heading, rest = page.partition("If both groups added Gaussian noise")
+    assert heading
+    assert "hush adds other noise to means" in rest[: rest.index("<table")]
+
+
+def test_tables_scroll_where_a_screen_is_too_narrow(page: str) -> None:
+    assert page.count('<div class="scroll"><table') == page.count("<table")
+    assert ".scroll { overflow-x: auto; }" in page
 
 
 def test_points_stand_where_their_logarithms_say() -> None:
@@ -49,31 +63,6 @@ def test_a_chart_without_points_is_refused() -> None:
         line_chart("t", "x", "y", [Line("a", [], [])], 1)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"stddev": 0.6}, "have at most half of that"),
-        ({"share": 0.0}, "a share between 0 and 1"),
-        ({"epsilon": 40.0}, "epsilon from 0 to 32"),
-        ({"people": 5}, "100 to 10\\^9 people"),
-    ],
-)
-def test_options_out_of_range_are_refused(change: dict[str, float], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        SimulateOptions(**change)  # type: ignore[arg-type]
-
-
-def test_the_command_writes_the_page(tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    words = ["hybrid", "simulate", "--people", "20000", "--share", "0.1", "--searchers", "20000", "-o", str(path)]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 0, result.output
-    assert path.read_text().startswith("<!DOCTYPE html>")
-    again = CliRunner().invoke(main, words)
-    assert again.exit_code == 2
-    assert "exists already" in again.output
-
-
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
 def test_a_browser_reads_the_same_elements_and_draws_them(page: str, tmp_path: Path) -> None:
     path, picture = tmp_path / "page.html", tmp_path / "page.png"
@@ -89,3 +78,32 @@ def test_a_browser_reads_the_same_elements_and_draws_them(page: str, tmp_path: P
         check=True, capture_output=True, timeout=120,
     )  # fmt: skip
     assert picture.stat().st_size > 20_000
+
+
+NARROW = """<!DOCTYPE html><meta charset="utf-8"><iframe id="frame" src="page.html" style="width: 400px; border: 0">
+</iframe><script>
+frame.onload = () => {
+  const page = frame.contentDocument;
+  const wide = [...page.querySelectorAll("table, svg, p, h1, h2, h3")];
+  document.body.dataset.found = JSON.stringify([page.documentElement.scrollWidth,
+    wide.length, wide.filter(part => part.getBoundingClientRect().right > 400).map(part => part.tagName)]);
+};
+</script>"""
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+def test_nothing_is_cut_on_a_screen_of_400_pixels(page: str, tmp_path: Path) -> None:
+    """Tables fit without scrolling: a phone shows no scroll bar, so a column beyond the edge would be missed."""
+    (tmp_path / "page.html").write_text(page)
+    (tmp_path / "outer.html").write_text(NARROW)
+    words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    words += ["--allow-file-access-from-files", "--window-size=800,2600", "--dump-dom"]
+    shown = subprocess.run(
+        [*words, (tmp_path / "outer.html").as_uri()], check=True, capture_output=True, text=True, timeout=120
+    ).stdout
+    found = re.search(r'data-found="([^"]*)"', shown)
+    assert found is not None
+    width, parts, beyond = json.loads(html.unescape(found.group(1)))
+    assert width <= 400
+    assert parts > 10
+    assert beyond == []

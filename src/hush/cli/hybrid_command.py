@@ -238,6 +238,7 @@ def head_list_command(
 @click.option("--searchers", type=int, default=400_000, show_default=True, help="Invented people who search.")
 @click.option("-o", "--output", type=PATH, required=True, help="HTML file to write; - for standard output.")
 @force_option
+@format_option
 def simulate(
     people: int,
     share: float,
@@ -248,22 +249,36 @@ def simulate(
     searchers: int,
     output: Path,
     force: bool,
+    form: str,
 ) -> None:
-    """Write a page: errors against epsilon and against the share who opt in.
+    """Write a page and print its main figures: errors against epsilon and against the share who opt in.
 
     Nobody is asked and nothing is spent: means are exact formulas, head lists are simulated on invented people.
     """
+    from rich.console import Console
+
     from hush.cli.options import progress_bar
-    from hush.hybrid.simulate_page import SimulateOptions, simulate_html
+    from hush.hybrid.simulate_page import simulate_html
+    from hush.hybrid.simulated_errors import SimulateOptions, simulate_errors
 
     if output != STDOUT:
         check_output(output, force=force)
+    elif form == "json":
+        raise click.UsageError("--format json prints to standard output, as -o - does; give -o a file")
     options = SimulateOptions(
         people=people, share=share, epsilon=epsilon, delta=delta, width=width, stddev=stddev, log_people=searchers
     )
     with progress_bar("simulating") as progress:
-        page = simulate_html(options, progress)
-    _write(output, page)
+        found = simulate_errors(options, progress)
+    _write(output, simulate_html(found))
+    if form == "json":
+        click.echo(json.dumps({**found.to_dict(), "page": str(output)}, indent=2))
+        return
+    console = Console(stderr=output == STDOUT)
+    for table in found.tables():
+        console.print(table, "")
+    if output != STDOUT:
+        click.echo(printable(f"Nobody was asked: these errors are predicted. Charts are in {output}"))
 
 
 @hybrid.command()

@@ -1,23 +1,15 @@
-"""The page of `hush hybrid simulate`: errors against epsilon and against the share who opt in, before anybody is asked.
-
-Means come from closed forms; head lists are simulated on invented people.
-"""
+"""The page of `hush hybrid simulate`: errors of means and head lists before anybody is asked."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from collections.abc import Sequence
 
 from hush._version import __version__
 from hush.errors import DataError
 from hush.hybrid.amplification import amplified_epsilon
-from hush.hybrid.blender_simulation import simulate_blender
-from hush.hybrid.mean_errors import MeanSetting, client_noise
-from hush.hybrid.promises import Promise
-from hush.hybrid.search_logs import search_log
+from hush.hybrid.mean_errors import MeanSetting
+from hush.hybrid.simulated_errors import Line, SimulatedErrors, SimulateOptions, mean_setting, two_digits
 from hush.markup import Markup, lines, shape, tag
 from hush.report.charts import picture
 from hush.report.page import page_html
@@ -30,15 +22,6 @@ STROKES = (
     ("var(--naive)", "2 3"),
     ("var(--ink)", "10 3 2 3"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A named line through points."""
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
 
 
 def line_chart(title: str, across: str, up: str, drawn: Sequence[Line], number: int) -> Markup:
@@ -91,36 +74,9 @@ def _ticks(low: float, high: float) -> list[float]:
     return inside or [low, high]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateOptions:
-    """What is simulated: how many people, the share who opt in, epsilon, delta, and numbers between two bounds."""
-
-    people: int = 100_000
-    share: float = 0.05
-    epsilon: float = 1.0
-    delta: float = 1e-6
-    width: float = 1.0
-    stddev: float = 0.25
-    log_people: int = 400_000
-    runs: int = 1
-
-    def __post_init__(self) -> None:
-        if self.stddev > self.width / 2 or self.stddev < 0:
-            raise DataError(f"stddev={self.stddev:g}: numbers in a range of {self.width:g} have at most half of that")
-        if not (0 < self.epsilon <= 32 and 0 < self.delta <= 0.5 and 0 < self.share < 1):
-            raise DataError("expected epsilon from 0 to 32, delta from 0 to 1/2 and a share between 0 and 1")
-        if not (100 <= self.people <= 10**9 and 1000 <= self.log_people <= 10**7 and 1 <= self.runs <= 100):
-            raise DataError("expected 100 to 10^9 people, 1,000 to 10^7 people who search, and 1 to 100 runs")
-
-
-def simulate_html(options: SimulateOptions, progress: Callable[[float], None] = lambda share: None) -> str:
-    """The page; the same options give the same charts of means, and head lists of new random draws."""
-    epsilons = [float(value) for value in np.geomspace(options.epsilon / 8, options.epsilon * 8, 13) if value <= 32]
-    least = max(0.001, 2 / options.people)
-    shares = [float(value) for value in np.geomspace(least, 0.3, 13)]
-    first = _mean_lines(options, [(epsilon, options.share) for epsilon in epsilons], epsilons)
-    second = _mean_lines(options, [(options.epsilon, share) for share in shares], shares)
-    lists = _list_lines(options, progress)
+def simulate_html(found: SimulatedErrors) -> str:
+    """The page of simulated errors."""
+    options, lists = found.options, found.head_list
     body = lines(
         tag("h1", "What two groups would tell you"),
         tag(
@@ -133,21 +89,34 @@ def simulate_html(options: SimulateOptions, progress: Callable[[float], None] = 
         tag("h2", "A mean"),
         tag(
             "p",
-            f"Root mean squared error of the mean of numbers in a range of {options.width:g} with standard deviation "
-            f"{options.stddev:g}. Lower is better.",
+            f"Root mean squared error of the mean of numbers in a range of {options.width:,.10g} with standard "
+            f"deviation {options.stddev:,.10g}. Lower is better.",
         ),
         tag(
             "div",
-            line_chart("Error against epsilon", "epsilon", "Root mean squared error", first, 1),
-            line_chart("Error against the share who opt in", "share who opt in", "Root mean squared error", second, 2),
+            line_chart("Error against epsilon", "epsilon", "Root mean squared error", found.mean_by_epsilon, 1),
+            line_chart(
+                "Error against the share who opt in",
+                "share who opt in",
+                "Root mean squared error",
+                found.mean_by_share,
+                2,
+            ),
             class_="figures",
         ),
         tag("div", _gains(options).html(page=True), class_="scroll"),
+        tag("h3", "If both groups added Gaussian noise"),
+        tag(
+            "p",
+            "The noise of one group would then also protect the other, against someone who sees only the published "
+            "mean. hush adds other noise to means: what it promises is the epsilon above.",
+        ),
+        tag("div", _amplified(options).html(page=True), class_="scroll"),
         tag("h2", "A head list"),
         tag(
             "p",
             f"Sum of the errors of the shares of the ten most common queries of {options.log_people:,} invented "
-            "people. Lower is better. Where fewer than ten queries were found, the line has a gap.",
+            "people. Lower is better. Where fewer than ten queries were found, there is no point.",
         ),
         tag(
             "div",
@@ -167,75 +136,29 @@ def simulate_html(options: SimulateOptions, progress: Callable[[float], None] = 
     return page_html(body, title="Two groups, simulated")
 
 
-def _setting(options: SimulateOptions, epsilon: float, share: float) -> MeanSetting:
-    """Laplace noise for the curator and the better law for clients."""
-    variance = options.stddev**2
-    base = MeanSetting.laplace(
-        people=options.people, share=share, epsilon=epsilon, variance=variance, width=options.width
-    )
-    noise = min(
-        client_noise(epsilon, mechanism="duchi", variance=variance, width=options.width),
-        client_noise(epsilon, mechanism="piecewise", variance=variance, width=options.width),
-    )
-    return replace(base, client_noise=noise)
-
-
-def _mean_lines(options: SimulateOptions, settings: list[tuple[float, float]], x: Sequence[float]) -> list[Line]:
-    made = [_setting(options, epsilon, share) for epsilon, share in settings]
-    return [
-        Line("both groups", x, [math.sqrt(s.error(s.best_weight).total) for s in made]),
-        Line("opt-in people alone", x, [math.sqrt(s.curator_error.total) for s in made]),
-        Line("everybody as a client", x, [math.sqrt(s.everybody_error.total) for s in made]),
-    ]
+def _shares(options: SimulateOptions) -> list[float]:
+    """Shares of people who opt in, of at least one person."""
+    return [share for share in sorted({0.001, 0.01, options.share, 0.1}) if options.people * share >= 1]
 
 
 def _gains(options: SimulateOptions) -> TextTable:
     rows = []
-    for share in (0.001, 0.01, options.share, 0.1):
-        if options.people * share < 1:
-            continue
-        s = _setting(options, options.epsilon, share)
-        gaussian = MeanSetting.gaussian(
-            people=options.people,
-            share=share,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            variance=options.stddev**2,
-            width=options.width,
-        )
-        seen = amplified_epsilon(
-            people=options.people,
-            share=share,
-            weight=gaussian.best_weight,
-            epsilon=options.epsilon,
-            delta=options.delta,
-        )
-        row = (s.best_weight, s.gain(s.best_weight), s.gain_over_worse(s.best_weight), seen.opt_in, seen.clients)
-        rows.append((f"{100 * share:g} %", *(f"{value:.3g}" for value in row)))
-    headings = ("opt in", "weight", "gain on better", "gain on worse", "epsilon seen, opt-in", "epsilon seen, clients")
-    notes = [
-        "Gain: times less mean squared error than a group alone. Epsilon seen: towards those who see the mean alone, "
-        f"with Gaussian noise at delta {options.delta:g} and the weight that is best for it."
-    ]
-    return TextTable(columns=number_columns(*headings), rows=list(dict.fromkeys(rows)), notes=notes)
+    for share in _shares(options):
+        setting = mean_setting(options, options.epsilon, share)
+        best = setting.best_weight
+        gains = (setting.gain(best), setting.gain_over_worse(best))
+        rows.append((f"{100 * share:g} %", f"{100 * best:.2g} %", *(f"{gain:.3g}" for gain in gains)))
+    headings = ("opt in", "their weight", "gain on better", "gain on worse")
+    notes = ["Gain: how many times smaller the mean squared error is than that of the better or the worse group alone."]
+    return TextTable(columns=number_columns(*headings), rows=rows, notes=notes)
 
 
-def _list_lines(options: SimulateOptions, progress: Callable[[float], None]) -> list[Line]:
-    log = search_log(options.log_people, seed=1)
-    x: list[float] = []
-    found: dict[str, list[float]] = {"l1": [], "l1 opt-in": [], "l1 clients": []}
-    epsilons = (1.0, 2.0, 3.0, 4.0, 6.0)
-    for done, epsilon in enumerate(epsilons):
-        promise = Promise.of(epsilon, options.delta)
-        runs = [
-            simulate_blender(log, promise, opt_in_share=options.share, most_queries=10, seed=seed)
-            for seed in range(options.runs)
-        ]
-        progress((done + 1) / len(epsilons))
-        if all(run.reached for run in runs):
-            x.append(epsilon)
-            scores = [run.scores() for run in runs]
-            for key, values in found.items():
-                values.append(float(np.mean([score[key] for score in scores])))
-    names = {"l1": "both groups", "l1 opt-in": "opt-in people alone", "l1 clients": "clients alone"}
-    return [Line(names[key], x, values) for key, values in found.items()]
+def _amplified(options: SimulateOptions) -> TextTable:
+    rows = []
+    for share in _shares(options):
+        promised = {"people": options.people, "share": share, "epsilon": options.epsilon, "delta": options.delta}
+        setting = MeanSetting.gaussian(**promised, variance=options.stddev**2, width=options.width)
+        seen = amplified_epsilon(**promised, weight=setting.best_weight)
+        rows.append((f"{100 * share:g} %", two_digits(seen.opt_in), two_digits(seen.clients)))
+    notes = [f"Epsilon against someone who sees only the mean, at delta {options.delta:g} and the best weight."]
+    return TextTable(columns=number_columns("opt in", "opt-in people", "clients"), rows=rows, notes=notes)

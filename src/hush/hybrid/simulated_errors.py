@@ -1,0 +1,173 @@
+"""Errors before anybody is asked: of means by closed forms, of head lists simulated on invented people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hush.errors import DataError
+from hush.hybrid.blender_simulation import simulate_blender
+from hush.hybrid.mean_errors import MeanSetting, client_noise
+from hush.hybrid.promises import Promise
+from hush.hybrid.search_logs import search_log
+from hush.text_table import TextColumn, TextTable, fixed_text, number_columns
+
+MOST_QUERIES = 10
+LIST_EPSILONS = (1.0, 2.0, 3.0, 4.0, 6.0)
+LIST_METHODS = {"l1": "both groups", "l1 opt-in": "opt-in people alone", "l1 clients": "clients alone"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateOptions:
+    """What is simulated: how many people, the share who opt in, epsilon, delta, and numbers between two bounds."""
+
+    people: int = 100_000
+    share: float = 0.05
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    width: float = 1.0
+    stddev: float = 0.25
+    log_people: int = 400_000
+    runs: int = 1
+
+    def __post_init__(self) -> None:
+        if self.stddev > self.width / 2 or self.stddev < 0:
+            raise DataError(f"stddev={self.stddev:g}: numbers in a range of {self.width:g} have at most half of that")
+        if not (0 < self.epsilon <= 32 and 0 < self.delta <= 0.5 and 0 < self.share < 1):
+            raise DataError("expected epsilon from 0 to 32, delta from 0 to 1/2 and a share between 0 and 1")
+        if not (100 <= self.people <= 10**9 and 1000 <= self.log_people <= 10**7 and 1 <= self.runs <= 100):
+            raise DataError("expected 100 to 10^9 people, 1,000 to 10^7 people who search, and 1 to 100 runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The errors of one method, at several epsilons or several shares of people who opt in."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedErrors:
+    """Root mean squared errors of a mean, and sums of the errors of the shares of a head list, by method.
+
+    `mean` is at the epsilon and the share of the options. A line of `head_list` lacks the epsilons at which fewer than
+    ten queries were found.
+    """
+
+    options: SimulateOptions
+    mean: dict[str, float]
+    mean_by_epsilon: list[Line]
+    mean_by_share: list[Line]
+    head_list: list[Line]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+
+        def plain(lines: list[Line], axis: str) -> dict[str, Any]:
+            return {axis: list(lines[0].x), "errors": {line.name: list(line.y) for line in lines}}
+
+        return {
+            "options": asdict(self.options),
+            "mean": self.mean,
+            "mean by epsilon": plain(self.mean_by_epsilon, "epsilon"),
+            "mean by share": plain(self.mean_by_share, "share"),
+            "head list by epsilon": plain(self.head_list, "epsilon"),
+        }
+
+    def tables(self) -> tuple[TextTable, TextTable]:
+        """The errors of a mean and of head lists, to read."""
+        options, lists = self.options, self.head_list
+        asked = f"{options.people:,} people, {100 * options.share:g} % of whom opt in, at epsilon {options.epsilon:g}"
+        spread = f"Numbers in a range of {options.width:,.10g} with standard deviation {options.stddev:,.10g}."
+        means = TextTable(
+            title=f"A mean of {asked}",
+            columns=(TextColumn(heading="method"), *number_columns("typical error")),
+            rows=[(name, two_digits(error)) for name, error in self.mean.items()],
+            notes=[f"{spread} The typical error is the root mean squared error."],
+        )
+        found = [str(float(f"{epsilon:.3g}")).removesuffix(".0") for epsilon in lists[0].x]
+        errors = [[two_digits(line.y[i]) for line in lists] for i in range(len(found))]
+        return means, TextTable(
+            title=f"A head list of {options.log_people:,} invented people, {100 * options.share:g} % of whom opt in",
+            columns=number_columns("epsilon", *(line.name for line in lists)) if found else (),
+            rows=[(epsilon, *row) for epsilon, row in zip(found, errors, strict=True)],
+            notes=[
+                f"Errors of the shares of the {MOST_QUERIES} most common queries, added up."
+                if found
+                else f"No list of {MOST_QUERIES} queries was found at any epsilon; more people must opt in."
+            ],
+        )
+
+
+def simulate_errors(
+    options: SimulateOptions, progress: Callable[[float], None] = lambda share: None
+) -> SimulatedErrors:
+    """The errors; the same options give the same errors of means, and head lists of new random draws."""
+    epsilons = [float(value) for value in np.geomspace(options.epsilon / 8, options.epsilon * 8, 13) if value <= 32]
+    least = max(0.001, 2 / options.people)
+    shares = [float(value) for value in np.geomspace(least, 0.3, 13)]
+    here = _mean_lines(options, [(options.epsilon, options.share)], [options.epsilon])
+    return SimulatedErrors(
+        options=options,
+        mean={line.name: line.y[0] for line in here},
+        mean_by_epsilon=_mean_lines(options, [(epsilon, options.share) for epsilon in epsilons], epsilons),
+        mean_by_share=_mean_lines(options, [(options.epsilon, share) for share in shares], shares),
+        head_list=_list_lines(options, progress),
+    )
+
+
+def mean_setting(options: SimulateOptions, epsilon: float, share: float) -> MeanSetting:
+    """Laplace noise for the curator and the better law for clients."""
+    variance = options.stddev**2
+    base = MeanSetting.laplace(
+        people=options.people, share=share, epsilon=epsilon, variance=variance, width=options.width
+    )
+    noise = min(
+        client_noise(epsilon, mechanism="duchi", variance=variance, width=options.width),
+        client_noise(epsilon, mechanism="piecewise", variance=variance, width=options.width),
+    )
+    return replace(base, client_noise=noise)
+
+
+def _mean_lines(options: SimulateOptions, settings: list[tuple[float, float]], x: Sequence[float]) -> list[Line]:
+    made = [mean_setting(options, epsilon, share) for epsilon, share in settings]
+    return [
+        Line("both groups", x, [math.sqrt(s.error(s.best_weight).total) for s in made]),
+        Line("opt-in people alone", x, [math.sqrt(s.curator_error.total) for s in made]),
+        Line("everybody as a client", x, [math.sqrt(s.everybody_error.total) for s in made]),
+    ]
+
+
+def _list_lines(options: SimulateOptions, progress: Callable[[float], None]) -> list[Line]:
+    log = search_log(options.log_people, seed=1)
+    x: list[float] = []
+    found: dict[str, list[float]] = {key: [] for key in LIST_METHODS}
+    epsilons = sorted({*LIST_EPSILONS, options.epsilon})
+    for done, epsilon in enumerate(epsilons):
+        promise = Promise.of(epsilon, options.delta)
+        runs = [
+            simulate_blender(log, promise, opt_in_share=options.share, most_queries=MOST_QUERIES, seed=seed)
+            for seed in range(options.runs)
+        ]
+        progress((done + 1) / len(epsilons))
+        if all(run.reached for run in runs):
+            x.append(epsilon)
+            scores = [run.scores() for run in runs]
+            for key, values in found.items():
+                values.append(float(np.mean([score[key] for score in scores])))
+    return [Line(LIST_METHODS[key], x, values) for key, values in found.items()]
+
+
+def two_digits(number: float) -> str:
+    """A number of which the first two digits are told, without an exponent.
+
+    >>> two_digits(0.00123), two_digits(0.25), two_digits(12.34), two_digits(52345.6)
+    ('0.0012', '0.25', '12', '52,346')
+    """
+    return fixed_text(number, max(1 - math.floor(math.log10(number)), 0) if number > 0 else 0)
