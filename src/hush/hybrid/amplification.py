@@ -1,7 +1,8 @@
-"""Amplification: what a hybrid mean promises to someone who sees nothing but the mean.
+"""Amplification: what a mean with Gaussian noise in both groups promises against someone who sees nothing but the mean.
 
-The noise of one group protects the other, too: with weight w of opt-in people, the joint noise of the published mean
-has the variance
+For comparing designs: `hybrid_mean` adds other noise and promises nothing beyond its epsilon. With Gaussian noise, that
+of one group protects the other, too: with weight w of opt-in people, the joint noise of the published mean has the
+variance
 
     s'^2 = w^2 s_T^2 + ((1 - w)/((1 - c) n))^2 |clients outside the coalition| s_L^2.
 
@@ -28,7 +29,7 @@ from hush.privacy.conversions import gaussian_epsilon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmplifiedEpsilon:
-    """The epsilon of each group towards those who see the mean alone; never above what was promised anyway."""
+    """The epsilon of each group against someone who sees only the mean; never above what was promised anyway."""
 
     opt_in: float
     clients: float

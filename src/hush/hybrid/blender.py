@@ -129,8 +129,8 @@ def simplex_projection(shares: Floats) -> Floats:
 class BlendedHeadList:
     """An ordered head list: queries by their share, the URLs of each by theirs.
 
-    `queries` and `records` hold blended shares after projection, `query_groups` and `record_groups` what each group
-    says by itself, and `query_weights` how much each group counts, in the order of `groups`.
+    `shares` are the blended shares of `queries` after projection, `query_groups` what each group says by itself, and
+    `query_weights` how much each group counts, in the order of `groups`.
     """
 
     queries: tuple[str, ...]

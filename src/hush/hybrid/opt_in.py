@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -238,7 +238,7 @@ def check_bounds(lower: float, upper: float) -> None:
         raise DataError(f"lower={lower!r}, upper={upper!r}: expected finite bounds, the first below the second")
 
 
-def _is_pair(record: object) -> bool:
+def _is_pair(record: object) -> TypeGuard[tuple[str, str]]:
     return isinstance(record, tuple) and len(record) == 2 and all(isinstance(part, str) for part in record)
 
 

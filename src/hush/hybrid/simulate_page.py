@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from hush._version import __version__
 from hush.errors import DataError
@@ -13,7 +14,7 @@ from hush.hybrid.simulated_errors import Line, SimulatedErrors, SimulateOptions,
 from hush.markup import Markup, lines, shape, tag
 from hush.report.charts import picture
 from hush.report.page import page_html
-from hush.text_table import TextTable, number_columns
+from hush.text_table import TextTable, fixed_text, number_columns
 
 WIDE, TALL, LEFT, BELOW, TOP = 440.0, 260.0, 58.0, 40.0, 12.0
 STROKES = (
@@ -128,8 +129,8 @@ def simulate_html(found: SimulatedErrors) -> str:
         tag("h2", "What this does not say"),
         tag(
             "p",
-            "Both groups are taken to be alike. If people who opt in differ from the others, every mix of the two is "
-            "biased, and more people do not help.",
+            "Both groups are taken to be alike. If people who opt in differ from the others, a mean with these weights "
+            "is biased, and more people do not help. Weights by the number of people avoid that, with more noise.",
         ),
         tag("p", f"Made by hush {__version__}.", class_="soft"),
     )
@@ -147,7 +148,7 @@ def _gains(options: SimulateOptions) -> TextTable:
         setting = mean_setting(options, options.epsilon, share)
         best = setting.best_weight
         gains = (setting.gain(best), setting.gain_over_worse(best))
-        rows.append((f"{100 * share:g} %", f"{100 * best:.2g} %", *(f"{gain:.3g}" for gain in gains)))
+        rows.append((f"{100 * share:g} %", f"{two_digits(100 * best)} %", *(fixed_text(gain, 2) for gain in gains)))
     headings = ("opt in", "their weight", "gain on better", "gain on worse")
     notes = ["Gain: how many times smaller the mean squared error is than that of the better or the worse group alone."]
     return TextTable(columns=number_columns(*headings), rows=rows, notes=notes)
@@ -156,7 +157,12 @@ def _gains(options: SimulateOptions) -> TextTable:
 def _amplified(options: SimulateOptions) -> TextTable:
     rows = []
     for share in _shares(options):
-        promised = {"people": options.people, "share": share, "epsilon": options.epsilon, "delta": options.delta}
+        promised: dict[str, Any] = {
+            "people": options.people,
+            "share": share,
+            "epsilon": options.epsilon,
+            "delta": options.delta,
+        }
         setting = MeanSetting.gaussian(**promised, variance=options.stddev**2, width=options.width)
         seen = amplified_epsilon(**promised, weight=setting.best_weight)
         rows.append((f"{100 * share:g} %", two_digits(seen.opt_in), two_digits(seen.clients)))
