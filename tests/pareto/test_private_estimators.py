@@ -5,6 +5,7 @@ import sys
 import types
 from fractions import Fraction
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from hush.pareto import (
     PrivateMLP,
     TrainingError,
     output_epsilon,
+    private_estimators,
     training_epsilon,
 )
 from hush.privacy.conversions import gaussian_epsilon
@@ -50,6 +52,26 @@ def test_models_learn_and_a_seed_repeats_them(model) -> None:
     assert (twin.fit(features, labels).predict(features) == model.predict(features)).all()
     other = type(model)(**model.get_params() | {"seed": None}).fit(features, labels)
     assert (other.decision_function(features) != model.decision_function(features)).any()
+
+
+def numbers_of(model) -> np.ndarray:
+    """Every number of a trained model."""
+    parts = model.network_.layers if isinstance(model, PrivateMLP) else [model.coef_, getattr(model, "intercept_", 0.0)]
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+@pytest.mark.parametrize("model", KINDS, ids=lambda model: type(model).__name__)
+def test_rows_of_any_finite_numbers_leave_models_finite_without_a_word(model) -> None:
+    """Ten rows of 60 are hostile, so every lot has some; large steps make the weights large enough to overflow."""
+    features, labels = people(60)
+    twin = type(model)(**model.get_params())
+    if not isinstance(model, OutputPerturbedRegression):
+        twin.set_params(epochs=3, lot=20, learning_rate=2.0)
+    signs = np.where(np.random.default_rng(3).random((10, 4)) < 0.5, -1.0, 1.0)
+    with np.errstate(all="raise"):
+        for size in (np.finfo(float).max, 1.7e308, 1e155, 1e100, 1e-308, 5e-324, -0.0):
+            changed = np.vstack([size * signs, features[10:]])
+            assert np.isfinite(numbers_of(twin.fit(changed, labels))).all()
 
 
 def test_epsilon_is_that_of_the_accountant_and_of_nothing_else() -> None:
@@ -92,6 +114,18 @@ def test_output_perturbation_reads_rows_of_ones() -> None:
     features = np.eye(2)[labels]  # rows of norm 1, which nothing shortens
     model = OutputPerturbedRegression(regularization=0.1, noise=1e-6, seed=1).fit(features, labels)
     assert model.score(features, labels) == 1.0
+
+
+def test_a_long_row_of_many_small_numbers_moves_the_weights_by_less_than_the_sensitivity() -> None:
+    """400 ones are a row of length 20: shortened by its largest number, it would move the weights by 2.5 times that."""
+    others = np.zeros((49, 400))
+    found = [
+        OutputPerturbedRegression(regularization=1.0, noise=1e-12, seed=4)
+        .fit(np.vstack([sign * np.ones((1, 400)), others]), np.arange(50) % 2)
+        .coef_[0]
+        for sign in (-1.0, 1.0)
+    ]
+    assert 0.1 * 4 / 50 < np.linalg.norm(found[0] - found[1]) <= 4 / 50
 
 
 @pytest.mark.parametrize("gamma", [0.05, 0.5])
@@ -209,6 +243,8 @@ def test_a_refused_charge_trains_nothing_and_bad_input_charges_nothing(tmp_path:
             )
     for change in (
         {"clip": 0},
+        {"clip": 1e-31},
+        {"clip": 1e31},
         {"learning_rate": -1},
         {"optimizer": "sgdm"},
         {"noise": 0.0},
@@ -224,6 +260,44 @@ def test_a_refused_charge_trains_nothing_and_bad_input_charges_nothing(tmp_path:
     for change in ({"delta": 0}, {"noise": 0}, {"seed": 1.5}):
         with pytest.raises(SearchError):
             OutputPerturbedRegression(**{"noise": 90.0, "ledger": ledger} | change).fit(features, labels)
+    assert ledger.total.rho == 0
+
+
+class Interrupted:
+    """A source of noise that is interrupted as soon as training draws from it."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise KeyboardInterrupt
+
+
+def unlucky(model, ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start a fit that is interrupted before its first step."""
+    features, labels = people(200)
+    monkeypatch.setattr(private_estimators, "seeded", lambda seed: Interrupted())
+    type(model)(**model.get_params() | {"ledger": ledger}).fit(features, labels)
+
+
+@pytest.mark.parametrize("model", KINDS, ids=lambda model: type(model).__name__)
+def test_a_fit_is_charged_before_it_trains(model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rich = hush.Ledger.create(tmp_path / "rich.db", hush.Budget(rho=10_000.0))
+    with pytest.raises(KeyboardInterrupt):
+        unlucky(model, rich, monkeypatch)
+    assert rich.total.rho > 0  # what was paid for stays paid
+    poor = hush.Ledger.create(tmp_path / "poor.db", hush.Budget(rho=1e-6))
+    with pytest.raises(BudgetError):  # and no KeyboardInterrupt: training never began
+        unlucky(model, poor, monkeypatch)
+    assert poor.total.rho == 0
+
+
+def test_features_too_large_to_be_made_sparse_are_refused_by_their_shape_unpaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hush.memory.available_memory", lambda: 2**26)
+    features, labels = np.zeros((2_000, 1_000)), np.arange(2_000) % 2  # 96 MB as entries, none of which it has
+    ledger = hush.Ledger.create(tmp_path / "budget.db", hush.Budget(rho=10_000.0))
+    for kind in (PrivateLogisticRegression, PrivateLinearSVM, OutputPerturbedRegression):
+        with pytest.raises(SizeError, match="2,000 rows and 1,000 columns"):
+            kind(ledger=ledger).fit(features, labels)
     assert ledger.total.rho == 0
 
 

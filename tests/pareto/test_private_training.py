@@ -7,17 +7,24 @@ import numpy as np
 import pytest
 
 from hush.errors import DataError
+from hush.pareto import private_training
 from hush.pareto.private_training import (
+    LEAST_CLIP,
+    MOST_CLIP,
     Network,
     SparseRows,
     TrainingRule,
     checked_rows,
     draw_lots,
+    shortened,
     softmax,
     train_linear,
     train_network,
 )
 
+HUGE = np.finfo(float).max
+SIZES = (HUGE, 1e300, 1e155, 1.1e154, 1e100, 1e8, 1.0, 1e-160, 1e-308, 5e-324, -0.0)  # of what rows and weights hold
+SIGNS = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [-1, 0, 0, 1], [0, 0, 0, -1]])
 RULE = {"epochs": 1, "lot": 4, "learning_rate": 0.5, "noise": 0.0, "clip": 0.7}
 
 
@@ -109,6 +116,92 @@ def test_one_row_moves_a_sum_by_twice_the_clip_at_most() -> None:
     assert moved(1e9, -1.0) > 50  # without clipping, the row would decide everything
 
 
+def hostile_rows() -> np.ndarray:
+    """Rows of equal numbers, and rows that hold a huge one and an ordinary one."""
+    even = [size * sign for size in SIZES for sign in SIGNS]
+    return np.array([*even, *([size, 1.0, -1.0, 0.5] for size in SIZES)])
+
+
+def linear_sum(row, label: float, weights, clip: float, *, hinge: bool) -> np.ndarray:
+    """What one row adds to a sum of clipped gradients, at given weights."""
+    sparse, total = SparseRows.of(row[None]), np.zeros((1, len(weights)))
+    norms = np.sqrt(sparse.squares + 1.0)
+    lots, ends = np.array([0], dtype=np.uint32), np.array([0, 1], dtype=np.uint32)
+    private_training.private_steps(
+        sparse.starts, sparse.columns, sparse.values, norms, np.array([label]), lots, ends, total, weights.copy(),
+        np.zeros((2, len(weights))), 0, 1.0, clip, 0.0, hinge, False,
+    )  # fmt: skip
+    return total[0]
+
+
+WEIGHTS = {
+    "at the start": np.zeros(5),
+    "trained": np.array([0.3, -2.0, 1.5, 0.7, -0.2]),
+    "large": np.array([1e200, -1e300, 1e160, 1e-200, 1.0]),
+    "infinite": np.array([np.inf, -np.inf, 1.0, 0.0, np.inf]),
+    "lost": np.full(5, np.nan),
+}
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("hinge", [False, True])
+def test_no_row_adds_more_than_the_clip_to_a_linear_sum(hinge: bool, weights: str) -> None:
+    reached = 0.0
+    with np.errstate(all="ignore"):
+        for row, label, clip in itertools.product(hostile_rows(), (-1.0, 1.0), (LEAST_CLIP, 0.7, MOST_CLIP)):
+            added = linear_sum(row, label, WEIGHTS[weights], clip, hinge=hinge) / clip
+            assert np.linalg.norm(added) <= 1 + 1e-12  # never NaN
+            reached = max(reached, float(np.linalg.norm(added)))
+    assert reached > 0.99 or weights == "lost"  # the clip is used up, so that a looser one would be seen
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("hidden", [(), (6,), (3, 6)])
+def test_no_row_adds_more_than_the_clip_to_the_sum_of_a_network(hidden: tuple[int, ...], weights: str) -> None:
+    network, reached = Network((4, *hidden, 2), np.random.default_rng(2)), 0.0
+    if weights != "at the start":
+        for layer in network.layers:
+            layer[:] = np.resize(WEIGHTS[weights], layer.shape)
+    with np.errstate(all="ignore"):
+        for row, label, clip in itertools.product(hostile_rows(), (0, 1), (LEAST_CLIP, 0.7, MOST_CLIP)):
+            sums = network.clipped_sums(row[None], np.array([label]), clip)
+            norm = np.linalg.norm(np.concatenate([layer.ravel() / clip for layer in sums]))
+            assert norm <= 1 + 1e-12
+            reached = max(reached, float(norm))
+    assert reached > 0.99 or weights in ("large", "infinite", "lost")
+
+
+def test_small_errors_of_large_layers_are_clipped() -> None:
+    """A value of 1e153 and an error of 1e-163: the square of the error is 0, and the gradient 1e-10."""
+    network = Network((1, 1, 2), np.random.default_rng(2))
+    network.layers = [np.array([[1e153], [0.0]]), np.array([[3.75e-151, 0.0], [0.0, 0.0]])]
+    error = softmax(network.outputs(np.ones((1, 1)))[-1])[0, 1]
+    assert error * 1e153 > 1e-11
+    assert error**2 == 0
+    sums = network.clipped_sums(np.ones((1, 1)), np.array([0]), LEAST_CLIP)
+    assert np.sqrt(sum((layer**2).sum() for layer in sums)) <= LEAST_CLIP * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_row_that_overflows_leaves_the_others_of_its_lot_as_they_are(size: float) -> None:
+    random = np.random.default_rng(6)
+    network, features, classes = Network((4, 5, 2), random), random.normal(size=(6, 4)), np.arange(6) % 2
+    for row in size * SIGNS:
+        with np.errstate(all="ignore"):
+            both = network.clipped_sums(np.vstack([features, row]), np.append(classes, 1), 0.7)
+            own = network.clipped_sums(row[None], np.array([1]), 0.7)
+        for found, others, added in zip(both, network.clipped_sums(features, classes, 0.7), own, strict=True):
+            assert found == pytest.approx(others + added, abs=1e-9)
+
+
+def test_shortened_rows_have_a_length_of_one_at_most() -> None:
+    with np.errstate(all="ignore"):
+        lengths = np.linalg.norm(shortened(np.vstack([hostile_rows(), [[0.6, 0.8, 0, 0], [0.3, 0.4, 0, 0]]])), axis=1)
+    assert lengths.max() == pytest.approx(1, abs=1e-12)
+    assert lengths[-2:] == pytest.approx([1, 0.5])  # which nothing shortens
+    assert np.linalg.norm(shortened(np.ones((1, 400)))) == pytest.approx(1)
+
+
 def test_fixed_lots_are_uniform_subsets() -> None:
     """All 10 subsets of 2 of 5 rows, 10,000 lots: each has 1,000 +- 30; the bound is five standard deviations."""
     for lots, ends in (
@@ -186,6 +279,7 @@ def test_training_that_diverges_stops() -> None:
 def test_rows_that_are_no_numbers_are_refused() -> None:
     for features, says in (
         ([["a"]], "a matrix of numbers"),
+        ([[10**400]], "a matrix of numbers"),
         ([1.0, 2.0], "shape"),
         ([[np.nan]], "finite"),
         (np.zeros((0, 2)), "shape"),

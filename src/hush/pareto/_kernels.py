@@ -52,7 +52,8 @@ def private_steps(
 ) -> None:
     """w -= eta (sum_i clip_L(grad_i) + noise) / m, for every lot; Adam uses the same noisy gradient.
 
-    The gradient of a row is a multiple of the row, so its norm is known without writing it out.
+    The gradient of a row is a multiple of the row, so its norm is known without writing it out. A row whose score or
+    norm overflows adds nothing.
     """
     last, ones = len(weights) - 1, len(values) == 0
     for step in range(len(ends) - 1):
@@ -73,6 +74,8 @@ def private_steps(
             norm = abs(slope) * norms[row]
             if norm > clip:
                 slope *= clip / norm
+            elif not norm <= clip:  # NaN, where the score or the norm overflowed
+                slope = 0.0
             if ones:
                 for entry in range(begin, end):
                     gradient[columns[entry]] += slope

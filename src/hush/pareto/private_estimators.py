@@ -19,8 +19,10 @@ import numpy as np
 from hush.arrays import Floats, Integers
 from hush.errors import BudgetError, DataError, SearchError, is_number, shown
 from hush.memory import require_memory
-from hush.pareto._kernels import projected_pass
 from hush.pareto.private_training import (
+    LEAST_CLIP,
+    MOST_CLIP,
+    SPARSE_BYTES,
     SparseRows,
     TrainingRule,
     checked_rows,
@@ -28,6 +30,7 @@ from hush.pareto.private_training import (
     softmax,
     train_linear,
     train_network,
+    train_projected,
 )
 from hush.pareto.training_privacy import Sampling, output_epsilon, training_epsilon, training_events
 from hush.privacy.events import Event, GaussianEvent
@@ -36,16 +39,16 @@ from hush.privacy.sensitivity import Neighbours
 from hush.unit import ROW
 
 NOTE = "private training; floating-point noise"
-PASSES = 10
 
 
 class PrivateEstimator:
     """What all private estimators share: parameters, labels, charges and scores.
 
     Privacy: (epsilon_, delta)-DP for rows under the relation of `sampling`, as far as floating-point noise goes; see
-    `private_training`. How many rows and columns there are, and which labels exist, is public. With a `ledger`, a fit
-    is charged before training, after rows and labels are checked: (epsilon_, delta) if it has room for that delta, else
-    rho = steps / (2 z^2), in which sampling saves nothing.
+    `private_training`. How many rows and columns there are, which labels exist, and that no number is missing or
+    infinite is public: what is not so is refused before the charge. With a `ledger`, a fit is charged before training,
+    after these checks: (epsilon_, delta) if it has room for that delta, else rho = steps / (2 z^2), in which sampling
+    saves nothing. After the charge nothing fails because of what rows hold.
     """
 
     epsilon_: float
@@ -133,10 +136,10 @@ class PrivateSGD(PrivateEstimator):
     ledger: Ledger | str | Path | None
 
     def _rule(self) -> TrainingRule:
-        for name in ("learning_rate", "clip"):
-            value = getattr(self, name)
-            if not (is_number(value) and value > 0):
-                raise SearchError(f"{name}={shown(value)}: expected a number above 0")
+        if not (is_number(self.learning_rate) and self.learning_rate > 0):
+            raise SearchError(f"learning_rate={shown(self.learning_rate)}: expected a number above 0")
+        if not (is_number(self.clip) and LEAST_CLIP <= self.clip <= MOST_CLIP):
+            raise SearchError(f"clip={shown(self.clip)}: expected a number from {LEAST_CLIP:g} to {MOST_CLIP:g}")
         if self.optimizer not in ("sgd", "adam"):
             raise SearchError(f"optimizer={shown(self.optimizer)}: expected 'sgd' or 'adam'")
         return TrainingRule(
@@ -197,6 +200,7 @@ class PrivateLinear(PrivateSGD):
         rows, classes = self._read(features, labels)
         if len(self.classes_) != 2:
             raise DataError(f"{type(self).__name__} tells two classes apart; use PrivateMLP for more")
+        require_sparse(rows)
         generator = self._charged(len(classes))
         weights = train_linear(
             SparseRows.of(rows), np.where(classes == 1, 1.0, -1.0), rule, generator, hinge=self.hinge
@@ -310,22 +314,30 @@ class OutputPerturbedRegression(PrivateEstimator):
         matrix, classes = self._read(features, labels)
         if len(self.classes_) != 2:
             raise DataError("OutputPerturbedRegression tells two classes apart")
+        require_sparse(matrix)
         generator = seeded(self.seed)
         if self.ledger is not None:
             sensitivity = 4 / (Fraction(float(gamma)) * rows)
             event = GaussianEvent(Fraction(float(self.noise)) ** 2, sensitivity**2)
             charge_first(self.ledger, [event], Neighbours.REPLACE)
-        short = SparseRows.of(matrix / np.maximum(np.linalg.norm(matrix, axis=1), 1.0)[:, None])
-        weights, signs = np.zeros(matrix.shape[1]), 2.0 * classes - 1.0
-        for done in range(PASSES):
-            order = generator.permutation(rows)
-            projected_pass(short.starts, short.columns, short.entries, signs, order, weights, float(gamma), done * rows)
+        weights = train_projected(matrix, 2.0 * classes - 1.0, gamma, generator)
         self.coef_ = (weights + self.noise * generator.standard_normal(len(weights)))[None]
         self.epsilon_ = epsilon
         return self
 
     def decision_function(self, features: Any) -> Floats:
         return np.asarray(self._fitted(features) @ self.coef_[0])
+
+
+def require_sparse(features: Floats | SparseRows) -> None:
+    """Refuse a matrix that could not be made sparse, by its shape alone: what is not zero in it is private."""
+    if isinstance(features, SparseRows):
+        return
+    rows, columns = features.shape
+    what = f"features of {rows:,} rows and {columns:,} columns"
+    if features.size >= 1 << 32:
+        raise DataError(f"{what}: expected fewer than 2^32 numbers; take fewer rows or columns")
+    require_memory(SPARSE_BYTES * features.size, what, "take fewer rows or columns")
 
 
 def seeded(seed: int | None) -> np.random.Generator:

@@ -3,9 +3,11 @@
 g~ = (1/m) (sum_{i in lot} clip_L(grad_i) + N(0, (z S)^2 I)), clip_L(v) = v min(1, L / ||v||); S is 2L for lots of fixed
 size, under replace-one, and L for Poisson lots, under add-remove. Epsilon is that of `training_privacy`.
 
-Privacy: noise is drawn and added in floating point, from a generator that is seeded by the operating system unless a
-seed is given. It hides a row as the theory says for real numbers; nobody has proved it for the last bits of floats
-[Mironov 2012]. It is training noise and does not pass the gate: what is trained here is not a release of hush.
+Privacy: no row adds more than L to a sum, whatever finite numbers it holds and whatever the weights are: a row whose
+gradient overflows adds nothing. Nothing raises or warns because of what a row holds. Noise is drawn and added in
+floating point, from a generator that is seeded by the operating system unless a seed is given. It hides a row as the
+theory says for real numbers; nobody has proved it for the last bits of floats [Mironov 2012]. It is training noise and
+does not pass the gate: what is trained here is not a release of hush.
 
 Reference: [DPareto, Alg. 3.3 and 3.4]; [Abadi et al. 2016]. Differs from [DPareto, sec. 3.4]: the sensitivity of a mean
 of clipped gradients under replace-one is 2L/m, as the algorithm has it, not L/m, as the text says.
@@ -23,10 +25,14 @@ import numpy as np
 
 from hush.arrays import Floats, Integers
 from hush.errors import DataError
-from hush.pareto._kernels import FIRST, SECOND, TINY, fill_lots, private_steps
+from hush.pareto._kernels import FIRST, SECOND, TINY, fill_lots, private_steps, projected_pass
 from hush.pareto.training_privacy import steps_of
 
 BLOCK = 1 << 19  # numbers of noise, or members of lots, that are drawn at a time
+LEAST_CLIP, MOST_CLIP = 1e-30, 1e30  # between them, neither overflow nor underflow defeats clipping
+LARGEST = 1e100  # of the values and errors of layers: a row with a larger one adds nothing
+SPARSE_BYTES = 48  # for each number of a matrix while it is made sparse
+PASSES = 10  # of projected SGD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +77,7 @@ class SparseRows:
             raise DataError(f"features with {len(rows):,} numbers that are not zero: expected fewer than 2^32")
         starts = np.zeros(len(features) + 1, dtype=np.uint32)
         starts[1:] = np.cumsum(np.bincount(rows, minlength=len(features)))
-        values = features[rows, columns].astype(np.float64)
+        values = features[rows, columns].astype(np.float64, copy=False)
         narrow = columns.astype(np.min_scalar_type(features.shape[1]))
         return cls(starts, narrow, values[:0] if (values == 1).all() else values, features.shape[1])
 
@@ -119,6 +125,7 @@ def blocks(rule: TrainingRule, rows: int, size: int) -> Iterator[tuple[int, int]
         yield first, min(at_once, steps - first)
 
 
+@np.errstate(all="ignore")
 def train_linear(
     features: SparseRows,
     labels: Floats,  # (n,) -1 or 1
@@ -166,7 +173,11 @@ class Network:
         return values
 
     def clipped_sums(self, features: Floats, classes: Integers, clip: float) -> list[Floats]:
-        """The sum of the clipped gradients of some rows, layer by layer."""
+        """The sum of the clipped gradients of some rows, layer by layer; rows whose gradients overflow are left out.
+
+        Squares of numbers up to `LARGEST` are finite, and where one underflows the gradient is far below any clip, so
+        norms are right. Where their product overflows, the factor is 0.
+        """
         values = self.outputs(features)
         errors = softmax(values[-1])
         errors[np.arange(len(classes)), classes] -= 1.0
@@ -174,6 +185,9 @@ class Network:
         for index in range(len(self.layers) - 1, 0, -1):
             chain.append((chain[-1] @ self.layers[index][:-1].T) * (values[index] > 0))
         chain.reverse()
+        largest = np.max([np.abs(each).max(axis=1) for each in (*values, *chain)], axis=0)
+        if not (inside := largest <= LARGEST).all():  # NaN is not
+            return self.clipped_sums(features[inside], classes[inside], clip)
         squares = sum((d**2).sum(axis=1) * ((a**2).sum(axis=1) + 1) for a, d in zip(values[:-1], chain, strict=True))
         norms = np.sqrt(squares)
         factors = np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]
@@ -193,6 +207,7 @@ def softmax(scores: Floats) -> Floats:
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
 
+@np.errstate(all="ignore")
 def train_network(
     features: Floats, classes: Integers, sizes: tuple[int, ...], rule: TrainingRule, generator: np.random.Generator
 ) -> Network:
@@ -214,6 +229,26 @@ def train_network(
     return network
 
 
+@np.errstate(all="ignore")
+def train_projected(features: Floats, labels: Floats, gamma: float, generator: np.random.Generator) -> Floats:
+    """The weights of a regularised logistic regression without intercept, by projected SGD without noise."""
+    rows, weights = SparseRows.of(shortened(features)), np.zeros(features.shape[1])
+    for done in range(PASSES):
+        order = generator.permutation(len(labels))
+        projected_pass(
+            rows.starts, rows.columns, rows.entries, labels, order, weights, float(gamma), done * len(labels)
+        )
+    return weights
+
+
+def shortened(features: Floats) -> Floats:
+    """Rows of length 1 at most: longer ones are divided by their length, and those whose length overflows are zero.
+
+    Privacy: the sensitivity of output perturbation holds for such rows alone.
+    """
+    return np.asarray(features / np.maximum(np.linalg.norm(features, axis=1), 1.0)[:, None])
+
+
 def _direction(gradient: Floats, mean: Floats, square: Floats, count: int, rule: TrainingRule) -> Floats:
     if not rule.adam:
         return gradient
@@ -229,7 +264,7 @@ def checked_rows(features: Any, width: int | None = None) -> Floats:
     values = features.toarray() if hasattr(features, "toarray") else features
     try:
         matrix = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError("features: expected a matrix of numbers, one row for each person") from None
     if matrix.ndim != 2 or not matrix.size:
         raise DataError(f"features of shape {matrix.shape}: expected a matrix with rows and columns")
