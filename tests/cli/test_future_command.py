@@ -68,9 +68,12 @@ def test_a_table_beside_a_ledger_is_refused(schema: Path, tmp_path: Path) -> Non
     data = tmp_path / "people.csv"
     pyarrow.csv.write_csv(hush.datasets.people(40, seed=1), data)
     assert run("budget", "init", tmp_path / "budget.db", "--epsilon", "1", "--delta", "1e-9")[0] == 0
-    code, text = run("future", schema, "--workload", "sex,region", "--stand-in", data, *QUICK)
-    assert code == 2
-    assert "the ledger budget.db lies beside" in text
+    (tmp_path / "public").mkdir()
+    (tmp_path / "public" / "link.csv").symlink_to(data)
+    for name in (data, tmp_path / "public" / "link.csv"):
+        code, text = run("future", schema, "--workload", "sex,region", "--stand-in", name, *QUICK)
+        assert code == 2
+        assert "the ledger budget.db is in the folder of" in text
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,18 @@ def test_a_table_beside_a_ledger_is_refused_before_it_is_read(folder: Path) -> N
     assert refused.output.count("\n") == 1
     taken = run(folder, *words, "--front-not-private")
     assert taken.exit_code == 0, taken.output
-    assert "PRIVATE: made from a table that a ledger protects" in taken.output
+    assert "PRIVATE: made from private rows" in taken.output
+
+
+def test_a_link_to_a_table_in_the_folder_of_a_ledger_is_refused(folder: Path) -> None:
+    (folder / "private").mkdir()
+    hush.Ledger.create(folder / "private" / "budget.db", hush.Budget(rho=1.0))
+    table = (folder / "public.csv").rename(folder / "private" / "people.csv")
+    (folder / "harmless.csv").symlink_to(table)
+    words = ("--stand-in", str(folder / "harmless.csv"), "--mechanism", "independent", "--evaluations", "6")
+    refused = run(folder, *words)
+    assert refused.exit_code == 2
+    assert "the ledger budget.db is in the folder of" in refused.output
 
 
 def test_the_largest_error_is_searched_for_and_named(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Planted faults of private training: mistakes written into its source, one at a time; the suite must catch each."""
+"""Planted faults of private training and stand-ins: mistakes made one at a time; the suite must catch each."""
 
 import importlib.util
 import inspect
@@ -15,6 +15,7 @@ from hush.pareto import (
     PrivateMLP,
     private_estimators,
     private_training,
+    stand_in,
 )
 from hush.pareto.private_training import Network
 
@@ -81,6 +82,11 @@ def charged_afterwards(patch: Patch) -> None:
         patch.setattr(kind, "fit", wrong)
 
 
+def links_not_followed(patch: Patch) -> None:
+    """A ledger is looked for beside the name that was given alone."""
+    patch.setattr(stand_in, "_names", lambda path: [path])
+
+
 MODELS = (PrivateLogisticRegression(lot=50), PrivateMLP(hidden=(3,), lot=50), OutputPerturbedRegression())
 FAULTS = {
     "overflow in linear models": Bug(
@@ -116,6 +122,7 @@ FAULTS = {
         shortened_by_the_largest_number,
         ESTIMATORS + "test_a_long_row_of_many_small_numbers_moves_the_weights_by_less_than_the_sensitivity",
     ),
+    "links not followed": Bug(links_not_followed, "pareto/test_stand_in.py::test_no_name_of_a_file_hides_its_ledger"),
     **{
         f"{type(model).__name__} charged afterwards": Bug(
             charged_afterwards, ESTIMATORS + "test_a_fit_is_charged_before_it_trains", {"model": model}

@@ -19,7 +19,6 @@ from hush.cli.options import (
     progress_bar,
     workload_options,
 )
-from hush.errors import printable
 
 if TYPE_CHECKING:
     from hush.evaluation.column_chances import ColumnChances
@@ -122,18 +121,14 @@ def future(
     from rich.console import Console
 
     from hush.evaluation.future_error import future_study
-    from hush.pareto.stand_in import ledgers_beside
+    from hush.pareto.stand_in import check_not_protected
 
     declared = hush.Schema.load(schema)
     workload = question.read(declared)
     if stand_in is None:
         table = hush.read(hush.datasets.invented(declared, rows, seed=INVENTED_SEED), declared)
     else:
-        if ledgers := ledgers_beside(stand_in):
-            raise click.UsageError(
-                f"the ledger {printable(ledgers[0].name)} lies beside {printable(str(stand_in))}, so its rows seem "
-                "to be private, and figures made from them are not protected; give a public or invented table"
-            )
+        check_not_protected(stand_in)
         with progress_bar("reading the stand-in") as progress:
             table = hush.read(str(stand_in), declared, progress=progress)
     with progress_bar("releasing and asking") as progress:

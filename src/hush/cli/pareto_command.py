@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hush.pareto.plan_curves import PlanCurves
 
 ERRORS = ("workload", "largest")
+OTHERWISE = ", or add --front-not-private and keep the front to those who may see the rows"
 
 
 @click.command()
@@ -57,7 +58,7 @@ ERRORS = ("workload", "largest")
 @click.option("--seconds", type=float, help="End the search after about so many seconds.")
 @click.option("--seed", type=Whole(), default=0, show_default=True, help="Seed of the search and of its runs.")
 @click.option("--checkpoint", type=PATH, help="File to write after each try; a search goes on from it.")
-@click.option("--front-not-private", is_flag=True, help="Take a stand-in that a ledger protects; the front is private.")
+@click.option("--front-not-private", is_flag=True, help="Take a private stand-in; the front is marked private.")
 @format_option
 @click.option("-o", "--output", type=PATH, help="Write the front as one HTML page.")
 @click.option("--save", type=PATH, help="Write every figure to this JSON file.")
@@ -197,11 +198,11 @@ def _searched(
 
     if len(names) > 1:
         raise click.UsageError("a search is over the settings of one mechanism; name one with --mechanism")
-    ledgers: list[Path] = []
     if stand_in is None:
         table = hush.read(hush.datasets.invented(schema, invent or 0, seed=INVENTED_SEED), schema)
     else:
-        ledgers = check_not_protected(stand_in, front_not_private=front_not_private)
+        if not front_not_private:
+            check_not_protected(stand_in, otherwise=OTHERWISE)
         with progress_bar("reading the stand-in") as progress:
             table = hush.read(str(stand_in), schema, progress=progress)
     with progress_bar("searching") as progress:
@@ -209,7 +210,6 @@ def _searched(
             table,
             workload,
             names[0].lower() if names else "aim",
-            ledger=ledgers[0] if ledgers else None,
             front_not_private=front_not_private,
             progress=progress,
             **options,  # type: ignore[arg-type]

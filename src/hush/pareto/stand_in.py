@@ -6,12 +6,13 @@ computes the workload error, a mean over tables, or the largest error of any ans
 is about the stand-in; it holds for the private table as far as the two are alike and of equal size.
 
 Privacy: errors are computed without protection and every run is made with a seed. A table that a ledger protects is
-refused; with `front_not_private` it is taken, nothing is charged, and the front is as private as its rows.
+refused; with `front_not_private` it is taken, nothing is charged, and the front, as private as its rows, says so.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -30,12 +31,14 @@ from hush.pareto.search import search
 from hush.pareto.space import ChoiceSetting, IntegerSetting, RealSetting, Setting, Settings, Space
 from hush.privacy.exact_sampling import NotPrivateEntropy
 from hush.privacy.ledger import Ledger
+from hush.tables.files.file_sources import files_of
+from hush.tables.files.standard_input import DASH
 from hush.tables.table import Table
 from hush.workloads import Workload
 from hush.workloads.workload_text import parse_workload
 
 PUBLIC = "Made from a stand-in table: it holds for the private table as far as the two are alike"
-PRIVATE = "PRIVATE: made from a table that a ledger protects, without noise and without charge; not for release"
+PRIVATE = "PRIVATE: made from private rows, without noise and without charge; not for release"
 ERRORS: dict[str, tuple[str, Callable[[Workload, Tables, Tables], float]]] = {  # what fronts call each, and itself
     "workload": ("workload error", workload_error),
     "largest": ("largest error", largest_error),
@@ -61,6 +64,7 @@ PARTITIONED = (  # of DAWA, for one column and pure epsilon
 )
 UNUSED = {"auto": {"rounds", "queries"}}  # settings that a choice of RAP's measure decides itself
 FIXED = {"auto": set(), "all": {"measure", "rounds", "queries", "choice_share"}}  # not searched beside that measure
+MOST_LINKS = 40  # from one to the next, as in Linux
 _SQLITE = b"SQLite format 3\x00"
 
 
@@ -85,14 +89,13 @@ def of_stand_in(
     answer as a share of the rows (`hush.evaluation.largest_error`). Errors above `worst_error` are of no interest; by
     default 1, or what zeros may have where that is more. `settings` are the fields of the mechanism that are searched
     beside epsilon; those that matter by default. `ledger` is that of the table, if it has one: such a table is refused
-    unless `front_not_private` says that the front will be as private as the rows. The other options are those of
-    `hush.pareto.search`.
+    unless `front_not_private` says that the front will be as private as the rows; the front is then stamped so. The
+    other options are those of `hush.pareto.search`.
 
     Privacy: see the module; the front is stamped.
     """
     chosen = mechanism_of(mechanism)
-    protected = ledger is not None
-    if protected and not front_not_private:
+    if ledger is not None and not front_not_private:
         raise SearchError(
             "a ledger protects this table, and a front made from it is not private; search on a public or invented "
             "table, or say front_not_private=True and keep the front to those who may see the rows"
@@ -127,7 +130,7 @@ def of_stand_in(
         evaluations=evaluations,
         name=chosen.name,
         measure=ERRORS[error][0],
-        stamp=PRIVATE if protected else PUBLIC,
+        stamp=PRIVATE if front_not_private else PUBLIC,
         delta=delta,
         **options,
     )
@@ -192,9 +195,39 @@ class StandInError:
         return ERRORS[self.error][1](self.workload, self.table.counts, release.model().tables)
 
 
-def ledgers_beside(path: str | Path) -> list[Path]:
-    """The ledgers in the folder of a file: its rows are taken to be what they protect."""
-    return list(_ledgers(Path(path).absolute().parent))
+def check_not_protected(path: str | Path, *, otherwise: str = "") -> None:
+    """Refuse files whose rows seem to be private: a ledger is in the folder of one of their names.
+
+    Names are those of the path, of what it matches or holds, and of whatever links lead to. Other names of a file that
+    has several (hard links) cannot be found, so such a file is refused too. `otherwise` says what else may be done.
+    """
+    if str(path) == DASH:
+        return
+    files = files_of(path)
+    names = [name for file in (Path(path).expanduser(), *files) for name in _names(file.absolute())]
+    folders = dict.fromkeys(folder for name in names for folder in (name, name.parent))
+    ledger = next((file for folder in folders for file in _ledgers(folder)), None)
+    linked = next((file for file in files if file.stat().st_nlink > 1), None)
+    if ledger is not None:
+        reason = f"the ledger {printable(ledger.name)} is in the folder of {printable(str(path))}"
+    elif linked is not None:
+        reason = f"{printable(str(linked))} has other names (hard links), which may be in the folder of a ledger"
+        otherwise = f", such as a copy of this one if its rows are public{otherwise}"
+    else:
+        return
+    raise SearchError(
+        f"{reason}, so its rows seem to be private, and figures made from them are not protected; give a public or "
+        f"invented table{otherwise}"
+    )
+
+
+def _names(path: Path) -> Iterator[Path]:
+    """A path, and one after the other what links lead to."""
+    for _ in range(MOST_LINKS):
+        yield path
+        if not path.is_symlink():
+            break
+        path = path.parent / os.readlink(path)
 
 
 def _ledgers(folder: Path) -> Iterator[Path]:
@@ -206,15 +239,3 @@ def _ledgers(folder: Path) -> Iterator[Path]:
                 yield file
         except (OSError, HushError):
             continue
-
-
-def check_not_protected(path: str | Path, *, front_not_private: bool) -> list[Path]:
-    """Refuse a table with a ledger beside it, unless the caller says what the front will be."""
-    ledgers = ledgers_beside(path)
-    if ledgers and not front_not_private:
-        raise SearchError(
-            f"the ledger {printable(ledgers[0].name)} lies beside {printable(str(path))}, so its rows seem to be "
-            "private, and a front made from them is not; give a public or invented table, or add --front-not-private "
-            "and keep the front to those who may see the rows"
-        )
-    return ledgers

@@ -55,7 +55,7 @@ def file_source(
     if str(path) == DASH:
         _only_with_databases(STANDARD_INPUT, table, query)
         return _from_pipe(wanted, connect)
-    files = attempt(lambda: _files(path), f"the path {shown(str(path))} cannot be looked up; check it")
+    files = attempt(lambda: files_of(path), f"the path {shown(str(path))} cannot be looked up; check it")
     endings = {ending_of(file) for file in files}
     folder = Path(path).expanduser().is_dir()
     name = f"the {'folder' if folder else 'file' if len(files) == 1 else 'files'} {str(path)!r}"
@@ -106,8 +106,8 @@ def _numbered(rows: pa.Table) -> pa.Table:
     return rows.rename_columns([f"c{index}" for index in range(rows.num_columns)])
 
 
-def _files(path: str | Path) -> list[Path]:
-    """The files meant: the path itself where it exists, else what it matches as a pattern."""
+def files_of(path: str | Path) -> list[Path]:
+    """The files that a path means: the path itself where it exists, else what it matches as a pattern."""
     text = str(path)
     exact = Path(path).expanduser()
     if exact.is_dir():
