@@ -79,6 +79,7 @@ def invented(schema: Schema, rows: int, *, seed: int, groups: int = 8) -> pa.Tab
     """Rows of a schema that depend on each other: each is of one of some groups, with levels of its own.
 
     Made of the schema alone, so that what a release would be like can be tried out where no public table is at hand.
+    Where the schema names a unit, each unit has as many rows as are used of it, so that all rows are used.
 
     >>> invented(people_schema(), 100, seed=1).num_rows
     100
@@ -94,4 +95,6 @@ def invented(schema: Schema, rows: int, *, seed: int, groups: int = 8) -> pa.Tab
             inside = np.flatnonzero(group == number)
             places[inside] = np.searchsorted(chances[number], random.random(len(inside)))
         codes[column.name] = np.minimum(places, column.size - 1)
-    return schema.decode(codes)
+    made = schema.decode(codes)
+    unit = schema.unit
+    return made if unit.column is None else made.append_column(unit.column, [np.arange(rows) // unit.max_rows])

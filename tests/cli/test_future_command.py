@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import hush
 from hush.cli.main import main
+from hush.unit import Unit
 
 QUICK = ["--mechanism", "independent", "--runs", "2", "--draws", "4", "--drift", "0,1"]
 
@@ -33,6 +34,33 @@ def test_rows_are_invented_from_the_schema(schema: Path) -> None:
     assert code == 0
     assert "total variation" in text
     assert "Made from a public or invented table" in text
+
+
+def with_unit(path: Path, max_rows: int) -> None:
+    hush.Schema.load(path).with_unit(Unit(column="patient", max_rows=max_rows)).save(path, overwrite=True)
+
+
+def test_units_are_invented_with_as_many_rows_as_are_used(schema: Path) -> None:
+    errors = []
+    for max_rows in (1, 4):
+        with_unit(schema, max_rows)
+        words = ["--workload", "sex; region", "--rows", 2001, *QUICK]
+        code, text = run("future", schema, *words, "--format", "json")
+        assert code == 0, text
+        figures = json.loads(text[text.index("{") :])
+        assert figures["table_rows"] == 2001
+        errors.append(figures["present_error"])
+    assert errors[1] > 2 * errors[0]  # noise for four rows of a unit
+
+
+def test_a_stand_in_with_units_is_read(schema: Path, tmp_path: Path) -> None:
+    data, rows = tmp_path / "public.csv", hush.datasets.people(400, seed=1)
+    pyarrow.csv.write_csv(rows.append_column("patient", [[number // 4 for number in range(400)]]), data)
+    with_unit(schema, 2)
+    words = ["--workload", "sex,region", "--stand-in", data, *QUICK, "--format", "json"]
+    code, text = run("future", schema, *words)
+    assert code == 0, text
+    assert json.loads(text[text.index("{") :])["table_rows"] == 200  # two of the four rows of each
 
 
 @pytest.mark.parametrize("page", ["docs/thresholds.md", "README.md"])

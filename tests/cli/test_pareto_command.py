@@ -11,6 +11,7 @@ import hush
 from hush.cli import pareto_command
 from hush.cli.main import main
 from hush.pareto import Front, stand_in
+from hush.unit import Unit
 
 
 @pytest.fixture
@@ -66,6 +67,20 @@ def test_rows_may_be_invented_for_a_search(folder: Path) -> None:
     assert first.exit_code == 0, first.output
     assert "Made from a stand-in table" in first.output
     assert first.output == again.output
+
+
+def test_rows_of_units_are_invented_and_read(folder: Path) -> None:
+    schema, table = hush.Schema.load(folder / "people.toml"), pyarrow.csv.read_csv(folder / "public.csv")
+    pyarrow.csv.write_csv(table.append_column("patient", [[i // 3 for i in range(300)]]), folder / "units.csv")
+    words = ("--mechanism", "independent", "--evaluations", "6", "--from", "1", "--to", "2", "--format", "json")
+    least = []
+    for max_rows in (1, 3):
+        schema.with_unit(Unit(column="patient", max_rows=max_rows)).save(folder / "people.toml", overwrite=True)
+        for source in (("--stand-in", str(folder / "units.csv")), ("--invent", "30000")):
+            result = run(folder, *words, *source, "--workload", "sex; region")
+            assert result.exit_code == 0, result.output
+        least.append(min(min(each["errors"]) for each in json.loads(result.stdout)["evaluations"]))
+    assert least[1] > 1.5 * least[0]  # noise for three rows of a unit
 
 
 def test_a_table_beside_a_ledger_is_refused_before_it_is_read(folder: Path) -> None:
