@@ -38,7 +38,7 @@ def test_curves_cross_where_the_best_mechanism_changes(curves: PlanCurves) -> No
     for factor, better, worse in ((0.9, crossing.below, crossing.above), (1.1, crossing.above, crossing.below)):
         assert curves.error(better, crossing.epsilon * factor) < curves.error(worse, crossing.epsilon * factor)
     assert curves.error(crossing.below, crossing.epsilon) == pytest.approx(crossing.error, rel=1e-3)
-    assert f"up to epsilon {crossing.epsilon:.4g}, {crossing.below} is best" in " ".join(str(curves).split())
+    assert f"up to epsilon {crossing.epsilon:.3g}, {crossing.below} is best" in " ".join(str(curves).split())
 
 
 def test_the_least_epsilon_reaches_the_error_and_hardly_less_does_not(curves: PlanCurves) -> None:
@@ -75,7 +75,7 @@ def test_plain_data_and_pages_hold_every_curve(curves: PlanCurves) -> None:
     assert set(plain["curves"]) == set(curves.plans)
     assert plain["crossings"][0]["epsilon"] == curves.crossings[0].epsilon
     page = curves.html()
-    assert "Every curve is exact" in page
+    assert "It is known exactly before any data is read." in page
     assert page.count("stroke-width: 1.5") == len(curves.crossings)
     assert "RMSE (log scale)" in page
 

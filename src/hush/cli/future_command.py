@@ -70,9 +70,7 @@ class Chances(click.ParamType[str | dict[str, float]]):
 @click.command()
 @click.argument("schema", type=PATH)
 @workload_options
-@click.option(
-    "--stand-in", type=PATH, help="Public or invented table to try on.  [default: rows invented by the schema]"
-)
+@click.option("--stand-in", type=PATH, help="Public or invented table to try on.  [default: rows invented from SCHEMA]")
 @click.option("--rows", type=Whole(), default=20_000, show_default=True, help="Rows to invent; about as many as yours.")
 @click.option("--mechanism", cls=MechanismOption, default="aim", show_default=True)
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="Epsilon of the release.")

@@ -34,19 +34,19 @@ OTHERWISE = ", or add --front-not-private and keep the front to those who may se
 @click.argument("schema", type=PATH)
 @workload_options
 @click.option("--mechanism", "names", cls=MechanismOption, multiple=True, metavar="NAME")
-@click.option("--from", "low", type=float, help="The least epsilon.  [default: 0.01; 0.1 with --stand-in]")
+@click.option("--from", "low", type=float, help="The least epsilon.  [default: 0.01; 0.1 for a search]")
 @click.option("--to", "high", type=float, default=10.0, show_default=True, help="The largest epsilon.")
 @click.option(
     "--delta", type=float, default=1e-9, show_default=True, help="Delta at every epsilon; 0 for pure epsilon."
 )
 @click.option("--points", type=Whole(), default=31, show_default=True, help="Epsilons on each exact curve.")
 @click.option("--thorough", is_flag=True, help="Also plan with what takes long.")
-@click.option("--at-epsilon", type=float, help="Print the least error at this epsilon.")
+@click.option("--at-epsilon", type=float, help="Print the least error at this epsilon, or in a search up to it.")
 @click.option("--for-error", type=float, help="Print the least epsilon with at most this error.")
 @click.option("--stand-in", type=PATH, help="Public or invented table to search on with an adaptive mechanism.")
-@click.option("--invent", type=Whole(), help="Search on so many rows invented by SCHEMA; about as many as yours.")
-@click.option("--evaluations", type=Whole(), default=24, show_default=True, help="Releases of the stand-in to try.")
-@click.option("--runs", type=Whole(), default=1, show_default=True, help="Runs of each of them.")
+@click.option("--invent", type=Whole(), help="Search on so many rows invented from SCHEMA; about as many as yours.")
+@click.option("--evaluations", type=Whole(), default=24, show_default=True, help="Settings to try in a search.")
+@click.option("--runs", type=Whole(), default=1, show_default=True, help="Runs of each try, with noise of their own.")
 @click.option(
     "--error",
     type=click.Choice(ERRORS),
@@ -91,17 +91,18 @@ def pareto(
 ) -> None:
     """Show how much privacy buys how much accuracy.
 
-    For mechanisms whose error is known beforehand, lists the exact RMSE on a table with SCHEMA at each epsilon, and
-    where the best mechanism changes. Reads no data.
+    For mechanisms whose error is known beforehand, lists the exact RMSE on any table with SCHEMA at several epsilons,
+    and where the best mechanism changes. Reads no data.
 
-    With --stand-in, searches over epsilon and the settings of one adaptive mechanism on that table. It must be public
-    or invented: errors are computed without protection, so the front of private rows is private. With --invent, hush
-    invents the rows.
+    With --stand-in, searches over epsilon and the settings of one mechanism on that table, by default aim. The table
+    must be public or invented: errors are computed without protection, so the front of private rows is private. With
+    --invent, hush invents the rows.
     """
     from rich.console import Console
     from rich.text import Text
 
     from hush.atomic_write import write_whole
+    from hush.pareto.front_text import answers
 
     for file in (output, save):
         if file is not None:
@@ -142,23 +143,42 @@ def pareto(
         click.echo(json.dumps(made.to_dict(), indent=2))
     else:
         console.print(made.table())
-    for point in [
-        *([] if at_epsilon is None else [made.best_at(at_epsilon)]),
-        *([] if for_error is None else [made.least_epsilon(for_error)]),
-    ]:
-        settings = ", ".join(
-            f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
-            for key, value in point.settings.items()
-        )
-        console.print(
-            Text(printable(f"epsilon {point.epsilon:.5g} gives an error of {point.error:.4g} with {settings}"))
-        )
+    said = answers(made, at_epsilon=at_epsilon, for_error=for_error)
+    for answer in said:
+        console.print(Text(printable(answer)))
     if output is not None:
-        made.write_page(output)
+        made.write_page(output, about=_about(schema, declared, question, workload, stand_in, invent), answers=said)
         console.print(Text(printable(f"The page is in {output}.")))
     if save is not None:
         write_whole(save, (json.dumps(made.to_dict(), indent=1) + "\n").encode())
         console.print(Text(printable(f"Every figure is in {save}.")))
+
+
+def _about(
+    path: Path,
+    schema: hush.Schema,
+    question: WorkloadOptions,
+    workload: hush.Workload,
+    stand_in: Path | None,
+    invent: int | None,
+) -> dict[str, str]:
+    """What a page says of the data and the questions."""
+    from hush.text_table import counted
+
+    columns = f"{path.name} ({counted(len(schema.columns), 'column')})"
+    data = f"none is read; the errors are those of every table with the schema {columns}"
+    if stand_in is not None:
+        data = f"the stand-in {stand_in.name}, with the schema {columns}"
+    elif invent is not None:
+        data = f"rows invented from the schema {columns}"
+    texts = [question.workload, question.workload_sql and f"the queries of {question.workload_sql.name}"]
+    asked = f"{counted(len(workload), 'question')}, {counted(workload.queries, 'number')}"
+    unit = schema.unit
+    return {
+        "Data": data,
+        "Workload": f"{' and '.join(text for text in texts if text)} ({asked})",
+        "Unit": f"{unit.column}, at most {counted(unit.max_rows, 'row')} of each" if unit.column else "one row",
+    }
 
 
 def _curves(

@@ -5,7 +5,7 @@ A front is as private as what its errors were computed from: made from private r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hush.arrays import Floats
+from hush.atomic_write import write_whole
 from hush.errors import SearchError, is_number, shown
 from hush.pareto import hypervolume
 from hush.pareto.evaluation import Evaluation, merged
+from hush.pareto.front_text import answers as answers_of
+from hush.pareto.front_text import digits, value_text
 from hush.text_table import TextColumn, TextTable, number_columns
 
 if TYPE_CHECKING:
@@ -126,11 +129,11 @@ class Front:
         )
         rows = [
             (
-                f"{point.epsilon:.4g}",
-                f"{point.error:.4g}",
+                digits(point.epsilon),
+                digits(point.error),
                 f"{point.standard_error:.2g}" if len(point.errors) > 1 else "",
                 str(len(point.errors)),
-                *(_setting_text(point.settings.get(name, "")) for name in names),
+                *(value_text(point.settings.get(name, "")) for name in names),
             )
             for point in self.points
         ]
@@ -165,17 +168,32 @@ class Front:
 
         return load_front(path)
 
-    def html(self) -> str:
-        """The front as the text of an HTML page."""
+    def html(self, *, about: Mapping[str, str] | None = None, answers: Sequence[str] = ()) -> str:
+        """The front as the text of an HTML page.
+
+        `about` has what the page says of the data and the questions, and `answers` are its first sentences, by default
+        the least error up to epsilon 1.
+        """
         from hush.pareto.front_page import fronts_html
 
-        return fronts_html([self])
+        facts = {
+            "Workload": self.search.get("workload", "").rpartition(",")[0],
+            "Rows": self.search.get("rows", ""),
+            "Delta": "" if self.delta is None else f"{self.delta:g}",
+        }
+        return fronts_html(
+            [self], about={**(about or {}), **facts, **(about or {})}, answers=answers or self._usual_answer()
+        )
 
-    def write_page(self, path: str | Path) -> None:
-        """Write the front as one HTML page, replacing any other."""
-        from hush.pareto.front_page import write_fronts
+    def _usual_answer(self) -> list[str]:
+        points = self.points
+        return answers_of(self, at_epsilon=max(1.0, points[0].epsilon)) if points else []
 
-        write_fronts([self], path)
+    def write_page(
+        self, path: str | Path, *, about: Mapping[str, str] | None = None, answers: Sequence[str] = ()
+    ) -> None:
+        """Write the page of `html` to a file, replacing any other."""
+        write_whole(path, self.html(about=about, answers=answers).encode())
 
     def _repr_html_(self) -> Markup:
         return self.table().html()
@@ -187,7 +205,3 @@ def checked_reference(reference: Sequence[float]) -> tuple[float, float]:
     if len(pair) != 2 or not all(is_number(value) for value in pair) or pair[0] <= 0:
         raise SearchError(f"reference={shown(reference)}: expected the worst epsilon, above 0, and the worst error")
     return float(pair[0]), float(pair[1])
-
-
-def _setting_text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from hush.markup import Markup, coordinate, join, shape, tag
 from hush.pareto.evaluation import Evaluation, merged
 from hush.pareto.front import Front
+from hush.pareto.front_text import digits, settings_text
 from hush.report.charts import SMALL, Axis, picture
 from hush.report.labels import compact, readable, width
 
 WIDE, HIGH = 640.0, 400.0
 TOP, BOTTOM, RIGHT = 14.0, 46.0, 14.0
 COLOURS = ("var(--bar)", "var(--below)", "#2e8b57", "#8e5bb5", "var(--naive)", "#c2417a", "#6b7d0a", "#1f9aa8")
+DASHES = ("", "9 5", "2 4", "12 4 2 4")  # so that a curve shows through another that covers it
+ALIKE = 0.01  # curves that differ by less than this share are drawn as one
 SHARE = 0.9
 MOST_TICKS = 8
 
@@ -35,7 +40,7 @@ def front_chart(fronts: Sequence[Front], number: int, marks: Sequence[tuple[floa
     shapes = [_grid(across, vertical, left, fronts[0].measure if fronts else "error")]
     for index, (front, some) in enumerate(zip(fronts, usable, strict=True)):
         colour = COLOURS[index % len(COLOURS)]
-        shapes += [_band(front, across, vertical, colour), _steps(front, across, vertical, colour, curve=curve)]
+        shapes += [_band(front, across, vertical, colour), _steps(front, across, vertical, index, curve=curve)]
         best = front.points
         shapes += [] if curve else [_dot(front, e, across, vertical, colour, on=e in best) for e in some]
     for epsilon, error, text in marks:
@@ -52,17 +57,33 @@ def front_chart(fronts: Sequence[Front], number: int, marks: Sequence[tuple[floa
 
 
 def legend(fronts: Sequence[Front]) -> Markup:
-    """The names of the fronts with their colours."""
-    items = [
-        tag(
-            "span",
-            tag("span", "▬ ", style=f"color: {COLOURS[index % len(COLOURS)]}"),
-            readable(front.name, 60),
-            style="margin-right: 1.2rem; white-space: nowrap",
+    """The names of the fronts with their lines, and which of them are covered by another."""
+    items = []
+    for index, front in enumerate(fronts):
+        line = shape("line", x1=0.0, x2=40.0, y1=5.0, y2=5.0, style=_stroke(index))
+        small = "display: inline-block; width: 40px; min-width: 0; height: 10px; margin-right: .4rem"
+        twin = next((other.name for other in fronts[:index] if alike(front, other)), None)
+        name = (
+            readable(front.name, 60)
+            if twin is None
+            else f"{readable(front.name, 60)} (same curve as {readable(twin, 60)})"
         )
-        for index, front in enumerate(fronts)
-    ]
-    return tag("p", *items, class_="soft")
+        items.append(
+            tag("li", tag("svg", line, viewBox="0 0 40 10", aria_hidden="true", style=small), name, class_="soft")
+        )
+    return tag("ul", *items, style="list-style: none; padding: 0; columns: 17rem; max-width: none")
+
+
+def alike(front: Front, other: Front) -> bool:
+    """Whether two fronts have the same curve, as far as a picture shows."""
+    pairs, others = front.pairs, other.pairs
+    return pairs.shape == others.shape and bool(np.allclose(pairs, others, rtol=ALIKE, atol=0.0))
+
+
+def _stroke(index: int) -> str:
+    dashes = DASHES[index % len(DASHES)]
+    dashed = f"; stroke-dasharray: {dashes}" if dashes else ""
+    return f"fill: none; stroke: {COLOURS[index % len(COLOURS)]}; stroke-width: 2{dashed}"
 
 
 class LogAxis(Axis):
@@ -111,7 +132,7 @@ def _grid(across: LogAxis, vertical: Axis, left: float, measure: str) -> Markup:
     return join(*lines, text)
 
 
-def _steps(front: Front, across: LogAxis, vertical: Axis, colour: str, *, curve: bool) -> Markup:
+def _steps(front: Front, across: LogAxis, vertical: Axis, index: int, *, curve: bool) -> Markup:
     """The front as steps to the right end, or as a line where the whole curve is known."""
     places = [(across(math.log10(e)), vertical(_scaled(vertical, y))) for e, y in front.curve() if e > 0]
     if not places:
@@ -120,7 +141,7 @@ def _steps(front: Front, across: LogAxis, vertical: Axis, colour: str, *, curve:
     for x, y in places[1:]:
         path += f"L{coordinate(x)} {coordinate(y)}" if curve else f"H{coordinate(x)}V{coordinate(y)}"
     path += "" if curve else f"H{coordinate(WIDE - RIGHT)}"
-    return shape("path", d=path, style=f"fill: none; stroke: {colour}; stroke-width: 2")
+    return shape("path", d=path, style=_stroke(index))
 
 
 def _band(front: Front, across: LogAxis, vertical: Axis, colour: str) -> Markup:
@@ -140,14 +161,11 @@ def _band(front: Front, across: LogAxis, vertical: Axis, colour: str) -> Markup:
 
 
 def _dot(front: Front, e: Evaluation, across: LogAxis, vertical: Axis, colour: str, *, on: bool) -> Markup:
-    settings = ", ".join(
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in e.settings.items()
-    )
     style = f"fill: {colour}" if on else "fill: var(--naive); opacity: .55"
     circle = shape("circle", cx=across(math.log10(e.epsilon)), cy=vertical(e.error), r=3.6 if on else 2.6, style=style)
-    return tag(
-        "g", tag("title", readable(f"epsilon {e.epsilon:.4g}, {front.measure} {e.error:.4g}; {settings}", 300)), circle
-    )
+    settings = settings_text(e.settings)
+    said = f"epsilon {digits(e.epsilon)}, {front.measure} {digits(e.error)}{'; ' if settings else ''}{settings}"
+    return tag("g", tag("title", readable(said, 300)), circle)
 
 
 def _described(front: Front) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from hush._version import __version__
-from hush.atomic_write import write_whole
 from hush.errors import SearchError
 from hush.markup import Markup, join, lines, tag
 from hush.pareto.front import Front
@@ -16,9 +14,11 @@ from hush.report.labels import readable
 from hush.report.page import page_html
 from hush.text_table import TextTable
 
-LEAD = (
-    "A smaller epsilon protects people better and makes answers worse. The front shows the least error that was found "
-    "for each epsilon: nothing that was tried is better in both."
+LEAD = "A smaller epsilon protects people better and makes answers worse. "
+SEARCHED = "The front shows the least error that was found for each epsilon: nothing that was tried is better in both."
+KNOWN = (
+    "Each curve shows the RMSE of one mechanism: the square root of the mean squared error of a count, in rows. It is "
+    "known exactly before any data is read."
 )
 NOTE = (
     "The front itself is not differentially private. It is as private as the rows that its errors were computed from."
@@ -29,34 +29,35 @@ def fronts_html(
     fronts: Sequence[Front],
     *,
     title: str = "Privacy and error",
+    about: Mapping[str, str] | None = None,
+    answers: Sequence[str] = (),
     marks: Sequence[tuple[float, float, str]] = (),
     table: TextTable | None = None,
 ) -> str:
     """The fronts as the text of an HTML page; `marks` are places that the picture points out.
 
-    A `table` takes the place of one for each front.
+    The page begins with `answers`, sentences, and `about`, what the fronts are made from. A `table` takes the place of
+    one for each front.
     """
     if not fronts:
         raise SearchError("there is no front to draw; give at least one")
     stamps = list(dict.fromkeys(front.stamp for front in fronts if front.stamp))
     exact = all(front.search.get("method") == "exact" for front in fronts)
-    caption = (
-        "Every curve is exact: the errors are known before any data is read."
-        if exact
-        else f"Dots are settings that were tried, the line is the front; the shade holds {SHARE:.0%} of single runs."
-    )
+    caption = f"Dots are settings that were tried, the line is the front; the shade holds {SHARE:.0%} of single runs."
+    facts = [(name, text) for name, text in (about or {}).items() if text]
     body = lines(
         tag("h1", readable(title, 100)),
-        tag("p", LEAD, class_="lead"),
+        *(tag("p", readable(answer, 300), class_="lead") for answer in answers),
+        tag("dl", *(_fact(name, text) for name, text in facts), class_="facts") if facts else None,
+        tag("p", LEAD + (KNOWN if exact else SEARCHED)),
         *(tag("div", readable(stamp, 300), class_="notice") for stamp in stamps),
         tag(
             "figure",
-            front_chart(fronts, 1, marks),
+            tag("div", front_chart(fronts, 1, marks), class_="scroll"),
             legend(fronts) if any(front.name for front in fronts) else None,
-            tag("figcaption", caption),
+            None if exact else tag("figcaption", caption),
             class_="single",
         ),
-        tag("ul", *(tag("li", text) for _, _, text in marks)) if marks else None,
         *([_section(front) for front in fronts] if table is None else [_scrolled(table)]),
         None if exact else tag("p", NOTE, class_="note"),
         tag("p", f"Made by hush {__version__}.", class_="soft"),
@@ -64,16 +65,8 @@ def fronts_html(
     return page_html(body, title=title)
 
 
-def write_fronts(
-    fronts: Sequence[Front],
-    path: str | Path,
-    *,
-    title: str = "Privacy and error",
-    marks: Sequence[tuple[float, float, str]] = (),
-    table: TextTable | None = None,
-) -> None:
-    """Write the page to a file, replacing any other."""
-    write_whole(path, fronts_html(fronts, title=title, marks=marks, table=table).encode())
+def _fact(name: str, text: str) -> Markup:
+    return join(tag("dt", readable(name, 40)), tag("dd", readable(text, 300)))
 
 
 def _section(front: Front) -> Markup:

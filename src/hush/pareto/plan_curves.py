@@ -9,15 +9,16 @@ Privacy: reads no data. What a plan says depends on the workload and the schema 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from hush.atomic_write import write_whole
 from hush.domain import Domain
 from hush.errors import HushError, SearchError, is_number, shown
 from hush.mechanisms.auto import plan_candidates
@@ -25,6 +26,8 @@ from hush.mechanisms.plan import Plan
 from hush.mechanisms.registry import mechanism_of
 from hush.pareto.evaluation import Evaluation
 from hush.pareto.front import Front
+from hush.pareto.front_text import answers as answers_of
+from hush.pareto.front_text import digits
 from hush.planning import unit_rows, workload_of
 from hush.privacy.budget import Budget
 from hush.privacy.sensitivity import Neighbours
@@ -37,6 +40,7 @@ HALVINGS = 20  # of an interval in which two curves cross, or one reaches an err
 TIE = 1e-3  # errors closer than this are equal
 LEAST, MOST, POINTS = 0.01, 10.0, 31
 SHOWN = 11  # rows of the table
+STEPS = (tuple(range(1, 10)), (1, 2, 5), (1, 3), (1,))  # round numbers within a power of ten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,8 @@ class Crossing:
     above: str
 
     def __str__(self) -> str:
-        return f"up to epsilon {self.epsilon:.4g}, {self.below} is best; above, {self.above} (RMSE {self.error:.4g})"
+        place, error = digits(self.epsilon), digits(self.error)
+        return f"up to epsilon {place}, {self.below} is best; above, {self.above} (RMSE {error})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,7 @@ class PlanCurves:
     True
     """
 
+    measure: ClassVar[str] = "RMSE"
     plans: dict[str, Plan]
     delta: float
     epsilons: tuple[float, ...]
@@ -106,7 +112,7 @@ class PlanCurves:
             evaluations=unlike,
             reference=(self.epsilons[-1], worst),
             name=name,
-            measure="RMSE",
+            measure=self.measure,
             delta=self.delta,
             search=EXACT,
         )
@@ -129,7 +135,7 @@ class PlanCurves:
         least = self.best_at(high).error
         if least > error:
             raise SearchError(
-                f"no mechanism reaches an RMSE of {error:g} by epsilon {high:g}; the least is {least:.4g}"
+                f"no mechanism reaches an RMSE of {error:g} by epsilon {high:g}; the least is {digits(least)}"
             )
         _, found = _halved(low, high, lambda epsilon: self.best_at(epsilon).error <= error)
         return self.best_at(found)
@@ -154,12 +160,11 @@ class PlanCurves:
     def table(self) -> TextTable:
         """The RMSE of every mechanism at some epsilons, and where the best one changes."""
         fronts = self.fronts
-        every = max(1, math.ceil((len(self.epsilons) - 1) / (SHOWN - 1)))
         rows = []
-        for epsilon in dict.fromkeys([*self.epsilons[::every], self.epsilons[-1]]):
+        for epsilon in _round_numbers(self.epsilons[0], self.epsilons[-1]):
             errors = [self.error(front.name, epsilon) for front in fronts]
-            least = min(errors)
-            rows.append((f"{epsilon:.4g}", *(f"{e:.4g}{' *' if e == least else '  '}" for e in errors)))
+            least = min(errors) * (1 + TIE)
+            rows.append((digits(epsilon), *(f"{digits(e)}{' *' if e <= least else '  '}" for e in errors)))
         notes = [f"* the least RMSE at this epsilon, with delta={self.delta:g}." if self.delta else "* the least RMSE."]
         notes += [f"{crossing}." for crossing in self.crossings] or [
             f"{fronts[0].name} is best at every epsilon." if fronts else "No mechanism can be planned."
@@ -181,21 +186,33 @@ class PlanCurves:
             "left_out": dict(self.left_out),
         }
 
-    def html(self) -> str:
-        """The curves and their crossings as the text of an HTML page."""
+    def html(self, *, about: Mapping[str, str] | None = None, answers: Sequence[str] = ()) -> str:
+        """The curves and their crossings as the text of an HTML page.
+
+        `about` has what the page says of the data and the questions, and `answers` are its first sentences, by default
+        the least error at epsilon 1, or at the end of the curves that is nearest to 1.
+        """
         from hush.pareto.front_page import fronts_html
 
-        return fronts_html(self.fronts, title="Privacy and error of mechanisms", **self._extras())
+        plan = next(iter(self.plans.values()))
+        facts = {
+            "Workload": repr(plan.workload),
+            "Delta": f"{self.delta:g}" if self.delta else "0 (pure epsilon)",
+        }
+        return fronts_html(
+            self.fronts,
+            title="Privacy and error of mechanisms",
+            about={**(about or {}), **facts, **(about or {})},
+            answers=answers or answers_of(self, at_epsilon=min(max(1.0, self.epsilons[0]), self.epsilons[-1])),
+            marks=[(crossing.epsilon, crossing.error, f"{crossing}.") for crossing in self.crossings],
+            table=self.table(),
+        )
 
-    def write_page(self, path: str | Path) -> None:
-        """Write the curves as one HTML page, replacing any other."""
-        from hush.pareto.front_page import write_fronts
-
-        write_fronts(self.fronts, path, title="Privacy and error of mechanisms", **self._extras())
-
-    def _extras(self) -> dict[str, Any]:
-        marks = [(crossing.epsilon, crossing.error, f"{crossing}.") for crossing in self.crossings]
-        return {"marks": marks, "table": self.table()}
+    def write_page(
+        self, path: str | Path, *, about: Mapping[str, str] | None = None, answers: Sequence[str] = ()
+    ) -> None:
+        """Write the page of `html` to a file, replacing any other."""
+        write_whole(path, self.html(about=about, answers=answers).encode())
 
 
 def of_plan(
@@ -263,6 +280,18 @@ def _grid(epsilons: Sequence[float], points: int) -> tuple[float, ...]:
     if not (isinstance(points, int) and points >= 2):
         raise SearchError(f"points={shown(points)}: expected a whole number of at least 2")
     return (float(ends[0]), *map(float, np.geomspace(*ends, points)[1:-1]), float(ends[1]))
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Both ends and round numbers between them: as many as the table has rows for."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in STEPS:
+        between = [float(f"{step}e{power}") for power in powers for step in steps]
+        found = [low, *(number for number in between if low * (1 + TIE) < number < high * (1 - TIE)), high]
+        if len(found) <= SHOWN:
+            return found
+    every = math.ceil((len(found) - 1) / (SHOWN - 1))
+    return [*found[:-1:every], high]
 
 
 def _halved(low: float, high: float, holds: Callable[[float], bool]) -> tuple[float, float]:

@@ -320,7 +320,7 @@ class OutputPerturbedRegression(PrivateEstimator):
             sensitivity = 4 / (Fraction(float(gamma)) * rows)
             event = GaussianEvent(Fraction(float(self.noise)) ** 2, sensitivity**2)
             charge_first(self.ledger, [event], Neighbours.REPLACE)
-        weights = train_projected(matrix, 2.0 * classes - 1.0, gamma, generator)
+        weights = train_projected(matrix, np.where(classes == 1, 1.0, -1.0), gamma, generator)
         self.coef_ = (weights + self.noise * generator.standard_normal(len(weights)))[None]
         self.epsilon_ = epsilon
         return self

@@ -179,10 +179,11 @@ class StandInError:
 
     @property
     def about(self) -> dict[str, str]:
-        """What a checkpoint must agree with: the mechanism, and the workload by the digest of its texts and weights."""
+        """What a checkpoint must agree with: mechanism, rows, and the workload by a digest of its texts and weights."""
         texts = [f"{term.weight:g}*{term.text}" for term in self.workload]
         digest = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
-        return {"mechanism": repr(self.mechanism), "workload": f"{self.workload!r}, {digest}"}
+        rows = f"{int(self.table.counts([()])[()]):,}"
+        return {"mechanism": repr(self.mechanism), "workload": f"{self.workload!r}, {digest}", "rows": rows}
 
     def __call__(self, settings: Settings, generator: np.random.Generator) -> float:
         budget = budget_of(settings["epsilon"], self.delta)
