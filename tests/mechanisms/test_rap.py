@@ -13,15 +13,14 @@ import pytest
 import hush
 from hush.errors import BudgetError, HushError, WorkloadError
 from hush.mechanisms import RAP
-from hush.mechanisms.candidates import TargetScorer, WorstCellScorer, threshold_answers
+from hush.mechanisms.candidates import threshold_answers
 from hush.mechanisms.rap import candidate_tables, whole_tables
 from hush.privacy.events import SelectionEvent
-from hush.privacy.sensitivity import Neighbours
 from hush.relaxed.relaxed_rows import RelaxedRows
 from hush.release.statement import event_parts
 from hush.schema import Schema
 from hush.strategies.rare_levels import MergedQuery
-from hush.testing import TinyTable, neighbours_of
+from hush.testing import TinyTable
 from hush.workloads.threshold_target import TargetQuery
 
 DOMAIN = hush.Domain({"a": 2, "b": 3, "c": 2})
@@ -152,44 +151,6 @@ def test_worst_cells_are_chosen_by_where_the_budget_can_tell_them_apart(people: 
     ):  # the last has what is left
         left = table.numbers * np.sqrt(2 / np.pi) if blurred else np.sqrt(2 * np.log(table.numbers))
         assert played.penalty == pytest.approx(0.5 * played.stddev * left, abs=2**-10)
-
-
-def scorers() -> list[Any]:
-    tables = {("a", "b"): np.full((2, 3), 0.5), ("b", "c"): np.full((3, 2), 0.25)}
-    kept = {"a": 2, "b": 2, "c": 2}
-    triple = ("a", "b", "c")
-    answers = tuple(threshold_answers(np.full((2, 3, 2), 0.5), r) for r in (1, 2, 3))
-    asked = tuple((triple, r) for r in (1, 2, 3))
-    return [
-        WorstCellScorer(tuple(tables), tables, kept, np.zeros(2)),
-        TargetScorer(asked, answers, kept, (0, 5)),
-    ]
-
-
-@pytest.mark.parametrize("relation", list(Neighbours))
-@pytest.mark.parametrize("scorer", scorers(), ids=["tables", "targets"])
-def test_no_neighbour_moves_a_score_by_more_than_one(scorer: Any, relation: Neighbours) -> None:
-    table = TinyTable(DOMAIN, [(0, 0, 0), (1, 2, 1), (0, 1, 1)])
-    before = scorer.scores(table.counts(scorer.cliques), Fraction(1))
-    moved = []
-    for other in neighbours_of(table, relation):
-        after = scorer.scores(other.counts(scorer.cliques), Fraction(1))
-        moved.append(before.distance(after))
-    assert max(moved) == 1  # attained, so a smaller bound would be found
-
-
-def test_positions_stay_those_of_their_answers() -> None:
-    """An answer keeps its name when others are left out: compacted positions would name a neighbour."""
-    scorer = scorers()[1]
-    table = TinyTable(DOMAIN, [(0, 0, 0), (1, 2, 1), (0, 1, 1), (1, 1, 0)])
-    counts = table.counts(scorer.cliques)
-    values = scorer.scores(counts, Fraction(1)).values
-    for value, position in zip(values, scorer.positions(), strict=True):
-        clique, at_least, levels = scorer.target(int(position))
-        query = TargetQuery(clique, (2, 3, 2), levels, at_least)
-        model = threshold_answers(np.full((2, 3, 2), 0.5), at_least)[levels]
-        assert value == abs(int(query.answer(counts)[0]) - model)
-    assert {0, 5}.isdisjoint(scorer.positions().tolist())
 
 
 def test_candidates_are_pairs_and_triples_and_the_columns_of_thresholds() -> None:

@@ -181,6 +181,25 @@ def test_what_seeded_or_watched_bits_produce_is_stamped() -> None:
         assert not watched.private  # what a watcher saw stays not private, whatever passes later
 
 
+class Mergeable(TinyTable):
+    """A table whose levels all stay apart when they are merged."""
+
+    def coarse(self, codes: object) -> TinyTable:
+        return TinyTable(self.domain, self.rows)
+
+
+def test_what_is_watched_at_a_view_of_merged_levels_is_stamped() -> None:
+    entrance = Gate(Mergeable(DOMAIN, ROWS), Allowance(ROOMY))
+    views = [entrance.coarse({}) for _ in range(2)]
+    request = Request(MarginalQuery(("a",)), NOISE)
+    next(views[1].measure([request]))
+    assert entrance.private
+    with watch(Recorder()):
+        next(views[0].measure([request]))
+    assert views[1].private
+    assert not entrance.private
+
+
 def test_two_runs_by_default_differ() -> None:
     request = Request(MarginalQuery(("a", "b")), DiscreteGaussian.of_scale(1000))
     first, second = (next(gate()[0].measure([request])).values for _ in range(2))

@@ -278,6 +278,21 @@ def test_deltas_that_do_not_fit_are_refused(cap: Budget, events: list[Event], at
     assert message in refused(cap, events, at=at)
 
 
+def test_a_charge_counts_as_first_only_if_all_its_parts_do() -> None:
+    """Laplace and Gaussian noise together have no pure epsilon that could be deducted from the budget."""
+    tenth = Fraction(1e-9) / 10
+    assert "exceeds" in refused(CAP, [compose([laplace(1), gauss(2.9)])], at=0)
+    assert "must be charged before any other" in refused(CAP, [compose([discovery(1, tenth), gauss(0.1)])], at=0)
+
+
+@pytest.mark.parametrize("between", [gauss(0.1), SelectionEvent(Fraction(1, 100))], ids=["noise", "choice"])
+def test_a_delta_is_refused_after_other_noise_although_another_delta_came_first(between: Event) -> None:
+    """What came in between may have used all of the delta that was left."""
+    tenth = Fraction(1e-9) / 10
+    events = [discovery(1, tenth), discovery(Fraction(1, 4), tenth), between, discovery(Fraction(1, 4), tenth)]
+    assert "must be charged before any other" in refused(CAP, events, at=3)
+
+
 def worst_delta_with_leaks() -> float:
     """As `worst_delta`, over three charges of which some have a delta of their own."""
     kinds = [discovery(Fraction(1, 2), Fraction(1, 100)), discovery(1, Fraction(1, 200)), *KINDS[1:6:2]]

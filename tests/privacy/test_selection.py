@@ -135,6 +135,17 @@ def test_draws_have_the_exact_law(epsilon: Fraction) -> None:
     assert chi_square(draws, selection_law(ExponentialMechanism(epsilon * 5 / 4), scores), 20_000) < 1e-9
 
 
+def test_generalized_draws_have_the_exact_law() -> None:
+    """With 4,000 draws, a law at 5/4 of the epsilon is told apart with a chi-square above 80 of 4 degrees."""
+    values, deltas = np.array([0.0, 6.0, 9.0, 2.0, 15.0]), np.array([1.0, 2.0, 3.0, 1.0, 4.0])
+    scores, epsilon = Scores(values, 4.0, own=deltas), Fraction(4)
+    entropy, law = NotPrivateEntropy(6), GeneralizedExponentialMechanism(epsilon)
+    draws = Counter(law.choose(scores, entropy) for _ in range(4_000))
+    assert chi_square(draws, selection_law(law, scores), 4_000) > 1e-9
+    steeper = selection_law(ExponentialMechanism(epsilon * 5 / 4), law.normalised(scores))
+    assert chi_square(draws, steeper, 4_000) < 1e-9
+
+
 @pytest.mark.slow
 def test_forced_fallbacks_have_the_same_law() -> None:
     steps, rate = np.array([0, 3, 5, 8]), Fraction(2, 7)

@@ -1,0 +1,110 @@
+"""Planted faults of private choices, of the filter and of the gate's views; the suite must catch each."""
+
+import importlib.util
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hush.mechanisms import candidates
+from hush.privacy import account, gate, privacy_filter, selection
+from hush.privacy.events import ComposedEvent
+from hush.privacy.sensitivity import Neighbours, RowNorms
+
+spec = importlib.util.spec_from_file_location("planting", Path(__file__).with_name("planting.py"))
+assert spec is not None
+planting = sys.modules.setdefault("planting", importlib.util.module_from_spec(spec))
+spec.loader.exec_module(planting)  # type: ignore[union-attr]
+Bug, Patch, suite = planting.Bug, planting.Patch, planting.suite
+
+FILTER = "privacy/test_privacy_filter.py::"
+WORST = "mechanisms/test_candidates_worst_answers.py"
+MOVES = WORST + "::test_a_neighbour_moves_a_score_by_the_sensitivity_and_no_further"
+
+
+def generalized_at_twice(patch: Patch) -> None:
+    """The generalised mechanism draws at twice the epsilon that it is charged for."""
+    patch.setattr(
+        selection.GeneralizedExponentialMechanism,
+        "choose",
+        lambda self, scores, entropy: selection.ExponentialMechanism(2 * self.epsilon).choose(
+            self.normalised(scores), entropy
+        ),
+    )
+
+
+def halved(scorer: type) -> Any:
+    """A scorer that says a row moves its scores by half."""
+    half = property(lambda self: RowNorms.of_number(Fraction(1, 2), Fraction(1, 2)))
+    return lambda patch: patch.setattr(scorer, "row_norms", half)
+
+
+def any_part_counts_as_first(patch: Patch) -> None:
+    """A charge counts as first if any of its parts is Laplace noise, though others have no pure epsilon."""
+    true = privacy_filter.Tally.add
+
+    def wrong(self: Any, event: Any, cost: Any) -> None:
+        parts = event.parts if isinstance(event, ComposedEvent) else ((event, 1),)
+        if self.only_first and any(isinstance(part, privacy_filter.FIRST) for part, _ in parts):
+            self.first.append(cost)
+        else:
+            true(self, event, cost)
+
+    patch.setattr(privacy_filter.Tally, "add", wrong)
+
+
+def late_deltas(patch: Patch) -> None:
+    """Once a delta came first, deltas are taken at any time."""
+
+    def wrong(budget: Any, limit: Fraction, spent: Any, tally: Any) -> bool:
+        first = privacy_filter._pure_first(limit, tally)
+        return not spent.delta or (first is not None and spent.delta <= Fraction(budget.delta or 0))
+
+    for module in (privacy_filter, account):
+        patch.setattr(module, "keeps_delta", wrong)
+
+
+def views_unwatched(patch: Patch) -> None:
+    """What a watcher saw at a view of merged levels is stamped as private."""
+    patch.setattr(
+        gate.Gate,
+        "private",
+        property(
+            lambda self: type(self._entropy) is gate.SystemEntropy and not self._seen and gate._watcher.get() is None
+        ),
+    )
+
+
+FAULTS = {
+    "generalised choice at twice the epsilon": Bug(
+        generalized_at_twice, "privacy/test_selection.py::test_generalized_draws_have_the_exact_law"
+    ),
+    "worst cells move by half": Bug(
+        halved(candidates.WorstCellScorer),
+        MOVES,
+        {"scorer": suite(WORST).scorers()[0], "relation": Neighbours.ADD_REMOVE},
+    ),
+    "single answers move by half": Bug(
+        halved(candidates.TargetScorer),
+        MOVES,
+        {"scorer": suite(WORST).scorers()[1], "relation": Neighbours.REPLACE},
+    ),
+    "any part counts as first": Bug(
+        any_part_counts_as_first, FILTER + "test_a_charge_counts_as_first_only_if_all_its_parts_do"
+    ),
+    "late deltas": Bug(
+        late_deltas,
+        FILTER + "test_a_delta_is_refused_after_other_noise_although_another_delta_came_first",
+        {"between": suite("privacy/test_privacy_filter.py").gauss(0.1)},
+    ),
+    "views of merged levels unwatched": Bug(
+        views_unwatched, "privacy/test_gate.py::test_what_is_watched_at_a_view_of_merged_levels_is_stamped"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_suite_catches(name: str, monkeypatch: Patch, tmp_path: Path) -> None:
+    FAULTS[name].check(monkeypatch, tmp_path)
