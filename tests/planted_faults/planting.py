@@ -1,7 +1,7 @@
 """How a fault is planted, and the test of the suite that must notice it.
 
 A bug is a monkeypatch; a guard is a test of the suite, run in place. Every guard must pass without the bug and fail
-with it, so that a guard which cannot fail, or a bug which does nothing, fails here.
+with it, so that a guard which cannot fail, a bug which does nothing, or one that no longer runs, fails here.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ HERE = Path(__file__).parent.parent
 Patch = pytest.MonkeyPatch
 HEALTHY: set[tuple[str, str]] = set()  # guards that were seen to pass
 CAUGHT = (Exception, pytest.fail.Exception)
+BROKEN = (TypeError, AttributeError, NameError)  # what a fault raises that no longer fits the code it is planted in
 
 
 def suite(path: str) -> ModuleType:
@@ -59,5 +60,6 @@ class Bug:
             HEALTHY.add(healthy)
         with patch.context() as planted:
             self.plant(planted)
-            with pytest.raises(CAUGHT):
+            with pytest.raises(CAUGHT) as caught:
                 self.run_guard(planted, folder)
+        assert not isinstance(caught.value, BROKEN), f"the fault does not run as planted: {caught.value}"

@@ -127,9 +127,9 @@ def read_then_charge(patch: Patch) -> None:
     """The table is read before the charge can be refused."""
     true = gate.Gate._charge
 
-    def wrong(self: Any, event: Any, note: str) -> None:
+    def wrong(self: Any, event: Any, note: str, **how: Any) -> None:
         self._table.counts([()])
-        true(self, event, note)
+        true(self, event, note, **how)
 
     patch.setattr(gate.Gate, "_charge", wrong)
 
@@ -167,11 +167,8 @@ def nearest_rounding(patch: Patch) -> None:
 
 def unit_bound_ignored(patch: Patch) -> None:
     """User-level privacy claimed, the bound not enforced (dpsynth's max_records_per_user)."""
-    patch.setattr(
-        rows_per_unit.CappedRows,
-        "_kept",
-        lambda self, encoded: f"SELECT * EXCLUDE (unit), unit IS NULL AS orphan FROM ({encoded})",
-    )
+    true = rows_per_unit.CappedRows._kept
+    patch.setattr(rows_per_unit.CappedRows, "_kept", lambda *given: true(*given).rpartition("WHERE")[0])
 
 
 def unit_rows_by_rank(patch: Patch) -> None:
@@ -180,7 +177,7 @@ def unit_rows_by_rank(patch: Patch) -> None:
     patch.setattr(
         rows_per_unit.CappedRows,
         "_kept",
-        lambda self, encoded: true(self, encoded).replace("OVER (PARTITION BY unit ORDER BY", "OVER (ORDER BY"),
+        lambda *given: true(*given).replace("OVER (PARTITION BY unit ORDER BY", "OVER (ORDER BY"),
     )
 
 

@@ -109,12 +109,12 @@ def choice_before_charge(patch: Patch) -> None:
     true = gate.Gate.select
 
     def wrong(self: Any, scorer: Any, law: Any, *, note: str = "") -> Any:
-        charge, self._charge = self._charge, lambda event, note: None
+        charge, self._charge = self._charge, lambda event, note, **how: None
         try:
             chosen = true(self, scorer, law, note=note)
         finally:
             self._charge = charge
-        self._charge(law.event(), note)
+        self._charge(law.event(), note, most_rows=gate.MOST_SCORED_ROWS)
         return chosen
 
     patch.setattr(gate.Gate, "select", wrong)
@@ -231,7 +231,7 @@ def share_of_every_level(patch: Patch) -> None:
     patch.setattr(
         rows_per_unit.CappedRows,
         "_kept",
-        lambda self, encoded: true(self, encoded).replace("PARTITION BY unit", "PARTITION BY unit, k0"),
+        lambda *given: true(*given).replace("PARTITION BY unit", "PARTITION BY unit, k0"),
     )
 
 
