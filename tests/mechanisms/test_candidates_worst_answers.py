@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hush import Domain, Neighbours
-from hush.mechanisms.candidates import TargetScorer, WorstCellScorer, threshold_answers
+from hush.mechanisms.candidates import LARGEST_MISFIT, TargetScorer, WorstCellScorer, threshold_answers
 from hush.privacy.selection import ExponentialMechanism
 from hush.schema import Unit
 from hush.testing import TinyTable, neighbours_of
@@ -60,6 +60,15 @@ def test_choices_are_as_private_as_they_are_charged(scorer: Any) -> None:
     law, table = ExponentialMechanism(Fraction(1)), TinyTable(DOMAIN, ROWS)
     nearby = list(neighbours_of(table))[::2]
     assert 0.05 < check_selection_privacy(law, lambda t: scores_of(scorer, t), table, nearby, alphas=(2.0,)) <= 1
+
+
+@pytest.mark.parametrize("scorer", scorers(), ids=["tables", "targets"])
+def test_counts_far_from_the_model_are_cut_off_and_not_told_of(scorer: Any) -> None:
+    """Larger scores could not be drawn from, and a choice that fails after its charge would tell of them."""
+    far = {clique: np.full(DOMAIN.sizes(clique), 2**50, dtype=np.int64) for clique in scorer.cliques}
+    scores = scorer.scores(far, Fraction(1))
+    np.testing.assert_array_equal(scores.values, LARGEST_MISFIT)
+    scores.steps()
 
 
 def test_positions_stay_those_of_their_answers() -> None:

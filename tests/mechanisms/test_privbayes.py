@@ -93,6 +93,23 @@ def test_the_score_is_half_the_distance_from_independence() -> None:
     assert not scores(TinyTable(DOMAIN, [])).values.any()
 
 
+def test_a_score_is_within_the_error_that_it_admits() -> None:
+    random = np.random.default_rng(5)
+    scorer, off = DependenceScorer(("a",), (("a", "b"),)), []
+    for _ in range(50):
+        cells = random.integers(0, 10 ** random.integers(1, 8), size=(2, 3))
+        computed = scorer.scores({("a", "b"): cells}, Fraction(2))
+        table = [[int(cell) for cell in row] for row in cells]
+        n, rows, columns = int(cells.sum()), [sum(row) for row in table], [sum(c) for c in zip(*table, strict=True)]
+        exact = sum(
+            abs(Fraction(cell) - Fraction(rows[x] * columns[y], n))
+            for x, row in enumerate(table)
+            for y, cell in enumerate(row)
+        )
+        off.append(abs(Fraction(float(computed.values[0])) - exact / 2) / Fraction(computed.error))
+    assert 0 < max(off) <= 1
+
+
 def test_no_row_moves_a_score_by_more_than_two_and_one_nearly_does() -> None:
     """All tables of two binary columns with at most six rows, exactly, and the one that shows that 2 is needed."""
     domain, scorer = Domain({"a": 2, "b": 2}), DependenceScorer(("a",), (("a", "b"),))

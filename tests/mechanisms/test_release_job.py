@@ -2,6 +2,8 @@
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +12,8 @@ import pytest
 import hush
 from hush.errors import BudgetError, DataError, InterruptedRelease
 from hush.mechanisms.release_job import JobStatus, ReleaseJob, partial_file
+from hush.privacy.exact_sampling import NotPrivateEntropy
+from hush.testing import TinyTable
 
 DOMAIN = hush.Domain({"a": 2, "b": 3, "c": 2})
 BUDGET = hush.Budget(rho=0.5)
@@ -76,6 +80,41 @@ def test_the_partial_file_is_there_before_a_round_is_announced(tmp_path: Path) -
 
     release = job.run(table(), on_round=on_round)
     assert tables[-1] == len(release.noisy_tables)
+
+
+@pytest.mark.parametrize("mechanism", ["residual", "aim"])
+def test_seeded_noise_is_stated_in_the_file(tmp_path: Path, mechanism: str) -> None:
+    plan = hush.plan(hush.Workload.kway(DOMAIN, 1), BUDGET, mechanism)
+    for name, entropy in (("private", None), ("seeded", NotPrivateEntropy(1))):
+        ReleaseJob(plan, output=tmp_path / name, entropy=entropy).run(table())
+        assert hush.load(tmp_path / name).statement.seeded == (entropy is not None)
+
+
+class Changing(TinyTable):
+    """A table that others change, unless its state is held."""
+
+    held = False
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        self.held = True
+        yield
+        self.held = False
+
+    def check(self, most_rows: int = 0) -> None:
+        assert self.held
+
+    def counts(self, cliques: object) -> object:
+        assert self.held
+        return super().counts(cliques)
+
+
+@pytest.mark.parametrize("mechanism", ["residual", "aim"])
+def test_a_job_sees_one_state_of_the_rows_from_its_first_check_to_its_last_count(mechanism: str) -> None:
+    changing = Changing(DOMAIN, [(0, 1, 0), (1, 2, 1)])
+    ReleaseJob(hush.plan(hush.Workload.kway(DOMAIN, 1), BUDGET, mechanism)).run(changing)
+    assert changing.reads > 0
+    assert not changing.held
 
 
 def test_a_job_runs_once() -> None:

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -23,6 +23,7 @@ from hush.unit import Unit
 DOMAIN = Domain({"a": 2, "b": 3})
 ROWS = [(0, 0), (1, 2), (1, 1), (0, 2)]
 NOISE = DiscreteGaussian.of_scale(3)
+WIDE = DiscreteGaussian.of_scale(2**21)
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,14 @@ def test_what_is_watched_at_a_view_of_merged_levels_is_stamped() -> None:
     assert not entrance.private
 
 
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_a_view_of_merged_levels_charges_the_same_account_as_much(relation: Neighbours) -> None:
+    entrance = Gate(Mergeable(DOMAIN, ROWS), Allowance(ROOMY), neighbours=relation)
+    request = Request(MarginalQuery(("a",)), NOISE)
+    next(entrance.coarse({}).measure([request]))
+    assert entrance.account.cost == entrance.event(request).cost  # type: ignore[attr-defined]
+
+
 def test_two_runs_by_default_differ() -> None:
     request = Request(MarginalQuery(("a", "b")), DiscreteGaussian.of_scale(1000))
     first, second = (next(gate()[0].measure([request])).values for _ in range(2))
@@ -238,6 +247,45 @@ def test_rows_are_not_even_looked_at_once_the_budget_is_spent() -> None:
     with pytest.raises(BudgetError):
         entrance.select(Favourite(), ExponentialMechanism(Fraction(1)))
     assert table.checks == 1
+
+
+class Strict(TinyTable):
+    """Says how many rows it may have, and refuses them."""
+
+    most_rows = 0
+
+    def check(self, most_rows: int = 0) -> None:
+        self.most_rows = most_rows
+        raise DataError("refused")
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A marginal whose counts are multiplied by a large number."""
+
+    largest_factor: ClassVar[int] = 2**20
+    cliques: ClassVar[tuple[Clique, ...]] = (("a",),)
+    row_norms: ClassVar[RowNorms] = RowNorms.of_number(2**20, 2**21)
+
+    def answer(self, counts: Counts) -> np.ndarray:
+        return 2**20 * counts[("a",)]
+
+
+@pytest.mark.parametrize(
+    ("ask", "most_rows"),
+    [
+        (lambda gate: gate.measure([Request(MarginalQuery(("a",)), NOISE)]), 2**61),
+        (lambda gate: gate.measure([Request(MarginalQuery(("a",)), NOISE), Request(Weighted(), WIDE)]), 2**41),
+        (lambda gate: gate.select(Favourite(), ExponentialMechanism(Fraction(1))), 2**53),
+    ],
+    ids=["counts", "weighted counts", "scores"],
+)
+def test_rows_that_are_refused_are_not_paid_for(ask: Callable[[Gate], object], most_rows: int) -> None:
+    """More rows than a float, or an integer of 64 bits, holds exactly are refused too."""
+    table, account = Strict(DOMAIN, ROWS), Allowance(ROOMY)
+    with pytest.raises(DataError, match="refused"):
+        ask(Gate(table, account))
+    assert (table.most_rows, table.reads, account.events) == (most_rows, 0, ())
 
 
 class Boasting(NotPrivateEntropy):

@@ -116,6 +116,24 @@ def test_generalized_scores_move_by_at_most_one() -> None:
         assert check_selection_privacy(law, scores, table, neighbours_of(table)) <= 1
 
 
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10**6)])
+def test_generalized_scores_admit_the_error_of_floats_and_of_the_scores_given(epsilon: Fraction) -> None:
+    """Against exact fractions. A score that is off by `error` moves the normalised ones by `error` / Delta at most."""
+    law, deltas = GeneralizedExponentialMechanism(epsilon), np.array([1.0, 3.0, 0.7, 11.0, 0.3])
+    values = np.random.default_rng(3).uniform(-1e6, 1e6, 5)
+    floats = law.normalised(Scores(values, 11.0, own=deltas))
+    shift = 2 / epsilon * Fraction(math.log(5 / law.beta))
+    shifted = [Fraction(q) - shift * Fraction(delta) for q, delta in zip(values, deltas, strict=True)]
+    exact = [
+        min((mine - other) / Fraction(delta + own) for other, own in zip(shifted, deltas, strict=True))
+        for mine, delta in zip(shifted, deltas, strict=True)
+    ]
+    off = [abs(Fraction(float(s)) - wanted) for s, wanted in zip(floats.values, exact, strict=True)]
+    assert 0 < max(off) <= Fraction(floats.error)
+    wide = law.normalised(Scores(values, 11.0, error=0.25, own=deltas))
+    assert wide.error - floats.error == pytest.approx(0.25 / 0.3)
+
+
 def test_generalized_mechanism_finds_a_small_good_candidate_that_the_plain_one_drowns() -> None:
     values, deltas = np.array([100.0, 0.0, 0.0]), np.array([1.0, 1000.0, 1000.0])
     law, entropy = GeneralizedExponentialMechanism(Fraction(1)), NotPrivateEntropy(1)

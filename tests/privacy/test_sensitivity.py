@@ -6,7 +6,7 @@ import pytest
 
 from hush.domain import Domain
 from hush.errors import BudgetError
-from hush.privacy.sensitivity import ONE_CELL, Neighbours, Sensitivity, sensitivity
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, RowNorms, Sensitivity, sensitivity
 from hush.testing import TinyTable, neighbours_of
 
 DOMAIN = Domain({"a": 2, "b": 3})
@@ -38,6 +38,16 @@ def test_units_of_several_rows_are_bounded_and_the_bound_is_attained(relation: N
     gaps = [unit - other for unit in units for other in others]
     assert max(int(np.abs(gap).sum()) for gap in gaps) == bound.l1
     assert max(int((gap**2).sum()) for gap in gaps) == bound.l2_squared
+
+
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_a_unit_may_be_exchanged_for_one_without_rows(max_rows: int) -> None:
+    """Values from 5 to 7: two rows are 2 apart, but a unit of one row and a unit of none are 7 apart."""
+    row = RowNorms.of_number(7, 2)
+    sums = [sum(values) for size in range(max_rows + 1) for values in itertools.product((5, 6, 7), repeat=size)]
+    bound = sensitivity(row, max_rows=max_rows, neighbours=Neighbours.REPLACE)
+    assert bound.l1 == max(sums) - min(sums)
+    assert bound.l2_squared == bound.l1**2
 
 
 def test_only_a_single_row_unit_under_add_remove_is_a_single_cell() -> None:

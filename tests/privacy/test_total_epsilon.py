@@ -109,6 +109,8 @@ def test_gaussian_noise_on_many_cells_with_laplace_noise_is_near_the_exact_compo
     pure = [laplace(1 / Fraction(epsilon)) for epsilon in epsilons]
     total = total_epsilon([many, *pure], delta)
     assert total.basis == "Renyi"
+    fourths = [GaussianEvent(4 * many.variance, many.sensitivity_l2_squared)] * 4  # as private, in four charges
+    assert total_epsilon([*fourths, *pure], delta).epsilon == total.epsilon
     laws = [discrete_gaussian(sigma, 14 * sigma), *({0: kept(e), 1: 1 - kept(e)} for e in epsilons)]
     assert mixed_delta(laws, total.epsilon) <= delta
     assert mixed_delta(laws, total.epsilon * 0.92) > delta
