@@ -26,7 +26,7 @@ LAWS = [
     KeyDiscovery(Fraction(1, 2), Fraction(1, 20)),
     KeyDiscovery(Fraction(2), Fraction(1, 200_000)),
     KeyDiscovery(Fraction(1, 100), Fraction(1, 1000)),
-    KeyDiscovery(Fraction(3, 2), Fraction(1, 6)),  # shows an e^-epsilon that is rounded down
+    KeyDiscovery(Fraction(7, 8), Fraction(1, 4)),  # shows an e^-epsilon that is rounded down
 ]
 
 

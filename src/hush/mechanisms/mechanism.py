@@ -25,7 +25,8 @@ from hush.graphical.model_size import check_fits, sizes_with
 from hush.inference.factors import Factors
 from hush.mechanisms.plan import Plan, choose_noise, per_row, rows_per_unit, split_sums
 from hush.privacy.budget import Budget
-from hush.privacy.sensitivity import Neighbours
+from hush.privacy.noise import check_drawable
+from hush.privacy.sensitivity import ONE_CELL, Neighbours, sensitivity
 from hush.release.content import check_memory
 from hush.schema import Schema
 from hush.strategies.strategy import NoiseKind, Strategy
@@ -146,6 +147,8 @@ class Mechanism(ABC):
         """The plan of these settings; reads no data and spends nothing."""
         rows = rows_per_unit(max_rows_per_unit)
         budget = self.accounted(budget)
+        if self.measures:
+            check_drawable(budget, sensitivity(ONE_CELL, max_rows=rows, neighbours=neighbours))
         self.check(workload, budget)
         kind = NoiseKind.LAPLACE if budget.pure else NoiseKind.GAUSSIAN
         counts, sums = split_sums(workload, budget, kind, neighbours, rows, adaptive=self.adaptive)

@@ -150,14 +150,15 @@ class Session:
     def ask(self, asked: Sequence[tuple[Query | DeclaredStatistic, Fraction]], *, note: str) -> list[Measurement]:
         """Noisy answers to queries, each at its share of what the run may spend on counts.
 
-        Laplace noise under a pure budget, Gaussian noise under any other. All are charged together.
+        Laplace noise under a pure budget, Gaussian noise under any other; never below the smallest scale. All are
+        charged together.
         """
         requests = []
         for query, share in asked:
-            bound = self._gate.bound(query)
-            cost = min(share * self.limit, self.remaining)
-            law = DiscreteLaplace.for_epsilon if self._account.budget.pure else DiscreteGaussian.for_rho
-            requests.append(Request(query, law(cost, bound)))
+            bound, pure = self._gate.bound(query), self._account.budget.pure
+            most = bound.l1 / SMALLEST_SCALE if pure else bound.l2_squared / (2 * SMALLEST_SCALE**2)
+            law = DiscreteLaplace.for_epsilon if pure else DiscreteGaussian.for_rho
+            requests.append(Request(query, law(min(share * self.limit, self.remaining, most), bound)))
         return list(self._gate.measure(requests, note=note))
 
     def measure_strategy(self, strategy: Strategy, *, note: str) -> None:

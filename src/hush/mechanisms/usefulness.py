@@ -11,7 +11,7 @@ import numpy as np
 
 from hush.errors import BudgetError, shown
 from hush.privacy.budget import Budget, number_text
-from hush.privacy.noise import DiscreteGaussian
+from hush.privacy.noise import SMALLEST_SCALE, DiscreteGaussian
 from hush.privacy.sensitivity import ONE_CELL, sensitivity
 from hush.rational import float_up, shown_up
 
@@ -40,10 +40,10 @@ class OneWay:
 
     @classmethod
     def of(cls, plan: Plan, columns: Sequence[str], rho: Fraction) -> OneWay:
-        """The noise of a plan's columns."""
+        """The noise of a plan's columns; never below the smallest scale."""
         bound = sensitivity(ONE_CELL, max_rows=plan.max_rows_per_unit, neighbours=plan.neighbours)
-        sizes = [plan.domain[name] for name in columns]
-        return cls(stddev=DiscreteGaussian.for_rho(rho, bound).stddev, cells=float(np.mean(sizes)))
+        law = DiscreteGaussian.for_rho(min(rho, bound.l2_squared / (2 * SMALLEST_SCALE**2)), bound)
+        return cls(stddev=law.stddev, cells=float(np.mean([plan.domain[name] for name in columns])))
 
     def error(self, rows: int) -> float:
         """The mean absolute error of a count as a share of the average cell."""

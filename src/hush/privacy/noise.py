@@ -17,12 +17,15 @@ import numpy as np
 
 from hush.arrays import Integers
 from hush.errors import BudgetError
+from hush.privacy.budget import Budget
 from hush.privacy.events import Event, GaussianEvent, LaplaceEvent
 from hush.privacy.exact_sampling import Entropy, envelope
 from hush.privacy.sensitivity import Sensitivity
+from hush.rational import shown_up
 
 LARGEST_SCALE = 2**44  # keeps every sample far inside int64
 SMALLEST_SCALE = Fraction(1, 64)
+MOST_TABLES = 2**20  # that could share a budget; one of which so many leave a part is a mistake
 LEAST_STDDEV = 1e-30  # floor for noise that is practically never drawn, so that 1 / variance is a float
 
 
@@ -165,12 +168,26 @@ def _require_scale(value: Fraction, least: Fraction, most: Fraction | int, name:
     if not isinstance(value, Fraction):
         raise BudgetError(f"{name}={value!r}: expected a Fraction; use of_scale for other numbers")
     if value <= 0:
-        raise BudgetError(f"noise {name}={float(value):g}: expected a positive number; no noise means no privacy")
+        raise BudgetError(f"noise {name}={shown_up(value)}: expected a positive number; no noise means no privacy")
     if value < least:
         raise BudgetError(
-            f"noise {name}={float(value):g} is below {float(least):g}: the budget is too large to mean anything"
+            f"noise {name}={shown_up(value)} is below {float(least):g}: the budget is too large to mean anything"
         )
     if value > most:
         raise BudgetError(
-            f"noise {name}={float(value):g} is above {float(most):g}: the budget is too small to be of use"
+            f"noise {name}={shown_up(value)} is above {float(most):g}: the budget is too small to be of use"
         )
+
+
+def check_drawable(budget: Budget, sensitivity: Sensitivity) -> None:
+    """Refuse a budget too small for the noise of one table, or too large for `MOST_TABLES` of them to spend.
+
+    >>> from hush.privacy.sensitivity import Neighbours, ONE_CELL, sensitivity
+    >>> check_drawable(Budget(rho=0.5), sensitivity(ONE_CELL, max_rows=1, neighbours=Neighbours.ADD_REMOVE))
+    """
+    scale_squared = (sensitivity.l1 / budget.limit) ** 2 if budget.pure else sensitivity.l2_squared / (2 * budget.limit)
+    tables = MOST_TABLES**2 if budget.pure else MOST_TABLES
+    if scale_squared > (LARGEST_SCALE // 64 if budget.pure else LARGEST_SCALE) ** 2:
+        raise BudgetError(f"{budget}: too small to be of use, the noise of a single table would be too large; raise it")
+    if scale_squared * tables < SMALLEST_SCALE**2:
+        raise BudgetError(f"{budget}: too large to mean anything, a million tables could not spend it; lower it")

@@ -70,14 +70,15 @@ def unit_variance(noise: NoiseKind, budget: Fraction) -> float:
 
     Laplace noise on integers has variance 2a / (1 - a)^2 with a = exp(-epsilon), below the 2 / epsilon^2 of continuous
     noise; on finer grids, and with smaller shares of the budget, it comes closer to that from below. So does
-    Gaussian noise; 0 means a variance below the range of floats.
+    Gaussian noise; 0 means a variance below the range of floats, infinity one above.
 
     >>> unit_variance(NoiseKind.GAUSSIAN, Fraction(1, 50)), round(unit_variance(NoiseKind.LAPLACE, Fraction(1)), 3)
     (25.0, 1.841)
     """
     if noise is NoiseKind.LAPLACE:
         rate = float(budget)
-        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+        squared = math.expm1(-rate) ** 2
+        return 2 * math.exp(-rate) / squared if squared else math.inf
     variance = 1 / (2 * budget)
     stddev = DiscreteGaussian(variance).stddev if variance >= SMALLEST_SCALE**2 else 0.0
     return stddev**2 if stddev > LEAST_STDDEV else 0.0
