@@ -24,7 +24,10 @@ from hush.schema import ROW
 from hush.strategies.axis_strategy import AxisStrategy
 from hush.strategies.product_strategy import ProductQuery
 from hush.strategies.rare_levels import MergedQuery, Merging
+from hush.strategies.strategy import NoiseKind
+from hush.strategies.sum_strategy import SumStrategy
 from hush.testing import TinyTable
+from hush.unit import Unit
 
 DOMAIN = Domain({"a": 2, "b": 4, "c": 2})
 ROWS = [(i % 2, i % 2, 0) for i in range(40)]
@@ -54,6 +57,19 @@ def test_what_is_left_is_the_accounts():
     assert run.remaining == Fraction(3, 4)
     assert run.spent == 0.25
     assert [event.cost.rho for event in run._account.events[0].parts[0][:1]] == [Fraction(1, 8)]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_sums_have_their_share_of_the_budget_for_units_of_several_rows(rows: int):
+    """Counts may spend what the sums leave: the cost of sums is for units of one row, and m^2 of it for m rows."""
+    schema = Schema.from_domain(DOMAIN)
+    terms = Workload.sums(schema, "b", by=["a"]).sum_terms
+    sums = SumStrategy.for_cost(terms, NoiseKind.GAUSSIAN, Fraction(1, 100), Neighbours.ADD_REMOVE)
+    unit = Unit(column="id", max_rows=rows)
+    table = TinyTable(DOMAIN, ROWS, unit=unit, units=[i // 4 for i in range(len(ROWS))])
+    run = session(table=table, max_rows=rows, sums=sums)
+    list(run._gate.measure(sums.requests()))
+    assert run.limit == run.remaining == 1 - sums.cost * rows**2
 
 
 def test_every_table_may_have_its_own_cost():

@@ -15,6 +15,7 @@ from hush.privacy.noise import DiscreteGaussian
 from hush.privacy.sensitivity import Neighbours, sensitivity
 from hush.privacy.sum_query import MOST_STEPS, SumQuery, ValueGrid
 from hush.testing.tiny import TinyTable, neighbours_of
+from hush.unit import Unit
 
 DOMAIN = Domain({"group": 2, "value": 5})
 GRID = ValueGrid("value", 2, (2.0,), (1.0,), exact=True)
@@ -104,3 +105,26 @@ def test_the_gate_charges_for_the_whole_grid_before_it_reads() -> None:
     assert account.budget.limit - account.remaining == Fraction(2**2, 2 * 100)
     assert answer.raw.shape == (2,)
     assert answer.raw.dtype == np.int64
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_units_of_several_rows_cost_as_many_rows_squared(rows: int) -> None:
+    """A unit that repeats the last step moves a cell by `rows` times the steps, and that is what is charged."""
+    unit, query = Unit(column="id", max_rows=rows), SumQuery(("group",), GRID)
+    whole = TinyTable(DOMAIN, [(0, 4)] * 4, unit=unit, units=[0, 0, 0, 0])
+    moved = int(np.abs(whole.sums([query])[query]).sum())
+    assert moved == rows * GRID.steps
+    account = Allowance(Budget(rho=1.0))
+    list(Gate(whole, account).measure([Request(query, DiscreteGaussian(Fraction(100)))]))
+    assert account.budget.limit - account.remaining == Fraction(moved**2, 2 * 100)
+
+
+def test_a_value_is_clamped_before_anything_is_computed_from_it() -> None:
+    """The ends of a grid are those of its widest level; numbers beyond them warn of no overflow."""
+    assert GRID.ends == (0.0, 4.0)
+    assert LEVELS.ends == (0.0, 5.0)
+    assert SQUARES.ends == (0.0, 4.0)
+    huge = [1.7e308, -1.7e308, np.inf, -np.inf, 5e-324]
+    with np.errstate(all="raise"):
+        assert GRID.integers(huge, [4, 0, 4, 0, 0]).tolist() == [2, -2, 2, -2, -2]
+        assert SQUARES.integers(huge, [4, 0, 4, 0, 0]).tolist() == [8, 8, 8, 8, 8]

@@ -3,7 +3,8 @@
 A value v of a row becomes u = round((f(v) - centre) / unit), an integer between -steps and steps, whatever the value
 is and however its arithmetic rounds. A sum of values over n rows is then unit * sum(u) + n * centre: the integers are
 measured here, and n is a count. Centring halves what one row can move; `f` is the value, or the square of its distance
-from an origin.
+from an origin. Values are clamped to the ends of the grid before anything is computed from them, so that no arithmetic
+overflows: an engine that fails on one huge value would tell that its row is there.
 """
 
 from __future__ import annotations
@@ -56,9 +57,18 @@ class ValueGrid:
         """Whether every level of the column has a centre and a unit of its own."""
         return len(self.centres) > 1
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest value on the grid; what lies beyond them counts as they do."""
+        reach = [(centre, self.steps * unit) for centre, unit in zip(self.centres, self.units, strict=True)]
+        if self.power == 2:
+            distance = max(math.sqrt(max(centre + half, 0.0)) for centre, half in reach)
+            return self.origin - distance, self.origin + distance
+        return min(centre - half for centre, half in reach), max(centre + half for centre, half in reach)
+
     def integers(self, values: Any, levels: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The integer of every value, given with its level; the twin of what databases compute."""
-        numbers, codes = np.asarray(values, dtype=np.float64), np.asarray(levels)
+        numbers, codes = np.clip(np.asarray(values, dtype=np.float64), *self.ends), np.asarray(levels)
         place = codes if self.by_level else np.zeros(codes.shape, dtype=np.int64)
         absent = np.zeros(codes.shape, dtype=bool) if self.missing is None else codes == self.missing
         place = np.where(absent, 0, place)

@@ -155,7 +155,7 @@ class _Encoder:
             positions.append(sql.position(sql.trimmed(raw), self.names.texts, size))
         codes = [str(code) for code in cells.values()]
         as_cells = f"WHEN {p} >= {len(texts)} THEN {sql.element(codes, f'{p} - {len(texts)}')} " if cells else ""
-        missing = f"{x} IS NULL" + (f" OR {sql.is_nan(x)}" if self.stored in {Family.FLOAT, Family.DOUBLE} else "")
+        missing = f"{raw if self.stored in NUMBERS else x} IS NULL"  # NaN has no text
         positions.append(f"CASE WHEN {missing} THEN {levels} ELSE -1 END")
         return Encoding(
             prepare=f"coalesce({', '.join(positions)})",
@@ -397,7 +397,7 @@ def equal_width_scale(edges: Edges) -> float | None:
 
 def _guess(edges: Edges, scale: float, p: str, step: Step, sql: Dialect) -> tuple[tuple[str, ...], str, str]:
     g = step(0)
-    guess = f"CAST(floor(({p} - {sql.number(edges[0])}) * {sql.number(scale)}) AS INTEGER)"
+    guess = f"CAST(floor({sql.scaled(f'({p} - {sql.number(edges[0])})', scale)}) AS INTEGER)"
     within = f"{p} BETWEEN {sql.number(edges[0])} AND {sql.number(edges[-1])}"
     following = sql.element([*map(sql.number, edges[1:-1]), sql.number(math.inf)], g)  # the last bin is closed
     return (f"CASE WHEN {within} THEN {guess} END",), f"{g} + CAST({p} >= {following} AS INTEGER)", f"{g} IS NOT NULL"

@@ -62,11 +62,13 @@ def _summed(source: RowSource, schema: Schema, query: SumQuery, kept: Sequence[C
     key = "CAST(0 AS BIGINT)"
     for name, size in zip(query.clique, sizes, strict=True):
         key = f"({key} * {size} + {place[name]})"
-    integer = _integer(grid, number, place[grid.column], dialect)
+    distance = _distance(grid, number, place[grid.column], dialect)
+    integer = _integer(grid, "distance", place[grid.column], dialect)
     added = integer if source.counts is None else f"{dialect.cast(integer, dialect.wide_type)} * {COUNT}"
     totals = np.zeros(int(np.prod(sizes, dtype=np.int64)), dtype=np.int64)
     with rows.session() as session:
         chosen = rows.selected(session, number)
+        chosen = f"SELECT *, {distance} AS distance FROM ({chosen}) AS coded {dialect.fence}"
         inner = f"SELECT {key} AS cell, {added} AS u, {rows.refused_by()} AS refused FROM ({chosen}) AS coded"
         select = (
             f"SELECT coalesce(cell, -1) AS cell, CAST(sum(u) AS BIGINT) AS total, bool_or(refused) AS refused "
@@ -81,23 +83,37 @@ def _summed(source: RowSource, schema: Schema, query: SumQuery, kept: Sequence[C
     return totals.reshape(sizes)
 
 
-def _integer(grid: ValueGrid, value: str, level: str, sql: Dialect) -> str:
-    """SQL of `ValueGrid.integers`: an integer from -steps to steps for every value."""
+def _distance(grid: ValueGrid, value: str, level: str, sql: Dialect) -> str:
+    """SQL of f(v) - centre, of a value that is clamped first: no step of it overflows, whatever a row holds."""
+    low, high = map(sql.number, grid.ends)
+    clamped = f"greatest({low}, least({high}, {value}))"
+    if grid.power == 2:
+        clamped = sql.squared(f"({clamped} - {sql.number(grid.origin)})")
+    f = sql.number(1.0) if grid.power == 0 else clamped
+    return f"({f} - {_of_level(grid, grid.centres, level, sql)})"
 
-    def per_level(numbers: Sequence[float]) -> str:
-        listed = [sql.number(number) for number in numbers]
-        return sql.element(listed, level) if grid.by_level else listed[0]
 
+def _integer(grid: ValueGrid, distance: str, level: str, sql: Dialect) -> str:
+    """SQL of `ValueGrid.integers`: an integer from -steps to steps for every distance from the centre.
+
+    A distance below a quarter of the unit is zero; engines that fail on results too small for floats do not divide it.
+    """
     still = [f"{level} IS NULL"]
     if grid.missing is not None:
         still.append(f"{level} = {grid.missing}")
     if 0.0 in grid.units:
-        still.append(f"{per_level(grid.units)} = {sql.number(0.0)}")
-    distance = f"({value} - {sql.number(grid.origin)})"
-    f = {0: sql.number(1.0), 1: value, 2: f"{distance} * {distance}"}[grid.power]
+        still.append(f"{_of_level(grid, grid.units, level, sql)} = {sql.number(0.0)}")
+    still.append(f"abs({distance}) < {_of_level(grid, [unit / 4 for unit in grid.units], level, sql)}")
+    units = [unit or 1.0 for unit in grid.units]
     steps = sql.number(grid.steps)
-    u = sql.rounded(f"(({f} - {per_level(grid.centres)}) / {per_level(grid.units)})")
+    u = sql.rounded(f"({distance} / {_of_level(grid, units, level, sql)})")
     return f"CASE WHEN {' OR '.join(still)} THEN 0 ELSE CAST(greatest(-{steps}, least({steps}, {u})) AS BIGINT) END"
+
+
+def _of_level(grid: ValueGrid, numbers: Sequence[float], level: str, sql: Dialect) -> str:
+    """SQL of the number that a level has among some, or of the only one."""
+    listed = [sql.number(number) for number in numbers]
+    return sql.element(listed, level) if grid.by_level else listed[0]
 
 
 def unreadable(cliques: Sequence[Clique]) -> DataError:

@@ -258,7 +258,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def as_moment(self, x: str) -> str:
-        """A date or a timestamp as one without a zone, in UTC, rounded down to microseconds; NULL if beyond them."""
+        """A date or a timestamp as one without a zone, in UTC, rounded down to microseconds; infinite if beyond."""
 
     @abstractmethod
     def element(self, values: Sequence[str], index: str) -> str:
@@ -283,6 +283,14 @@ class Dialect(ABC):
     def rounded(self, x: str) -> str:
         """A float rounded to a whole number, halves away from zero."""
         return f"round({x})"
+
+    def squared(self, x: str) -> str:
+        """The square of a float that is at most 1e154 in size."""
+        return f"{x} * {x}"
+
+    def scaled(self, x: str, factor: float) -> str:
+        """A float times a positive number that does not make it overflow; may be 0 where it is below 1/2."""
+        return f"{x} * {self.number(factor)}"
 
     def year(self, x: str) -> str:
         """The year of a date."""

@@ -226,7 +226,11 @@ class PostgreSQL(Dialect):
 
     def as_moment(self, x: str) -> str:
         # TIMESTAMPTZ is in UTC here, as is the session; a DATE may lie beyond the timestamps
-        return f"CASE WHEN {x} BETWEEN DATE '4713-01-01 BC' AND DATE '294276-12-31' THEN CAST({x} AS TIMESTAMP) END"
+        return (
+            f"CASE WHEN {x} < DATE '4713-01-01 BC' THEN TIMESTAMP '-infinity' "
+            f"WHEN {x} < DATE '294277-01-01' THEN CAST({x} AS TIMESTAMP) "
+            f"WHEN {x} >= DATE '294277-01-01' THEN TIMESTAMP 'infinity' END"
+        )
 
     def weekday(self, x: str) -> str:
         return f"CAST(extract(isodow FROM {x}) AS INTEGER)"
@@ -251,6 +255,12 @@ class PostgreSQL(Dialect):
     def rounded(self, x: str) -> str:
         whole = f"trunc({x})"
         return f"({whole} + CASE WHEN abs({x} - {whole}) >= 0.5 THEN sign({x}) ELSE 0::float8 END)"
+
+    def squared(self, x: str) -> str:
+        return f"CASE WHEN abs({x}) < 1e-150 THEN 0::float8 ELSE {x} * {x} END"  # smaller squares would fail
+
+    def scaled(self, x: str, factor: float) -> str:
+        return f"CASE WHEN abs({x}) < {self.number(0.5 / factor)} THEN 0::float8 ELSE {super().scaled(x, factor)} END"
 
     def year(self, x: str) -> str:
         return f"CAST(extract(year FROM {x}) AS INTEGER)"

@@ -49,6 +49,7 @@ _FAMILIES = {
     **dict.fromkeys(("string", "char", "varchar", "time"), Family.TEXT),
 }
 _FRACTION = r"r'([.][0-9]{6})[0-9]+', '$1'"  # digits of a second beyond the sixth are cut
+_FIRST_YEAR, _LAST_YEAR = -4712, 294246  # that timestamps have in full
 MOST_CASES = 64  # texts that are told apart by a chain of comparisons; more are looked up in a table
 
 
@@ -112,7 +113,7 @@ class Spark(Dialect):
         return f"{x} = rint({x})"
 
     def is_finite(self, x: str) -> str:
-        return f"({x}) IS NOT NULL"
+        return f"year({x}) BETWEEN {_FIRST_YEAR} AND {_LAST_YEAR}"
 
     def written(self, x: str, family: Family) -> str:
         digits = {Family.FLOAT: "hush_float", Family.DOUBLE: "hush_double"}
@@ -154,7 +155,11 @@ class Spark(Dialect):
         return f"hush_time({x})"
 
     def as_moment(self, x: str) -> str:
-        return f"CASE WHEN year({x}) BETWEEN -4712 AND 294246 THEN CAST({x} AS TIMESTAMP_NTZ) END"
+        return (
+            f"CASE WHEN year({x}) > {_LAST_YEAR} THEN {self.no_moment} "
+            f"WHEN year({x}) < {_FIRST_YEAR} THEN CAST(timestamp_micros(-9223372036854775808) AS TIMESTAMP_NTZ) "
+            f"ELSE CAST({x} AS TIMESTAMP_NTZ) END"
+        )
 
     def weekday(self, x: str) -> str:
         return f"(weekday({x}) + 1)"
