@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import sys
+import zipfile
 
 import openpyxl
 import pytest
@@ -87,3 +89,44 @@ def test_without_the_reader_the_message_says_what_to_install(path, monkeypatch) 
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(DataError, match=r"reading Excel needs openpyxl; run: pip install 'hush\[excel\]'"):
         read(path, SCHEMA.with_unit(Unit()))
+
+
+def test_formulas_that_were_never_computed_are_refused_with_their_address(path) -> None:
+    """openpyxl writes formulas without values, as programs do that export a sheet."""
+    book = openpyxl.load_workbook(path)
+    book.active["D3"] = "=0.05*2"  # pay of the first row
+    book.save(path)
+    with pytest.raises(DataError) as refused:
+        read(path, SCHEMA)
+    assert str(refused.value) == (
+        f"the sheet 'People' of the file {str(path)!r}: the formula in cell D3 has no computed value, and others may "
+        "have none either; open the file in a spreadsheet program, save it, and read it again"
+    )
+    others = Schema([column for column in SCHEMA if column.name != "pay"])
+    assert read(path, others).counts([()])[()].tolist() == 3  # a column that nobody reads
+    with pytest.raises(DataError, match="cell D3"):
+        draft_schema(path)
+
+
+def test_a_name_that_is_a_formula_is_refused_likewise(path) -> None:
+    book = openpyxl.load_workbook(path)
+    book.active["B2"] = '="a" & "ge"'
+    book.save(path)
+    with pytest.raises(DataError, match="formula in cell B2 has no computed value"):
+        read(path, SCHEMA)
+
+
+def test_a_formula_with_a_value_counts_also_where_that_is_empty_text(path, tmp_path) -> None:
+    book = openpyxl.load_workbook(path)
+    book.active["C3"], book.active["D3"] = "=1", "=2"
+    book.save(path)
+    computed = tmp_path / "computed.xlsx"
+    with zipfile.ZipFile(path) as before, zipfile.ZipFile(computed, "w") as after:
+        for item in before.namelist():
+            text = before.read(item)
+            text = re.sub(rb'<c r="C3"[^>]*><f>1</f><v ?/></c>', b'<c r="C3" t="str"><f>1</f><v></v></c>', text)
+            text = re.sub(rb"<f>2</f><v ?/>", b"<f>2</f><v>0.05</v>", text)
+            after.writestr(item, text)
+    counts = read(computed, SCHEMA).counts([("sex",), ("pay",)])
+    assert counts["sex",].tolist() == [0, 1, 2]
+    assert counts["pay",].tolist() == [2, 0, 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ def read_sheet(
 ) -> tuple[str, pa.Table]:
     """The rows of a sheet as text, under the names in its first row, and what messages call it.
 
-    A cell with a formula has the value that was last computed. Rows without any value are left out.
+    A cell with a formula has the value that was last computed; a formula that was never computed is refused. Rows
+    without any value are left out.
 
     Privacy: reads the whole sheet. No message quotes a cell, not even of the first row.
     """
@@ -38,19 +39,26 @@ def read_sheet(
             rows = attempt(
                 lambda: [row for row in page.iter_rows(values_only=True) if any(x is not None for x in row)], failed
             )
+            uncomputed = attempt(lambda: list(_uncomputed(page)), failed)
         finally:
             book.close()
     name = f"the sheet {page.title!r} of {name}"
-    if not rows:
+    if not rows and not uncomputed:
         raise DataError(f"{name} is empty; a table without rows still needs the names of its columns in the first row")
-    width = max(map(len, rows))
-    header = ["" if cell is None else str(cell) for cell in _wide(rows[0], width)]
+    width = max(map(len, rows), default=0)
+    header = ["" if cell is None else str(cell) for cell in _wide(rows[0], width)] if rows else []
     columns = [cell if cell in wanted else cell.strip() for cell in header]
     while columns and not columns[-1] and all(_wide(row, width)[len(columns) - 1] is None for row in rows):
         columns.pop()
+    kept = [at for at, column in enumerate(columns) if not wanted or column in wanted]
+    all_named = bool(wanted) and set(wanted) <= set(columns)  # else a formula may stand where a name is missed
+    if empty := [address for at, address in uncomputed if at in kept or not all_named]:
+        raise DataError(
+            f"{name}: the formula in cell {empty[0]} has no computed value, and others may have none either; open the "
+            "file in a spreadsheet program, save it, and read it again"
+        )
     if wanted and not set(wanted).intersection(columns):
         raise DataError(f"{name}: none of the schema's columns is in the first row; it must hold the names")
-    kept = [at for at, column in enumerate(columns) if not wanted or column in wanted]
     lists = [[_wide(row, width)[at] for row in rows[1:]] for at in kept]
     return name, frames.from_lists([columns[at] for at in kept], lists, spell)
 
@@ -65,6 +73,27 @@ def _page(name: str, book: Any, sheet: str | None) -> Any:
     if sheet not in sheets:
         raise DataError(f"{name} has no sheet {sheet!r}; it has {listed}")
     return book[sheet]
+
+
+def _uncomputed(page: Any) -> Iterator[tuple[int, str]]:
+    """The column, from 0, and the address of each formula that no program computed.
+
+    A text that was computed and is empty has the type `str`; programs that write formulas without computing them give
+    none.
+    """
+    from openpyxl.utils import coordinate_to_tuple
+    from openpyxl.xml.constants import SHEET_MAIN_NS
+    from openpyxl.xml.functions import iterparse
+
+    cell, formula, value = (f"{{{SHEET_MAIN_NS}}}{tag}" for tag in "cfv")
+    with page._get_source() as source:
+        for _, element in iterparse(source):
+            if element.tag != cell:
+                continue
+            address = element.get("r")
+            if element.find(formula) is not None and element.get("t") != "str" and not element.findtext(value):
+                yield coordinate_to_tuple(address)[1] - 1, address
+            element.clear()
 
 
 def _wide(row: tuple[Any, ...], width: int) -> tuple[Any, ...]:
