@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hush.errors import SchemaError, check_text, shown
+from hush.errors import SchemaError, check_text, printable, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,23 @@ class Unit:
             if not isinstance(self.column, str) or not self.column.strip():
                 raise SchemaError(f"unit: column = {shown(self.column)}: expected the name of the id column")
             check_text(f"unit: column = {shown(self.column)}", self.column)
+
+    @property
+    def cap_text(self) -> str:
+        """What the cap on rows does, in plain words; empty where a unit is a row.
+
+        >>> Unit(column="patient", max_rows=20).cap_text
+        'at most 20 rows of each patient are used and the others left out; noise is 20 times that for 1 row per patient'
+        """
+        if self.column is None:
+            return ""
+        name, rows = printable(self.column), self.max_rows
+        if rows == 1:
+            return f"1 row of each {name} is used and the others left out"
+        return (
+            f"at most {rows:,} rows of each {name} are used and the others left out; noise is {rows:,} times that for "
+            f"1 row per {name}"
+        )
 
 
 ROW = Unit()

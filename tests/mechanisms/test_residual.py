@@ -355,7 +355,12 @@ def test_frames_and_paths_are_not_tables() -> None:
 
 def test_answers_say_that_rows_of_a_unit_were_left_out() -> None:
     table = TinyTable(DOMAIN, ROWS, unit=Unit(column="id", max_rows=2), units=[1, 1, 1, 2, 2, 3])
-    release = residual_plan(PLAIN, BUDGET, max_rows_per_unit=2).release(table)
+    plan = residual_plan(PLAIN, BUDGET, max_rows_per_unit=2)
+    assert "at most 2 rows, others are left out; noise is 2 times that for 1 row" in " ".join(str(plan).split())
+    release = plan.release(table)
+    statement = dict(release.statement.lines())["Rows used"]
+    assert statement.startswith("at most 2 rows of each id are used and the others left out; noise is 2 times that for ")
+    assert "How many rows were left out is not in this release" in statement
     assert "at most 2 rows of each id" in str(release.marginal("a"))
     assert "at most 2 rows of each id" in str(release.sql("SELECT COUNT(*) FROM t"))
 

@@ -97,7 +97,10 @@ def test_the_promise_in_plain_words(make: Callable[..., Release], read_page: Any
 def test_the_promise_names_units_and_replaced_records(make: Callable[..., Release]) -> None:
     release = make(SCHEMA, unit=Unit(column="patient", max_rows=4), neighbours=Neighbours.REPLACE)
     assert "which of two records that person has" in promise(release)
-    assert promise(release).endswith("The promise is to one patient, with up to 4 rows of theirs.")
+    assert promise(release).endswith(
+        "The promise is to one patient, with up to 4 rows of theirs; their other rows were left out. How many rows "
+        "were left out is not in this release; `hush schema check SCHEMA DATA` shows the owner."
+    )
 
 
 def test_a_large_epsilon_is_called_weak_and_no_privacy_is_not_promised(make: Callable[..., Release]) -> None:

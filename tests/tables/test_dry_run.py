@@ -86,6 +86,25 @@ def test_the_unit_is_looked_at_too() -> None:
     assert dry_run(pa.table({"x": [1]}), schema).columns[1].problem.startswith("the Arrow table has no column 'who'")
 
 
+def test_the_owner_sees_how_many_rows_each_cap_would_keep(tmp_path) -> None:
+    ids = [who for who, rows in {"a": 1, "b": 3, "c": 60}.items() for _ in range(rows)] + ["", None]
+    frame = pd.DataFrame({"id": ids, "age": "7"})
+    schema = Schema([SCHEMA["age"]], unit=Unit(column="id", max_rows=3))
+    outcome = dry_run(frame, schema)
+    assert outcome.rows_per_unit is not None
+    assert outcome.rows_per_unit.units == 3
+    assert outcome.rows_per_unit.kept == {1: 3, 2: 5, 3: 7, 5: 9, 10: 14, 20: 24, 50: 54}
+    for most, kept in outcome.rows_per_unit.kept.items():
+        rows = frame[frame["id"].isin(["a", "b", "c"])]
+        assert read(rows, schema, unit="id", max_rows_per_unit=most).counts([()])[()] == kept
+    text = str(outcome)
+    assert text.startswith("PRIVATE: ")
+    assert "(there are 3 values of 'id')" in text
+    assert any(line.split() == ["3", "7", "10.6%", "3x", "now"] for line in text.splitlines())
+    assert json.loads(json.dumps(outcome.to_dict()))["rows_per_unit"]["kept"]["50"] == 54
+    assert dry_run(frame, schema.with_unit(Unit())).rows_per_unit is None
+
+
 def test_the_text_is_marked_private_and_prints_nothing_that_controls_a_terminal() -> None:
     schema = Schema([Categorical(name="x", values=("a",))])
     text = str(dry_run(pa.table({"x": ["\x1b[31mred", "a"]}), schema))

@@ -251,7 +251,9 @@ def _noise(plan: Plan) -> str | None:
 
 
 def _unit(rows: int) -> str:
-    return "a person or other unit is one row" if rows == 1 else f"a unit is at most {rows} rows"
+    if rows == 1:
+        return "a person or other unit is one row"
+    return f"a unit is at most {rows:,} rows, others are left out; noise is {rows:,} times that for 1 row per unit"
 
 
 def _title(plan: Plan) -> str:

@@ -18,7 +18,7 @@ from hush.atomic_write import check_new
 from hush.codec import Stored, pack, unpack
 from hush.constraints import fingerprint
 from hush.domain import Clique, Domain, listed_cliques
-from hush.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, is_number, printable, shown
+from hush.errors import ArchiveError, HushError, QueryError, SizeError, WorkloadError, is_number, shown
 from hush.graphical.total import SMALLEST_TOTAL
 from hush.inference.constant_columns import ConstantColumnEstimates
 from hush.inference.error_margins import ErrorMargins
@@ -603,8 +603,7 @@ class Release:
         """Caveats for every answer of this release."""
         unit, notes = self.statement.unit, [*self.statement.warnings]
         if unit.column is not None:
-            rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows} rows"
-            notes.append(f"at most {rows} of each {printable(unit.column)} counted; further rows were left out.")
+            notes.append(f"{unit.cap_text}.")
         if not self.complete:
             notes.append("the release was interrupted; tables measured later are missing.")
         return (*notes, *self.content.notes)

@@ -30,6 +30,7 @@ STAMP = "NOT PRIVATE"
 SEEDED = f"{STAMP}: the noise of this release came from a seed, for tests only."
 UNPROTECTED = "no noise protects what they show, and the release was made on the word that they are public"
 WARNING = f"{STAMP}: made with seeded or watched randomness, for tests only"
+LEFT_OUT = "How many rows were left out is not in this release; `hush schema check SCHEMA DATA` shows the owner."
 LAWS = {
     GaussianEvent: "discrete Gaussian",
     LaplaceEvent: "discrete Laplace",
@@ -104,6 +105,7 @@ class Statement:
         unit = "one row" if column is None else f"one {printable(column)} (at most {rows} row{'s' if rows > 1 else ''})"
         lines = [
             ("Protects", f"{unit}: tables that differ in it lead to {self._alike()}"),
+            *([] if column is None else [("Rows used", f"{self.unit.cap_text}. {LEFT_OUT}")]),
             ("Neighbours", self.neighbours.value),
             ("Budget", str(self.budget)),
             ("Spent", self._spent()),

@@ -12,7 +12,7 @@ from hush.errors import HushError, shown
 from hush.markup import Markup, lines, tag
 from hush.privacy.sensitivity import Neighbours
 from hush.rational import shown_up
-from hush.release.statement import STAMP
+from hush.release.statement import LEFT_OUT, STAMP
 from hush.report.labels import named, readable
 from hush.schema.provenance import drafted_text
 
@@ -137,7 +137,7 @@ IN_OR_OUT = "whether that person is in the table"
 WHICH_OF_TWO = "which of two records that person has"
 WEAK = "That is a weak promise: the larger epsilon is, the weaker. "
 ONE_ROW = "The promise is to one row of the table; somebody with several rows is protected less."
-ONE_UNIT = "The promise is to one {column}, with up to {rows} of theirs."
+ONE_UNIT = "The promise is to one {column}, with up to {rows} of theirs; their other rows were left out. {left_out}"
 NONE = "This release promises nothing to anybody, for the reason given above."
 UNBOUNDED = "This release promises nothing to anybody: no budget covers what it cost."
 WEAK_FROM = 0.95
@@ -156,7 +156,8 @@ def promise(release: Release) -> str:
     text = PROMISE.format(epsilon=_short(epsilon), aim=aim, most=_of_100(chance))
     unit = statement.unit
     rows = "1 row" if unit.max_rows == 1 else f"{unit.max_rows:,} rows"
-    whose = ONE_ROW if unit.column is None else ONE_UNIT.format(column=readable(unit.column, 60), rows=rows)
+    column = "" if unit.column is None else readable(unit.column, 60)
+    whose = ONE_ROW if unit.column is None else ONE_UNIT.format(column=column, rows=rows, left_out=LEFT_OUT)
     return text + (WEAK if chance > WEAK_FROM else "") + whose
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from hush.domain import Domain
 from hush.errors import DataError, printable
 from hush.memory import memory_limit as bytes_of
-from hush.schema import Column, Date, Integer, Numeric, Outside, Schema, Timestamp
+from hush.schema import Column, Date, Integer, Numeric, Outside, Schema, Timestamp, Unit
 from hush.tables.dialects.duckdb import DUCKDB
 from hush.tables.encoding import Encoding, Names
 from hush.tables.read import open_source, schema_of
@@ -29,6 +29,7 @@ from hush.text_table import TextColumn, TextTable, number_columns
 
 BATCH_ROWS = 2**14
 MOST_EXAMPLES = 3
+CAPS = (1, 2, 5, 10, 20, 50)  # of rows per unit, to choose from
 ROWS = "line_rows"  # the column of the SQL that says how many rows a line stands for
 PRIVATE = "PRIVATE: exact counts and values of the rows, for the eyes of their owner only. Do not publish or log them."
 PUBLIC_SCHEMA = (
@@ -74,6 +75,36 @@ class ColumnFit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowsPerUnit:
+    """How many rows would be used for each choice of `max_rows`, and how many units there are; private."""
+
+    unit: str
+    max_rows: int
+    units: int
+    kept: dict[int, int]
+
+    def lines(self, rows: int) -> Iterator[str]:
+        """A table to choose `max_rows` by."""
+        yield f"Rows used, for each max_rows (there are {self.units:,} values of {printable(self.unit)!r}):"
+        yield ""
+        listed = [
+            (
+                f"{most:,}",
+                f"{kept:,}",
+                f"{kept / max(rows, 1):.1%}",
+                f"{most:,}x",
+                "now" if most == self.max_rows else "",
+            )
+            for most, kept in self.kept.items()
+        ]
+        columns = (*number_columns("max_rows", "rows used", "of all rows", "noise"), TextColumn(heading=""))
+        yield TextTable(columns=columns, rows=listed).text()
+        yield ""
+        yield "Rows above max_rows are left out, and noise grows in proportion to it. max_rows is public: choose it by"
+        yield "what is publicly known."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
     """The outcome for all columns; prints as a table with the causes below.
 
@@ -83,6 +114,7 @@ class DryRun:
     source: str
     rows: int
     columns: tuple[ColumnFit, ...] = field(default=())
+    rows_per_unit: RowsPerUnit | None = None
 
     @property
     def fits(self) -> bool:
@@ -98,6 +130,8 @@ class DryRun:
         numbers = number_columns("in a level", "clamped", "missing", "other", "refused")
         table = TextTable(columns=(*headings, *numbers), rows=[_row(column) for column in self.columns])
         lines = [PRIVATE, "", f"{self.source}, {self.rows:,} rows", "", table.text()]
+        if self.rows_per_unit is not None:
+            lines += ["", *self.rows_per_unit.lines(self.rows)]
         for column in self.columns:
             if not column.fits:
                 lines += ["", f"column {column.name!r}:", *_causes(column)]
@@ -168,12 +202,14 @@ def dry_run(
     for name, problem in problems.items():
         fits[name] = ColumnFit(name=declared[name].source, kind=declared[name].source_kind, problem=problem)
     ordered = [fits[column.name] for column in columns]
+    per_unit = None
     if declared.unit.column is not None:
         ordered.append(_unit_fit(opened, declared.unit.column))
+        per_unit = _rows_per_unit(opened, declared.unit) if not ordered[-1].problem else None
     if counts_fit is not None:
         too_many = too_many_rows(counts_fit.name, LARGEST_TOTAL) if rows > LARGEST_TOTAL else ""
         ordered.append(replace(counts_fit, problem=counts_fit.problem or too_many))
-    return DryRun(source=opened.name, rows=rows, columns=tuple(ordered))
+    return DryRun(source=opened.name, rows=rows, columns=tuple(ordered), rows_per_unit=per_unit)
 
 
 def _counted(source: RowSource, columns: Sequence[Column]) -> tuple[int, dict[str, ColumnFit]]:
@@ -295,3 +331,18 @@ def _unit_fit(source: RowSource, name: str) -> ColumnFit:
     }
     refused = tuple(RefusedValues(cause=cause, count=count) for cause, count in causes.items() if count)
     return ColumnFit(name=name, kind="unit", levels=present - rounded, refused=refused)
+
+
+def _rows_per_unit(source: RowSource, unit: Unit) -> RowsPerUnit:
+    """Rows that caps of several sizes would keep: the sum over units of min(rows, cap)."""
+    caps = sorted({*CAPS, unit.max_rows})
+    rows = encoded_rows(source, [], {"unit": unit_id(source, str(unit.column))})
+    counted = f"SELECT count(*) AS n FROM ({rows}) AS coded WHERE octet_length(unit) > 0 GROUP BY unit"
+    kept = ", ".join(f"CAST(coalesce(sum(CASE WHEN n < {cap} THEN n ELSE {cap} END), 0) AS BIGINT)" for cap in caps)
+    with source.session() as session:
+        units, *sums = source.dialect.fetch_row(
+            session, f"SELECT count(*), {kept} FROM ({counted}) AS u", source.failure
+        )
+    return RowsPerUnit(
+        unit=str(unit.column), max_rows=unit.max_rows, units=units, kept=dict(zip(caps, map(int, sums), strict=True))
+    )
