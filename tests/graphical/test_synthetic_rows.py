@@ -1,6 +1,7 @@
 import datetime as dt
 import itertools
 import math
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -547,3 +548,40 @@ def test_points_are_given_exactly_and_integers_stay_in_their_bins() -> None:
     gains, hours = np.array(table["gain"].to_pylist(), dtype=float), np.array(table["hours"].to_pylist())
     assert set(gains[codes["gain"] == schema["gain"].code_of(7.3)]) == {7.3}
     assert set(hours[codes["hours"] == schema["hours"].code_of(50)]) == set(range(41, 100))
+
+
+STEPPED = [
+    Numeric(name="x", edges=(-1.0, 0.0, 0.25, 7.0, 30.5), step=0.1, missing=True),
+    Numeric(name="x", edges=(0.0, 10.0, 20.0), points=(0.0, 0.3, 20.0), step=0.1),
+    Numeric(name="x", edges=(0.0, 0.05, 1.0), step=0.25),
+    Numeric(name="x", edges=(0.0, 1000.0, 5000.0), step=50),
+    Numeric(name="x", edges=(0.0, 1e6, 1e7), step=0.01),
+]
+
+
+@pytest.mark.parametrize("column", STEPPED)
+@pytest.mark.parametrize("with_means", [False, True])
+def test_numbers_with_a_step_are_multiples_of_it_in_their_bins(column: Numeric, with_means: bool) -> None:
+    codes = np.repeat(np.arange(column.size), 200)
+    means = {"x": np.array([column.value(code) for code in range(column.levels)])} if with_means else None
+    numbers = decoded(Schema([column]), {"x": codes}, generator(3), means)["x"].to_pylist()
+    present = [(number, code) for number, code in zip(numbers, codes, strict=True) if code != column.missing_code]
+    assert [column.code_of(number) for number, _ in present] == [code for _, code in present]
+    for number, code in present:
+        first, last = column.multiples(int(code))
+        multiple = Decimal(repr(number)) / Decimal(repr(column.step))
+        assert first > last or multiple == multiple.to_integral_value()
+    assert any(column.multiples(code)[0] <= column.multiples(code)[1] for code in range(column.levels))
+
+
+def test_multiples_in_a_bin_are_equally_likely_and_their_mean_is_kept() -> None:
+    """Of 20,000 rows each of five multiples has 4,000, with a standard deviation of 57."""
+    column = Numeric(name="x", edges=(0.0, 2.0), step=0.5)
+    codes = np.zeros(20_000, dtype=np.int64)
+    even = np.array(decoded(Schema([column]), {"x": codes}, generator(4))["x"])
+    numbers, rows = np.unique(even, return_counts=True)
+    assert numbers.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert abs(rows - 4000).max() < 6 * 57
+    placed = np.array(decoded(Schema([column]), {"x": codes}, generator(4), {"x": np.array([0.7])})["x"])
+    assert placed.mean() == pytest.approx(0.7, abs=0.02)
+    assert abs(even.mean() - 0.7) > 0.1

@@ -359,7 +359,9 @@ def test_answers_say_that_rows_of_a_unit_were_left_out() -> None:
     assert "at most 2 rows, others are left out; noise is 2 times that for 1 row" in " ".join(str(plan).split())
     release = plan.release(table)
     statement = dict(release.statement.lines())["Rows used"]
-    assert statement.startswith("at most 2 rows of each id are used and the others left out; noise is 2 times that for ")
+    assert statement.startswith(
+        "at most 2 rows of each id are used and the others left out; noise is 2 times that for "
+    )
     assert "How many rows were left out is not in this release" in statement
     assert "at most 2 rows of each id" in str(release.marginal("a"))
     assert "at most 2 rows of each id" in str(release.sql("SELECT COUNT(*) FROM t"))

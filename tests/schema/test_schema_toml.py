@@ -305,3 +305,24 @@ strip = ["€", "EUR"]
     assert write_toml(schema) == text
     with pytest.raises(SchemaError, match="unknown key 'decimal'"):
         read_toml('hush_schema = 1\n[columns.x]\nkind = "boolean"\ndecimal = ","\n')
+
+
+def test_a_step_is_read_and_written_and_must_fit() -> None:
+    column = Numeric(name="fare", edges=(0.0, 10.0, 500.0), step=0.01)
+    text = write_toml(Schema([column]))
+    assert "step = 0.01\n" in text
+    assert read_toml(text)["fare"] == column
+    assert read_toml(text).to_toml() == text
+    assert "step" not in write_toml(Schema([Numeric(name="fare", edges=(0.0, 10.0))]))
+    for step, rule in (
+        ("0", "above 0 and no wider"),
+        ("-1", "above 0 and no wider"),
+        ("501", "above 0 and no wider"),
+        ("1e-20", "too fine for floats"),
+        ("inf", "finite"),
+        ('"0.1"', "expected a number"),
+    ):
+        with pytest.raises(SchemaError, match=rule):
+            read_toml(text.replace("step = 0.01", f"step = {step}"))
+    with pytest.raises(SchemaError, match="unknown key 'step'"):
+        read_toml('hush_schema = 1\n[columns.age]\nkind = "integer"\nlow = 0\nhigh = 9\nstep = 1\n')

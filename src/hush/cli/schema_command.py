@@ -180,6 +180,7 @@ def _levels(column: Column) -> str:
             bins = len(column.starts) if isinstance(column, Integer) else len(column.edges) - 1
             text = f"{column.low:.15g} .. {column.high:.15g} in {bins} bin{'s' if bins != 1 else ''}"
             text += f", points {', '.join(f'{point:g}' for point in column.points)}" if column.points else ""
+            text += f", step {column.step:g}" if isinstance(column, Numeric) and column.step is not None else ""
         case Date():
             text = f"{column.start} .. {column.end} by {column.granularity}"
         case _:

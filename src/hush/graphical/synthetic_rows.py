@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -104,12 +105,12 @@ def decoded(
     """Codes as a table of real values, as `Schema.decode` gives them, but with a random number or day in each level.
 
     A number of a `Numeric` column is drawn uniformly from its bin and rounded to about four digits of the bin's width,
-    an integer uniformly from its bin, and a day of a `Date` column uniformly from its period; where inside they lie is
-    made up, and says nothing that the code does not. `means` has, for some columns, the mean value of every level;
-    numbers are then placed so that their bins have these means. Everything else is the value of its level: points,
-    labels, whole numbers; missing becomes null. Parts of times become whole times, drawn by
-    `hush.schema.stamps.joined`. Encoding the table gives the codes again, unless the parts of a time contradict each
-    other.
+    or from the multiples of the column's step in its bin, where there are some. An integer is drawn uniformly from its
+    bin, and a day of a `Date` column uniformly from its period; where inside they lie is made up, and says nothing that
+    the code does not. `means` has, for some columns, the mean value of every level; numbers are then placed so that
+    their bins have these means. Everything else is the value of its level: points, labels, whole numbers; missing
+    becomes null. Parts of times become whole times, drawn by `hush.schema.stamps.joined`. Encoding the table gives the
+    codes again, unless the parts of a time contradict each other.
 
     >>> schema = Schema([Numeric(name="height", edges=(100.0, 150.0, 200.0), missing=True)])
     >>> table = decoded(schema, {"height": np.array([0, 1, 2])}, np.random.Generator(np.random.PCG64(1)))
@@ -162,6 +163,14 @@ def _inside(
         scale = 10.0 ** np.clip(DIGITS - 1 - np.floor(np.log10(high - low)), 0, MOST_DECIMALS)
         for rounded in (np.ceil(numbers * scale) / scale, np.floor(numbers * scale) / scale):
             numbers = np.where((low <= rounded) & (rounded < high), rounded + 0.0, numbers)
+    if column.step is not None:
+        runs = np.array([column.multiples(code) for code in range(column.levels)])
+        scaled = None if means is None else means / column.step
+        decimals = max(0, -int(Decimal(repr(column.step)).normalize().as_tuple().exponent))
+        multiples = np.round(_drawn(runs, codes, generator, scaled) * column.step, decimals) + 0.0
+        last = levels == column.levels - 1
+        inside = (low <= multiples) & ((multiples < high) | (last & (multiples == high)))
+        numbers = np.where((runs[levels, 0] <= runs[levels, 1]) & inside, multiples, numbers)
     return pa.array(numbers, mask=codes == column.missing_code)
 
 
@@ -175,15 +184,23 @@ def _integers(
     import pyarrow as pa
 
     ends = np.array([column.ends(code) for code in range(column.levels)])
-    levels = np.minimum(codes, column.levels - 1)
-    first, last = ends[levels].T
+    return pa.array(_drawn(ends, codes, generator, means), mask=codes == column.missing_code)
+
+
+def _drawn(
+    ends: np.ndarray[Any, np.dtype[np.int64]],  # (levels, 2) the first and the last integer of each level
+    codes: np.ndarray[Any, np.dtype[np.int64]],
+    generator: np.random.Generator,
+    means: Floats | None,
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """An integer of the level of each code, the first where a level has none; codes beyond the levels have the last."""
+    first, last = ends[np.minimum(codes, len(ends) - 1)].T
     if means is None:
-        numbers = generator.integers(first, last, endpoint=True)
-    else:
-        width = ends[:, 1] - ends[:, 0] + 1
-        u = shares_in_bins(codes, (means - ends[:, 0] + 0.5) / width, generator)
-        numbers = np.minimum(first + np.floor(u * width[levels]).astype(np.int64), last)
-    return pa.array(numbers, mask=codes == column.missing_code)
+        return generator.integers(first, np.maximum(first, last), endpoint=True)
+    width = np.maximum(ends[:, 1] - ends[:, 0] + 1, 1)
+    u = shares_in_bins(codes, (means - ends[:, 0] + 0.5) / width, generator)
+    numbers = first + np.floor(u * width[np.minimum(codes, len(ends) - 1)]).astype(np.int64)
+    return np.asarray(np.maximum(np.minimum(numbers, last), first))
 
 
 def _days(column: Date, codes: np.ndarray[Any, np.dtype[np.int64]], generator: np.random.Generator) -> pa.Array:

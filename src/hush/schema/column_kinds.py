@@ -12,6 +12,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
@@ -245,13 +246,15 @@ class Numeric(Column):
     """Real numbers in bins between given edges: [e_0, e_1), ..., [e_{k-1}, e_k], the last one closed.
 
     `points` are numbers that have a level of their own. A point inside a bin cuts it: [e_0, p), {p}, (p, e_1), so that
-    every level is a run of numbers. A bin is decoded to its middle, a point to itself.
+    every level is a run of numbers. A bin is decoded to its middle, a point to itself. With a `step`, such as 0.1, the
+    numbers of synthetic rows are multiples of it.
     """
 
     edges: tuple[float, ...]
     points: tuple[float, ...] = ()
     outside: Outside = Outside.REFUSE
     spelling: NumberSpelling = PLAIN
+    step: float | None = None
     digits: int = field(init=False, repr=False, compare=False, default=6)  # enough to tell edges and points apart
     level_starts: tuple[float, ...] = field(
         init=False, repr=False, compare=False, default=()
@@ -291,6 +294,16 @@ class Numeric(Column):
         points = _points(self, [_number(self.name, "points", p) for p in _listed(self.name, "points", self.points)])
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "outside", check_outside(self.name, self.outside))
+        if self.step is not None:
+            step = _number(self.name, "step", self.step)
+            object.__setattr__(self, "step", step)
+            if not 0 < step <= edges[-1] - edges[0]:
+                raise SchemaError(
+                    f"column {self.name!r}: step = {shown(step)}: expected a number above 0 and no wider than all bins "
+                    "together"
+                )
+            if max(map(abs, edges)) / step > LARGEST_INTEGER:
+                raise SchemaError(f"column {self.name!r}: step = {shown(step)} is too fine for floats; use a wider one")
         after = (math.nextafter(point, math.inf) for point in points if point < edges[-1])
         object.__setattr__(self, "level_starts", tuple(sorted({*edges[:-1], *points, *after})))
         digits = next(n for n in (6, 9, 12, 15, 17) if _tell_apart(self.marks, n))
@@ -345,6 +358,14 @@ class Numeric(Column):
         if self.is_point(code):
             return self.level_starts[code], self.level_starts[code]
         return low, self.cut(code + 1)[0]
+
+    def multiples(self, code: int) -> tuple[int, int]:
+        """The first and the last multiple of the step in a level; the last lies below the first where there is none."""
+        step, start = Decimal(repr(self.step)), Decimal(repr(self.level_starts[code]))
+        end, closed = Decimal(repr(self.ends(code)[1])), code + 1 == self.levels or self.is_point(code)
+        first = math.ceil(start / step)
+        last = math.floor(end / step) if closed else math.ceil(end / step) - 1
+        return first, last
 
     def value(self, code: int) -> float:
         low, high = self.ends(code)

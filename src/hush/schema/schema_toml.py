@@ -29,7 +29,7 @@ _KEYS: dict[type[Column], tuple[str, ...]] = {
     Categorical: ("values", "other"),
     Boolean: (),
     Integer: ("low", "high", "bins", "starts", "points", "outside", *_SPELLING),
-    Numeric: ("low", "high", "bins", "edges", "points", "outside", *_SPELLING),
+    Numeric: ("low", "high", "bins", "edges", "points", "step", "outside", *_SPELLING),
     Date: ("start", "end", "granularity", "outside"),
 }
 _STAMP_KEYS: dict[type[Stamp], tuple[str, ...]] = {
@@ -144,6 +144,7 @@ def _read_integer(section: Section, shared: dict[str, Any]) -> Integer:
 
 def _read_numeric(section: Section, shared: dict[str, Any]) -> Numeric:
     shared["points"] = tuple(section.items("points", "")) if "points" in section else ()
+    shared["step"] = section.number("step", "") if "step" in section else None
     if "edges" not in section:
         return Numeric.equal_width(
             low=section.number("low", f"write the lower bound, {_PUBLIC}, or give edges"),
@@ -204,6 +205,8 @@ def entries_of(column: Column | Stamp) -> dict[str, Any]:
             raise TypeError(f"no file format for columns of type {type(column).__name__}")
     if isinstance(column, Integer | Numeric) and column.points:
         entries["points"] = [short(float(point)) for point in column.points]
+    if isinstance(column, Numeric) and column.step is not None:
+        entries["step"] = short(column.step)
     spelling = column.spelling if isinstance(column, Integer | Numeric) else PLAIN
     for key in _SPELLING:
         if getattr(spelling, key) != getattr(PLAIN, key):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,10 +17,13 @@ from hush.memory import readable
 from hush.schema.number_spelling import PLAIN, NumberSpelling
 from hush.schema.stamps import ANY_DAY
 from hush.tables.dialects.dialect import Dialect, Family
+from hush.tables.draft_bins import crowded_edges
 from hush.tables.refusal_causes import ALWAYS_MISSING, MISSING_AMONG_NUMBERS
 from hush.tables.sources import RowSource
 
 MOST_VALUES = 1000
+MOST_INTEGERS = 128  # that are a level each; more are put into bins
+MOST_DECIMALS = 4  # that are taken for a step
 FEW_VALUES = 30  # so many may all differ and still be categories
 POINT_SHARE, POINT_ROWS = 0.1, 20  # of the rows, and how many, from which a number is suggested as a point
 _CANDIDATES = 3
@@ -64,6 +68,8 @@ class ColumnProfile:
     texts: int = 0  # rows that hold neither blank nor a mark for missing
     spelling: NumberSpelling = PLAIN
     points: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()  # of bins that follow the rows, where bins of equal width would not serve
+    step: float | None = None  # of which all numbers are multiples
 
     @property
     def near_unique(self) -> bool:
@@ -94,6 +100,7 @@ def read_profiles(source: RowSource, kinds: Sequence[str]) -> list[ColumnProfile
         profiles = {k: _profile(facts[k], values.get(k)) for k in columns}
         profiles |= _spelled(source, kinds, {k: profiles[k] for k in columns if profiles[k].kind == "categorical"})
         profiles |= _pointed(source, kinds, {k: profiles[k] for k in columns if profiles[k].kind in _NUMBER_KINDS})
+        profiles |= {k: _binned(source, kinds, k, profiles[k]) for k in columns if profiles[k].kind in _NUMBER_KINDS}
     except SizeError:
         raise DataError(f"{source.name}: too large to look at in {readable(MEMORY)}; draft without the data") from None
     if columns and not facts[columns[0]]["total"]:
@@ -266,6 +273,35 @@ def _pointed(source: RowSource, kinds: Sequence[str], profiles: dict[int, Column
         k: replace(profile, points=tuple(number for number in candidates[k] if next(frequent)))
         for k, profile in profiles.items()
     }
+
+
+def _binned(source: RowSource, kinds: Sequence[str], k: int, profile: ColumnProfile) -> ColumnProfile:
+    """A column of numbers with the edges of bins that follow its rows, and with its step."""
+    whole, low, high = profile.kind == "integer", profile.low or 0.0, profile.high or 0.0
+    if whole and high - low < MOST_INTEGERS:
+        return profile
+    sql = source.dialect
+    number = {"x": f"({sql.spelled_number_or_null(f'c{k}', profile.spelling)})"}
+    apart = "".join(f" AND x <> {sql.number(point)}" for point in profile.points)
+
+    def below(numbers: Sequence[float]) -> tuple[int, ...]:
+        wanted = [f"count(*) FILTER (WHERE x < {sql.number(each)}{apart})" for each in numbers]
+        return _ask(source, kinds, [k], wanted, number)
+
+    step = 1.0 if whole else _step(source, kinds, k, profile.spelling)
+    edges = crowded_edges(low, high + whole, below, least=step or 0.0)
+    return replace(profile, edges=edges, step=None if whole else step)
+
+
+def _step(source: RowSource, kinds: Sequence[str], k: int, spelling: NumberSpelling) -> float | None:
+    """1, 0.1, 0.01 and so on, by the decimals of the numbers of a column; None where there are many."""
+    sql, mark = source.dialect, re.escape(spelling.decimal)
+    exponent = sql.matches(f"c{k}", r".*[0-9.][eE][+-]?[0-9]+")
+    patterns = [rf"[^{mark}]*({mark}[0-9]{{0,{most}}}([^0-9].*)?)?" for most in range(MOST_DECIMALS + 1)]
+    number = {"x": f"({sql.spelled_number_or_null(f'c{k}', spelling)})"}
+    wanted = [f"bool_and(x IS NULL OR ({sql.matches(f'c{k}', each)} AND NOT {exponent}))" for each in patterns]
+    fits = _ask(source, kinds, [k], wanted, number)
+    return next((float(f"1e-{decimals}") for decimals, fit in enumerate(fits) if fit), None)
 
 
 def _frequent(source: RowSource, kinds: Sequence[str], k: int, x: str) -> list[float]:

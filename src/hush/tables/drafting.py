@@ -8,10 +8,8 @@ key that makes releases refuse it.
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from functools import partial
 from typing import Any
 
@@ -25,6 +23,7 @@ from hush.tables.column_profiles import (
     DECLARED_KINDS,
     LONGEST_VALUE,
     MEMORY,
+    MOST_INTEGERS,
     MOST_VALUES,
     UNKNOWN,
     UNSUPPORTED,
@@ -32,12 +31,11 @@ from hush.tables.column_profiles import (
     read_profiles,
 )
 from hush.tables.dialects.duckdb import DUCKDB
+from hush.tables.draft_bins import round_bins
 from hush.tables.files.file_sources import file_source
 from hush.tables.read import DIALECTS
 from hush.tables.sources import RowSource
 
-MOST_INTEGERS = 1000
-BINS = 32
 _UNIT_WORDS = frozenset({"id", "ids", "uuid", "guid", "ssn", "identifier"})
 _FLAG_WORDS = frozenset({"is", "has", "was", "had"})
 _KIND_WORDS = {
@@ -116,33 +114,18 @@ def _number(profile: ColumnProfile, shared: dict[str, Any]) -> Column:
     if profile.kind == "integer" and high - low < MOST_INTEGERS:
         return Integer(low=int(low), high=int(high), **shared)
     if profile.kind == "integer":
+        shared["points"] = tuple(map(int, profile.points))
+        if profile.edges:
+            *starts, end = map(int, profile.edges)
+            return Integer(low=starts[0], high=end - 1, starts=tuple(starts), **shared)
         low, high, bins = round_bins(low, high + 1)
-        points = tuple(map(int, profile.points))
-        return Integer.equal_width(low=int(low), high=int(high) - 1, bins=bins, points=points, **shared)
-    low, high, bins = round_bins(low, high)
+        return Integer.equal_width(low=int(low), high=int(high) - 1, bins=bins, **shared)
+    shared |= {"step": profile.step}
     outside = Outside.CLAMP if profile.infinite else Outside.REFUSE
+    if profile.edges:
+        return Numeric(edges=profile.edges, points=profile.points, outside=outside, **shared)
+    low, high, bins = round_bins(low, high, least=profile.step or 0.0)
     return Numeric.equal_width(low=low, high=high, bins=bins, points=profile.points, outside=outside, **shared)
-
-
-def round_bins(low: float, high: float) -> tuple[float, float, int]:
-    """Bounds around two numbers, and a number of bins whose width is 1, 2 or 5 times a power of ten.
-
-    >>> round_bins(0.13, 97.2), round_bins(0, 99999), round_bins(1234.0, 1234.0)
-    ((0.0, 100.0, 20), (0.0, 100000.0, 20), (1234.0, 1235.0, 1))
-    """
-    if low == high:
-        return low, math.nextafter(low, math.inf) if abs(low) > 2**52 else low + 1, 1
-    span = high - low
-    if not math.isfinite(span) or span < 1e-300:
-        return low, high, BINS
-    with localcontext(prec=800):  # enough for any float to be exact
-        power = Decimal(10) ** (math.floor(math.log10(span)) - 2)
-        for step in (power * factor for factor in (1, 2, 5, 10, 20, 50, 100, 200)):
-            first = (Decimal(low) / step).to_integral_value(ROUND_FLOOR)
-            last = (Decimal(high) / step).to_integral_value(ROUND_CEILING)
-            if last - first <= BINS:
-                break
-        return float(first * step), float(last * step), int(last - first)
 
 
 def _date(first: dt.date, last: dt.date, shared: dict[str, Any]) -> Date:
@@ -216,6 +199,7 @@ _SKELETONS = {
         "# high =                  # fill in: the upper bound",
         "bins = 32                 # of equal width; or remove it and write edges = [0, 10, 100]",
         "# points = [0]            # numbers that many rows hold, as levels of their own",
+        "# step = 0.1              # of which the numbers are multiples; synthetic rows keep to it",
         '# decimal = ","           # if texts spell 1,5; also thousands = "." and strip = ["€", "%"]',
         '# outside = "clamp"       # takes what lies outside for the nearer bound instead of refusing it',
     ),
