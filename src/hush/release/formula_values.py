@@ -152,14 +152,17 @@ class _Table:
         for quotient in formula.quotients:
             above, below = self.jet(quotient.numerator), self.jet(quotient.denominator)
             error = self.std_error(below.slope)
-            away = np.abs(below.value) if not quotient.denominator.never_negative else below.value
+            one_sided = quotient.positive or quotient.denominator.never_negative
+            away = below.value if one_sided else np.abs(below.value)
             # a NaN error is unknown, which is no reason to withhold the estimate
             fine = (away > 0) & ~(away < CLEAR * error)
             divisor = np.where(fine, below.value, 1.0)
-            ratio = np.where(fine, above.value, 0.0) / divisor
-            value = value + quotient.weight * ratio**quotient.power
-            steep = quotient.weight * quotient.power * ratio ** (quotient.power - 1) / divisor
-            slope = slope.plus(steep, above.slope.minus(ratio, below.slope, self.inner), self.inner)
+            numerator = np.where(fine, above.value, 0.0)
+            ratio = numerator**quotient.power / divisor
+            steep = quotient.power * numerator ** (quotient.power - 1) / divisor
+            value = value + quotient.weight * ratio
+            slope = slope.plus(quotient.weight * steep, above.slope, self.inner)
+            slope = slope.plus(-quotient.weight * ratio / divisor, below.slope, self.inner)
             clear &= fine & above.clear & below.clear
         return _Jet(value, slope, clear)
 

@@ -419,8 +419,13 @@ def _quantity(
     absent = int((np.isnan(value.estimate) & ~value.known).sum())
     if absent:
         what = "The answer" if len(few) == 1 else f"{absent:,} of {len(few):,} answers"
-        reason = "the denominator is zero: the model has no such rows"
-        if error_kind not in (ErrorKind.NONE, ErrorKind.BOUND):
+        if isinstance(asked, (*ROOTS, *VARIANCES)):
+            sample = not isinstance(asked, exp.VariancePop | exp.StddevPop)
+            needed = "a sample needs at least 2 rows" if sample else "at least 1 row is needed"
+            reason = f"{needed}, and the estimated number of rows is not {CLEAR:g} standard errors above {sample:d}"
+        elif error_kind in (ErrorKind.NONE, ErrorKind.BOUND):
+            reason = "the denominator is zero: the model has no such rows"
+        else:
             reason = f"the denominator is not at least {CLEAR:g} standard errors away from zero"
         scope.note(f"{item.name}: {what} cannot be given, because {reason}.")
     return replace(value, error_kind=error_kind)

@@ -136,10 +136,7 @@ def _rows(node: exp.Expr, where: Cells, scope: Scope, *, measured: bool) -> Form
 
 
 def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
-    """sum (v - c)^2 / (n - 1) - (sum (v - c) / (n - 1/2))^2, or both over n for VAR_POP.
-
-    The sample variance has n (n - 1) in place of (n - 1/2)^2, which is larger by 1/4.
-    """
+    """(sum (v - c)^2 - (sum (v - c))^2 / n) / (n - 1), or over n for VAR_POP."""
     _check_argument(node)
     inner = node.this.unnest()
     if not isinstance(inner, exp.Column):
@@ -148,7 +145,6 @@ def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
     squares = scope.measured_sum(column, where, power=2)
     rows = _rows(inner, where, scope, measured=squares is not None)
     sample = not isinstance(node, exp.VariancePop | exp.StddevPop)
-    below = [replace(rows, offset=offset if sample else 0.0) for offset in (-1.0, -0.5)]
     first = None if squares is None else _measured_total(inner, where, scope, centred=True)
     if squares is not None and first is not None and not first.sums[0].known.grid.by_level:
         above = [_with_sum(squares, column, where, scope, squares.grid.centres), first]
@@ -166,8 +162,10 @@ def _variance(node: exp.Expr, where: Cells, scope: Scope) -> Formula:
                 "spread inside bins is left out, and there is no interval."
             )
         above = [_total(where, second), _total(where, RowValue(distances))]
-    nothing = Cells.constant(scope.domain, 0.0)
-    return Formula(nothing, 0.0, (Quotient(1.0, above[0], below[0]), Quotient(-1.0, above[1], below[1], power=2)))
+    squared_sum = Quotient(-1.0, above[1], rows, power=2, positive=True)
+    spread = replace(above[0], quotients=(squared_sum,))
+    below = replace(rows, offset=-1.0) if sample else rows
+    return Formula(Cells.constant(scope.domain, 0.0), 0.0, (Quotient(1.0, spread, below, positive=True),))
 
 
 def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:

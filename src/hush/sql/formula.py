@@ -150,12 +150,13 @@ class SumPart:
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """weight x (numerator / denominator)^power."""
+    """weight x numerator^power / denominator; with `positive` there is no answer where the denominator is not > 0."""
 
     weight: float
     numerator: Formula
     denominator: Formula
     power: int = 1
+    positive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
