@@ -1,8 +1,8 @@
 """Quantiles of a column from prefix counts, with the interval of all values that the noise does not rule out.
 
-With n_j rows in level j and N in all, T_k = sum_{j <= k} n_j - q N is a sum of counts, so that its estimate and the law
-of its error are known. The q-quantile lies in level k where T_{k-1} <= 0 <= T_k. The interval has every level that the
-noise leaves possible,
+With n_j rows in level j, N in all and q = p / d, T_k = d sum_{j <= k} n_j - p N is a sum of counts, so that its estimate
+and the law of its error are known, and without noise it is a whole number, exact at ties. The q-quantile lies in the
+first level k where T_k >= 0, as SQL's QUANTILE_DISC has it. The interval has every level that the noise leaves possible,
 
     { k :  T_k + m_k >= 0  and  T_{k-1} - m_{k-1} <= 0 },
 
@@ -15,6 +15,7 @@ Reference: the inversion of a test, [Lehmann and Romano 2005, sec. 3.5].
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.linops import Dense, Identity, LinearOperator
 
 MOST_LEVELS = 4096
+CLEAR = 2.0  # standard errors that may hide rows
+ROUNDING = 1e-12  # of the largest step: estimates that are whole numbers come out of floats with errors of this size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +52,7 @@ class QuantileIntervals:
             margin = self.margins.at(level).reshape(rows, levels)
         else:
             margin = np.broadcast_to(self.margins[:, None], (rows, levels))
+        margin = margin + ROUNDING * np.abs(self.steps).max(axis=1, keepdims=True)
         never_before = np.full((rows, 1), -np.inf)
         before = np.concatenate([never_before, (self.steps - margin)[:, :-1]], axis=1)
         possible = (self.steps + margin >= 0) & (before <= 0)
@@ -70,7 +74,7 @@ def quantile_estimates(
     estimates: Estimates,
     groups: Clique,
     column: str,
-    share: float,
+    share: Fraction,
     masks: dict[str, Floats],
     ends: tuple[Floats, Floats],
     level: float,
@@ -78,7 +82,8 @@ def quantile_estimates(
     """The quantile of a column in each combination of levels of the groups, over rows that all masks let through.
 
     `masks` have a 0 or 1 for every level of an attribute, and `ends` the least and the largest value of each level of
-    the column that has numbers; the others do not count.
+    the column that has numbers; the others do not count. Where there are no rows, whatever the noise was, the
+    quantile is NaN.
     """
     low, high = ends
     levels, size = len(low), estimates.domain[column]
@@ -93,7 +98,8 @@ def quantile_estimates(
         )
     counted = np.zeros(size)
     counted[:levels] = mask[:levels]
-    prefixes = (np.tri(levels, size) - share)[allowed]
+    p, d = share.numerator, share.denominator
+    prefixes = (np.tri(levels, size) * d - p)[allowed]
     low, high, levels = low[allowed], high[allowed], len(allowed)
     others = tuple(name for name in masks if name not in (*groups, column))
     clique = (*groups, column, *others)
@@ -105,15 +111,17 @@ def quantile_estimates(
     held: float | None = None
     if isinstance(estimates, BoundedEstimates) and not estimates.has_covariance(clique):
         reach = np.full(len(steps), 1.0)
-        margins, held = np.broadcast_to(estimates.margin(clique, -reach * share, reach, level), reach.shape), level
+        margins, held = np.broadcast_to(estimates.margin(clique, -p * reach, d * reach, level), reach.shape), level
     else:
         margins = product_margins(estimates, clique, blocks, np.sqrt(np.maximum(variances, 0.0)))
     rising = (np.maximum.accumulate(steps, axis=1) + np.minimum.accumulate(steps[:, ::-1], axis=1)[:, ::-1]) / 2
-    guess = np.where((rising >= 0).any(axis=1), (rising >= 0).argmax(axis=1), levels - 1)
+    reached = rising >= -ROUNDING * np.abs(steps).max(axis=1, keepdims=True)
+    guess = np.where(reached.any(axis=1), reached.argmax(axis=1), levels - 1)
     rows = np.arange(len(steps))
-    total = np.maximum(steps[:, -1] / (1 - share), 0.0)
-    before = np.where(guess > 0, rising[rows, guess - 1], -share * total)
+    total = np.maximum(steps[:, -1] / (d - p), 0.0)
+    before = np.where(guess > 0, rising[rows, guess - 1], -p * total)
     rise = rising[rows, guess] - before
     part = np.clip(np.divide(-before, rise, out=np.ones(len(steps)), where=rise > 0), 0.0, 1.0)
-    estimate = low[guess] + part * (high[guess] - low[guess])
+    some = steps[:, -1] + CLEAR * np.sqrt(np.nan_to_num(np.maximum(variances, 0.0))).reshape(-1, levels)[:, -1] > 0
+    estimate = np.where(some, low[guess] + part * (high[guess] - low[guess]), np.nan)
     return estimate, QuantileIntervals(steps, margins, low, high, guess, held)

@@ -358,7 +358,17 @@ def _quantile(
                 f"{item.name}: only the bins of {asked.column.name} were counted, so inside a bin the value is "
                 "interpolated; the interval reaches to the ends of bins."
             )
-    return pieces[0] if len(pieces) == 1 else _joined(pieces)
+        elif asked.continuous:
+            scope.note(
+                f"{item.name}: the smallest value that at least {float(asked.share):.4g} of the rows do not exceed; no "
+                "interpolation between two values."
+            )
+    value = pieces[0] if len(pieces) == 1 else _joined(pieces)
+    absent = int(np.isnan(value.estimate).sum())
+    if absent:
+        what = "The group has" if len(value.estimate) == 1 else f"{absent:,} of {len(value.estimate):,} groups have"
+        scope.note(f"{item.name}: {what} no quantile, because there are no rows.")
+    return value
 
 
 def _quantity(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 
 import numpy as np
@@ -19,14 +20,18 @@ from hush.sql.formula import Cells
 from hush.sql.predicate import TRUE, conjunction, truth
 from hush.sql.scope import Scope, quote, refusal
 
+FINEST_SHARE = 10**9  # the largest denominator of a share
+CONTINUOUS = (exp.Median, exp.PercentileCont)
+
 
 @dataclass(frozen=True, slots=True)
 class QuantileItem:
     """The quantile of a column over the rows that all masks let through, one mask for each attribute that matters."""
 
     column: Integer | Numeric
-    share: float
+    share: Fraction
     masks: Mapping[str, Floats]
+    continuous: bool = False  # asked for in words that interpolate between two values in SQL
 
     @property
     def ends(self) -> tuple[Floats, Floats]:
@@ -57,7 +62,8 @@ def quantile_item(node: exp.Expr, where: Cells, scope: Scope) -> QuantileItem | 
     of, share = asked
     if not isinstance(of, exp.Column) or not is_literal(share):
         raise refusal(node, "write MEDIAN(column), or QUANTILE(column, 0.9) with a number between 0 and 1")
-    column, q = scope.column(of), float(constant_number(share))
+    column = scope.column(of)
+    q = Fraction(constant_number(share)).limit_denominator(FINEST_SHARE)  # 0.8 is 4/5
     if not isinstance(column, Integer | Numeric):
         raise QueryError(f"column {column.name!r} is {column.kind}, without quantiles; COUNT it instead")
     if not 0 < q < 1:
@@ -68,7 +74,8 @@ def quantile_item(node: exp.Expr, where: Cells, scope: Scope) -> QuantileItem | 
         raise QueryError(f"{quote(node)} is grouped by its own column; leave {column.name!r} out of GROUP BY")
     if clamps(column):
         scope.note(clamp_note(column))
-    return QuantileItem(column, q, _masks(where, node))
+    asked_as = inner.this if isinstance(inner, exp.WithinGroup) else inner
+    return QuantileItem(column, q, _masks(where, node), isinstance(asked_as, CONTINUOUS))
 
 
 def _asked(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
