@@ -1,8 +1,8 @@
 """Quantiles of a column from prefix counts, with the interval of all values that the noise does not rule out.
 
-With n_j rows in level j, N in all and q = p / d, T_k = d sum_{j <= k} n_j - p N is a sum of counts, so that its estimate
-and the law of its error are known, and without noise it is a whole number, exact at ties. The q-quantile lies in the
-first level k where T_k >= 0, as SQL's QUANTILE_DISC has it. The interval has every level that the noise leaves possible,
+With n_j rows in level j, N in all and q = p / d, T_k = d sum_{j <= k} n_j - p N is a sum of counts, so that its
+estimate and the law of its error are known; without noise it is a whole number, exact at ties. The q-quantile lies in
+the first level k where T_k >= 0, like SQL's QUANTILE_DISC. The interval has every level that the noise leaves possible,
 
     { k :  T_k + m_k >= 0  and  T_{k-1} - m_{k-1} <= 0 },
 

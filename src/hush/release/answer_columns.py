@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from hush.arrays import Floats
 from hush.errors import QueryError
-from hush.release.intervals import Ends, Intervals, NormalIntervals
+from hush.release.intervals import Ends, Intervals, JoinedIntervals, NormalIntervals
 from hush.schema import Column, Date, Granularity
 from hush.schema.column import MISSING_LABEL, Value
 from hush.schema.column_kinds import clamp_note, clamps
@@ -219,3 +219,10 @@ def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array, made read-only."""
     array.setflags(write=False)
     return array
+
+
+def joined(pieces: Sequence[Quantity]) -> Quantity:
+    """The rows of several quantities one after the other."""
+    estimate, std_error = (np.concatenate([getattr(each, key) for each in pieces]) for key in ("estimate", "std_error"))
+    intervals = JoinedIntervals(tuple(each.intervals for each in pieces), tuple(len(each.estimate) for each in pieces))
+    return Quantity(pieces[0].name, estimate, std_error, pieces[0].error_kind, intervals)

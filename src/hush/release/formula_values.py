@@ -10,23 +10,30 @@ Measured sums of values have noise of their own, independent of that of the coun
 Values on a grid are rounded by at most half a unit each, which the margin allows for.
 
 Where no variance is known, a bound on the error of the whole table may still bound that of a sum, and of a ratio.
+
+A strategy may measure what was asked and nothing else, so that no single product of blocks knows every group of a
+query, or the table over its columns is too large to write out. A query of counts that a workload asked for is then
+answered product by product, as the workload cut it (`planned_counts`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hush.arrays import Floats, reordered
+from hush.arrays import Booleans, Floats, Integers, reordered
 from hush.domain import Clique
+from hush.errors import HushError
 from hush.inference.error_law import two_sided_quantile
-from hush.inference.error_margins import ErrorMargins, OtherNoise, sum_margins
+from hush.inference.error_margins import ErrorMargins, OtherNoise, product_margins, sum_margins
 from hush.inference.estimates import BoundedEstimates, Estimates
 from hush.inference.measured_sums import MeasuredSums
 from hush.privacy.noise import Noise
+from hush.release.answer_columns import Quantity, joined
 from hush.release.intervals import (
     FixedIntervals,
     Intervals,
@@ -36,6 +43,10 @@ from hush.release.intervals import (
     WidenedIntervals,
 )
 from hush.sql.formula import Cells, Formula, Quotient, SumPart
+from hush.sql.parsing import Output, ParsedQuery
+from hush.sql.row_labels import RowLabels
+from hush.sql.scope import Scope
+from hush.workloads.sql_workload import CountFactor, CountProduct, count_products, group_factors
 
 CLEAR = 2.0  # standard errors between a denominator and zero
 
@@ -316,3 +327,56 @@ class _Table:
 
     def _spread(self, per_group: Floats) -> Floats:
         return per_group.reshape(per_group.shape + self.inner)
+
+
+Part = tuple[tuple[int, ...], Integers]  # labels of expressions, and the combinations of levels of the groups to show
+
+
+def planned_counts(
+    query: ParsedQuery, output: Output, labels: Sequence[RowLabels], scope: Scope, estimates: Estimates
+) -> tuple[list[Part], list[Quantity]] | None:
+    """The rows and the values of a query of counts; None where it is no such query, or some number is not known."""
+    try:
+        parts = [
+            (chosen, np.flatnonzero(_possible(factors, output, scope)))
+            for chosen, factors in group_factors(query, output, labels, scope)
+            if all(factor.cells.values.any() for factor in factors)
+        ]
+        pieces: dict[tuple[int, tuple[int, ...]], list[tuple[Integers, Quantity]]] = {}
+        for product in count_products(query, output, labels, scope):
+            name = output.values[product.value].name
+            answered = product.places(output.groups), _product_values(name, product, estimates)
+            pieces.setdefault((product.value, product.labels), []).append(answered)
+    except HushError:
+        return None
+    if not parts:
+        return None
+    values = []
+    for place, item in enumerate(output.values):
+        values.append(joined([_rows(item.name, pieces.get((place, chosen), []), rows) for chosen, rows in parts]))
+    return parts, values
+
+
+def _product_values(name: str, product: CountProduct, estimates: Estimates) -> Quantity:
+    values, variances = estimates.product(product.clique, product.blocks)
+    flat, errors = np.asarray(values, dtype=np.float64).ravel(), np.sqrt(np.maximum(variances, 0.0)).ravel()
+    margins = product_margins(estimates, product.clique, product.blocks, errors)
+    return Quantity(name, flat, errors, intervals=NoiseIntervals(flat, margins))
+
+
+def _rows(name: str, pieces: Sequence[tuple[Integers, Quantity]], rows: Integers) -> Quantity:
+    """The values of the rows to show; a group that no product asks for has no rows, and its count is 0."""
+    asked = np.concatenate([places for places, _ in pieces]) if pieces else np.zeros(0, dtype=np.int64)
+    empty = np.setdiff1d(rows, asked)
+    zeros = Quantity(name, np.zeros(len(empty)), np.zeros(len(empty)))
+    everything = joined([*(quantity for _, quantity in pieces), zeros])
+    places = np.concatenate([asked, empty])
+    order = np.argsort(places)
+    return everything.take(order[np.searchsorted(places, rows, sorter=order)])
+
+
+def _possible(factors: Sequence[CountFactor], output: Output, scope: Scope) -> Booleans:
+    """Which combinations of levels of the groups the factors allow; they depend on different columns."""
+    shape = scope.domain.sizes(output.groups)
+    allowed = (factor.cells.any_over(output.groups).spread(output.groups) for factor in factors)
+    return functools.reduce(np.logical_and, allowed, np.ones(shape, dtype=bool)).ravel()

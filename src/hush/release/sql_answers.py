@@ -25,10 +25,11 @@ from hush.release.answer_columns import (
     QueryColumn,
     check_error_kind,
     group_notes,
+    joined,
 )
 from hush.release.answers import Answers, check_level
-from hush.release.formula_values import CLEAR, evaluate, single_ratio
-from hush.release.intervals import JoinedIntervals, VarianceIntervals
+from hush.release.formula_values import CLEAR, Part, evaluate, planned_counts, single_ratio
+from hush.release.intervals import VarianceIntervals
 from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
 from hush.sql.aggregate import ROOTS, VARIANCES, formula_of, root_formula
@@ -44,6 +45,10 @@ from hush.sql.stamp_parts import with_stamp_parts
 NEAREST = 3
 
 
+class NotHeldError(QueryError):
+    """The release does not hold the table that a query needs."""
+
+
 def check_cover(clique: Clique, expression: str, estimates: Estimates) -> None:
     """Refuse a table that the estimates do not cover; name the nearest ones and the workload that would cover it."""
     if estimates.covers(clique):
@@ -51,7 +56,7 @@ def check_cover(clique: Clique, expression: str, estimates: Estimates) -> None:
         return
     needed = estimates.domain.clique(clique)
     table = f"a table over {', '.join(needed)}" if needed else "the total"
-    raise QueryError(
+    raise NotHeldError(
         f"{expression} needs {table}, which this release does not hold; {_near(needed, estimates.cliques)}; "
         f"add {_tuple(needed)} to the workload of the next release, or leave a column out of the query; "
         "`hush model` or release.model() estimates it, without an error bar"
@@ -226,12 +231,17 @@ def _answer(
     scope = Scope(schema, query.tables, sums_known, counted)
     output = read_output(query, scope)
     scope.groups = groups = output.groups
-    where = _where(query, output, scope, estimates)
     labels = [row_labels(item.node, scope) for item in output.expressions]
-    parts = _parts(where, labels, output, scope, estimates)
-    rows = np.concatenate([part.rows for part in parts])
+    try:
+        shown, quantities = _from_tables(query, output, labels, scope, estimates, error_kind, level, sums)
+    except (NotHeldError, SizeError):
+        planned = planned_counts(query, output, labels, scope, estimates)
+        if planned is None:
+            raise
+        shown, quantities = planned
+    rows = np.concatenate([part for _, part in shown])
     codes = iter(np.unravel_index(rows, scope.domain.sizes(groups)) if groups else ())
-    lengths = [len(part.rows) for part in parts]
+    lengths = [len(part) for _, part in shown]
     values = iter(enumerate(labels))
     columns: list[GroupColumn | QueryColumn] = []
     for item in output.labels:
@@ -239,24 +249,41 @@ def _answer(
             columns.append(GroupColumn(item.name, item.column, next(codes)))
         else:
             index, known = next(values)
-            repeated = np.repeat([part.labels[index] for part in parts], lengths)
+            repeated = np.repeat([chosen[index] for chosen, _ in shown], lengths)
             columns.append(QueryColumn(item.name, known.values, repeated))
     for note in group_notes(output.columns):
         scope.note(note)
     answers = Answers(
         groups=tuple(columns),
-        quantities=tuple(
-            _quantile(item, index, parts, groups, error_kind, scope, level)
-            if isinstance(parts[0].formulas[index], QuantileItem)
-            else _quantity(item, index, parts, groups, error_kind, scope, level, sums)
-            for index, item in enumerate(output.values)
-        ),
+        quantities=tuple(quantities),
         level=level,
         notes=tuple(scope.notes),
     )
     if labels:  # parts follow each other; rows are in the order of their labels
         answers = answers.take(np.lexsort([column.codes for column in reversed(columns)]))
     return ordered(answers, output, query, scope)
+
+
+def _from_tables(
+    query: ParsedQuery,
+    output: Output,
+    labels: Sequence[RowLabels],
+    scope: Scope,
+    estimates: Estimates,
+    error_kind: ErrorKind,
+    level: float,
+    sums: MeasuredSums | None,
+) -> tuple[list[Part], list[Quantity]]:
+    """The rows and the values of a query from the smallest tables that cover them."""
+    groups = output.groups
+    parts = _parts(_where(query, output, scope, estimates), labels, output, scope, estimates)
+    quantities = [
+        _quantile(item, index, parts, groups, error_kind, scope, level)
+        if isinstance(parts[0].formulas[index], QuantileItem)
+        else _quantity(item, index, parts, groups, error_kind, scope, level, sums)
+        for index, item in enumerate(output.values)
+    ]
+    return [(part.labels, part.rows) for part in parts], quantities
 
 
 def _where(query: ParsedQuery, output: Output, scope: Scope, estimates: Estimates) -> Cells:
@@ -363,7 +390,7 @@ def _quantile(
                 f"{item.name}: the smallest value that at least {float(asked.share):.4g} of the rows do not exceed; no "
                 "interpolation between two values."
             )
-    value = pieces[0] if len(pieces) == 1 else _joined(pieces)
+    value = pieces[0] if len(pieces) == 1 else joined(pieces)
     absent = int(np.isnan(value.estimate).sum())
     if absent:
         what = "The group has" if len(value.estimate) == 1 else f"{absent:,} of {len(value.estimate):,} groups have"
@@ -391,7 +418,7 @@ def _quantity(
         Quantity(item.name, result.estimate, result.std_error, error_kind, result.intervals).take(part.rows)
         for result, part in zip(results, parts, strict=True)
     ]
-    value = pieces[0] if len(pieces) == 1 else _joined(pieces)
+    value = pieces[0] if len(pieces) == 1 else joined(pieces)
     asked = item.node.unnest()
     asked = asked.this if isinstance(asked, exp.Filter) else asked
     if isinstance(asked, (*ROOTS, *VARIANCES)):
@@ -448,10 +475,3 @@ def _not_negative(value: Quantity, *, root: bool) -> Quantity:
         estimate = np.sqrt(estimate)
         error = np.divide(error, 2 * estimate, out=np.full(estimate.shape, np.nan), where=estimate > 0)
     return replace(value, estimate=estimate, std_error=error, intervals=VarianceIntervals(value.intervals, root))
-
-
-def _joined(pieces: Sequence[Quantity]) -> Quantity:
-    """The rows of several quantities one after the other."""
-    estimate, std_error = (np.concatenate([getattr(each, key) for each in pieces]) for key in ("estimate", "std_error"))
-    intervals = JoinedIntervals(tuple(each.intervals for each in pieces), tuple(len(each.estimate) for each in pieces))
-    return Quantity(pieces[0].name, estimate, std_error, pieces[0].error_kind, intervals)

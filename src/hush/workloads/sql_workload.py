@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from hush.arrays import Booleans
+from hush.arrays import Booleans, Integers
 from hush.domain import Clique, Domain
 from hush.errors import QueryError, SizeError, WorkloadError
 from hush.linops import Dense, Identity, LinearOperator
 from hush.schema import Schema
 from hush.sql.aggregate import formula_of
 from hush.sql.formula import Cells, combine
-from hush.sql.parsing import ParsedQuery, parse, read_output, statements
+from hush.sql.parsing import Output, ParsedQuery, parse, read_output, statements
 from hush.sql.predicate import TRUE, always, truth
 from hush.sql.quoting import quotes_advised
-from hush.sql.row_labels import row_labels
+from hush.sql.row_labels import RowLabels, row_labels
 from hush.sql.scope import Scope, quote
 from hush.sql.stamp_parts import with_stamp_parts
 from hush.workloads.term import ProductTerm, merged
@@ -37,7 +37,7 @@ Box = tuple[Booleans, ...]  # one mask of levels for each axis
 
 
 @dataclass(frozen=True, slots=True)
-class _CountFactor:
+class CountFactor:
     """A factor of what a row adds to a count, 0 or 1 by the levels of some columns, and how the query says it."""
 
     cells: Cells
@@ -83,33 +83,74 @@ def workload_of_sql(
     return Workload(schema.domain, merged(terms))
 
 
+@dataclass(frozen=True, slots=True)
+class CountProduct:
+    """One product of blocks that a query asks for: the place of its value, the labels and the levels of its groups."""
+
+    value: int  # place among the values of SELECT
+    labels: tuple[int, ...]  # the code of each expression's value, for expressions of GROUP BY
+    clique: Clique
+    blocks: tuple[LinearOperator, ...]
+    levels: dict[str, Booleans]  # of every grouped column, those that the blocks ask for
+
+    def places(self, groups: Clique) -> Integers:
+        """The number of each of its queries among all combinations of levels of the groups, both in row-major order."""
+        asked = [np.flatnonzero(self.levels[name]) for name in self.clique if name in groups]
+        grids = iter(np.meshgrid(*asked, indexing="ij"))
+        codes = {name: next(grids).ravel() for name in self.clique if name in groups}
+        count = math.prod(len(levels) for levels in asked)
+        alone = np.zeros(count, dtype=np.int64)  # a column of one level is in no clique
+        sizes = [len(self.levels[name]) for name in groups]
+        if not groups:
+            return alone
+        return np.asarray(np.ravel_multi_index([codes.get(name, alone) for name in groups], sizes))
+
+
 def _terms(query: ParsedQuery, schema: Schema, weight: float) -> Iterator[ProductTerm]:
     """The products of one query, those of each of its values in turn."""
     if query.limit is not None or query.offset:
         raise QueryError("LIMIT and OFFSET choose among answers, which a workload does not have; leave them out")
     scope = Scope(schema, query.tables)
     output = read_output(query, scope)
-    labels = [(item, row_labels(item.node, scope)) for item in output.expressions]
-    for item in output.values:
-        where = [] if query.where is None else list(_conditions(query.where, scope))
-        counted = [*where, *_value(item.node, scope)]
-        for chosen in itertools.product(*(range(len(known.values)) for _, known in labels)):
-            masks = [
-                _CountFactor(combine(lambda values: values == TRUE, known.mask(code)), (quote(each.node),))
-                for (each, known), code in zip(labels, chosen, strict=True)
-            ]
-            factors = [*counted, *masks]
-            if masks and not all(factor.cells.values.any() for factor in _apart(factors)):
+    labels = [row_labels(item.node, scope) for item in output.expressions]
+    for product in count_products(query, output, labels, scope):
+        yield ProductTerm(product.clique, product.blocks, weight)
+
+
+def count_products(
+    query: ParsedQuery, output: Output, labels: Sequence[RowLabels], scope: Scope
+) -> Iterator[CountProduct]:
+    """The products of blocks that ask for every number of a query; WorkloadError where there are none."""
+    for place, item in enumerate(output.values):
+        counted = _value(item.node, scope)
+        for chosen, rows in group_factors(query, output, labels, scope):
+            factors = [*rows, *counted]
+            if labels and not all(factor.cells.values.any() for factor in _apart(factors)):
                 continue  # no row can have these values
-            for clique, blocks in _products(factors, output.groups, scope.domain):
-                yield ProductTerm(clique, blocks, weight)
+            yield from (
+                CountProduct(place, chosen, clique, blocks, levels)
+                for clique, blocks, levels in _products(factors, output.groups, scope.domain)
+            )
 
 
-def _value(node: exp.Expr, scope: Scope) -> Iterator[_CountFactor]:
+def group_factors(
+    query: ParsedQuery, output: Output, labels: Sequence[RowLabels], scope: Scope
+) -> Iterator[tuple[tuple[int, ...], list[CountFactor]]]:
+    """What WHERE keeps of the rows that have each combination of values of the expressions of GROUP BY."""
+    where = [] if query.where is None else list(_conditions(query.where, scope))
+    for chosen in itertools.product(*(range(len(known.values)) for known in labels)):
+        masks = [
+            CountFactor(combine(lambda values: values == TRUE, known.mask(code)), (quote(item.node),))
+            for item, known, code in zip(output.expressions, labels, chosen, strict=True)
+        ]
+        yield chosen, _apart([*where, *masks])
+
+
+def _value(node: exp.Expr, scope: Scope) -> list[CountFactor]:
     """The factors of a count: its own, and those of its FILTER."""
-    inner = node
+    inner, filters = node, []
     while isinstance(inner, exp.Filter):
-        yield from _conditions(inner.expression.this, scope)
+        filters += _conditions(inner.expression.this, scope)
         inner = inner.this
     formula = formula_of(inner, always(scope), scope)
     if not inner.find(exp.AggFunc):
@@ -120,23 +161,23 @@ def _value(node: exp.Expr, scope: Scope) -> Iterator[_CountFactor]:
             f"{quote(node)} is not a count of rows; ask for the counts it is made of, or give its coefficients with "
             "Workload.product and queries.matrix"
         )
-    yield _CountFactor(replace(coefficients, values=coefficients.values == 1), (quote(node),))
+    return [*filters, CountFactor(replace(coefficients, values=coefficients.values == 1), (quote(node),))]
 
 
-def _conditions(node: exp.Expr, scope: Scope) -> Iterator[_CountFactor]:
+def _conditions(node: exp.Expr, scope: Scope) -> Iterator[CountFactor]:
     """The conditions that AND joins, each by itself: all must be true, and unknown is like false."""
     inner = node.unnest()
     if isinstance(inner, exp.And):
         for condition in inner.flatten():
             yield from _conditions(condition, scope)
     else:
-        yield _CountFactor(combine(lambda values: values == TRUE, truth(inner, scope)), (quote(inner),))
+        yield CountFactor(combine(lambda values: values == TRUE, truth(inner, scope)), (quote(inner),))
 
 
 def _products(
-    factors: Sequence[_CountFactor], groups: Clique, domain: Domain
-) -> Iterator[tuple[Clique, tuple[LinearOperator, ...]]]:
-    """The products of blocks that ask for the product of all factors in every group."""
+    factors: Sequence[CountFactor], groups: Clique, domain: Domain
+) -> Iterator[tuple[Clique, tuple[LinearOperator, ...], dict[str, Booleans]]]:
+    """The products of blocks that ask for the product of all factors in every group, and the levels of the groups."""
     pieces: list[tuple[Clique, list[Box]]] = []
     for factor in _apart(factors):
         if not factor.cells.values.any():
@@ -150,12 +191,13 @@ def _products(
             masks.update(zip(names, box, strict=True))
         asked = {name: mask for name, mask in masks.items() if len(mask) > 1 and (name in groups or not mask.all())}
         clique = domain.clique(asked)
-        yield clique, tuple(_block(asked[name], name in groups) for name in clique)
+        blocks = tuple(_block(asked[name], name in groups) for name in clique)
+        yield clique, blocks, {name: masks[name] for name in groups}
 
 
-def _apart(factors: Sequence[_CountFactor]) -> list[_CountFactor]:
+def _apart(factors: Sequence[CountFactor]) -> list[CountFactor]:
     """The factors, those that share columns multiplied, so that no two depend on the same column."""
-    apart: list[_CountFactor] = []
+    apart: list[CountFactor] = []
     for factor in factors:
         shared = [other for other in apart if set(other.cells.names) & set(factor.cells.names)]
         together = [*shared, factor]
@@ -163,11 +205,11 @@ def _apart(factors: Sequence[_CountFactor]) -> list[_CountFactor]:
             lambda *values: np.logical_and.reduce(np.broadcast_arrays(*values)), *(each.cells for each in together)
         )
         apart = [other for other in apart if other not in shared]
-        apart.append(_CountFactor(cells, tuple(dict.fromkeys(word for each in together for word in each.words))))
+        apart.append(CountFactor(cells, tuple(dict.fromkeys(word for each in together for word in each.words))))
     return apart
 
 
-def _cut(factor: _CountFactor, groups: Clique) -> tuple[Clique, list[Box]]:
+def _cut(factor: CountFactor, groups: Clique) -> tuple[Clique, list[Box]]:
     """The columns of a factor, those of the groups first, and the boxes that it is made of."""
     names = factor.cells.names
     ordered = (*(name for name in names if name in groups), *(name for name in names if name not in groups))
