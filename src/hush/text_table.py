@@ -79,6 +79,10 @@ class TextTable:
         """The width at which nothing is shortened."""
         return _total([self._natural(index) for index in range(len(self.columns))])
 
+    def omitted(self, width: int) -> list[str]:
+        """The headings of the columns that do not fit into a width."""
+        return self._fitted(width)[2]
+
     def text(self, width: int = WIDTH) -> str:
         """The table as plain text, in lines of at most `width` cells."""
         return "\n".join("".join(text for text, _ in line).rstrip() for line in self._lines(width))

@@ -60,3 +60,14 @@ def test_what_cannot_be_asked_is_refused(release: Path, words: list[str], messag
     code, text = run("query", release, *words)
     assert code == 2
     assert message in " ".join(text.split())
+
+
+def test_all_rows_are_printed_on_request(release: Path) -> None:
+    sql = "SELECT region, sex, employed, COUNT(*) AS n, 2 * COUNT(*) AS twice FROM t GROUP BY region, sex, employed"
+    few, everything = run("query", release, sql), run("query", release, sql, "--all")
+    answers = hush.load(release).sql(sql)
+    assert "--all prints all 20 rows" in few[1]
+    assert (few[0], everything[0]) == (0, 0)
+    assert "more rows" not in everything[1]
+    lines = [line for line in everything[1].splitlines() if " twice " in line or " n " in line]
+    assert len(lines) == 2 * len(answers)  # one line for each value of each group

@@ -370,3 +370,14 @@ def test_html_cuts_long_answers() -> None:
     page = Answers.of_marginal(schema, ("x",), np.ones(100), 1.0)._repr_html_()
     assert page.count("<tr>") == 51
     assert "... 50 more rows" in page
+
+
+def test_text_has_all_columns_and_as_many_rows_as_asked() -> None:
+    names = [f"column_number_{i}" for i in range(8)]
+    schema = Schema([Categorical(name=name, values=("first value", "second value")) for name in names])
+    answers = Answers.of_marginal(schema, tuple(names), np.ones((2,) * 8), 4.0)
+    shown = repr(answers)
+    assert all(name in shown.splitlines()[0] for name in names)
+    assert "not shown" not in shown
+    assert "... 236 more rows" in shown
+    assert len(answers.text(256).splitlines()) == 258  # a heading, 256 rows and what the error is

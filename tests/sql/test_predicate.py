@@ -71,11 +71,10 @@ def test_the_same_in_a_filter_and_beside_groups() -> None:
 
 
 MISTAKES = [
-    ("CASE WHEN smoker THEN 'a' ELSE 'b' END = CASE WHEN age > 3 THEN 'a' END", "is not a column compared with"),
     ("CASE WHEN smoker THEN 1 ELSE 0 END", "is not supported.*write a comparison"),
     ("CASE WHEN smoker THEN age ELSE 'x' END = 5", "compares constants of different kinds"),
     ("CASE WHEN smoker THEN sex END = age", "compares the columns 'sex' and 'age'"),
-    ("CASE WHEN smoker THEN age + 1 ELSE 2 END = 5", "age . 1 = 5 is not a column compared with a constant"),
+    ("CASE WHEN smoker THEN age + smoker ELSE 2 END = 5", "age . smoker: arithmetic takes numbers"),
     ("CASE WHEN smoked THEN 1 ELSE 2 END = 1", "did you mean 'smoker'"),
 ]
 
@@ -120,5 +119,5 @@ def test_conditions_are_added_up(condition: str) -> None:
 
 @pytest.mark.parametrize("condition", ["(age) + (sex = 'f') >= 1", "(age = 3) + 1 >= 2", "(age = 3) + (smoker) >= age"])
 def test_sums_of_other_things_are_refused(condition: str) -> None:
-    with pytest.raises(QueryError, match="move all arithmetic to the constant"):
+    with pytest.raises(QueryError, match="arithmetic takes numbers"):
         answer_sql(f"SELECT COUNT(*) FROM t WHERE {condition}", SCHEMA, source()[1])

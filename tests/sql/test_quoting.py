@@ -84,8 +84,11 @@ def test_words_that_are_not_in_the_query_are_not_advised(text: str) -> None:
 
 
 def test_a_query_refused_for_its_meaning_keeps_its_message() -> None:
-    text = "SELECT sex, COUNT(*) FROM t GROUP BY sex HAVING COUNT(*) > 5 LIMIT 3"
-    with pytest.raises(QueryError, match="^HAVING is not supported") as refused, quotes_advised(text, ["sex", "limit"]):
+    text = "SELECT sex, COUNT(*) FROM t GROUP BY sex QUALIFY COUNT(*) > 5 LIMIT 3"
+    with (
+        pytest.raises(QueryError, match="^QUALIFY is not supported") as refused,
+        quotes_advised(text, ["sex", "limit"]),
+    ):
         parse(text)
     assert "quotes" not in str(refused.value)
 

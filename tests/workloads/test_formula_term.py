@@ -167,7 +167,7 @@ def test_sql_conditions_are_true_where_where_is(text) -> None:
         (SCHEMA, "agee > 3", QueryError, "column 'agee' is not in the schema"),
         (SCHEMA, "sex = 'f'", HushError, "'f'"),
         (SCHEMA, "age > 3 LIMIT 2", QueryError, "is more than one condition; give what follows WHERE"),
-        (SCHEMA, "age + 1 >= 40", QueryError, "move all arithmetic to the constant"),
+        (SCHEMA, "age + sex >= 40", QueryError, "arithmetic takes numbers"),
         (SCHEMA, queries.test("sex", "f"), HushError, "'f'"),
         (DOMAIN, "a = 1", WorkloadError, "compares real values, and a domain has codes alone; give the schema"),
         (DOMAIN, queries.test("x", 1), DomainError, "'x' is not in the domain"),

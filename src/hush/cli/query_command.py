@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 @click.option("--threshold", help="Instead of SQL: rows that match in r of k columns, as '2-of sex,region,employed'.")
 @click.option("--level", type=float, default=0.95, show_default=True, help="Confidence level of the intervals.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
-def query(file: Path, sql: str | None, term: int | None, threshold: str | None, level: float, form: str) -> None:
+@click.option("--all", "everything", is_flag=True, help="Print all rows of the table, not only the first 20 lines.")
+def query(
+    file: Path, sql: str | None, term: int | None, threshold: str | None, level: float, form: str, everything: bool
+) -> None:
     """Answer SQL from a release or a model. Spends nothing.
 
     SQL is a counting query such as "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex".
@@ -61,7 +64,10 @@ def query(file: Path, sql: str | None, term: int | None, threshold: str | None, 
     elif form == "json":
         click.echo(json.dumps(answers.to_dict(), indent=2))
     else:
-        click.echo(str(answers))
+        text = answers.text(max(len(answers), 1)) if everything else str(answers)
+        click.echo(text)
+        if not everything and "more rows" in text:
+            click.echo(f"hush: --all prints all {len(answers):,} rows", err=True)
 
 
 def _threshold(loaded: hush.Release | hush.Model, text: str, level: float) -> hush.Answers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +119,7 @@ class Quantity:
     std_error: Floats  # (rows,)
     error_kind: ErrorKind = ErrorKind.EXACT
     intervals: Intervals = None  # type: ignore[assignment]  # set below
+    named: bool = False  # by an alias, which is then the name of the column of its estimates
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "error_kind", check_error_kind(self.error_kind))
@@ -175,8 +176,8 @@ class Quantity:
 
     def take(self, rows: Codes) -> Quantity:
         """The chosen rows, in the order given."""
-        return Quantity(
-            self.name, self.estimate[rows], self.std_error[rows], self.error_kind, self.intervals.take(rows)
+        return replace(
+            self, estimate=self.estimate[rows], std_error=self.std_error[rows], intervals=self.intervals.take(rows)
         )
 
     def _ends(self) -> Ends:
@@ -208,7 +209,12 @@ def group_notes(columns: Iterable[Column]) -> list[str]:
     """Notes on what the levels of the grouped columns mean."""
     notes = []
     for column in columns:
-        if isinstance(column, Date) and column.granularity is not Granularity.DAY:
+        if isinstance(column, Date) and column.granularity is Granularity.WEEK:
+            notes.append(
+                f"{column.name}: a level is a week and its value is the first day in it; weeks start on "
+                f"{column.start:%A}s, as the first day of the schema does."
+            )
+        elif isinstance(column, Date) and column.granularity is not Granularity.DAY:
             notes.append(f"{column.name}: a level is a {column.granularity} and its value is the first day in it.")
         if clamps(column):
             notes.append(clamp_note(column))

@@ -57,7 +57,8 @@ class Answers:
     `bound` without a standard error has an interval from a bound on the error, which holds at this level.
 
     With one value the columns are the groups, then `estimate, std_error, lower, upper, basis`. With several, the name
-    of the value is put in front: `n_estimate, n_std_error, ...`; `answers["n"]` is that value alone.
+    of the value is put in front: `count_estimate, count_std_error, ...`. A value with an alias n has the columns
+    `n, n_std_error, n_lower, n_upper, n_basis`, alone or not; `answers["n"]` is that value alone.
 
     >>> from hush.schema import Categorical
     >>> schema = Schema([Categorical(name="sex", values=("f", "m"))])
@@ -221,9 +222,13 @@ class Answers:
             lower, upper = self.interval(quantity)
             arrays = (quantity.estimate, quantity.std_error, lower, upper, quantity.row_error_kinds())
             for column, values in zip(VALUE_COLUMNS, arrays, strict=True):
-                name = column if len(self.quantities) == 1 else f"{quantity.name}_{column}"
-                columns[spare(name, columns)] = pa.array(values)
+                columns[spare(self._column_name(quantity, column), columns)] = pa.array(values)
         return pa.table(columns)
+
+    def _column_name(self, quantity: Quantity, column: str) -> str:
+        if len(self.quantities) == 1 and not quantity.named:
+            return column
+        return quantity.name if column == "estimate" and quantity.named else f"{quantity.name}_{column}"
 
     def to_pandas(self) -> Any:
         """All columns as a pandas DataFrame; integer labels stay integers beside missing."""
@@ -252,8 +257,17 @@ class Answers:
             yield from batch.to_pylist()
 
     def __repr__(self) -> str:
-        wide = self.cells(TEXT_ROWS)
-        return (wide if len(self.quantities) == 1 or wide.width <= WIDTH else self.stacked(TEXT_ROWS)).text()
+        return self.text()
+
+    def text(self, rows: int | None = None) -> str:
+        """The first rows as a table of plain text, with all columns; about 20 lines by default.
+
+        `answers.text(len(answers))` shows all rows.
+        """
+        wide = self.cells(TEXT_ROWS if rows is None else rows)
+        lines = TEXT_ROWS if rows is None else rows * len(self.quantities)
+        table = wide if len(self.quantities) == 1 or wide.width <= WIDTH else self.stacked(lines)
+        return table.text(table.width if table.omitted(WIDTH) else WIDTH)
 
     def _repr_html_(self) -> str:
         return self.cells(HTML_ROWS).html()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from hush.arrays import Floats
 from hush.domain import Clique
 from hush.errors import DomainError, QueryError, SizeError
 from hush.inference.estimates import BoundedEstimates, Estimates
@@ -34,11 +35,13 @@ from hush.schema import Categorical, Schema
 from hush.schema.column import OTHER, canonical
 from hush.sql.aggregate import ROOTS, VARIANCES, formula_of, root_formula
 from hush.sql.formula import Cells, Formula, KnownSum, check_size, combine
+from hush.sql.having import having_truth
 from hush.sql.parsing import Item, Output, ParsedQuery, parse, read_output, unknown_order
 from hush.sql.predicate import TRUE, always, conjunction, only_true, truth
 from hush.sql.quantile import QuantileItem, quantile_item
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import MOST_LABELS, RowLabels, row_labels
+from hush.sql.scalars import folded
 from hush.sql.scope import Scope, quote, refusal
 from hush.sql.stamp_parts import with_stamp_parts
 
@@ -106,6 +109,28 @@ def ordered(answers: Answers, output: Output, query: ParsedQuery, scope: Scope) 
     if chosen and len(rows_shown) < len(answers):
         return replace(rows_shown, notes=(*rows_shown.notes, CHOSEN.format(chosen[0])))
     return rows_shown
+
+
+KEPT = (
+    "HAVING: groups were kept or left out by their noisy estimates; a group near the limit may be on the wrong side, "
+    "and intervals do not allow for it."
+)
+
+
+def filtered(answers: Answers, output: Output, having: exp.Expr, scope: Scope) -> Answers:
+    """The groups whose estimates meet the condition of HAVING, without the values that it alone asked for."""
+
+    def estimates(node: exp.Expr) -> Floats:
+        item = next((item for item in output.values if item.node == node), None) or output.find(node, scope)
+        if item is None or item.is_label:
+            raise QueryError(f"HAVING {quote(node)}: HAVING takes aggregates; put conditions on columns into WHERE")
+        return answers[item.name].estimate
+
+    met = np.broadcast_to(having_truth(having, estimates), len(answers))
+    kept = answers.take(np.flatnonzero(met == TRUE))
+    shown = {item.name for item in output.values if not item.hidden}
+    quantities = tuple(quantity for quantity in kept.quantities if quantity.name in shown)
+    return replace(kept, quantities=quantities, notes=(*kept.notes, KEPT))
 
 
 def _item(node: exp.Expr, output: Output, scope: Scope) -> Item:
@@ -185,7 +210,7 @@ def answer_sql(
         raise DomainError("the schema and the estimates have different domains; give the schema of the same release")
     try:
         with quotes_advised(text, schema.domain):
-            return _answer(with_stamp_parts(parse(text), schema), schema, estimates, level, kind, sums)
+            return _answer(with_stamp_parts(folded(parse(text)), schema), schema, estimates, level, kind, sums)
     except RecursionError:
         raise QueryError("the query is nested too deeply; write it with fewer parentheses") from None
 
@@ -259,8 +284,12 @@ def _answer(
         level=level,
         notes=tuple(scope.notes),
     )
+    named = {item.name for item in output.values if item.named}
+    answers = replace(answers, quantities=[replace(each, named=each.name in named) for each in answers.quantities])
     if labels:  # parts follow each other; rows are in the order of their labels
         answers = answers.take(np.lexsort([column.codes for column in reversed(columns)]))
+    if query.having is not None:
+        answers = filtered(answers, output, query.having, scope)
     return ordered(answers, output, query, scope)
 
 

@@ -38,6 +38,8 @@ from hush.schema.number_spelling import PLAIN, NumberSpelling
 
 MOST_BINS = 2**20  # edges are held one by one
 MOST_POINTS = 1000
+FALSE_TEXTS = ("false", "f", "no", "n", "0")  # how data spell conditions, in any case
+TRUE_TEXTS = ("true", "t", "yes", "y", "1")
 Number = TypeVar("Number", int, float)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,13 @@ from sqlglot import exp
 
 from hush.arrays import Numbers
 from hush.errors import QueryError
-from hush.schema import Boolean, Column, Integer, Numeric
+from hush.schema import Boolean, Column, Date, Integer, Numeric
 from hush.schema.column_kinds import clamp_note, clamps
 from hush.sql.constants import constant_number, is_literal, literal_value
 from hush.sql.formula import Cells, Formula, KnownSum, Quotient, RowValue, SumPart, combine
-from hush.sql.predicate import TRUE, UNKNOWN, conjunction, truth
+from hush.sql.predicate import TRUE, UNKNOWN, as_case, conjunction, truth
+from hush.sql.row_labels import map_values, single_values
+from hush.sql.scalars import function_of
 from hush.sql.scope import Scope, quote, refusal
 
 FLOATS = (exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT)
@@ -182,6 +186,8 @@ def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:
         case exp.If():
             no = row_value(node.args.get("false") or exp.Null(), scope, numeric=numeric)
             return row_value(node.args["true"], scope, numeric=numeric).chosen(truth(node.this, scope), no, _where)
+        case exp.Coalesce() | exp.Nullif():
+            return _case(as_case(node), scope, numeric)
         case exp.Cast() if _harmless(node, scope):
             return row_value(node.this, scope, numeric=numeric)
     if isinstance(node, CONDITIONS):
@@ -190,6 +196,8 @@ def row_value(node: exp.Expr, scope: Scope, *, numeric: bool) -> RowValue:
         if not numeric and literal_value(node) is not None:
             return RowValue(_ones(scope))
         return RowValue(Cells.constant(scope.domain, float(constant_number(node))))
+    if not numeric and function_of(node) is not None:
+        return RowValue(combine(_float64, map_values(_presence_of, single_values(node, scope))))
     return _arithmetic(node, scope)
 
 
@@ -197,7 +205,8 @@ def _arithmetic(node: exp.Expr, scope: Scope) -> RowValue:
     if isinstance(node, exp.Neg):
         return row_value(node.this, scope, numeric=True).negative()
     function = ARITHMETIC.get(type(node))
-    if function is not None:
+    days = any(isinstance(scope.column(each), Date) for each in node.find_all(exp.Column))
+    if function is not None and not days:
         first, second = (row_value(side, scope, numeric=True) for side in (node.this, node.expression))
         return first.with_other(function, second)
     if isinstance(node, exp.Div) and is_literal(node.expression):
@@ -208,6 +217,9 @@ def _arithmetic(node: exp.Expr, scope: Scope) -> RowValue:
         return divided if divisor > 0 else divided.negative()
     if isinstance(node, exp.AggFunc):
         raise refusal(node, "an aggregate cannot stand inside another one")
+    if function_of(node) is not None or isinstance(node, exp.Extract):
+        values = map_values(partial(_as_float, node), single_values(node, scope))
+        return RowValue(combine(_float64, values))
     raise refusal(node, "add up columns, numbers, CASE WHEN ... THEN ... ELSE ... END, and their sums and products")
 
 
@@ -265,7 +277,11 @@ def _case(node: exp.Case, scope: Scope, numeric: bool) -> RowValue:
 def _check_argument(node: exp.Expr) -> None:
     inner = node.this
     if isinstance(inner, exp.Distinct):
-        raise refusal(node, "count rows, or group by the column and look at its levels")
+        raise refusal(
+            node,
+            "how many different values occur cannot be read from noisy counts, where few are exactly 0; group by the "
+            "column and see which counts are clearly above 0",
+        )
     if node.expressions or isinstance(inner, exp.Order | exp.HavingMax):
         raise refusal(node, "give the aggregate one argument and nothing else")
     if isinstance(inner, exp.Star) and (not isinstance(node, exp.Count) or any(inner.args.values())):
@@ -294,6 +310,21 @@ def _ones(scope: Scope) -> Cells:
 
 def _presence(values: Numbers) -> Numbers:
     return np.where(np.isnan(values), np.nan, 1.0)
+
+
+def _float64(values: Numbers) -> Numbers:
+    return values.astype(np.float64)
+
+
+def _presence_of(value: Any) -> float:
+    return np.nan if value is None else 1.0
+
+
+def _as_float(node: exp.Expr, value: Any) -> float:
+    """A value of SQL as a number to add up, NaN for null."""
+    if isinstance(value, str | dt.date):
+        raise QueryError(f"{quote(node)} is no number; COUNT it instead")
+    return np.nan if value is None else float(value)
 
 
 def _as_number(truths: Numbers) -> Numbers:

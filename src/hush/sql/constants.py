@@ -19,9 +19,11 @@ from sqlglot import exp
 from hush.errors import QueryError, shown
 from hush.schema import Boolean, Categorical, Column, Date, Granularity, Integer, Numeric
 from hush.schema.column import OTHER, OTHER_LABEL, Value, canonical
+from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS
 from hush.sql.scope import nearest, quote, refusal
 
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAY = re.compile(r"(\d{4})([-/])(\d{1,2})\2(\d{1,2})(?:[ T]00:00(?::00(?:\.0+)?)?)?")  # midnight is the day
+DAYS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPNTZ)
 Ordered = Integer | Numeric | Date
 Point = int | float | dt.date
 
@@ -37,8 +39,8 @@ def is_literal(node: exp.Expr) -> bool:
 
 
 def is_date_cast(node: exp.Cast) -> bool:
-    """Whether it is DATE '...' or a cast of a text to DATE."""
-    return bool(node.to.is_type(exp.DataType.Type.DATE)) and isinstance(node.this, exp.Literal)
+    """Whether it is DATE '...', or TIMESTAMP '...', or a cast of a text to one of them."""
+    return bool(node.to.is_type(*DAYS)) and isinstance(node.this, exp.Literal)
 
 
 def literal_value(node: exp.Expr) -> Value:
@@ -82,10 +84,11 @@ def number(text: str) -> int | float:
 
 
 def day(text: str) -> dt.date:
-    """A date written as year-month-day."""
+    """A date written as year-month-day, also with a slash or without zeros, as data may have it."""
+    found = _DAY.fullmatch(text.strip())
     try:
-        if _DAY.fullmatch(text):
-            return dt.date.fromisoformat(text)
+        if found is not None:
+            return dt.date(int(found[1]), int(found[3]), int(found[4]))
     except ValueError:
         pass
     raise QueryError(f"{text[:40]!r} is not a date; write it as '2020-01-31'")
@@ -133,9 +136,8 @@ def code_of(column: Categorical | Boolean, value: Value) -> int:
     """The code of a constant in a column of unordered levels."""
     text = canonical(value)
     if isinstance(column, Boolean):
-        texts = {"true": 1, "1": 1, "false": 0, "0": 0}
-        if text.casefold() in texts:
-            return texts[text.casefold()]
+        if text.casefold() in (*FALSE_TEXTS, *TRUE_TEXTS):
+            return int(text.casefold() in TRUE_TEXTS)
         raise QueryError(f"column {column.name!r} is boolean: {shown(value)} is neither TRUE nor FALSE")
     if text in column.texts:
         return column.texts.index(text)

@@ -16,11 +16,12 @@ from sqlglot.errors import ParseError, SqlglotError
 from hush.domain import Clique
 from hush.errors import QueryError
 from hush.schema import Column
+from hush.sql.having import having_values
 from hush.sql.quoting import NOT_SQL, QueryDialect, bracketed, tokens_of
 from hush.sql.scope import Scope, nearest, quote, refusal
 
 EXAMPLE = "SELECT sex, COUNT(*) FROM t WHERE age >= 40 GROUP BY sex"
-READ = {"expressions", "from", "from_", "where", "group", "order", "limit", "offset"}
+READ = {"expressions", "from", "from_", "where", "group", "having", "order", "limit", "offset"}
 LONGEST_TEXT, LONGEST_QUERY = 2**20, 2**18  # characters, of several queries and of one
 MOST_TOKENS = 20_000
 MOST_NESTED = 50
@@ -35,7 +36,6 @@ CLAUSES = {
     "with": ("WITH", "put the conditions into WHERE"),
     "with_": ("WITH", "put the conditions into WHERE"),
     "distinct": ("SELECT DISTINCT", "use GROUP BY"),
-    "having": ("HAVING", "leave it out and keep the rows you want from the answers"),
     "qualify": ("QUALIFY", "leave it out and keep the rows you want from the answers"),
     "windows": ("WINDOW", "leave it out and compute from the answers"),
     "sample": ("a sample", "leave it out; the answers are about the whole table"),
@@ -52,6 +52,7 @@ class ParsedQuery:
     where: exp.Expr | None
     groups: tuple[exp.Expr, ...]
     group_all: bool
+    having: exp.Expr | None
     order: tuple[exp.Expr, ...]
     limit: int | None
     offset: int
@@ -72,6 +73,7 @@ def parse(text: str) -> ParsedQuery:
         tables=_tables(select),
         where=None if select.args.get("where") is None else select.args["where"].this,
         groups=_groups(group),
+        having=None if select.args.get("having") is None else select.args["having"].this,
         group_all=bool(group is not None and group.args.get("all")),
         order=() if order is None else tuple(order.expressions),
         limit=_limit(select.args.get("limit")),
@@ -253,6 +255,8 @@ class Item:
     node: exp.Expr
     column: Column | None = None
     grouped: bool = False  # an expression of GROUP BY, other than a column
+    named: bool = False  # by an alias
+    hidden: bool = False  # asked for by HAVING alone
 
     @property
     def is_label(self) -> bool:
@@ -321,7 +325,20 @@ def read_output(query: ParsedQuery, scope: Scope) -> Output:
     unselected += [Item(quote(node), node, grouped=True) for node in expressions if node not in shown]
     labels = (*selected, *unselected)
     _check_names([*labels, *values])
-    return Output(labels, values, items)
+    output = Output(labels, values, items)
+    hidden = [] if query.having is None else _unselected(query.having, output, scope)
+    return replace(output, values=(*values, *hidden))
+
+
+def _unselected(having: exp.Expr, output: Output, scope: Scope) -> list[Item]:
+    """The aggregates of HAVING that SELECT does not have."""
+    hidden: list[Item] = []
+    for node in having_values(having):
+        if output.find(node, scope) is None and all(item.node != node for item in hidden):
+            if not node.find(exp.AggFunc):
+                raise unknown_order(node, output, "HAVING")
+            hidden.append(Item(f"HAVING {quote(node)}", node, hidden=True))
+    return hidden
 
 
 def _items(query: ParsedQuery, scope: Scope) -> tuple[Item, ...]:
@@ -347,7 +364,7 @@ def _items(query: ParsedQuery, scope: Scope) -> tuple[Item, ...]:
             items.append(Item(node.alias or column.name, bare, column))
         else:
             name = _name(bare) if bare.find(exp.AggFunc) else quote(bare)
-            items.append(Item(node.alias or fresh(name), bare))
+            items.append(Item(node.alias or fresh(name), bare, named=bool(node.alias)))
         used.add(items[-1].name.casefold())
     return tuple(items)
 
@@ -407,8 +424,8 @@ def _check_names(items: list[Item]) -> None:
         seen.add(item.name.casefold())
 
 
-def unknown_order(node: exp.Expr, output: Output) -> QueryError:
-    """The error for an ORDER BY that names no column of the answers."""
+def unknown_order(node: exp.Expr, output: Output, clause: str = "ORDER BY") -> QueryError:
+    """The error for an ORDER BY or HAVING that names no column of the answers."""
     names = dict.fromkeys(item.name for item in (*output.items, *output.labels))
     hint = nearest(node.name, names) if isinstance(node, exp.Column) else f"known: {', '.join(names)}"
-    return QueryError(f"ORDER BY {quote(node)} is not a column of the answers; {hint}")
+    return QueryError(f"{clause} {quote(node)} is not a column of the answers; {hint}")

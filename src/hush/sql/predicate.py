@@ -17,16 +17,17 @@ from hush.schema.column import Value
 from hush.schema.column_kinds import clamp_note, clamps, mark_of
 from hush.sql.constants import Cut, Ordered, Point, check_not_missing, code_of, cut, is_literal, literal_value, point
 from hush.sql.formula import Cells, combine
+from hush.sql.scalars import compared, pattern_of
 from hush.sql.scope import Scope, quote, refusal
 
 TRUE, UNKNOWN, FALSE = 1, 0, -1  # so that AND is the minimum, OR the maximum and NOT the negative
 Truth = np.ndarray[Any, np.dtype[np.int8]]
 AFTER = {">=": False, ">": True, "<": False, "<=": True}  # whether the cut lies after the constant
 SIGNS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+BRANCHES = (exp.Case, exp.If, exp.Coalesce, exp.Nullif)  # expressions that choose one of several others
+LIKES = (exp.Like, exp.ILike, exp.StartsWith, exp.Contains)
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ADVICE: dict[type[exp.Expr], str] = {
-    exp.Like: "list the values you want with IN",
-    exp.ILike: "list the values you want with IN",
     exp.Glob: "list the values you want with IN",
     exp.RegexpLike: "list the values you want with IN",
     exp.Exists: "subqueries are outside; put the condition into WHERE",
@@ -211,8 +212,10 @@ def truth(node: exp.Expr, scope: Scope) -> Cells:
             return _between(node, scope)
         case exp.In():
             return _in(node, scope)
-        case exp.Case() | exp.If():
+        case exp.Case() | exp.If() | exp.Coalesce():
             return _case(node, lambda branch: truth(branch, scope), scope)
+        case exp.Like() | exp.ILike() | exp.Escape() | exp.StartsWith() | exp.Contains():
+            return _like(node, scope)
     sign = SIGNS.get(type(node))
     if sign is not None:
         return _comparison(node.this, sign, node.expression, scope)
@@ -236,20 +239,21 @@ def only_true(values: Numbers) -> Numbers:
 
 def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cells:
     a, b = left.unnest(), right.unnest()
-    if isinstance(a, exp.Column) and is_literal(b):
+    if is_literal(a) or isinstance(b, BRANCHES):
+        a, sign, b = b, MIRRORED[sign], a
+    if is_literal(b) and isinstance(a, exp.Column):
         return compare(scope.column(a), sign, literal_value(b), scope)
-    if is_literal(a) and isinstance(b, exp.Column):
-        return compare(scope.column(b), MIRRORED[sign], literal_value(a), scope)
     if is_literal(a) and is_literal(b):
         return _constants(literal_value(a), sign, literal_value(b), scope)
-    if isinstance(a, exp.Case | exp.If) and (is_literal(b) or isinstance(b, exp.Column)):
+    if isinstance(a, BRANCHES):
         return _case(a, lambda branch: _comparison(branch, sign, b, scope), scope)
-    if isinstance(b, exp.Case | exp.If) and (is_literal(a) or isinstance(a, exp.Column)):
-        return _case(b, lambda branch: _comparison(a, sign, branch, scope), scope)
     whole = f"{quote(left)} {sign} {quote(right)}"
     counted = _counted(a, sign, b, scope)
     if counted is not None:
         return _counted_truth(*counted, scope)
+    if sign in {"=", "<>"} and _condition(a, scope) and (_condition(b, scope) or isinstance(b, exp.Null)):
+        equal = combine(np.multiply, truth(a, scope), truth(b, scope))  # unknown is 0
+        return equal if sign == "=" else combine(np.negative, equal)
     if isinstance(a, exp.Column) and isinstance(b, exp.Column):
         names = scope.column(a).name, scope.column(b).name
         raise QueryError(f"{whole} compares the columns {names[0]!r} and {names[1]!r}; compare each with a constant")
@@ -257,8 +261,43 @@ def _comparison(left: exp.Expr, sign: str, right: exp.Expr, scope: Scope) -> Cel
         if isinstance(side, exp.Subquery | exp.Select):
             raise refusal(side, "subqueries are outside; write the constant in its place")
         if side.find(exp.AggFunc):
-            raise refusal(side, "aggregates belong in SELECT; keep the rows you want from the answers")
-    raise QueryError(f"{whole} is not a column compared with a constant; move all arithmetic to the constant")
+            raise refusal(side, "aggregates belong in SELECT and HAVING")
+    return _of_values(lambda x, y: compared(sign, x, y), scope, a, b)
+
+
+def _of_values(holds: Callable[..., bool | None], scope: Scope, *sides: exp.Expr) -> Cells:
+    """A condition on the values that expressions have in each cell."""
+    from hush.sql.row_labels import map_values, single_values  # which reads conditions of CASE here
+
+    codes = {True: TRUE, False: FALSE, None: UNKNOWN}
+    found = map_values(lambda *values: codes[holds(*values)], *(single_values(side, scope) for side in sides))
+    return combine(lambda values: values.astype(np.int8), found)
+
+
+def _like(node: exp.Expr, scope: Scope) -> Cells:
+    """LIKE, ILIKE and the like on texts: a list of levels is public, so that no text is guessed."""
+    escape, test = "", node
+    if isinstance(node, exp.Escape):
+        escape, test = node.expression.name, node.this
+    pattern = test.expression.unnest()
+    if not isinstance(test, LIKES) or not is_literal(pattern) or len(escape) > 1:
+        raise refusal(node, "write LIKE with a pattern in single quotes")
+    text = literal_value(pattern)
+    if text is not None and not isinstance(text, str):
+        raise refusal(node, "write LIKE with a pattern in single quotes")
+
+    def holds(value: Value) -> bool | None:
+        if value is None or text is None:
+            return None
+        if not isinstance(value, str):
+            raise QueryError(f"{quote(node)}: {shown(value)} is no text; compare it with =, < or >")
+        if isinstance(test, exp.StartsWith | exp.Contains):
+            return text in value if isinstance(test, exp.Contains) else value.startswith(text)
+        like = pattern_of(text, escape, ignore_case=isinstance(test, exp.ILike))
+        return like.fullmatch(value) is not None
+
+    found = _of_values(holds, scope, test.this)
+    return combine(np.negative, found) if test.args.get("negate") else found
 
 
 def counted_conditions(node: exp.Expr, scope: Scope) -> tuple[list[exp.Expr], frozenset[int]] | None:
@@ -310,8 +349,24 @@ def _counted_truth(parts: Sequence[exp.Expr], wanted: frozenset[int], scope: Sco
     return combine(count, *(truth(part, scope) for part in parts))
 
 
-def _case(node: exp.Case | exp.If, outcome: Callable[[exp.Expr], Cells], scope: Scope) -> Cells:
+def as_case(node: exp.Expr) -> exp.Case:
+    """COALESCE(a, b) and NULLIF(a, b) as the CASE that they stand for."""
+    if isinstance(node, exp.Nullif):
+        equal = exp.EQ(this=node.this.copy(), expression=node.expression.copy())
+        return exp.Case(ifs=[exp.If(this=equal, true=exp.Null())], default=node.this.copy())
+    *first, last = [node.this, *node.expressions]
+    known = [
+        exp.If(this=exp.Not(this=exp.Is(this=each.copy(), expression=exp.Null())), true=each.copy()) for each in first
+    ]
+    return (
+        exp.Case(ifs=known, default=last.copy()) if known else exp.Case(ifs=[exp.If(this=exp.true(), true=last.copy())])
+    )
+
+
+def _case(node: exp.Expr, outcome: Callable[[exp.Expr], Cells], scope: Scope) -> Cells:
     """The outcome of the first branch whose condition is true, else that of ELSE, which is null where there is none."""
+    if isinstance(node, exp.Coalesce | exp.Nullif):
+        node = as_case(node)
     if isinstance(node, exp.If):
         return _chosen(
             truth(node.this, scope), outcome(node.args["true"]), outcome(node.args.get("false") or exp.Null())
@@ -329,14 +384,11 @@ def _chosen(condition: Cells, yes: Cells, no: Cells) -> Cells:
 
 def _constants(left: Value, sign: str, right: Value, scope: Scope) -> Cells:
     """A comparison such as 1 = 1, which generated queries contain."""
-    if left is None or right is None:
-        return unknown(scope)
-    numbers = all(isinstance(side, int | float) for side in (left, right))
-    if not numbers and type(left) is not type(right):
-        raise QueryError(f"{left!r} {sign} {right!r} compares constants of different kinds; leave it out")
-    order = (left > right) - (left < right)  # type: ignore[operator]
-    holds = {"=": order == 0, "<>": order != 0, "<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}
-    return Cells.constant(scope.domain, TRUE if holds[sign] else FALSE, np.int8)
+    try:
+        holds = compared(sign, left, right)
+    except (QueryError, TypeError):
+        raise QueryError(f"{left!r} {sign} {right!r} compares constants of different kinds; leave it out") from None
+    return Cells.constant(scope.domain, {None: UNKNOWN, True: TRUE, False: FALSE}[holds], np.int8)
 
 
 def _between(node: exp.Between, scope: Scope) -> Cells:
@@ -353,20 +405,16 @@ def _in(node: exp.In, scope: Scope) -> Cells:
     if not listed or node.args.get("field") is not None or node.args.get("unnest") is not None:
         raise refusal(node, "list the values between parentheses, such as IN ('a', 'b')")
     column = node.this.unnest()
-    if isinstance(column, exp.Case | exp.If):
-        return reduce(partial(combine, np.maximum), (_comparison(column, "=", each, scope) for each in listed))
-    if not isinstance(column, exp.Column):
-        raise refusal(node, "IN takes a column on its left")
-    return among(scope.column(column), [literal_value(each) for each in listed], scope)
+    if isinstance(column, exp.Column) and all(is_literal(each) for each in listed):
+        return among(scope.column(column), [literal_value(each) for each in listed], scope)
+    return reduce(partial(combine, np.maximum), (_comparison(column, "=", each, scope) for each in listed))
 
 
 def _is(node: exp.Is, scope: Scope) -> Cells:
     predicate, inner = node.expression, node.this.unnest()
     if isinstance(predicate, exp.Null):
-        if isinstance(inner, exp.Column):
-            return is_missing(scope.column(inner), scope)
-        wanted = UNKNOWN
-    elif isinstance(predicate, exp.Boolean):
+        return _null(inner, scope)
+    if isinstance(predicate, exp.Boolean):
         wanted = TRUE if predicate.this else FALSE
     else:
         raise refusal(node, "IS takes NULL, TRUE or FALSE")
@@ -376,15 +424,26 @@ def _is(node: exp.Is, scope: Scope) -> Cells:
 def _null_safe(node: exp.NullSafeEQ | exp.NullSafeNEQ, scope: Scope) -> Cells:
     """IS [NOT] DISTINCT FROM: null equals null, and the outcome is never unknown."""
     a, b = node.this.unnest(), node.expression.unnest()
-    column, other = (a, b) if isinstance(a, exp.Column) else (b, a)
-    if not isinstance(column, exp.Column) or not is_literal(other):
-        raise refusal(node, "compare one column with one constant")
-    value = literal_value(other)
-    if value is None:
-        same = is_missing(scope.column(column), scope)
+    if isinstance(a, exp.Null) or isinstance(b, exp.Null):
+        same = _null(b if isinstance(a, exp.Null) else a, scope)
     else:
-        same = _exactly(compare(scope.column(column), "=", value, scope), TRUE)
+        both = conjunction(_null(a, scope), _null(b, scope))
+        same = combine(np.maximum, _exactly(_comparison(a, "=", b, scope), TRUE), both)
     return same if isinstance(node, exp.NullSafeEQ) else combine(np.negative, same)
+
+
+def _null(node: exp.Expr, scope: Scope) -> Cells:
+    """Whether an expression is null, which is never unknown."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Column):
+        return is_missing(scope.column(inner), scope)
+    if is_literal(inner):
+        return Cells.constant(scope.domain, TRUE if literal_value(inner) is None else FALSE, np.int8)
+    if isinstance(inner, BRANCHES):
+        return _case(inner, lambda branch: _null(branch, scope), scope)
+    if _condition(inner, scope):
+        return _exactly(truth(inner, scope), UNKNOWN)
+    return _of_values(lambda value: value is None, scope, inner)
 
 
 def _exactly(condition: Cells, wanted: int) -> Cells:

@@ -7,9 +7,9 @@ that only CASE and comparisons may ask about, has none, and the query is refused
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,19 @@ from sqlglot import exp
 
 from hush.domain import Clique, Domain
 from hush.errors import QueryError, SizeError
-from hush.schema import Column, Date, Integer
-from hush.schema.column import Value
+from hush.schema import Categorical, Column, Date, Granularity
+from hush.schema.column import OTHER_LABEL, Value
 from hush.schema.column_kinds import clamp_note, clamps
-from hush.sql.constants import is_literal, literal_value
+from hush.sql.constants import is_literal
 from hush.sql.formula import Cells, combine
-from hush.sql.predicate import FALSE, TRUE, UNKNOWN, truth
+from hush.sql.predicate import FALSE, TRUE, UNKNOWN, as_case, truth
+from hush.sql.scalars import applied, exact, function_of, period_of, plain
 from hush.sql.scope import Scope, quote, refusal
 
 LARGEST_LABELLED = 2**20  # cells
 MOST_LABELS = 1000
 LARGEST_NUMBER = 2**53
-ADVICE = "group by columns, CASE WHEN ... THEN ... END, EXTRACT(YEAR FROM ...), conditions, or whole-number arithmetic"
+ADVICE = "use columns, CASE WHEN ... THEN ... END, EXTRACT(YEAR FROM ...), conditions, LOWER, or arithmetic"
 PARTS: dict[str, Callable[[dt.date], Value]] = {
     "YEAR": lambda day: day.year,
     "QUARTER": lambda day: (day.month + 2) // 3,
@@ -60,16 +61,7 @@ FUNCTIONS: dict[type[exp.Expr], str] = {
     exp.DayOfWeekIso: "ISODOW",
     exp.DayOfYear: "DOY",
 }
-ARITHMETIC: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
-    exp.Add: lambda a, b: a + b,
-    exp.Sub: lambda a, b: a - b,
-    exp.Mul: lambda a, b: a * b,
-    exp.Div: lambda a, b: a / b,
-    exp.IntDiv: lambda a, b: math.trunc(a / b),  # towards zero, as in SQL
-    exp.Mod: math.fmod,
-}
-ROUNDING: dict[type[exp.Expr], Callable[[Any], Any]] = {exp.Floor: math.floor, exp.Ceil: math.ceil, exp.Abs: abs}
-WHOLE = (exp.DataType.Type.INT, exp.DataType.Type.BIGINT)
+STARTING = (exp.TimestampTrunc, exp.DateTrunc)
 CONDITIONS = (exp.Predicate, exp.Not, exp.Boolean, exp.And, exp.Or)
 
 
@@ -94,7 +86,7 @@ def row_labels(node: exp.Expr, scope: Scope) -> RowLabels:
     >>> row_labels(case, Scope(people_schema(), ["t"])).values
     ('adult', 'child')
     """
-    cells = _labels(node, scope)
+    cells = map_values(plain, _labels(node, scope))
     found = set(cells.values.ravel().tolist())
     if len(found) > MOST_LABELS:
         raise SizeError(f"GROUP BY {quote(node)} has {len(found):,} groups: at most {MOST_LABELS:,} are possible")
@@ -107,56 +99,87 @@ def row_labels(node: exp.Expr, scope: Scope) -> RowLabels:
     return RowLabels(values, combine(lambda labels: np.asarray(codes(labels), dtype=np.intp), cells))
 
 
-def _labels(node: exp.Expr, scope: Scope) -> Cells:
-    """The value of an expression in each cell, as objects; None for null."""
+def single_values(node: exp.Expr, scope: Scope) -> Cells:
+    """The value of an expression in each cell; refused where a level of a column has several."""
+    return _labels(node, scope, single=True)
+
+
+def _labels(node: exp.Expr, scope: Scope, *, single: bool = False) -> Cells:
+    """The value of an expression in each cell, as objects; None for null. With `single`, bins have no values."""
     match node:
         case exp.Paren():
-            return _labels(node.this, scope)
+            return _labels(node.this, scope, single=single)
         case exp.Column():
-            return _column(node, scope)
+            return _column(node, scope, single)
         case exp.Case():
-            return _case(node, scope)
+            return _case(node, scope, single)
+        case exp.Coalesce() | exp.Nullif():
+            return _case(as_case(node), scope, single)
         case exp.If():
-            chosen = _labels(node.args["true"], scope), _labels(node.args.get("false") or exp.Null(), scope)
-            return _combine(_choose, truth(node.this, scope), *chosen)
-        case exp.Coalesce():
-            first, *others = (_labels(side, scope) for side in (node.this, *node.expressions))
-            for other in others:
-                first = _combine(lambda a, b: b if a is None else a, first, other)
-            return first
+            sides = (node.args["true"], node.args.get("false") or exp.Null())
+            chosen = (_labels(side, scope, single=single) for side in sides)
+            return map_values(_choose, truth(node.this, scope), *chosen)
         case exp.Extract() | exp.TimestampTrunc() | exp.DateTrunc():
             trunc = not isinstance(node, exp.Extract)
             unit = (node.args["unit"] if trunc else node.this).name.upper()
             return _of_days(node, node.this if trunc else node.expression, STARTS if trunc else PARTS, unit, scope)
         case exp.Anonymous() if node.name.upper() in ("DATE_PART", "DATEPART") and len(node.expressions) == 2:
             return _of_days(node, node.expressions[1], PARTS, node.expressions[0].name.upper(), scope)
-        case exp.Cast() if node.to.is_type(*WHOLE) and not is_literal(node):
-            return _numbers(round, scope, node.this)
+        case exp.Cast() if node.to.is_type(exp.DataType.Type.DATE) and isinstance(node.this.unnest(), STARTING):
+            return _labels(node.this, scope)
+        case exp.Interval():
+            return _constant(period_of(node), scope)
     if type(node) in FUNCTIONS:
         return _of_days(node, node.this, PARTS, FUNCTIONS[type(node)], scope)
     if isinstance(node, CONDITIONS):
-        return _combine({TRUE: True, FALSE: False, UNKNOWN: None}.__getitem__, truth(node, scope))
+        return map_values({TRUE: True, FALSE: False, UNKNOWN: None}.__getitem__, truth(node, scope))
     if is_literal(node):
-        return _constant(literal_value(node), scope)
-    if isinstance(node, exp.Neg):
-        return _numbers(lambda a: -a, scope, node.this)
-    if type(node) in ARITHMETIC:
-        return _numbers(ARITHMETIC[type(node)], scope, node.this, node.expression)
-    if type(node) in ROUNDING and not any(value for key, value in node.args.items() if key != "this"):
-        return _numbers(ROUNDING[type(node)], scope, node.this)
+        return _constant(exact(node), scope)
     if node.find(exp.AggFunc):
         raise QueryError(f"GROUP BY {quote(node)} is an aggregate; group by columns")
-    raise refusal(node, ADVICE)
+    found = function_of(node)
+    if found is None:
+        raise refusal(node, ADVICE)
+    function, operands = found
+
+    def known(*values: Any) -> Any:
+        result = applied(function, values, node)
+        if isinstance(result, int | float | Fraction) and not abs(result) <= LARGEST_NUMBER:
+            raise QueryError(f"the numbers of {quote(node)} grow beyond {LARGEST_NUMBER:,}; use smaller ones")
+        return result
+
+    return map_values(known, *(_labels(operand, scope, single=True) for operand in operands))
 
 
-def _column(node: exp.Column, scope: Scope) -> Cells:
-    """The levels of a column by their values; those of bins are labels."""
+def _column(node: exp.Column, scope: Scope, single: bool) -> Cells:
+    """The values of a column; those of bins are labels."""
     column = scope.column(node)
     _check_labelled(scope.domain, (column.name,))
+    if single:
+        _check_single(column)
     values: list[Value] = list(column.level_values())
     if column.binned:
         values[: column.levels] = [column.label(code) for code in range(column.levels)]
     return _levels(column, values, scope)
+
+
+def _check_single(column: Column) -> None:
+    """Refuse to compute with a column of which some level has several values."""
+    if column.binned:
+        raise QueryError(
+            f"column {column.name!r} was counted by bins, so arithmetic on it has no single value in "
+            f"{column.label(0)}; group by the column, or by CASE with comparisons at its edges"
+        )
+    if isinstance(column, Date) and column.granularity is not Granularity.DAY:
+        raise QueryError(
+            f"column {column.name!r} counts each {column.granularity} as one level, so arithmetic on it has no single "
+            "value; compare the column with a date"
+        )
+    if isinstance(column, Categorical) and column.other_code is not None:
+        raise QueryError(
+            f"column {column.name!r} counts values that the schema does not declare together as {OTHER_LABEL}, and "
+            "their texts are not known; list the values you want with IN"
+        )
 
 
 def _levels(column: Column, values: list[Value], scope: Scope) -> Cells:
@@ -165,13 +188,13 @@ def _levels(column: Column, values: list[Value], scope: Scope) -> Cells:
     return Cells((column.name,), _objects(values), scope.domain).reduced()
 
 
-def _case(node: exp.Case, scope: Scope) -> Cells:
-    result = _labels(node.args.get("default") or exp.Null(), scope)
+def _case(node: exp.Case, scope: Scope, single: bool) -> Cells:
+    result = _labels(node.args.get("default") or exp.Null(), scope, single=single)
     for branch in reversed(node.args["ifs"]):
         when = branch.this
         if node.this is not None:
             when = exp.EQ(this=node.this.copy(), expression=branch.this.copy())
-        result = _combine(_choose, truth(when, scope), _labels(branch.args["true"], scope), result)
+        result = map_values(_choose, truth(when, scope), _labels(branch.args["true"], scope, single=single), result)
     return result
 
 
@@ -189,6 +212,8 @@ def _of_days(
     if not isinstance(column, Date):
         found = quote(inner) if column is None else f"column {column.name!r}, which is {column.kind}"
         raise QueryError(f"{quote(node)} takes a part of {found}; only a date column has one")
+    if part == "WEEK":
+        scope.note(f"{quote(node)}: weeks start on Mondays and are numbered by ISO 8601.")
     values: list[Value] = []
     for code in range(column.levels):
         first, last = column.days(code)
@@ -202,42 +227,11 @@ def _of_days(
     return _levels(column, [*values, *[None] * (column.size - column.levels)], scope)
 
 
-def _numbers(function: Callable[..., Any], scope: Scope, *sides: exp.Expr) -> Cells:
-    """A function of numbers; null of null."""
-    for side in sides:
-        for node in side.find_all(exp.Column):
-            column = scope.column(node)
-            if column.binned:
-                raise QueryError(
-                    f"column {column.name!r} was counted by bins, so arithmetic on it has no single value in "
-                    f"{column.label(0)}; group by the column, or by CASE with comparisons at its edges"
-                )
-            if not isinstance(column, Integer | Date):
-                raise QueryError(f"column {column.name!r} is {column.kind} and takes no part in arithmetic; use CASE")
-
-    def known(*values: Any) -> Value:
-        if None in values:
-            return None
-        if not all(isinstance(value, int | float) for value in values):
-            raise QueryError(f"{' and '.join(map(quote, sides))}: arithmetic takes numbers; use CASE for other values")
-        try:
-            result: int | float = function(*values)
-        except ZeroDivisionError:
-            raise QueryError("division by zero; divide by a number other than 0") from None
-        except (OverflowError, ValueError):
-            result = math.inf
-        if not abs(result) <= LARGEST_NUMBER:
-            raise QueryError(f"the numbers of GROUP BY grow beyond {LARGEST_NUMBER:,}; use smaller ones")
-        return int(result) if float(result).is_integer() else result
-
-    return _combine(known, *(_labels(side, scope) for side in sides))
-
-
 def _choose(condition: int, yes: Value, no: Value) -> Value:
     return yes if condition == TRUE else no
 
 
-def _combine(function: Callable[..., Value], *arguments: Cells) -> Cells:
+def map_values(function: Callable[..., Any], *arguments: Cells) -> Cells:
     """A function of single values, cell by cell."""
     domain = arguments[0].domain
     names = domain.clique({name for argument in arguments for name in argument.names})
@@ -249,16 +243,16 @@ def _combine(function: Callable[..., Value], *arguments: Cells) -> Cells:
 def _check_labelled(domain: Domain, names: Clique) -> None:
     if domain.size(names) > LARGEST_LABELLED:
         raise SizeError(
-            f"GROUP BY depends on {', '.join(names)}, with {domain.size(names):,} cells: at most {LARGEST_LABELLED:,} "
-            "are possible; name fewer columns in it"
+            f"an expression depends on {', '.join(names)}, with {domain.size(names):,} cells: at most "
+            f"{LARGEST_LABELLED:,} are possible; name fewer columns in it"
         )
 
 
-def _constant(value: Value, scope: Scope) -> Cells:
+def _constant(value: Any, scope: Scope) -> Cells:
     return Cells((), _objects([value]).reshape(()), scope.domain)
 
 
-def _objects(values: list[Value]) -> np.ndarray[Any, Any]:
+def _objects(values: list[Any]) -> np.ndarray[Any, Any]:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

@@ -63,6 +63,7 @@ def with_stamp_parts(query: ParsedQuery, schema: Schema) -> ParsedQuery:
         query,
         items=tuple(node.transform(rewritten) for node in query.items),
         where=None if query.where is None else query.where.transform(rewritten),
+        having=None if query.having is None else query.having.transform(rewritten),
         groups=tuple(node.transform(rewritten) for node in query.groups),
         order=tuple(node.transform(rewritten) for node in query.order),
     )

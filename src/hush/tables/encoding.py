@@ -29,12 +29,10 @@ import numpy as np
 
 from hush.errors import DataError
 from hush.schema.column import Column, Outside, Part
-from hush.schema.column_kinds import Boolean, Categorical, Date, Granularity, Integer, Numeric
+from hush.schema.column_kinds import FALSE_TEXTS, TRUE_TEXTS, Boolean, Categorical, Date, Granularity, Integer, Numeric
 from hush.schema.stamps import HOUR, MINUTE, MONTH, OF_TIME, WEEKDAY, TimeOfDay
 from hush.tables.dialects.dialect import NUMBERS, Dialect, Family, type_name
 
-FALSE_TEXTS = ("false", "f", "no", "n", "0")
-TRUE_TEXTS = ("true", "t", "yes", "y", "1")
 LARGEST_TREE = 24
 Parsed = TypeVar("Parsed")
 Edges = tuple[float, ...]

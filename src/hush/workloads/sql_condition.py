@@ -19,6 +19,7 @@ from hush.sql.formula import Cells
 from hush.sql.parsing import parse
 from hush.sql.predicate import FALSE, TRUE, counted_conditions, truth
 from hush.sql.quoting import quotes_advised
+from hush.sql.scalars import folded
 from hush.sql.scope import Scope, quote
 from hush.sql.stamp_parts import with_stamp_parts
 
@@ -43,8 +44,8 @@ def proposition_of_sql(over: Domain | Schema, condition: str) -> Proposition:
             "write the condition with queries.test"
         )
     with quotes_advised(condition, schema.domain):
-        query = with_stamp_parts(parse(f"SELECT COUNT(*) FROM t WHERE {condition}"), schema)
-        if query.where is None or query.limit is not None or query.order or query.offset:
+        query = with_stamp_parts(folded(parse(f"SELECT COUNT(*) FROM t WHERE {condition}")), schema)
+        if query.where is None or query.limit is not None or query.order or query.offset or query.having:
             raise QueryError(f"{' '.join(condition.split())!r} is more than one condition; give what follows WHERE")
         return _pair(query.where, Scope(schema, query.tables))[0]
 

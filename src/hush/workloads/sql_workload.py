@@ -25,6 +25,7 @@ from hush.sql.parsing import Output, ParsedQuery, parse, read_output, statements
 from hush.sql.predicate import TRUE, always, truth
 from hush.sql.quoting import quotes_advised
 from hush.sql.row_labels import RowLabels, row_labels
+from hush.sql.scalars import folded
 from hush.sql.scope import Scope, quote
 from hush.sql.stamp_parts import with_stamp_parts
 from hush.workloads.term import ProductTerm, merged
@@ -75,7 +76,7 @@ def workload_of_sql(
         weight = 1.0 if weights is None else float(weights[number])
         try:
             with quotes_advised(text, schema.domain):
-                terms.extend(_terms(with_stamp_parts(parse(text), schema), schema, weight))
+                terms.extend(_terms(with_stamp_parts(folded(parse(text)), schema), schema, weight))
         except RecursionError:
             raise QueryError(f"query {number + 1} is nested too deeply; write it with fewer parentheses") from None
         except (QueryError, WorkloadError) as error:
@@ -108,8 +109,10 @@ class CountProduct:
 
 def _terms(query: ParsedQuery, schema: Schema, weight: float) -> Iterator[ProductTerm]:
     """The products of one query, those of each of its values in turn."""
-    if query.limit is not None or query.offset:
-        raise QueryError("LIMIT and OFFSET choose among answers, which a workload does not have; leave them out")
+    if query.limit is not None or query.offset or query.having is not None:
+        raise QueryError(
+            "HAVING, LIMIT and OFFSET choose among answers, which a workload does not have; leave them out"
+        )
     scope = Scope(schema, query.tables)
     output = read_output(query, scope)
     labels = [row_labels(item.node, scope) for item in output.expressions]
