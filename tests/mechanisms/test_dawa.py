@@ -1,5 +1,6 @@
 """dawa: the contract, what it chooses on which data, what it refuses before any charge, and what users get."""
 
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -201,13 +202,22 @@ def test_answers_say_that_their_errors_are_of_the_noise() -> None:
 
 
 def test_a_bias_that_was_measured_is_close_to_the_true_one() -> None:
-    x = np.zeros(256, dtype=np.int64)
-    x[37], x[150] = 3000, 5000
-    content = released(x, 2.0, bias_share=0.3).content
+    x = 20 + np.random.default_rng(3).poisson(60, 512)
+    content = released(x, 0.05, bias_share=0.3).content
+    assert not content.grids[0].whole
     value, error = content.bias
     statistic = GridBias(content.clique, content.grids, "prefix")
-    truth = int(statistic.answer({content.clique: x})) * statistic.step / 16
+    truth = int(statistic.answer({content.clique: x})) * statistic.step / math.sqrt(512)
+    assert truth > 0
     assert abs(value - truth) < 8 * error
+
+
+def test_no_budget_is_set_aside_for_the_bias_of_single_cells() -> None:
+    """Cells that are measured as they are have no bias."""
+    plain, aside = (released(np.full(16, 10**5), 1.0, bias_share=share) for share in (0.0, 0.4))
+    assert aside.content.grids[0].whole
+    assert not any(isinstance(look.asked, GridBias) for look in aside.content.looks)
+    assert [table.law for table in aside.content.measured] == [table.law for table in plain.content.measured]
 
 
 def test_a_file_gives_the_same_release(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ from hush.memory import require_memory
 from hush.privacy.budget import Budget
 from hush.privacy.gate import MarginalQuery
 from hush.privacy.measurement import Measurement
-from hush.privacy.partition_laws import NoisyPartition, PartitionMechanism, SplittingTree
+from hush.privacy.partition_laws import Cuts, NoisyPartition, PartitionMechanism, SplittingTree
 from hush.privacy.sensitivity import ONE_CELL, Sensitivity, sensitivity
-from hush.release.histogram_content import HistogramContent
+from hush.release.histogram_content import HistogramContent, same_grids
 from hush.schema import Boolean, Categorical, Schema
 from hush.strategies.strategy import NoiseKind
 from hush.workloads import Workload
@@ -239,16 +239,17 @@ class DawaRun:
         self.axes = axes_of(plan.workload)
         self.sizes = plan.domain.sizes(self.axes.clique[: self.axes.gridded])
         self.noise = noise_of(plan.budget)
-        self.aside = Fraction(settings.bias_share).limit_denominator(10**6)  # until the grids are chosen
+        self.aside = Fraction(settings.bias_share).limit_denominator(10**6)
+        self.left = 1 - self.aside  # share of the budget that is not asked for so far, recorded answers included
         self.unit = unit_noise(session.limit, self.noise, session.bound)
         self.content = session.histogram or HistogramContent(plan.domain, *self.axes)
         session.histogram = self.content
         self.known = list(self.content.looks)  # of an interrupted run, paid for and not asked again
 
     @property
-    def left(self) -> Fraction:
-        """The share of the budget that is left, by the account, without what is set aside."""
-        return self.session.remaining / self.session.limit - self.aside
+    def unspent(self) -> Fraction:
+        """The share of the budget that is left by the account."""
+        return self.session.remaining / self.session.limit
 
     def run(self) -> None:
         if self.content.measured:
@@ -258,13 +259,14 @@ class DawaRun:
         else:
             rows = self._rows()
             grids, asked = self._with_blocks(rows) or self._with_hats(self._chosen(rows))
-        aside, self.aside = self.aside, Fraction(0)
-        if aside:
-            self._look(GridBias(self.axes.clique, grids, self.axes.queries), aside)
-        left = self.left
+        if self.aside and not all(grid.whole for grid in grids):
+            self.left += self.aside
+            self._look(GridBias(self.axes.clique, grids, self.axes.queries), self.aside)
+        unspent = self.unspent
         buckets = " x ".join(str(grid.buckets) for grid in grids)
-        queries = [(query, left * share) for query, share in asked]
-        self.content.measured += self.session.ask(queries, note=f"{NAME}: {buckets} buckets")
+        queries = [(query, unspent * share) for query, share in asked]
+        for table in self.session.ask(queries, note=f"{NAME}: {buckets} buckets"):  # an interruption keeps those so far
+            self.content.measured.append(table)
         self.session.tell(None)
 
     def _with_hats(self, chosen: Grids) -> Asked:
@@ -287,21 +289,26 @@ class DawaRun:
 
     def _partitioned(self) -> Grids:
         """Buckets that a private choice among partitions found, and what to measure on them."""
-        share = min(Fraction(self.settings.partition_share).limit_denominator(10**6), self.left / 2)
+        if not self.content.chosen:
+            self.content.chosen = (AxisGrid(np.array(self._partition())),)
+            self.session.tell(None)
+        grids = self.content.chosen
+        return Grids(grids[0].buckets, grids, design_hats(grids, self.axes.queries, self.noise))
+
+    def _partition(self) -> Cuts:
+        """A private choice among partitions of the column."""
+        wanted = Fraction(self.settings.partition_share).limit_denominator(10**6)
+        share = min(wanted, self.left / 2, self.unspent / 2)
         epsilon, (cells,) = share * self.session.limit, self.sizes
         note = f"{NAME}: a partition by {self.settings.partition}"
         if self.settings.partition == "tree":
-            scores = NodeScores(self.axes.clique, cells)
-            cuts = self.session.choose(scores, SplittingTree(epsilon), note=note)
-        else:
-            cost = math.ceil(1 / ((self.left - share) * self.session.limit))
-            deviations = IntervalDeviations(self.axes.clique, cells, bucket_cost=min(cost, 1 << 30))
-            prior = tuple((Fraction(1, len(RATES)), rate) for rate in RATES)
-            exponential = self.settings.partition == "exponential"
-            law = PartitionMechanism(epsilon, prior) if exponential else NoisyPartition(epsilon, OFFSET)
-            cuts = self.session.choose(deviations, law, note=note)
-        grids = (AxisGrid(np.array(cuts)),)
-        return Grids(grids[0].buckets, grids, design_hats(grids, self.axes.queries, self.noise))
+            return self.session.choose(NodeScores(self.axes.clique, cells), SplittingTree(epsilon), note=note)
+        cost = math.ceil(1 / ((self.left - share) * self.session.limit))
+        deviations = IntervalDeviations(self.axes.clique, cells, bucket_cost=min(cost, 1 << 30))
+        prior = tuple((Fraction(1, len(RATES)), rate) for rate in RATES)
+        exponential = self.settings.partition == "exponential"
+        law = PartitionMechanism(epsilon, prior) if exponential else NoisyPartition(epsilon, OFFSET)
+        return self.session.choose(deviations, law, note=note)
 
     def _rows(self) -> float:
         """The number of rows over the noise of a count, noisy; looked at twice where it is small."""
@@ -314,9 +321,18 @@ class DawaRun:
         return max(total, 0.0) / self.unit
 
     def _look(self, asked: MarginalQuery | GridBias, share: Fraction) -> Measurement:
-        """A noisy number; one of an interrupted run is taken from its record, in the same order."""
-        if self.known:
-            return self.known.pop(0)
+        """A noisy number, taken from the record of an interrupted run if that has it; only a new one costs.
+
+        `left` counts the share that is asked for, recorded or new. So a resumed run decides by the same numbers, in
+        the same order, as one that was not interrupted. The account may hold less, if an interruption lost what was
+        charged: then a new number takes at most half of that.
+        """
+        self.left -= share
+        while self.known:
+            look = self.known.pop(0)
+            if same_grids(getattr(look.asked, "grids", ()), getattr(asked, "grids", ())):
+                return look
+        share = min(share, self.unspent / 2)
         (look,) = self.session.ask([(asked, share)], note=f"{NAME}: a look at {_what(asked)}")
         self.content.looks.append(look)
         self.session.tell(None)
@@ -334,7 +350,7 @@ class DawaRun:
             gain = best.design.error - coarser.design.error
             statistic = GridBias(self.axes.clique, coarser.grids, self.axes.queries)
             share = self._share(statistic.moved, gain)
-            if share is None or (share >= self.left and not self.known):
+            if share is None or share >= self.left:
                 break
             look = self._look(statistic, share)
             bias = max(float(look.raw), 0.0) * statistic.step

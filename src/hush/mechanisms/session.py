@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -147,11 +147,11 @@ class Session:
         self.tell(None)
         return self.noisy_tables[before:]
 
-    def ask(self, asked: Sequence[tuple[Query | DeclaredStatistic, Fraction]], *, note: str) -> list[Measurement]:
-        """Noisy answers to queries, each at its share of what the run may spend on counts.
+    def ask(self, asked: Sequence[tuple[Query | DeclaredStatistic, Fraction]], *, note: str) -> Iterator[Measurement]:
+        """Noisy answers to queries, one after another, each at its share of what the run may spend on counts.
 
         Laplace noise under a pure budget, Gaussian noise under any other; never below the smallest scale. All are
-        charged together.
+        charged together, before the first.
         """
         requests = []
         for query, share in asked:
@@ -159,7 +159,7 @@ class Session:
             most = bound.l1 / SMALLEST_SCALE if pure else bound.l2_squared / (2 * SMALLEST_SCALE**2)
             law = DiscreteLaplace.for_epsilon if pure else DiscreteGaussian.for_rho
             requests.append(Request(query, law(min(share * self.limit, self.remaining, most), bound)))
-        return list(self._gate.measure(requests, note=note))
+        return self._gate.measure(requests, note=note)
 
     def measure_strategy(self, strategy: Strategy, *, note: str) -> None:
         """Noisy answers to every request of a strategy; all are charged together, before the first is read."""

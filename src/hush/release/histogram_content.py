@@ -78,7 +78,10 @@ class HatTableFile(Stored):
 
 
 class HistogramFile(Stored, tag_field="kind", tag="histogram"):
-    """The looks and the tables; all tables are on the same grids, or on blocks of these."""
+    """The looks and the tables; all tables are on the same grids, or on blocks of these.
+
+    An interrupted release may hold the grids of a partition that was chosen, and no tables yet.
+    """
 
     clique: tuple[str, ...]
     gridded: int
@@ -117,7 +120,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
         domain = schema.domain
         clique = domain.check(self.clique)
         sizes = domain.sizes(clique)
-        if not 1 <= self.gridded <= min(2, len(clique)) or (bool(self.tables) != bool(self.cuts)):
+        if not 1 <= self.gridded <= min(2, len(clique)) or (self.tables and not self.cuts):
             raise ArchiveError(UNFIT)
         try:
             looks = [self._look(look, clique, sizes) for look in self.looks]
@@ -138,6 +141,7 @@ class HistogramFile(Stored, tag_field="kind", tag="histogram"):
             "queries": self.queries,
             "looks": looks,
             "measured": measured,
+            "chosen": grids,
         }
 
     def _asked(self, clique: Clique, grids: tuple[AxisGrid, ...]) -> list[HatQuery]:
@@ -187,6 +191,7 @@ class HistogramContent(Content):
         queries: str,
         looks: Sequence[Measurement] = (),
         measured: Sequence[Measurement] = (),
+        chosen: tuple[AxisGrid, ...] = (),
     ) -> None:
         self.domain = domain
         self.clique = clique
@@ -194,16 +199,17 @@ class HistogramContent(Content):
         self.queries: Any = queries
         self.looks = list(looks)
         self.measured = list(measured)
+        self.chosen = chosen  # by a private partition, before the histogram is measured
 
     @property
     def grids(self) -> tuple[AxisGrid, ...]:
-        """The buckets of every gridded attribute; empty before the histogram is measured."""
-        return self.measured[0].asked.grids if self.measured else ()  # type: ignore[union-attr]
+        """The buckets of every gridded attribute; empty before they are chosen."""
+        return self.measured[0].asked.grids if self.measured else self.chosen  # type: ignore[union-attr]
 
     def level(self, table: Measurement) -> int | None:
         """The level of a table of blocks in the tree over the buckets; None for other tables."""
         grids: tuple[AxisGrid, ...] = table.asked.grids  # type: ignore[union-attr]
-        if grids is self.grids or _same(grids, self.grids):
+        if grids is self.grids or same_grids(grids, self.grids):
             return None
         return BlockTree(tuple(g.buckets for g in self.grids)).level_of(tuple(g.buckets for g in grids))
 
@@ -211,11 +217,12 @@ class HistogramContent(Content):
     def bias(self) -> tuple[float, float] | None:
         """The root mean square over queries of the error of evenly spread buckets, and its standard error.
 
-        From a private measurement on the very grids that were used; None if there is none.
+        From the last private measurement on the very grids that were used, which did not choose them if there is a
+        `bias_share`; None if there is none.
         """
-        for look in self.looks:
+        for look in reversed(self.looks):
             asked = look.asked
-            if isinstance(asked, GridBias) and self.measured and _same(asked.grids, self.grids):
+            if isinstance(asked, GridBias) and self.measured and same_grids(asked.grids, self.grids):
                 unit = asked.step / math.sqrt(query_count(asked.grids, self.queries))
                 return max(float(look.raw), 0.0) * unit, look.law.stddev * unit
         return None
@@ -265,6 +272,7 @@ class HistogramContent(Content):
         return None if asked <= set(self.clique) else "its histogram lacks attributes that were asked for"
 
 
-def _same(first: Sequence[AxisGrid], second: Sequence[AxisGrid]) -> bool:
+def same_grids(first: Sequence[AxisGrid], second: Sequence[AxisGrid]) -> bool:
+    """Whether two histograms have the same buckets."""
     pairs = zip(first, second, strict=True)
     return len(first) == len(second) and all(np.array_equal(one.cuts, other.cuts) for one, other in pairs)
