@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hush.histograms.axis_grid import AxisGrid
-from hush.histograms.grid_bias import STEPS, GridBias
+from hush.histograms.grid_bias import LARGEST, STEPS, GridBias
 from hush.privacy.sensitivity import Neighbours
 
 
@@ -70,6 +70,20 @@ def test_no_row_moves_the_statistic_further_than_it_says(
     assert max(moves) <= bound
     if filled == "empty":  # an empty table shows that the bound is no larger than it must be
         assert max(moves) >= STEPS - 8
+
+
+@pytest.mark.parametrize("queries", ["prefix", "ranges", "cells"])
+def test_the_statistic_ends_where_floats_know_its_last_steps(queries: str) -> None:
+    """Up to 2^38 steps the norm is known to a step or two; larger ones count as 2^38, at the border and far beyond."""
+    statistic = GridBias(("a",), (AxisGrid(np.array([0, 8])),), queries)
+    one = int(statistic.answer({("a",): np.eye(8, dtype=np.int64)[0]}))
+    border = LARGEST // one
+    below, above, far = (
+        int(statistic.answer({("a",): np.array([count, 0, 0, 0, 0, 0, 0, 0])}))
+        for count in (border - 1, border + 2, 2**45)
+    )
+    assert LARGEST - 4 * (STEPS + 8) < below < LARGEST == 2**38
+    assert above == far == LARGEST
 
 
 def test_a_bound_that_is_too_small_would_be_noticed() -> None:

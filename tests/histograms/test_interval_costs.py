@@ -18,6 +18,7 @@ from hush.histograms.interval_costs import (
 )
 from hush.privacy.account import Allowance
 from hush.privacy.budget import Budget
+from hush.privacy.events import Event, NoisyChoiceEvent, SelectionEvent
 from hush.privacy.gate import Gate
 from hush.privacy.partition_laws import (
     NoisyPartition,
@@ -105,6 +106,7 @@ SCORERS = [
     IntervalDeviations(("x",), 4, centre="mean", grid=7, bucket_cost=5, lengths=(1, 2, 3, 4)),
     NodeScores(("x",), 4),
     NodeScores(("x",), 4, "count"),
+    IntervalDeviations(("x",), 4, grid=5, lengths=(1, 2, 3, 4)),
 ]
 
 
@@ -119,6 +121,23 @@ def test_neighbours_are_no_further_apart_than_declared(scorer: Any, relation: Ne
         for other in neighbours_of(table, relation):
             furthest = max(furthest, before.distance(scores_of(scorer, other, relation)) / before.sensitivity)
     assert Fraction(1, 2) <= furthest <= 1
+
+
+@pytest.mark.parametrize(
+    ("scorer", "law", "event"),
+    [
+        (SCORERS[1], NoisyPartition(Fraction(1, 2)), NoisyChoiceEvent(Fraction(1, 2))),
+        (SCORERS[2], PartitionMechanism(Fraction(1, 2)), SelectionEvent(Fraction(1, 2))),
+        (SCORERS[3], SplittingTree(Fraction(1, 2)), NoisyChoiceEvent(Fraction(1, 2))),
+    ],
+    ids=["noisy", "exponential", "tree"],
+)
+def test_a_choice_is_charged_by_what_its_law_keeps_to(scorer: Any, law: Any, event: Event) -> None:
+    """Only the exponential mechanism has a bounded range, and costs epsilon^2 / 8 of zCDP, not epsilon^2 / 2."""
+    account = Allowance(Budget(rho=1))
+    Gate(TinyTable(DOMAIN, [(0,), (1,)]), account).select(scorer, law)
+    assert account.events == (event,)
+    assert account.cost.rho == Fraction(1, 32 if isinstance(event, SelectionEvent) else 8)
 
 
 @pytest.mark.parametrize(

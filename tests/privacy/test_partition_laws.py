@@ -270,13 +270,16 @@ def loss_over_neighbours(law_of: Callable[[PartitionCosts], dict[Cuts, float]], 
 NOISY = NoisyPartition(Fraction(4))
 
 
-def test_noisy_costs_have_the_law_that_is_computed() -> None:
-    scores, entropy = scored(TinyTable(FOUR, [(1,)]), scorer=ALL), NotPrivateEntropy(8)
+@pytest.mark.parametrize("floor", [0, 2])
+def test_noisy_costs_have_the_law_that_is_computed(floor: int) -> None:
+    """And not that of costs cut off from below, at the cost of an even interval; where that is nothing, at 0."""
+    scorer = dataclasses.replace(ALL, bucket=floor)
+    scores, entropy = scored(TinyTable(FOUR, [(1,)]), scorer=scorer), NotPrivateEntropy(8)
     law = noisy_law(NOISY, scores)
     assert sum(law.values()) == pytest.approx(1, abs=1e-9)
     draws = Counter(NOISY.choose(scores, entropy) for _ in range(4_000))
     assert pvalue(draws, law) > 1e-9
-    assert pvalue(draws, noisy_law(NOISY, scores, floor=2)) < 1e-9
+    assert pvalue(draws, noisy_law(NOISY, scores, floor=floor)) < 1e-9
 
 
 def test_no_partition_by_noisy_costs_tells_neighbours_apart_by_more_than_epsilon() -> None:

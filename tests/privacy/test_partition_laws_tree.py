@@ -136,12 +136,15 @@ def test_draws_have_the_law(levels: Any) -> None:
 
 
 def test_scores_above_those_of_the_parent_count_as_no_more() -> None:
-    law = SplittingTree(Fraction(20), 10)
-    plain = (np.array([0]), np.array([0, 0]))
-    steep = (np.array([0]), np.array([1000, 1000]))
+    """Halves that would always split by their own scores split no more often than the root's score lets them."""
+    law, whole = SplittingTree(Fraction(1, 2), 10), 0
+    plain = (np.array([12]), np.array([12, 12]))
+    steep = (np.array([12]), np.array([1000, 1000]))
     for seed in range(30):
         drawn = [law.choose(TreeScores(levels, 4), NotPrivateEntropy(seed)) for levels in (plain, steep)]
         assert drawn[0] == drawn[1]
+        whole += drawn[0] in ((0, 2, 4), (0, 1, 2, 4), (0, 2, 3, 4))
+    assert whole > 5  # trees in which a half was reached and not split
 
 
 @pytest.mark.parametrize(("cells", "fanout"), [(1, 2), (2, 2), (7, 2), (64, 4), (50, 4), (10, 3)])
